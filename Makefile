@@ -1,0 +1,65 @@
+# fencepost: every target sets up what it needs first; nothing to do costs nothing.
+# PYTHON= and VENV= choose the interpreter and the environment's folder (a folder everybody may read lets ordinary users run it).
+.DEFAULT_GOAL := help
+SHELL := /bin/bash
+PYTHON ?= python3
+VENV ?= .venv
+PY := $(VENV)/bin/python
+CORE := checkers/_core.abi3.so
+RUST := checkers/native/Cargo.toml checkers/native/Cargo.lock $(wildcard checkers/native/src/*.rs)
+UV := $(shell command -v uv 2>/dev/null)
+
+.PHONY: help setup demo test test-long check bench soak clean
+
+help:  ## this list
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 12
+
+setup: $(VENV)/.archives  ## everything a run needs: environment, native core, Java start-up archives
+
+demo: setup  ## two real clusters under attack, two reports (about a minute and a half)
+	@$(PY) -m harness.cli demo
+
+test: setup  ## every test that this machine can run, but for the long ones
+	@$(PY) -m pytest -q -m "not long" tests
+
+test-long: setup  ## the long cluster tests
+	@$(PY) -m pytest -q -m long --timeout 900 tests
+
+check: $(CORE)  ## formatting, lint, types, the native core's own tests
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/ruff check .
+	$(PY) -m mypy
+	$(PY) -m mypy.stubtest checkers._core
+	cd checkers/native && cargo test -q
+
+bench: setup  ## the figures of docs/benchmarks.md, measured on this machine
+	@$(PY) -m tests.bench
+
+soak: setup  ## the demo's runs and the barrier control, ten times each
+	@$(PY) -m tests.soak
+
+clean:  ## remove what set-up made in this folder
+	rm -rf $(VENV) $(CORE) checkers/native/target .mypy_cache .ruff_cache .pytest_cache .hypothesis
+
+$(VENV)/.ready: pyproject.toml requirements.lock tools/preflight.sh
+	@bash tools/preflight.sh $(PYTHON)
+ifneq ($(UV),)
+	uv venv -q --allow-existing --python $(PYTHON) $(VENV)
+	uv pip install -q --python $(PY) --require-hashes -r requirements.lock
+else
+	$(PYTHON) -m venv $(VENV)
+	$(PY) -m pip install -q --disable-pip-version-check --require-hashes -r requirements.lock
+endif
+	@# The tree itself is on the path by one .pth file and one script: no build, no stale copy.
+	@$(PY) tools/install_tree.py
+	@touch $@
+
+$(CORE): $(VENV)/.ready $(RUST)
+	@echo "building the native core"
+	@rm -rf $(VENV)/wheels
+	@$(VENV)/bin/maturin build -q --release --interpreter $(PY) -o $(VENV)/wheels
+	@$(PY) tools/take_core.py $(VENV)/wheels $(CORE)
+
+$(VENV)/.archives: $(CORE)
+	@$(PY) -m harness.cli prepare
+	@touch $@

@@ -1,0 +1,1 @@
+"""Everything that is a table: pairing, staleness, leadership intervals, availability around faults."""

@@ -1,0 +1,1 @@
+"""Runs: plan -> cluster -> interpreter -> history -> verdict -> report (DESIGN: the flow)."""

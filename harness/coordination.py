@@ -1,0 +1,111 @@
+"""The protocols that workloads are written against (KIP-30: key-value storage, leader election, ...).
+
+A *session* here is one client connection to one given node. It never retries, reconnects, fails over or queues behind
+the caller's back. Every request ends in one of three ways: it returns a `Reply` (took effect), raises `Definite` (did
+not take effect and never will), or raises `Indefinite` (unknown). In doubt, `Indefinite`.
+"""
+
+from enum import StrEnum
+from typing import Protocol
+
+import msgspec
+
+
+class Definite(Exception):
+    """Nothing happened and nothing will. `code` is a row of the client's error table."""
+
+    def __init__(self, code: str, detail: str = "") -> None:
+        super().__init__(f"{code}: {detail}" if detail else code)
+        self.code = code
+
+
+class Indefinite(Exception):
+    """It may have happened, or may still happen. `code` is a row of the client's error table."""
+
+    def __init__(self, code: str, detail: str = "") -> None:
+        super().__init__(f"{code}: {detail}" if detail else code)
+        self.code = code
+
+
+class ReadMode(StrEnum):
+    """How a read is made; each system says which modes it has and what each promises.
+
+    `STRONG` is the system's own current read (etcd: linearizable). `PLAIN` asks the node alone (ZooKeeper: its own
+    copy). `SYNC` is `sync` then read, sent together. `BARRIER` is a write by the same session, then the read.
+    """
+
+    STRONG = "strong"
+    PLAIN = "plain"
+    SYNC = "sync"
+    BARRIER = "barrier"
+
+
+class Reply(msgspec.Struct, frozen=True):
+    """What a node answered. `value` is None for an absent key; the other fields as in `operation.OpEvent`."""
+
+    value: bytes | None = None
+    position: int | None = None
+    value_position: int | None = None
+    epoch: int | None = None
+    version: int | None = None
+
+
+class Session(Protocol):
+    """A client connection to one node: opened once, used by one process, closed, never reopened."""
+
+    @property
+    def session_id(self) -> int | None:
+        """The server's name for this session, None where there is none."""
+        ...
+
+    async def close(self) -> None:
+        """Close at once and without waiting for the server; never raises."""
+        ...
+
+
+class KeyValue(Session, Protocol):
+    """Key-value storage. Keys are short ASCII words ("r12"); values are bytes. One request each, in order."""
+
+    async def read(self, key: str, mode: ReadMode) -> Reply: ...
+
+    async def write(self, key: str, value: bytes) -> Reply:
+        """Write blindly; the key is created if it is absent (see `create` for the systems that must be asked first)."""
+        ...
+
+    async def cas(self, key: str, old: bytes, new: bytes) -> Reply:
+        """Write `new` if the value is `old`; raises `Definite("cas-mismatch")` when it is not."""
+        ...
+
+    async def create(self, key: str, value: bytes) -> Reply:
+        """Create the key; raises `Definite("exists")` when it is there."""
+        ...
+
+    async def write_if(self, key: str, value: bytes, value_position: int | None, version: int | None) -> Reply:
+        """Write if the key is unchanged since the read whose reply carried these; else `Definite("cas-mismatch")`."""
+        ...
+
+
+class Held(msgspec.Struct, frozen=True):
+    """A lock that was granted: `token` grows with every grant (the fencing token); `handle` names it to the store."""
+
+    token: int
+    handle: str
+    epoch: int | None = None
+    position: int | None = None
+
+
+class Locks(KeyValue, Protocol):
+    """Leader election as a lock bound to a lease (etcd) or session (ZooKeeper) that ends by time unless renewed."""
+
+    async def acquire(self, name: str) -> Held:
+        """Take the lock or raise `Definite("held")` when another holds it: one attempt, no queueing."""
+        ...
+
+    async def release(self, name: str, held: Held) -> Reply: ...
+
+    async def guarded_write(self, key: str, value: bytes, name: str, held: Held) -> Reply:
+        """Write in one transaction that also checks that the lock is still held: the fenced write.
+
+        Raises `Definite("fenced")` when the lock was lost.
+        """
+        ...

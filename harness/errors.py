@@ -1,0 +1,69 @@
+"""The exceptions that end a command, and the exit code of each.
+
+    FencepostError              exit code, message, hint
+    +-- UsageError         254  a flag, plan file or history that a person must mend
+    |   +-- PlanError           a plan file: names file, line and what was expected
+    |   +-- MalformedHistory    a history: names the line or event and the rule that it breaks
+    +-- MachineError       254  this machine cannot do what the plan asks: which setting, and the remedy
+    +-- HarnessError       255  the harness or the cluster's start failed; the run's folder is kept
+        +-- NodeNotReady        a server did not become ready: condition, deadline, its last log lines
+
+A message says what failed, on what, what was expected and what came; the remedy stands in `hint`.
+"""
+
+from enum import IntEnum
+
+
+class ExitCode(IntEnum):
+    """What a shell or a CI job sees (DESIGN section 8)."""
+
+    VALID = 0
+    INVALID = 1
+    UNKNOWN = 2
+    STOPPED_TWICE = 130
+    USAGE = 254
+    INTERNAL = 255
+
+
+class FencepostError(Exception):
+    """Ends the command with `exit_code`; printed as message and hint, without a traceback."""
+
+    exit_code: ExitCode = ExitCode.INTERNAL
+
+    def __init__(self, message: str, *, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+
+class UsageError(FencepostError):
+    """A person gave something that cannot be meant."""
+
+    exit_code = ExitCode.USAGE
+
+
+class PlanError(UsageError):
+    """A plan that cannot be run: names where and what was expected."""
+
+
+class MalformedHistory(UsageError):
+    """A history that breaks a rule; the message names the line or event and the rule."""
+
+
+class MachineError(FencepostError):
+    """This machine refuses what the run needs; the hint is the remedy."""
+
+    exit_code = ExitCode.USAGE
+
+
+class HarnessError(FencepostError):
+    """The harness failed, not the system under test."""
+
+
+class NodeNotReady(HarnessError):
+    """A server did not become ready before its deadline; the message ends with its last log lines."""
+
+
+def unknown_choice(kind: str, given: str, choices: "list[str] | tuple[str, ...]") -> UsageError:
+    """The one message for every wrong choice: what was given and what there is."""
+    return UsageError(f"unknown {kind} {given!r}", hint=f"choose from: {', '.join(sorted(choices))}")

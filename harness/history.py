@@ -1,0 +1,216 @@
+"""The history of one run: its events in order, checked against the rules, with the views that checkers share.
+
+The rules (a breach names the line or event and the rule):
+  - `index` counts from 0 without gaps; `time_ns` is not negative and never decreases.
+  - a process has at most one open operation; a completion has the process, `f`, key and node of its invocation.
+  - a process that ended `info` never acts again.
+  - a fault's `end` follows its `begin`.
+"""
+
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from typing import Final
+
+import msgspec
+
+from harness.errors import MalformedHistory
+from harness.operation import (
+    Event,
+    FaultAction,
+    FaultEvent,
+    FaultOutcome,
+    FaultStage,
+    NodeChange,
+    NodeEvent,
+    Operation,
+    OpEvent,
+    Outcome,
+    PhaseEvent,
+    PhaseName,
+    SampleEvent,
+    pair,
+)
+
+#: Version of the event records, written in every Parquet file and in `run.json`.
+SCHEMA_VERSION: Final = 1
+
+
+class FaultSpan(msgspec.Struct, frozen=True, kw_only=True):
+    """One fault from injection to healing.
+
+    Certainly in force in [`certain_from_ns`, `certain_to_ns`] (after the proof, before the heal is issued; None when it
+    was not proven); possibly in force in [`began_ns`, `ended_ns`] (`ended_ns` None: never healed in this history).
+    """
+
+    fault_id: int
+    fault: str
+    target: str
+    nodes: tuple[str, ...]
+    severed: tuple[str, ...]
+    outcome: FaultOutcome
+    began_ns: int
+    certain_from_ns: int | None
+    certain_to_ns: int | None
+    ended_ns: int | None
+    leader: str | None
+    epoch: int | None
+    proof: str | None
+    why: str | None
+    events: tuple[int, ...]
+
+
+class History:
+    """Events that passed `validate`, and the views made of them once."""
+
+    def __init__(self, events: Sequence[Event], *, source: str = "history") -> None:
+        validate(events, source=source)
+        self.events: Final[Sequence[Event]] = events
+
+    @cached_property
+    def operations(self) -> list[Operation]:
+        """Paired operations in the order of invocation."""
+        return pair(self.events)
+
+    @cached_property
+    def end_ns(self) -> int:
+        """The time of the last event; 0 for an empty history."""
+        return self.events[-1].time_ns if self.events else 0
+
+    @cached_property
+    def phases(self) -> dict[PhaseName, tuple[int, int]]:
+        """[from, to) of every phase that began, in ns."""
+        starts = [(e.phase, e.time_ns) for e in self.events if isinstance(e, PhaseEvent)]
+        ends = [start for _, start in starts[1:]] + [self.end_ns + 1]
+        return {phase: (start, end) for (phase, start), end in zip(starts, ends, strict=True)}
+
+    @cached_property
+    def faults(self) -> list[FaultSpan]:
+        """Every fault that was tried, in the order in which it began."""
+        grouped: dict[int, list[FaultEvent]] = {}
+        for event in self.events:
+            if isinstance(event, FaultEvent):
+                grouped.setdefault(event.fault_id, []).append(event)
+        return [_span(events) for events in grouped.values()]
+
+    def of(self, kind: type[Event]) -> list[Event]:
+        """The events of one type, in order."""
+        return [event for event in self.events if type(event) is kind]
+
+    @cached_property
+    def samples(self) -> list[SampleEvent]:
+        return [event for event in self.events if isinstance(event, SampleEvent)]
+
+    @cached_property
+    def healed_ns(self) -> int | None:
+        """When healing was complete: the beginning of the settle phase; None when the run never came so far."""
+        settle = self.phases.get(PhaseName.SETTLE)
+        return settle[0] if settle else None
+
+    def stopped(self, node: str) -> list[tuple[int, int]]:
+        """Intervals in which `node` was proven not to run (paused or dead), under-approximated."""
+        spans = [
+            (f.certain_from_ns, f.certain_to_ns)
+            for f in self.faults
+            if f.fault in ("pause", "kill") and node in f.nodes and f.certain_from_ns is not None
+        ]
+        closed = [(start, self.end_ns if end is None else end) for start, end in spans]
+        closed += self._dead(node)
+        return sorted(closed)
+
+    def _dead(self, node: str) -> list[tuple[int, int]]:
+        out: list[tuple[int, int]] = []
+        since: int | None = None
+        for event in self.events:
+            if not isinstance(event, NodeEvent) or event.node != node:
+                continue
+            if event.change is NodeChange.EXITED:
+                since = event.time_ns
+            elif event.change is NodeChange.STARTED and since is not None:
+                out.append((since, event.time_ns))
+                since = None
+        if since is not None:
+            out.append((since, self.end_ns))
+        return out
+
+
+def _span(events: list[FaultEvent]) -> FaultSpan:
+    by = {(e.action, e.stage): e for e in events}
+    first = events[0]
+    proof = by.get((FaultAction.INJECT, FaultStage.END))
+    heal_begin = by.get((FaultAction.HEAL, FaultStage.BEGIN))
+    heal_end = by.get((FaultAction.HEAL, FaultStage.END))
+    outcome = proof.outcome if proof else FaultOutcome.INDETERMINATE
+    proven = proof is not None and outcome is FaultOutcome.INSTALLED
+    latest = proof or first
+    return FaultSpan(
+        fault_id=first.fault_id,
+        fault=first.fault,
+        target=first.target,
+        nodes=latest.nodes or first.nodes,
+        severed=latest.severed or first.severed,
+        outcome=outcome,
+        began_ns=first.time_ns,
+        certain_from_ns=proof.time_ns if proven and proof else None,
+        certain_to_ns=heal_begin.time_ns if proven and heal_begin else None,
+        ended_ns=heal_end.time_ns
+        if heal_end
+        else (proof.time_ns if proof and outcome is FaultOutcome.SKIPPED else None),
+        leader=first.leader if first.leader is not None else latest.leader,
+        epoch=first.epoch if first.epoch is not None else latest.epoch,
+        proof=proof.proof if proof else None,
+        why=latest.why,
+        events=tuple(e.index for e in events),
+    )
+
+
+def validate(events: Iterable[Event], *, source: str = "history") -> None:
+    """Raise `MalformedHistory` at the first event that breaks a rule of the module's docstring."""
+    open_ops: dict[int, OpEvent] = {}
+    retired: set[int] = set()
+    previous_ns = 0
+    for expected, event in enumerate(events):
+        if event.index != expected:
+            raise _broken(
+                source,
+                expected,
+                f"index {event.index} where {expected} was expected: lines are missing or out of order",
+            )
+        if event.time_ns < previous_ns:
+            raise _broken(
+                source, expected, f"time_ns {event.time_ns} is earlier than {previous_ns} of the event before it"
+            )
+        previous_ns = event.time_ns
+        if type(event) is OpEvent:
+            _validate_op(event, open_ops, retired, source)
+
+
+def _validate_op(event: OpEvent, open_ops: dict[int, OpEvent], retired: set[int], source: str) -> None:
+    process = event.process
+    if event.type is Outcome.INVOKE:
+        if process in open_ops:
+            raise _broken(
+                source,
+                event.index,
+                f"process {process} invokes {event.f!r} while its {open_ops[process].f!r} of event "
+                f"{open_ops[process].index} is still open",
+            )
+        if process in retired:
+            raise _broken(source, event.index, f"process {process} acts again after it ended `info`")
+        open_ops[process] = event
+        return
+    invoke = open_ops.pop(process, None)
+    if invoke is None:
+        raise _broken(source, event.index, f"process {process} completes {event.f!r}, which it never invoked")
+    if (invoke.f, invoke.key, invoke.node) != (event.f, event.key, event.node):
+        raise _broken(
+            source,
+            event.index,
+            f"the completion says ({event.f}, {event.key}, {event.node}), its invocation of event {invoke.index} "
+            f"({invoke.f}, {invoke.key}, {invoke.node})",
+        )
+    if event.type is Outcome.INFO:
+        retired.add(process)
+
+
+def _broken(source: str, index: int, rule: str) -> MalformedHistory:
+    return MalformedHistory(f"{source}: event {index}: {rule}", hint="the history is left as it was; mend or drop it")

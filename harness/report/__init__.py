@@ -1,0 +1,1 @@
+"""What a person or a gate reads: HTML, `verdict.json`, `junit.xml`."""

@@ -1,0 +1,116 @@
+"""What a system under test says of itself: how it starts, what it promises, how one node is asked.
+
+A system is one object of this protocol in `harness.registry.SYSTEMS`. Nothing here starts a process; the runtime does.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from harness.coordination import Locks, ReadMode
+from harness.operation import Claim
+from harness.runtime.node import Layout, Node, NodeSpec, Place
+from harness.verdict import Guarantee, LeadershipBound
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Artifacts:
+    """Where a system's binaries are, resolved before the run; `version` is what they say of themselves."""
+
+    version: str
+    paths: Mapping[str, str]
+    sha256: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What one node said when asked whether it leads; the observer adds the times.
+
+    `leader` is the node's name of the leader that it believes in. `position` is where its store stands.
+    """
+
+    claims: Claim
+    source: str
+    epoch: int | None = None
+    epoch_exact: bool = True
+    leader: str | None = None
+    position: int | None = None
+    detail: str | None = None
+
+
+class Question(Protocol):
+    """A kept way of asking one node alone. `ask` may be called while earlier questions are unanswered."""
+
+    async def ask(self) -> Answer:
+        """Ask; raises anything when no answer comes (the observer records `silent`). Cancelled at its deadline."""
+        ...
+
+    async def close(self) -> None: ...
+
+
+class System(Protocol):
+    @property
+    def name(self) -> str: ...
+    @property
+    def default_version(self) -> str: ...
+    @property
+    def subject(self) -> str:
+        """What beliefs are about: "leader"."""
+        ...
+
+    @property
+    def protocols(self) -> frozenset[str]:
+        """Of "key-value", "locks": what `open_client` can be used for."""
+        ...
+
+    @property
+    def read_modes(self) -> tuple[ReadMode, ...]:
+        """The first one is the default."""
+        ...
+
+    @property
+    def guarantees(self) -> tuple[Guarantee, ...]: ...
+
+    def read_guarantee(self, mode: ReadMode) -> str:
+        """Name of the guarantee that reads of this mode are held to."""
+        ...
+
+    def resolve(self, version: str) -> Artifacts:
+        """Find the binaries of `version`, or of a path; raises UsageError or MachineError with the remedy."""
+        ...
+
+    def specs(self, layout: Layout, artifacts: Artifacts, options: Mapping[str, object]) -> list[NodeSpec]: ...
+
+    def leadership(self, options: Mapping[str, object]) -> LeadershipBound: ...
+
+    async def ready(self, node: Node) -> bool:
+        """Whether this node serves now: one short attempt, asked of this node alone."""
+        ...
+
+    async def healthy(self, layout: Layout) -> str | None:
+        """None when every node serves and all agree on one leader; else what is still wrong, in words."""
+        ...
+
+    async def open_client(self, place: Place, *, connect_timeout_s: float) -> Locks:
+        """A fresh connection to this node alone; raises `Definite` when it cannot be opened."""
+        ...
+
+    def question(self, place: Place) -> Question: ...
+
+    async def prepare(self, client: Locks, keys: tuple[str, ...]) -> None:
+        """Make the keys that a workload is going to use, where the store needs that; idempotent."""
+        ...
+
+    def became_leader(self, line: str) -> int | None:
+        """The epoch, when this log line says that the node became leader; else None."""
+        ...
+
+    def options(self) -> dict[str, object]:
+        """The system's own settings with their defaults, as they stand in a plan's [system_options]."""
+        ...
+
+
+def data_bytes(folder: Path) -> int:
+    """Bytes of all regular files below `folder`."""
+    return sum(p.stat().st_size for p in folder.rglob("*") if p.is_file())

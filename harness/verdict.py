@@ -1,0 +1,143 @@
+"""Verdicts: what a checker says of a history, and how several are merged.
+
+A verdict is `valid`, `invalid` or `unknown`. Merged, `invalid` beats `unknown` beats `valid`. Only guarantees that
+are promised, or that the plan requires by name, make a run `invalid` (DESIGN section 6, standing of a guarantee); a
+violation of another one is reported with its count.
+"""
+
+from collections.abc import Iterable
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+
+
+class Validity(StrEnum):
+    VALID = "valid"
+    INVALID = "invalid"
+    UNKNOWN = "unknown"
+
+
+class Standing(StrEnum):
+    """Who stands behind a guarantee.
+
+    `PROMISED`: the maker, in the named source. `RELIED_UPON`: users build on it, the maker disclaims it. `MEASURED`:
+    nobody; it is a figure.
+    """
+
+    PROMISED = "promised"
+    RELIED_UPON = "relied-upon"
+    MEASURED = "measured"
+
+
+class Guarantee(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing that a system is held to: `name` as `--require` takes it, with its standing and the source."""
+
+    name: str
+    standing: Standing
+    text: str
+    source: str
+    known_issue: str | None = None
+
+
+class Witness(msgspec.Struct, frozen=True, kw_only=True):
+    """The few events that show a violation.
+
+    `events` are indexes into the history, in order; `steps` say in words, one sentence each, why no order explains
+    them. `from_ns`..`to_ns` is the stretch of time to draw.
+    """
+
+    anomaly: str
+    events: tuple[int, ...]
+    steps: tuple[str, ...]
+    from_ns: int
+    to_ns: int
+    key: str | None = None
+    nodes: tuple[str, ...] = ()
+
+
+class Verdict(msgspec.Struct, frozen=True, kw_only=True):
+    """One checker's word on one guarantee.
+
+    `exposure` counts how often the guarantee was really put to the test (None: the checker has no such count); 0 makes
+    the verdict `unknown`. `anomalies` counts violations by name, `witnesses` shows the first few of them. `figures` are
+    plain numbers and strings for the report, keyed with units last.
+    """
+
+    checker: str
+    guarantee: str
+    validity: Validity
+    reason: str = ""
+    exposure: int | None = None
+    exposure_of: str = ""
+    anomalies: dict[str, int] = {}
+    witnesses: tuple[Witness, ...] = ()
+    figures: dict[str, Any] = {}
+
+
+def merge(validities: Iterable[Validity]) -> Validity:
+    """`invalid` beats `unknown` beats `valid`; of nothing, `unknown`: nothing was judged."""
+    seen = set(validities)
+    for validity in (Validity.INVALID, Validity.UNKNOWN, Validity.VALID):
+        if validity in seen:
+            return validity
+    return Validity.UNKNOWN
+
+
+class LeadershipBound(msgspec.Struct, frozen=True, kw_only=True):
+    """How long a leader that is cut off from every majority may go on claiming, by the system's own rules.
+
+    `bound_ns` is B of DESIGN section 6 in nanoseconds of running time; None when the system promises nothing.
+    `one_leader_per_epoch` says that samples keep all assumptions, so that two leaders in one epoch may be judged.
+    """
+
+    bound_ns: int | None
+    source: str
+    standing: Standing
+    one_leader_per_epoch: bool
+
+
+class Budget(msgspec.Struct, frozen=True, kw_only=True):
+    """What the linearizability search may spend on the whole history. `wall_s` is only a backstop."""
+
+    steps: int = 200_000_000
+    memory_bytes: int = 1_000_000_000
+    wall_s: float = 60.0
+
+
+class Thresholds(msgspec.Struct, frozen=True, kw_only=True):
+    """Below these, a `valid` is a vacuous pass and becomes `unknown`; they stand in the plan."""
+
+    ok_operations_min: int = 100
+    effective_faults_min: int = 1
+    exposure_min: int = 1
+    stall_ns_max: int = 500_000_000
+
+
+class Facts(msgspec.Struct, frozen=True, kw_only=True):
+    """What a checker must know beside the history: the plan and the system's statements, as data.
+
+    `read_guarantee` names the guarantee of the reads of this run; `options` are the workload's, as in the plan.
+    `required` are the guarantees that the plan names by `--require`.
+    """
+
+    system: str
+    workload: str
+    nodes: tuple[str, ...]
+    guarantees: tuple[Guarantee, ...]
+    required: tuple[str, ...] = ()
+    read_guarantee: str = "linearizable"
+    nemesis: tuple[str, ...] = ()
+    options: dict[str, Any] = {}
+    leadership: LeadershipBound | None = None
+    budget: Budget = Budget()
+    thresholds: Thresholds = Thresholds()
+
+    def guarantee(self, name: str) -> Guarantee | None:
+        """The system's statement about `name`, if it makes one."""
+        return next((g for g in self.guarantees if g.name == name), None)
+
+    def decides(self, name: str) -> bool:
+        """Whether a violation of `name` makes the run invalid: promised, or required by the plan."""
+        guarantee = self.guarantee(name)
+        return name in self.required or (guarantee is not None and guarantee.standing is Standing.PROMISED)

@@ -1,0 +1,1 @@
+"""Asks: one file, one guarantee; each workload names its checkers by registry key."""
