@@ -50,6 +50,14 @@ class Reply(msgspec.Struct, frozen=True):
     version: int | None = None
 
 
+class Members(msgspec.Struct, frozen=True):
+    """What a set held when one node was asked: the elements in ascending order, with the reply's stamps."""
+
+    elements: tuple[int, ...]
+    position: int | None = None
+    epoch: int | None = None
+
+
 class Session(Protocol):
     """A client connection to one node: opened once, used by one process, closed, never reopened."""
 
@@ -84,6 +92,14 @@ class KeyValue(Session, Protocol):
         """Write if the key is unchanged since the read whose reply carried these; else `Definite("cas-mismatch")`."""
         ...
 
+    async def add(self, name: str, element: int) -> Reply:
+        """Add to the set, as one key (etcd) or child (ZooKeeper); raises `Definite("exists")` when it is there."""
+        ...
+
+    async def members(self, name: str, mode: ReadMode) -> Members:
+        """Read the whole set in one request of this mode."""
+        ...
+
 
 class Held(msgspec.Struct, frozen=True):
     """A lock that was granted: `token` grows with every grant (the fencing token); `handle` names it to the store."""
@@ -99,6 +115,13 @@ class Locks(KeyValue, Protocol):
 
     async def acquire(self, name: str) -> Held:
         """Take the lock or raise `Definite("held")` when another holds it: one attempt, no queueing."""
+        ...
+
+    async def renew(self) -> Reply:
+        """Keep the lease or session alive by one round trip; nothing renews it behind the caller's back.
+
+        Raises `Definite("lease-expired")` when the server says that it has ended (or was never granted).
+        """
         ...
 
     async def release(self, name: str, held: Held) -> Reply: ...

@@ -92,8 +92,13 @@ class System(Protocol):
         """None when every node serves and all agree on one leader; else what is still wrong, in words."""
         ...
 
-    async def open_client(self, place: Place, *, connect_timeout_s: float) -> Locks:
-        """A fresh connection to this node alone; raises `Definite` when it cannot be opened."""
+    async def open_client(
+        self, place: Place, *, connect_timeout_s: float, options: Mapping[str, object] | None = None
+    ) -> Locks:
+        """A fresh connection to this node alone; raises `Definite` when it cannot be opened.
+
+        `options` are the plan's [system_options] as `specs` gets them (lease and session times); None: the defaults.
+        """
         ...
 
     def question(self, place: Place) -> Question: ...
