@@ -1,0 +1,130 @@
+"""What the nemesis is made of: fault specs as typed by a person, and the seam that every fault fulfils.
+
+A fault is `FAULT[:TARGET][:key=value]...`, faults are joined by commas. A fault resolves its target at the moment it
+acts, is recorded before it acts, proves that it took hold, and heals idempotently.
+"""
+
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from harness.errors import UsageError
+from harness.operation import FaultOutcome
+from harness.runtime.node import Effect, Link, Runtime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FaultSpec:
+    """One fault as asked for; `text` is canonical and parses back to this value."""
+
+    fault: str
+    target: str
+    options: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def text(self) -> str:
+        return ":".join([self.fault, self.target, *(f"{k}={v}" for k, v in self.options.items())])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class View:
+    """The cluster as the nemesis sees it when it acts."""
+
+    nodes: tuple[str, ...]
+    leader: str | None
+    epoch: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resolved:
+    """A target made concrete: which nodes, and for partitions which links are cut and how."""
+
+    nodes: tuple[str, ...]
+    links: Mapping[Link, Effect] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Skip:
+    """There was nothing to act on; says why."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """What was measured after acting."""
+
+    outcome: FaultOutcome
+    text: str
+
+
+class Fault(Protocol):
+    """One kind of fault. `targets` maps a target's name to what it means; a node's own name is a target too."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def about(self) -> str: ...
+    @property
+    def targets(self) -> Mapping[str, str]: ...
+    @property
+    def default_target(self) -> str: ...
+    @property
+    def options(self) -> Mapping[str, tuple[str, ...]]:
+        """Option to its choices; the first is the default. An empty tuple: a duration or free value."""
+        ...
+
+    @property
+    def default_duration_ns(self) -> int:
+        """From the proof to the beginning of healing, unless `for=` says otherwise."""
+        ...
+
+    def refuse(self, spec: FaultSpec, node_count: int) -> str | None:
+        """Why this spec makes no sense on a cluster of this size; None when it does."""
+        ...
+
+    def resolve(self, spec: FaultSpec, view: View, draw: random.Random) -> Resolved | Skip: ...
+
+    async def inject(self, fault_id: int, resolved: Resolved, runtime: Runtime) -> Proof: ...
+
+    async def heal(self, fault_id: int, resolved: Resolved, runtime: Runtime) -> Proof: ...
+
+
+def parse_faults(text: str, faults: Mapping[str, Fault], node_count: int) -> list[FaultSpec]:
+    """`partition:leader:direction=out,kill` to specs, each checked against its fault; raises UsageError."""
+    return [_parse_one(part.strip(), faults, node_count) for part in text.split(",") if part.strip()]
+
+
+def _parse_one(text: str, faults: Mapping[str, Fault], node_count: int) -> FaultSpec:
+    name, *rest = text.split(":")
+    fault = faults.get(name)
+    if fault is None:
+        raise UsageError(f"unknown fault {name!r}", hint=f"choose from: {', '.join(sorted([*faults, 'none']))}")
+    target = fault.default_target
+    options: dict[str, str] = {}
+    for position, word in enumerate(rest):
+        key, equals, value = word.partition("=")
+        if not equals:
+            if position:
+                raise UsageError(f"{text!r}: {word!r} is not key=value", hint="write FAULT[:TARGET][:key=value]...")
+            target = word
+        elif key not in fault.options:
+            raise UsageError(
+                f"{name}: unknown option {key!r}", hint=f"choose from: {', '.join(fault.options) or 'none'}"
+            )
+        else:
+            choices = fault.options[key]
+            if choices and value not in choices:
+                raise UsageError(f"{name}: {key}={value!r} is not a choice", hint=f"choose from: {', '.join(choices)}")
+            options[key] = value
+    nodes = [f"n{i}" for i in range(1, node_count + 1)]
+    if target not in fault.targets and target not in nodes:
+        raise UsageError(
+            f"{name}: unknown target {target!r}", hint=f"choose from: {', '.join([*fault.targets, *nodes])}"
+        )
+    spec = FaultSpec(fault=name, target=target, options=options)
+    refusal = fault.refuse(spec, node_count)
+    if refusal:
+        raise UsageError(f"{spec.text}: {refusal}")
+    return spec

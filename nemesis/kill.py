@@ -1,0 +1,48 @@
+"""Kills: SIGKILL to the server's process group, then a restart with the data kept.
+
+A kill keeps the operating system's page cache, so it tests recovery and not durability under power loss.
+"""
+
+import random
+from collections.abc import Mapping
+from typing import Final
+
+from harness.fault import FaultSpec, Proof, Resolved, Skip, View
+from harness.operation import FaultOutcome
+from harness.runtime.node import NodeState, Runtime
+from nemesis.targets import NODE_TARGETS, choose_nodes
+
+
+class Kill:
+    name: Final = "kill"
+    about: Final = "SIGKILL, then a restart with the data kept"
+    targets: Mapping[str, str] = {**NODE_TARGETS, "all": "every node"}
+    default_target: Final = "one"
+    options: Mapping[str, tuple[str, ...]] = {"for": ()}
+    default_duration_ns: Final = 2_000_000_000
+
+    def refuse(self, spec: FaultSpec, node_count: int) -> str | None:
+        return None
+
+    def resolve(self, spec: FaultSpec, view: View, draw: random.Random) -> Resolved | Skip:
+        chosen = choose_nodes(spec.target, view, draw)
+        return chosen if isinstance(chosen, Skip) else Resolved(nodes=chosen)
+
+    async def inject(self, fault_id: int, resolved: Resolved, runtime: Runtime) -> Proof:
+        nodes = [runtime.nodes[name] for name in resolved.nodes]
+        pids = [node.pid for node in nodes]
+        for node in nodes:
+            await node.kill()
+        left = sum(bool(node.thread_states()) for node in nodes)
+        text = f"process {', '.join(str(pid) for pid in pids)} gone"
+        if left or any(node.state is not NodeState.DEAD for node in nodes):
+            return Proof(FaultOutcome.INDETERMINATE, f"{left} of {len(nodes)} servers still have threads")
+        return Proof(FaultOutcome.INSTALLED, text)
+
+    async def heal(self, fault_id: int, resolved: Resolved, runtime: Runtime) -> Proof:
+        nodes = [runtime.nodes[name] for name in resolved.nodes]
+        for node in nodes:
+            if node.state in (NodeState.DEAD, NodeState.NEW):
+                await node.start()
+        pids = ", ".join(str(node.pid) for node in nodes)
+        return Proof(FaultOutcome.HEALED, f"restarted as process {pids}")

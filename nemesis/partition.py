@@ -1,0 +1,111 @@
+"""Network partitions: directed links that carry no packets, proven by a probe of every link of the cluster.
+
+`links=` says which links of the chosen nodes are cut: to the other nodes, to the clients, or both. `direction=out`
+cuts what the chosen nodes send, `in` what they receive. `ring` and `bridge` need five nodes: with three, no two
+nodes of a ring could hold a connection.
+"""
+
+import random
+from collections.abc import Mapping
+from typing import Final
+
+from harness.fault import FaultSpec, Proof, Resolved, Skip, View
+from harness.operation import FaultOutcome
+from harness.runtime.node import CLIENT, Effect, Link, Reach, Runtime
+from nemesis.targets import NODE_TARGETS, choose_nodes
+
+_SHAPES: Final = {
+    "ring": "every node sees a majority, no two the same (from 5 nodes on)",
+    "bridge": "two halves that only one node sees both of (from 5 nodes on)",
+}
+_OPPOSITE: Final = {Effect.DROP: Reach.DROPPED, Effect.RESET: Reach.RESET}
+
+
+class Partition:
+    name: Final = "partition"
+    about: Final = "network partition: links that carry no packets"
+    targets: Mapping[str, str] = {**NODE_TARGETS, **_SHAPES}
+    default_target: Final = "one"
+    options: Mapping[str, tuple[str, ...]] = {
+        "direction": ("both", "in", "out"),
+        "links": ("node", "client", "all"),
+        "for": (),
+    }
+    default_duration_ns: Final = 5_000_000_000
+
+    def refuse(self, spec: FaultSpec, node_count: int) -> str | None:
+        if spec.target not in _SHAPES:
+            return None
+        if node_count < 5:
+            return f"{spec.target} needs at least 5 nodes, the plan has {node_count}"
+        if spec.options.get("links", "node") != "node":
+            return f"{spec.target} cuts links between nodes only; leave out links="
+        return None
+
+    def resolve(self, spec: FaultSpec, view: View, draw: random.Random) -> Resolved | Skip:
+        if spec.target in _SHAPES:
+            order = list(view.nodes)
+            draw.shuffle(order)
+            links = _ring(order) if spec.target == "ring" else _bridge(order)
+            return Resolved(nodes=view.nodes, links=dict.fromkeys(_directed(links, view.nodes, "both"), Effect.DROP))
+        chosen = choose_nodes(spec.target, view, draw)
+        if isinstance(chosen, Skip):
+            return chosen
+        links = set()
+        if spec.options.get("links", "node") in ("node", "all"):
+            links |= {Link(a, b) for a in chosen for b in view.nodes if b not in chosen}
+        if spec.options.get("links", "node") in ("client", "all"):
+            links |= {Link(a, CLIENT) for a in chosen}
+        direction = spec.options.get("direction", "both")
+        return Resolved(nodes=chosen, links=dict.fromkeys(_directed(links, chosen, direction), Effect.DROP))
+
+    async def inject(self, fault_id: int, resolved: Resolved, runtime: Runtime) -> Proof:
+        runtime.network.apply(fault_id, resolved.links)
+        return await prove_links(resolved.links, runtime)
+
+    async def heal(self, fault_id: int, resolved: Resolved, runtime: Runtime) -> Proof:
+        runtime.network.withdraw(fault_id)
+        # Another fault may still hold some of these links: only those that nobody holds must be open.
+        freed = [link for link in resolved.links if link not in runtime.network.blocked]
+        found = await runtime.network.probe(freed)
+        shut = sorted(str(link) for link, reach in found.items() if reach is not Reach.OPEN)
+        if shut:
+            return Proof(FaultOutcome.INDETERMINATE, f"still shut after healing: {', '.join(shut)}")
+        return Proof(FaultOutcome.HEALED, f"{len(freed)} of {len(resolved.links)} links open again")
+
+
+async def prove_links(links: Mapping[Link, Effect], runtime: Runtime) -> Proof:
+    """Probe every link of the cluster: each of `links` must be shut as meant, and every link that nobody cut, open."""
+    names = [*runtime.nodes, CLIENT]
+    every = [Link(a, b) for a in names for b in names if a != b]
+    found = await runtime.network.probe(every)
+    blocked = runtime.network.blocked
+    leaking = sorted(str(link) for link, effect in links.items() if found[link] is not _OPPOSITE[effect])
+    dead = sorted(str(link) for link in every if link not in blocked and found[link] is not Reach.OPEN)
+    text = f"{len(links) - len(leaking)} of {len(links)} links shut, {len(every) - len(blocked) - len(dead)} open"
+    if leaking or dead:
+        detail = [f"not shut: {', '.join(leaking)}"] * bool(leaking) + [f"shut beside: {', '.join(dead)}"] * bool(dead)
+        return Proof(FaultOutcome.INDETERMINATE, f"{text}; {'; '.join(detail)}")
+    return Proof(FaultOutcome.INSTALLED, text)
+
+
+def _directed(links: set[Link], inner: tuple[str, ...], direction: str) -> list[Link]:
+    """Each pair in the wanted directions; `inner` are the chosen nodes, seen from which `in` and `out` are meant."""
+    out = {Link(a, b) if a in inner else Link(b, a) for a, b in links}
+    back = {Link(b, a) for a, b in out}
+    chosen = {"both": out | back, "out": out, "in": back}[direction]
+    return sorted(chosen)
+
+
+def _ring(order: list[str]) -> set[Link]:
+    """Pairs that must not talk so that each node sees the majority of its nearest neighbours."""
+    count, majority = len(order), len(order) // 2 + 1
+    reach = (majority - 1) // 2 + (majority - 1) % 2
+    near = {frozenset((order[i], order[(i + d) % count])) for i in range(count) for d in range(1, reach + 1)}
+    return {Link(a, b) for i, a in enumerate(order) for b in order[i + 1 :] if frozenset((a, b)) not in near}
+
+
+def _bridge(order: list[str]) -> set[Link]:
+    """Pairs across the two halves; the middle node sees both."""
+    half = len(order) // 2
+    return {Link(a, b) for a in order[:half] for b in order[half + 1 :]}

@@ -1,0 +1,42 @@
+"""Targets that all faults share: how a word such as `leader` or `minority` becomes nodes."""
+
+import random
+from typing import Final
+
+from harness.fault import Skip, View
+
+#: What each word means; a node's own name ("n2") is a target as well.
+NODE_TARGETS: Final = {
+    "one": "one node, drawn",
+    "minority": "as many drawn nodes as can be lost with a quorum left",
+    "majority": "the smallest majority of nodes, drawn",
+    "leader": "the node that leads when the fault acts",
+    "follower": "one node that does not lead when the fault acts, drawn",
+}
+
+
+def choose_nodes(target: str, view: View, draw: random.Random) -> tuple[str, ...] | Skip:
+    """The nodes that `target` means now, in the cluster's order.
+
+    One draw is made whatever the target, so that the draws of later faults do not depend on who leads.
+    """
+    shuffled = list(view.nodes)
+    draw.shuffle(shuffled)
+    count = len(view.nodes)
+    if target in view.nodes:
+        chosen = [target]
+    elif target == "all":
+        chosen = shuffled
+    elif target == "one":
+        chosen = shuffled[:1]
+    elif target == "minority":
+        chosen = shuffled[: (count - 1) // 2]
+    elif target == "majority":
+        chosen = shuffled[: count // 2 + 1]
+    elif view.leader is None:
+        return Skip("no node was known to lead")
+    elif target == "leader":
+        chosen = [view.leader]
+    else:
+        chosen = [node for node in shuffled if node != view.leader][:1]
+    return tuple(node for node in view.nodes if node in chosen)
