@@ -1,0 +1,1 @@
+"""Tests of the systems: their clients, what they promise, how their binaries are found."""
