@@ -1,0 +1,279 @@
+"""The lab: a cluster of real servers in network namespaces around a router, with no root, no Docker and no binary.
+
+The harness's own namespace is the router. Node i has 10.77.0.i and a default route through it, so every packet of
+every directed link passes one hook, and one nf_tables map `source . target -> verdict` holds the whole cluster's
+connectivity: a fault is one transaction of some tens of microseconds, with no state between the old and the new.
+
+Routed, not bridged: rejects work there, and forwarding is switched per device by a netlink message, so /proc/sys may be
+read-only. The price: no broadcast between nodes. There is no uplink; no fault and no server reaches the outside.
+
+`Lab.open` is called inside (after `harness.runtime.supervisor.enter`).
+"""
+
+import asyncio
+import contextlib
+import os
+import socket
+import tarfile
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Final
+
+from harness.errors import HarnessError, MachineError
+from harness.runtime import namespaces, nftables, probe
+from harness.runtime.lab_node import LabNode, NamespaceThread
+from harness.runtime.links import Contributions
+from harness.runtime.netlink import Routing
+from harness.runtime.node import CLIENT, Effect, Exit, Link, NodeSpec, Place, Reach
+
+HARNESS_ADDRESS: Final = "10.77.0.254"
+_NODES_MAX: Final = 99
+_MAP: Final = "links"
+_TABLE: Final = "fencepost"
+_VERDICTS: Final = {Effect.DROP: nftables.DROP, Effect.RESET: nftables.goto("rst")}
+_EFFECTS: Final = {verdict: effect for effect, verdict in _VERDICTS.items()}
+
+
+class LabNetwork:
+    """The links of the lab; see `harness.runtime.node.Network`."""
+
+    def __init__(self, addresses: Mapping[str, str], prober: probe.Prober) -> None:
+        self._keys = {name: socket.inet_aton(address) for name, address in addresses.items()}
+        self._names = {key: name for name, key in self._keys.items()}
+        self._prober = prober
+        self._kernel = nftables.Nftables()
+        self._contributions = Contributions()
+        self._kernel.commit(rule_set())
+
+    @property
+    def blocked(self) -> Mapping[Link, Effect]:
+        return self._contributions.merged()
+
+    def apply(self, fault_id: int, links: Mapping[Link, Effect]) -> None:
+        for link in links:
+            if link.source == link.target or not {link.source, link.target} <= self._keys.keys():
+                raise HarnessError(f"there is no link {link}", hint=f"ends of links: {', '.join(self._keys)}")
+        self._enforce(self._contributions.with_fault(fault_id, links))
+
+    def withdraw(self, fault_id: int) -> None:
+        if fault_id in self._contributions.by_fault:
+            self._enforce(self._contributions.without_fault(fault_id))
+
+    def heal_all(self) -> None:
+        # Also when we think that nothing is blocked: healing must not depend on our memory.
+        self._enforce(Contributions())
+
+    def _enforce(self, wanted: Contributions) -> None:
+        """Make the kernel's map equal `wanted` in one transaction; only then is it our state."""
+        merged = wanted.merged()
+        batch = nftables.Batch(_TABLE)
+        batch.flush_map(_MAP)
+        batch.add_elements(
+            _MAP, {self._keys[source] + self._keys[target]: _VERDICTS[how] for (source, target), how in merged.items()}
+        )
+        try:
+            self._kernel.commit(batch)
+        except OSError as error:
+            # A refused batch changed nothing; a lost answer leaves it open, and only the kernel knows.
+            self._kernel.drain()
+            if self.read_back() != merged:
+                raise HarnessError(f"the links could not be changed: {error}") from error
+        self._contributions = wanted
+
+    def read_back(self) -> dict[Link, Effect]:
+        """The state in force as the kernel tells it."""
+        held = self._kernel.read_map(nftables.Batch(_TABLE), _MAP)
+        return {Link(self._names[key[:4]], self._names[key[4:]]): _EFFECTS[verdict] for key, verdict in held.items()}
+
+    async def probe(self, links: Iterable[Link], timeout_s: float = 0.2) -> dict[Link, Reach]:
+        return await self._prober.probe(links, timeout_s)
+
+    def close(self) -> None:
+        batch = nftables.Batch(_TABLE)
+        batch.delete_table()
+        self._kernel.commit(batch)
+        self._kernel.close()
+
+
+def rule_set() -> nftables.Batch:
+    """One map of verdicts by (source, target), asked once for each packet, wherever it passes."""
+    batch = nftables.Batch(_TABLE)
+    batch.add_table()
+    batch.add_verdict_map(_MAP, 8, 1)
+    is_ipv4 = (nftables.load_family(), nftables.equals(b"\x02"))
+    is_tcp = (nftables.load_protocol(), nftables.equals(b"\x06"))
+    is_icmp_unreachable = (
+        nftables.load_protocol(),
+        nftables.equals(b"\x01"),
+        nftables.load_transport_header(0, 1),
+        nftables.equals(b"\x03"),
+    )
+    accept = nftables.conclude(nftables.ACCEPT)
+    batch.add_chain("rst")
+    # First of all let resets through: those that the next rule makes pass our own hooks too, under the same map.
+    rst_bit = (nftables.load_transport_header(13, 1), nftables.keep_bits(b"\x04"), nftables.differs(b"\x00"))
+    batch.add_rule("rst", *is_tcp, *rst_bit, accept)
+    batch.add_rule("rst", *is_tcp, nftables.reject_with_tcp_reset())
+    batch.add_rule("rst", nftables.reject_with_port_unreachable())
+    batch.add_hook_chain("forward", nftables.HOOK_FORWARD, -10)  # node to node
+    batch.add_hook_chain("input", nftables.HOOK_INPUT, -10)  # node to client
+    batch.add_hook_chain("output", nftables.HOOK_OUTPUT, -10)  # client to node
+    # The refusals of node-to-node datagrams come from the router's address: no fault of a client's link may eat them.
+    batch.add_rule("output", *is_ipv4, *is_icmp_unreachable, accept)
+    both_addresses = (nftables.load_network_header(12, 4, 8), nftables.load_network_header(16, 4, 9))
+    for chain in ("forward", "input", "output"):
+        batch.add_rule(chain, *is_ipv4, *both_addresses, nftables.look_up_verdict(_MAP, 1))
+    return batch
+
+
+class Lab:
+    """A cluster's place for the length of one run; see `harness.runtime.node.Runtime`. Made by `Lab.open`."""
+
+    def __init__(self, folder: Path, node_count: int) -> None:
+        folder = folder.resolve()
+        self._folder = folder
+        self._exits: asyncio.Queue[Exit] = asyncio.Queue()
+        #: How to undo each step, recorded as soon as it is made, run in reverse order.
+        self._undo = contextlib.ExitStack()
+        self._layout = {
+            place.name: place for place in (_place(folder, f"n{number}", number) for number in range(1, node_count + 1))
+        }
+        self._nodes: dict[str, LabNode] = {}
+        self._network: LabNetwork | None = None
+        self._closed = False
+
+    @classmethod
+    async def open(cls, folder: Path, node_count: int) -> "Lab":
+        """Make `node_count` nodes n1, n2, ... with their links all open; their folders lie below `folder`/nodes."""
+        if not 1 <= node_count <= _NODES_MAX:
+            raise ValueError(f"a lab has 1 to {_NODES_MAX} nodes, not {node_count}")
+        lab = cls(folder, node_count)
+        try:
+            lab._build()
+        except OSError as error:
+            await lab.close()
+            raise MachineError(f"the lab could not be built: {error}", hint="see: fencepost doctor") from error
+        except BaseException:
+            await lab.close()
+            raise
+        return lab
+
+    @property
+    def nodes(self) -> Mapping[str, LabNode]:
+        return self._nodes
+
+    @property
+    def layout(self) -> Mapping[str, Place]:
+        return self._layout
+
+    @property
+    def network(self) -> LabNetwork:
+        assert self._network is not None, "made by Lab.open"
+        return self._network
+
+    def _build(self) -> None:
+        self._write_hosts()
+        # The kernel makes namespaces slowly (milliseconds), so all threads begin before the first is needed.
+        threads = {name: NamespaceThread(name) for name in self._layout}
+        for thread in threads.values():
+            self._undo.callback(thread.close)
+        with Routing() as router:
+            router.set_up(socket.if_nametoindex("lo"))
+            _unlimit_refusals()
+            for name, place in self._layout.items():
+                place.folder.mkdir(parents=True, exist_ok=True)
+                place.data.mkdir(exist_ok=True)
+                device = router.add_veth(name, "eth0", threads[name].namespace_fd)
+                self._undo.callback(_remove_device, device)
+                router.add_address(device, HARNESS_ADDRESS)
+                router.set_up(device)
+                router.forward_from(device)
+                router.add_route(place.address, device)
+                threads[name].call(_configure_inside, place.address)
+                self._nodes[name] = LabNode(place, threads[name], self._exits)
+        addresses = {name: place.address for name, place in self._layout.items()} | {CLIENT: HARNESS_ADDRESS}
+        prober = probe.Prober(addresses)
+        self._undo.callback(prober.close)
+        for name, thread in threads.items():
+            prober.add(name, thread.call(probe.open_socket, addresses[name]))
+        prober.add(CLIENT, probe.open_socket(HARNESS_ADDRESS))
+        self._network = LabNetwork(addresses, prober)
+        self._undo.callback(self._network.close)
+
+    def _write_hosts(self) -> None:
+        """Let every process inside resolve the nodes' names, by an own hosts file over /etc/hosts."""
+        lines = ["127.0.0.1 localhost", f"{HARNESS_ADDRESS} {CLIENT}"]
+        lines += [f"{place.address} {name}" for name, place in self._layout.items()]
+        hosts = self._folder / "nodes" / "hosts"
+        hosts.parent.mkdir(parents=True, exist_ok=True)
+        hosts.write_text("\n".join(lines) + "\n")
+        if Path("/etc/hosts").exists():
+            namespaces.mount(str(hosts), "/etc/hosts", None, namespaces.MS_BIND)
+            self._undo.callback(namespaces.unmount, "/etc/hosts")
+
+    def realise(self, specs: Iterable[NodeSpec]) -> None:
+        by_name = {spec.name: spec for spec in specs}
+        if by_name.keys() != self._nodes.keys():
+            raise HarnessError(f"specs for {sorted(by_name)}, but the nodes are {sorted(self._nodes)}")
+        for name, node in self._nodes.items():
+            spec = by_name[name]
+            data = str(node.place.data)
+            flags = namespaces.MS_NOSUID | namespaces.MS_NODEV
+            namespaces.mount("tmpfs", data, "tmpfs", flags, f"size={spec.data_limit_bytes},mode=700")
+            self._undo.callback(namespaces.unmount, data)
+            node.realise(spec)
+
+    async def next_exit(self) -> Exit:
+        return await self._exits.get()
+
+    async def copy_data(self, node_name: str, target: Path) -> None:
+        """Write the node's data directory as a tar.gz to `target`: the tmpfs cannot be seen from outside."""
+        data = self._layout[node_name].data
+
+        def write() -> None:
+            part = target.with_name(target.name + ".part")
+            with tarfile.open(part, "w:gz", compresslevel=1) as archive:
+                archive.add(data, arcname=node_name)
+            os.replace(part, target)
+
+        await asyncio.to_thread(write)
+
+    async def close(self) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        try:
+            results = await asyncio.gather(*(node.kill() for node in self._nodes.values()), return_exceptions=True)
+            for result in results:
+                if isinstance(result, BaseException):
+                    raise result
+        finally:
+            self._undo.close()
+
+
+def _place(folder: Path, name: str, number: int) -> Place:
+    home = folder / "nodes" / name
+    return Place(name=name, number=number, address=f"10.77.0.{number}", folder=home, data=home / "data")
+
+
+def _configure_inside(address: str) -> None:
+    """Runs in the node's namespace: its address, and everything through the router."""
+    with Routing() as routing:
+        routing.set_up(socket.if_nametoindex("lo"))
+        device = socket.if_nametoindex("eth0")
+        routing.add_address(device, address)
+        routing.set_up(device)
+        routing.add_route(HARNESS_ADDRESS, device)
+        routing.add_route(None, device, via=HARNESS_ADDRESS)
+
+
+def _remove_device(index: int) -> None:
+    with Routing() as routing:
+        routing.remove(index)
+
+
+def _unlimit_refusals() -> None:
+    """The kernel sends one ICMP error a second to an address, after a burst of six; probes of reset links need more."""
+    # Refused where /proc/sys is read-only: then a quick succession of probes of reset links finds some "dropped".
+    with contextlib.suppress(OSError):
+        Path("/proc/sys/net/ipv4/icmp_ratemask").write_text("0")

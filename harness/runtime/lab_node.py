@@ -1,0 +1,245 @@
+"""A node of the lab: one thread that lives in the node's network namespace, and the process group born from it.
+
+A thread that has called `unshare(CLONE_NEWNET)` *is* the node: sockets made and processes started by it belong to its
+namespace, with no helper binary and no code between fork and exec. Exits are noticed by pidfd on the event loop, so no
+thread waits and no signal handler is needed.
+"""
+
+import asyncio
+import concurrent.futures
+import os
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import IO, ParamSpec, TypeVar
+
+from harness.errors import HarnessError
+from harness.runtime import namespaces, processes
+from harness.runtime.node import Exit, NodeSpec, NodeState, Place
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+#: SIGKILL needs no consent: a group that is still there after this long hangs in the kernel.
+_KILL_TIMEOUT_S = 10.0
+
+
+class NamespaceThread:
+    """One thread in a network (and host name) namespace of its own; `call` runs functions there."""
+
+    def __init__(self, name: str) -> None:
+        self._executor = concurrent.futures.ThreadPoolExecutor(1, thread_name_prefix=name)
+        self._entered = self._executor.submit(self._enter, name)
+
+    @staticmethod
+    def _enter(name: str) -> tuple[int, int]:
+        namespaces.unshare(namespaces.NEWNET | namespaces.NEWUTS)
+        socket.sethostname(name)
+        fd = os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+        return fd, os.fstat(fd).st_ino
+
+    @property
+    def namespace_fd(self) -> int:
+        """Keeps the namespace alive, and names it to the kernel."""
+        return self._entered.result()[0]
+
+    def submit(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> "concurrent.futures.Future[T]":
+        return self._executor.submit(lambda: self._checked(function, *args, **kwargs))
+
+    def call(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        return self.submit(function, *args, **kwargs).result()
+
+    def _checked(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        # A server started in a wrong namespace would be out of reach of every fault, and the run would look healthy.
+        if os.stat("/proc/thread-self/ns/net").st_ino != self._entered.result()[1]:
+            raise HarnessError("a node's thread is not in the node's network namespace")
+        return function(*args, **kwargs)
+
+    def close(self) -> None:
+        self._executor.shutdown()
+        os.close(self._entered.result()[0])
+
+
+class LabNode:
+    """One server of the lab; see `harness.runtime.node.Node`.
+
+    `wrap_argv` functions are applied to the command in order at every start, `on_start` functions are called with the
+    node right after every start: through them a fault wraps a command or arms a process.
+    """
+
+    def __init__(self, place: Place, thread: NamespaceThread, exits: "asyncio.Queue[Exit]") -> None:
+        self.wrap_argv: list[Callable[[tuple[str, ...]], Sequence[str]]] = []
+        self.on_start: list[Callable[[LabNode], None]] = []
+        self.thread = thread
+        self._place = place
+        self._exits = exits
+        self._spec: NodeSpec | None = None
+        self._incarnation = -1
+        self._state = NodeState.NEW
+        self._process: subprocess.Popen[bytes] | None = None
+        self._pidfd = -1
+        self._group_in_proc = 0
+        self._killing = False
+        self._gone = asyncio.Event()
+
+    @property
+    def name(self) -> str:
+        return self._place.name
+
+    @property
+    def place(self) -> Place:
+        return self._place
+
+    @property
+    def spec(self) -> NodeSpec:
+        if self._spec is None:
+            raise HarnessError(f"node {self.name} has no spec yet: realise() comes first")
+        return self._spec
+
+    @property
+    def state(self) -> NodeState:
+        return self._state
+
+    @property
+    def incarnation(self) -> int:
+        return self._incarnation
+
+    @property
+    def pid(self) -> int | None:
+        return self._process.pid if self._process is not None and self._is_up else None
+
+    @property
+    def log(self) -> Path:
+        return self._place.folder / "server.log"
+
+    @property
+    def _is_up(self) -> bool:
+        return self._state in (NodeState.RUNNING, NodeState.PAUSED)
+
+    def realise(self, spec: NodeSpec) -> None:
+        """Take the spec and write its files; the data directory is there already."""
+        self._spec = spec
+        _write_files(self._place.folder, spec.files)
+        _write_files(self._place.data, spec.data_files)
+
+    async def start(self) -> None:
+        spec = self.spec
+        if self._is_up:
+            raise HarnessError(f"node {self.name} is {self._state} already")
+        # A child that outlived its crashed parent would hold the ports.
+        await self.kill()
+        _write_files(self._place.folder, spec.files)
+        argv: Sequence[str] = spec.argv
+        for wrap in self.wrap_argv:
+            argv = wrap(tuple(argv))
+        environment = {
+            "PATH": os.environ.get("PATH", os.defpath),
+            "LANG": "C.UTF-8",
+            "HOME": str(self._place.folder),
+            **spec.environment,
+        }
+        with self.log.open("ab") as log:
+            process = await asyncio.wrap_future(self.thread.submit(self._spawn, argv, environment, log))
+        self._process = process
+        self._incarnation += 1
+        self._state = NodeState.RUNNING
+        self._killing = False
+        self._gone = asyncio.Event()
+        self._pidfd = os.pidfd_open(process.pid)
+        # A process that ended already is a zombie until we reap it, so it still has a number.
+        self._group_in_proc = processes.number_in_proc(self._pidfd) or process.pid
+        asyncio.get_running_loop().add_reader(self._pidfd, self._on_exit)
+        for hook in self.on_start:
+            hook(self)
+
+    def _spawn(self, argv: Sequence[str], environment: dict[str, str], log: IO[bytes]) -> "subprocess.Popen[bytes]":
+        try:
+            # A session of its own makes the server and its children one process group.
+            return subprocess.Popen(
+                argv,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                cwd=self._place.folder,
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise HarnessError(
+                f"node {self.name} cannot be started: {argv[0]}: {error.strerror}",
+                hint="look whether the program is there and may be executed",
+            ) from error
+
+    def _on_exit(self) -> None:
+        """The pidfd became readable: reap, note, tell."""
+        process = self._process
+        assert process is not None
+        exit_status = process.poll()
+        if exit_status is None:
+            return
+        asyncio.get_running_loop().remove_reader(self._pidfd)
+        os.close(self._pidfd)
+        self._pidfd = -1
+        self._state = NodeState.DEAD
+        self._exits.put_nowait(
+            Exit(node=self.name, incarnation=self._incarnation, exit_status=exit_status, expected=self._killing)
+        )
+        self._gone.set()
+
+    async def kill(self) -> None:
+        process = self._process
+        if process is None:
+            return
+        deadline = time.monotonic() + _KILL_TIMEOUT_S
+        if self._is_up:
+            self._killing = True
+            processes.signal_group(process.pid, signal.SIGKILL)
+            async with asyncio.timeout(_KILL_TIMEOUT_S):
+                await self._gone.wait()
+        # The leader's number names the group until its last member is gone; only then may it be given to another.
+        while processes.group_members(self._group_in_proc):
+            processes.signal_group(process.pid, signal.SIGKILL)
+            if time.monotonic() > deadline:
+                raise HarnessError(f"processes of node {self.name} are still there {_KILL_TIMEOUT_S:g} s after SIGKILL")
+            await asyncio.sleep(0.001)
+
+    def pause(self) -> None:
+        if self._is_up and self._process is not None:
+            processes.signal_group(self._process.pid, signal.SIGSTOP)
+            self._state = NodeState.PAUSED
+
+    def resume(self) -> None:
+        if self._state is NodeState.PAUSED and self._process is not None:
+            processes.signal_group(self._process.pid, signal.SIGCONT)
+            self._state = NodeState.RUNNING
+
+    def thread_states(self) -> dict[int, str]:
+        return processes.thread_states(self._group_in_proc) if self._process is not None else {}
+
+    def cpu_ns(self) -> int:
+        return processes.cpu_ns(self._process.pid) if self._process is not None and self._is_up else 0
+
+    def log_tail(self, lines: int = 20) -> str:
+        """The last lines of the log; reads no more than its last 64 KiB."""
+        try:
+            with self.log.open("rb") as file:
+                size = file.seek(0, os.SEEK_END)
+                file.seek(max(0, size - (64 << 10)))
+                text = file.read().decode(errors="replace")
+        except FileNotFoundError:
+            return ""
+        return "\n".join(text.splitlines()[-lines:])
+
+
+def _write_files(folder: Path, files: "dict[str, str] | object") -> None:
+    """Write text files below `folder`; a path that leaves it is refused."""
+    assert hasattr(files, "items")
+    for relative, text in files.items():
+        path = folder / relative
+        if not path.resolve().is_relative_to(folder.resolve()):
+            raise HarnessError(f"the file {relative!r} of a node's spec lies outside {folder}")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
