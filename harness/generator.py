@@ -1,0 +1,64 @@
+"""Generators: pure values that offer the next operation, "pending" or "done". This module is the whole public face.
+
+`generators/contract.py` says what a generator is and what its driver owes it; the combinators are in
+`generators/offering.py` (what), `pacing.py` (when) and `sharing.py` (who). `harness/simulation.py` runs one without
+clocks, `harness/interpreter.py` against a system.
+"""
+
+from harness.generators.contract import (
+    PENDING,
+    Context,
+    Draw,
+    Generator,
+    Invocation,
+    Offer,
+    Pending,
+    Step,
+    Stream,
+)
+from harness.generators.offering import (
+    draws,
+    flip_flop,
+    limit,
+    mix,
+    once,
+    phases,
+    repeat,
+    sequence,
+    trace,
+    until_ok,
+    validate,
+)
+from harness.generators.pacing import delay, sleep, stagger, time_limit
+from harness.generators.sharing import each_worker, on_workers, per_key, reserve
+
+__all__ = [
+    "PENDING",
+    "Context",
+    "Draw",
+    "Generator",
+    "Invocation",
+    "Offer",
+    "Pending",
+    "Step",
+    "Stream",
+    "delay",
+    "draws",
+    "each_worker",
+    "flip_flop",
+    "limit",
+    "mix",
+    "on_workers",
+    "once",
+    "per_key",
+    "phases",
+    "repeat",
+    "reserve",
+    "sequence",
+    "sleep",
+    "stagger",
+    "time_limit",
+    "trace",
+    "until_ok",
+    "validate",
+]

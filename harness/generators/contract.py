@@ -1,0 +1,168 @@
+"""What a generator is: a pure value that offers the next operation, or "pending", or "done".
+
+A generator is asked (`op`) with a context and answers with an operation and the generator that it becomes; it is told
+of completions (`update`). It holds no clock, no thread and no random state, so the same value serves the interpreter
+and a simulation in tests. The idea is Jepsen's (jepsen-io/generator); the words differ where noted.
+
+The driver's side of the contract:
+  - an invocation whose `at_ns` has come is carried out, and the driver goes on with the generator returned beside it;
+  - an invocation that lies in the future is *not* taken: the driver waits until then, or until something completes, and
+    asks the same generator again;
+  - on `PENDING` the driver goes on with the generator returned (an anchor in time may be set in it) and asks again when
+    an operation completes, at the latest after a few milliseconds;
+  - `None` is the end: the generator is not asked again;
+  - `update` is called for every completion (what an invocation changes, `op` has already returned).
+
+Randomness: draw k of operation i of worker w depends on seed, w, i and k only, never on the order of completions.
+"""
+
+from collections.abc import Container, Sequence
+from enum import Enum, auto
+from functools import lru_cache
+from math import log
+from typing import Final, Protocol, TypeVar
+
+import msgspec
+
+from harness.operation import OpEvent, Value
+
+T = TypeVar("T")
+
+_MASK: Final = (1 << 64) - 1
+# Weyl increments: odd, far apart, so that no two of (worker, i, stream, k) share an argument of `_scramble`.
+_BY_DRAW: Final = 0x9E3779B97F4A7C15
+_BY_WORKER: Final = 0xD1B54A32D192ED03
+_BY_OPERATION: Final = 0xABC98388FB8FAC03
+_BY_STREAM: Final = 0x8CB92BA72F3D8DD7
+
+
+class Offer(msgspec.Struct, frozen=True, gc=False):
+    """What to do: function, key and value, without saying when, by whom or on which node."""
+
+    f: str
+    key: str | None = None
+    value: Value = None
+
+
+class Invocation(msgspec.Struct, frozen=True, gc=False):
+    """An offer for one free worker, not before `at_ns`."""
+
+    worker: int
+    offer: Offer
+    at_ns: int
+
+
+class Pending(Enum):
+    """The type of `PENDING`: nothing now, perhaps later."""
+
+    PENDING = auto()
+
+
+PENDING: Final = Pending.PENDING
+
+
+def _scramble(x: int) -> int:
+    """The finalizer of SplitMix64 (Steele, Lea & Flood 2014): every input bit reaches every output bit."""
+    x &= _MASK
+    x = ((x ^ (x >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
+    x = ((x ^ (x >> 27)) * 0x94D049BB133111EB) & _MASK
+    return x ^ (x >> 31)
+
+
+@lru_cache(maxsize=64)
+def _scrambled_seed(seed: int) -> int:
+    return _scramble(seed ^ (seed >> 64))
+
+
+class Draw:
+    """A counter-based stream of random numbers: cheap to make, one for each operation.
+
+    `stream` keeps apart the draws that several parties make for the same operation (what to do, when, by whom).
+    """
+
+    __slots__ = ("_counter",)
+
+    def __init__(self, seed: int, worker: int, i: int, stream: int = 0) -> None:
+        self._counter = _scrambled_seed(seed) + worker * _BY_WORKER + i * _BY_OPERATION + stream * _BY_STREAM
+
+    def bits(self) -> int:
+        """64 random bits."""
+        self._counter += _BY_DRAW
+        return _scramble(self._counter)
+
+    def random(self) -> float:
+        """Uniform in [0, 1)."""
+        return (self.bits() >> 11) * 2.0**-53
+
+    def below(self, n: int) -> int:
+        """Uniform in 0..n-1; n at least 1 (the bias of the multiplication is below n / 2**64)."""
+        return (self.bits() * n) >> 64
+
+    def choice(self, options: Sequence[T]) -> T:
+        return options[self.below(len(options))]
+
+    def chance(self, probability: float) -> bool:
+        return self.random() < probability
+
+    def exponential(self, mean: float) -> float:
+        return -mean * log(1.0 - self.random())
+
+
+class Context(msgspec.Struct, frozen=True, gc=False):
+    """What a generator may know when it is asked.
+
+    `free` lists the idle workers, the longest idle first, so that taking the first spreads operations over nodes.
+    `workers` are all workers that this generator may use; `counts[w]` how many operations worker w has begun, in this
+    run; `total` the number of workers of the run (worker = process modulo `total`).
+    """
+
+    time_ns: int
+    free: tuple[int, ...]
+    workers: tuple[int, ...]
+    counts: tuple[int, ...]
+    total: int
+    seed: int
+
+    def only(self, members: Container[int]) -> "Context":
+        """The same moment, seen by these workers alone."""
+        free = tuple([w for w in self.free if w in members])
+        workers = tuple([w for w in self.workers if w in members])
+        return Context(self.time_ns, free, workers, self.counts, self.total, self.seed)
+
+    def alone(self, worker: int) -> "Context":
+        """The same moment, with `worker` (which is free) as the only free one."""
+        if len(self.free) == 1:
+            return self
+        return Context(self.time_ns, (worker,), self.workers, self.counts, self.total, self.seed)
+
+    def draw(self, worker: int, stream: int = 0) -> Draw:
+        """The random numbers of the operation that `worker` would begin now."""
+        return Draw(self.seed, worker, self.counts[worker], stream)
+
+    def worker_of(self, event: OpEvent) -> int:
+        return event.process % self.total
+
+
+class Generator(Protocol):
+    """A value; neither method changes it."""
+
+    def op(self, ctx: Context) -> "Step":
+        """The next operation for one of `ctx.free` (never empty when asked), and what this generator becomes."""
+        ...
+
+    def update(self, ctx: Context, event: OpEvent) -> "Generator":
+        """What this generator becomes once it knows of a completion."""
+        ...
+
+
+Step = tuple[Invocation | Pending | None, Generator]
+
+
+class Stream:
+    """Numbers of the streams of draws; workloads use `OFFER`."""
+
+    OFFER: Final = 0
+    MIX: Final = 1
+    PACE: Final = 2
+    KEY: Final = 3
+    SIMULATION: Final = 4
