@@ -1,0 +1,49 @@
+"""The command line: `fencepost run|check|report|demo|list|doctor`.
+
+Exit codes: 0 valid, 1 invalid, 2 unknown, 130 stopped twice by hand, 254 found wrong before the cluster starts,
+255 the harness or the cluster's start failed. click itself would exit 2 on a typo, which reads as unknown; so every
+click error is mapped here. A person's mistake gets a message and a hint; ours gets a traceback too.
+"""
+
+import sys
+import traceback
+
+from harness.errors import ExitCode, FencepostError
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run one command; returns the exit code."""
+    import click
+
+    from harness.cli.app import app
+    from harness.run import StoppedTwice
+
+    try:
+        code = app.main(arguments, prog_name="fencepost", standalone_mode=False)
+    except FencepostError as error:
+        _complain(error.message, error.hint)
+        return int(error.exit_code)
+    except click.ClickException as error:
+        context = getattr(error, "ctx", None)
+        hint = f"`{context.command_path} --help` lists what there is" if context else None
+        _complain(error.format_message(), hint)
+        return int(ExitCode.USAGE)
+    except (StoppedTwice, click.Abort, KeyboardInterrupt):
+        sys.stderr.write("\nstopped; everything is healed and gone\n")
+        return int(ExitCode.STOPPED_TWICE)
+    except BrokenPipeError:
+        return int(ExitCode.INTERNAL)
+    except Exception as error:
+        traceback.print_exc()
+        _complain(
+            f"fencepost failed: {type(error).__name__}: {error}",
+            "this is a defect of fencepost; please report it with the run's folder",
+        )
+        return int(ExitCode.INTERNAL)
+    return int(code or 0)
+
+
+def _complain(message: str, hint: str | None) -> None:
+    sys.stderr.write(f"error: {message}\n")
+    if hint:
+        sys.stderr.write(f"hint: {hint}\n")

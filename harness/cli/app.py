@@ -1,0 +1,260 @@
+"""The commands. Each parses, calls one function elsewhere, and says what came out; no work is done here."""
+
+import os
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from harness import registry
+from harness.errors import ExitCode, UsageError
+from harness.plan import Plan, read_plan
+
+if TYPE_CHECKING:
+    from harness.run import LazySpark, Result, StopRequest
+
+_CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
+
+
+@click.group(context_settings=_CONTEXT)
+@click.version_option(package_name="fencepost", message="fencepost %(version)s")
+def app() -> None:
+    """Tests whether a coordination service keeps its promises when the network breaks.
+
+    `fencepost demo` shows it in a minute and a half; `fencepost doctor` says what this machine can do.
+    """
+
+
+def _plan_flags(command: Callable[..., Any]) -> Callable[..., Any]:
+    flags = [
+        click.option("--system", help="What is tested: etcd, zookeeper."),
+        click.option("--version", help="A known version, or the path of another binary or folder of jars."),
+        click.option("--workload", help="What is asked: register, set, lock."),
+        click.option("--nemesis", help="FAULT[:TARGET][:key=value]... joined by commas; none for no faults."),
+        click.option("--runtime", help="Where the nodes live: lab."),
+        click.option("--nodes", type=int, help="3 or 5."),
+        click.option("--time-limit", help="Length of the main phase; bounds new operations only. Default 30s."),
+        click.option("--quiet", help="Time without a fault between two faults. Default 4s."),
+        click.option("--op-timeout", help="A client gives an operation up after this long. Default 12s."),
+        click.option("--seed", type=int, help="Every random choice derives from it; drawn when it is not given."),
+        click.option("--require", multiple=True, help="A guarantee whose violation makes the run invalid."),
+        click.option("--deadline", help="For the whole command, verdict and report included."),
+        click.option("--keep-data/--no-keep-data", default=None, help="Keep the nodes' data though the run is valid."),
+        click.option("--spark-master", help="A Spark master whose executors reach the results. Default local[*]."),
+        click.option("--reads", help="register: plain, sync, barrier (ZooKeeper); strong, plain (etcd)."),
+        click.option("--fencing", help="lock: on, off."),
+        click.option("-o", "--option", multiple=True, metavar="NAME=VALUE", help="A workload's option."),
+        click.option("-O", "--system-option", multiple=True, metavar="NAME=VALUE", help="A system's option."),
+    ]
+    for flag in reversed(flags):
+        command = flag(command)
+    return command
+
+
+@app.command()
+@click.argument("plan_file", required=False, type=click.Path(path_type=Path))
+@_plan_flags
+@click.option("--results", type=click.Path(path_type=Path), default=Path("results"), help="Where runs are kept.")
+@click.option("--json", "as_json", is_flag=True, help="Print verdict.json on stdout instead of words.")
+@click.option("--times", type=click.IntRange(1), default=1, help="Run so many times, with seed, seed + 1, ...")
+def run(plan_file: Path | None, results: Path, as_json: bool, times: int, **flags: Any) -> int:
+    """Run a plan against a real cluster and judge it.
+
+    \b
+    fencepost run --system etcd --workload register --nemesis partition:leader,kill --time-limit 30s --seed 7
+    fencepost run plan.toml
+    """
+    from harness.cli.outcome import exit_code_of, say_first, say_last, say_times
+    from harness.run import check_plan
+
+    plan = check_plan(_plan_of(plan_file, flags))
+    with _Session(plan.spark_master) as session:
+        found: list[Result] = []
+        for number in range(times):
+            one = plan if number == 0 else _with_seed(plan, plan.seed + number)
+            say_first(one, number, times)
+            result = session.execute(one, results)
+            say_last(one, result, as_json=as_json)
+            found.append(result)
+            if session.stop.count:
+                break
+    say_times(found, times)
+    return exit_code_of(found)
+
+
+@app.command()
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.option("--json", "as_json", is_flag=True, help="Print verdict.json on stdout instead of words.")
+@click.option("--spark-master", default="local[*]", help="As for run.")
+@click.option("--spark/--no-spark", "use_spark", default=True, help="Leave Spark's part of the report out.")
+def check(folder: Path, as_json: bool, spark_master: str, use_spark: bool) -> int:
+    """Judge a stored history again, offline; writes verdict, JUnit and report anew."""
+    return _judge_again(folder, as_json=as_json, spark_master=spark_master, use_spark=use_spark)
+
+
+@app.command()
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.option("--spark-master", default="local[*]", help="As for run.")
+@click.option("--spark/--no-spark", "use_spark", default=True, help="Leave Spark's part of the report out.")
+def report(folder: Path, spark_master: str, use_spark: bool) -> int:
+    """Make the report of a stored run again; exits 0 when it was made, whatever the verdict."""
+    _judge_again(folder, as_json=False, spark_master=spark_master, use_spark=use_spark)
+    return int(ExitCode.VALID)
+
+
+def _judge_again(folder: Path, *, as_json: bool, spark_master: str, use_spark: bool) -> int:
+    from harness import store
+    from harness.cli.outcome import exit_code_of, say_last
+    from harness.run import judge_stored
+
+    found = store.find_run_folder(folder)
+    with _Session(spark_master) as session:
+        result = judge_stored(found, progress=session.progress, spark=session.spark if use_spark else None)
+    say_last(read_plan(found / store.PLAN, seed=0), result, as_json=as_json)
+    return exit_code_of([result])
+
+
+@app.command("list")
+@click.argument("what", type=click.Choice(["systems", "workloads", "nemeses", "checkers", "runtimes", "guarantees"]))
+def list_(what: str) -> int:
+    """What there is to choose from."""
+    from harness.cli.listing import listing
+
+    for line in listing(what):
+        click.echo(line)
+    return 0
+
+
+@app.command()
+def doctor() -> int:
+    """What this machine can do, and for each thing it cannot: why, and the remedy."""
+    from harness.cli.doctor import examine
+
+    return examine()
+
+
+@app.command()
+@click.option("--results", type=click.Path(path_type=Path), default=Path("results"), help="Where runs are kept.")
+@click.option("--seed", type=int, default=None, help="Drawn when it is not given.")
+def demo(results: Path, seed: int | None) -> int:
+    """Two real clusters attacked in the same way: etcd does no harm, ZooKeeper's woken leader answers stale."""
+    from harness.cli.demo import demonstrate
+
+    with _Session("local[*]") as session:
+        return demonstrate(session.execute, results, _seed(seed))
+
+
+@app.command(hidden=True)
+def prepare() -> int:
+    """Set-up's last step: make the start-up archives of the two Java programs, once for this user."""
+    from harness.cli.prepare import prepare_archives
+
+    return prepare_archives()
+
+
+class _Session:
+    """What the runs of one command share: signals, the Spark JVM, progress; all given back at the end."""
+
+    progress: Any
+    stop: "StopRequest"
+    spark: "LazySpark"
+
+    def __init__(self, spark_master: str) -> None:
+        self._spark_master = spark_master
+
+    def __enter__(self) -> "_Session":
+        from harness.cli.progress import Progress
+        from harness.run import LazySpark, StopRequest
+
+        self._scratch = tempfile.TemporaryDirectory(prefix="fencepost-")
+        self.progress = Progress()
+        self.stop = StopRequest()
+        self.stop.install()
+        self.spark = LazySpark(self._spark_master, Path(self._scratch.name))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.progress.close()
+        self.spark.stop()
+        self._scratch.cleanup()
+
+    def execute(self, plan: Plan, results: Path) -> "Result":
+        from harness.run import execute
+
+        try:
+            return execute(plan, results, progress=self.progress, stop=self.stop, spark=self.spark)
+        finally:
+            self.progress.close()
+
+
+def _plan_of(plan_file: Path | None, flags: dict[str, Any]) -> Plan:
+    """The plan file overlaid by the flags that were given, or a plan of flags alone."""
+    import msgspec
+
+    options = _pairs(flags.pop("option"), "-o")
+    system_options = _pairs(flags.pop("system_option"), "-O")
+    options |= {name: flags.pop(name) for name in ("reads", "fencing") if flags[name] is not None}
+    given = {k: v for k, v in flags.items() if v is not None and v != () and k not in ("reads", "fencing")}
+    if plan_file is not None:
+        base = read_plan(plan_file, seed=_seed(given.get("seed")))
+    else:
+        for name in ("system", "workload"):
+            if name not in given:
+                choices = ", ".join(registry.SYSTEMS if name == "system" else registry.WORKLOADS)
+                raise UsageError(f"--{name} is missing", hint=f"give a plan file, or --{name} with one of: {choices}")
+        base = Plan(system=given["system"], workload=given["workload"], seed=_seed(given.get("seed")))
+    plan = msgspec.structs.replace(base, **given)
+    return _with_options(plan, options, system_options)
+
+
+def _with_options(plan: Plan, options: dict[str, str], system_options: dict[str, str]) -> Plan:
+    import msgspec
+
+    if not options and not system_options:
+        return plan
+    system = registry.system(plan.system)
+    defaults = registry.workload(plan.workload).options(system)
+    return msgspec.structs.replace(
+        plan,
+        workload_options={**plan.workload_options, **_typed(plan.workload, options, defaults)},
+        system_options={**plan.system_options, **_typed(plan.system, system_options, system.options())},
+    )
+
+
+def _typed(what: str, given: dict[str, str], defaults: dict[str, Any]) -> dict[str, Any]:
+    """Texts of the command line as the types of the defaults; an unknown name is left for `merge_options` to refuse."""
+    typed: dict[str, Any] = {}
+    for name, text in given.items():
+        kind = type(defaults.get(name, ""))
+        try:
+            typed[name] = text.lower() in ("true", "yes", "on", "1") if kind is bool else kind(text)
+        except ValueError:
+            raise UsageError(f"{what} option {name}: expected {kind.__name__}, got {text!r}") from None
+    return typed
+
+
+def _pairs(texts: tuple[str, ...], flag: str) -> dict[str, str]:
+    pairs = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals:
+            raise UsageError(f"{flag} {text!r}: expected NAME=VALUE")
+        pairs[name] = value
+    return pairs
+
+
+def _seed(given: int | None) -> int:
+    return given if given is not None else int.from_bytes(os.urandom(4), "big")
+
+
+def _with_seed(plan: Plan, seed: int) -> Plan:
+    import msgspec
+
+    return msgspec.structs.replace(plan, seed=seed)
+
+
+if sys.platform != "linux":  # pragma: no cover
+    raise UsageError("the lab needs Linux", hint="run fencepost on Linux, or in a Linux container or virtual machine")

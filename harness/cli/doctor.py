@@ -1,0 +1,97 @@
+"""`fencepost doctor`: what this machine can do, and for each thing it cannot: why, and the remedy."""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import click
+
+from harness import registry
+from harness.errors import ExitCode, FencepostError
+from harness.runtime.doctor import Check, lab_checks
+
+
+def examine() -> int:
+    """Print one line a check; exit 0 when the default runs can be made, else 254."""
+    groups: list[tuple[str, list[Check]]] = [
+        ("lab", lab_checks()),
+        ("systems", [_system(name) for name in registry.SYSTEMS]),
+        ("analysis", [_native_core(), _spark(), *_archives()]),
+        ("report", [_browser()]),
+    ]
+    needed = True
+    for title, checks in groups:
+        click.echo(title)
+        for check in checks:
+            click.echo(f"  {'ok ' if check.ok else 'NO '} {check.name}: {check.found}")
+            if not check.ok:
+                click.echo(f"      why: {check.why}")
+            if check.remedy:
+                click.echo(f"      remedy: {check.remedy}")
+            needed = needed and (check.ok or title == "report")
+    click.echo(
+        "this machine can make the default runs" if needed else "something that the default runs need is missing"
+    )
+    return int(ExitCode.VALID if needed else ExitCode.USAGE)
+
+
+def _guarded(name: str, look: Callable[[], str]) -> Check:
+    try:
+        return Check(name, True, look())
+    except FencepostError as error:
+        return Check(name, False, "not usable", error.message, error.hint)
+    except Exception as error:
+        return Check(name, False, "not usable", f"{type(error).__name__}: {error}", "run `make setup`")
+
+
+def _system(name: str) -> Check:
+    def look() -> str:
+        system = registry.system(name)
+        artifacts = system.resolve(system.default_version)
+        return f"{artifacts.version} ({', '.join(Path(path).name for path in list(artifacts.paths.values())[:1])})"
+
+    return _guarded(name, look)
+
+
+def _native_core() -> Check:
+    def look() -> str:
+        from checkers import _core
+
+        return " ".join(str(value) for value in _core.build_info().values())
+
+    return _guarded("native core", look)
+
+
+def _spark() -> Check:
+    def look() -> str:
+        from importlib.metadata import version
+
+        from harness.runtime.java import find_java
+
+        java = find_java()
+        return f"PySpark {version('pyspark')} on Java {java.version}"
+
+    return _guarded("Spark", look)
+
+
+def _archives() -> list[Check]:
+    from harness.cli.prepare import archives
+
+    return [
+        Check(f"start-up archive of {name}", True, "made" if path else "absent: starts are slower")
+        for name, path in archives().items()
+    ]
+
+
+def _browser() -> Check:
+    for name in ("chromium", "chromium-browser", "google-chrome"):
+        found = shutil.which(name)
+        if found:
+            return Check("Chromium, for the report's own test", True, found)
+    return Check(
+        "Chromium, for the report's own test",
+        False,
+        "absent",
+        "no chromium on the PATH; reports are made all the same",
+        "install your distribution's chromium package",
+    )

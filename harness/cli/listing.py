@@ -1,0 +1,80 @@
+"""`fencepost list`: every name that can be chosen, with one line on what it is."""
+
+import sys
+from collections.abc import Callable
+
+from harness import registry
+
+
+def listing(what: str) -> list[str]:
+    """Lines for one kind of thing; `what` is one of the command's choices."""
+    kinds: dict[str, Callable[[], list[str]]] = {
+        "systems": _systems,
+        "workloads": _workloads,
+        "nemeses": _nemeses,
+        "checkers": _checkers,
+        "runtimes": lambda: [_row("lab", "rootless network namespaces on this machine; no container engine, no root")],
+        "guarantees": _guarantees,
+    }
+    return kinds[what]()
+
+
+def _row(name: str, text: str, width: int = 14) -> str:
+    return f"{name:<{width}} {text}"
+
+
+def _systems() -> list[str]:
+    lines = []
+    for name in registry.SYSTEMS:
+        system = registry.system(name)
+        modes = ", ".join(mode.value for mode in system.read_modes)
+        lines.append(_row(name, f"{system.default_version}; {', '.join(sorted(system.protocols))}; reads: {modes}"))
+        settings = " ".join(f"{key}={value}" for key, value in system.options().items())
+        lines.append(_row("", f"-O {settings}"))
+    return lines
+
+
+def _workloads() -> list[str]:
+    lines = []
+    for name in registry.WORKLOADS:
+        workload = registry.workload(name)
+        lines.append(_row(name, f"{workload.about} (needs {workload.protocol})"))
+        for system_name in registry.SYSTEMS:
+            system = registry.system(system_name)
+            options = workload.options(system)
+            checks = ", ".join(workload.checkers(system, options))
+            settings = " ".join(f"{key}={value}" for key, value in options.items())
+            lines.append(_row("", f"{system_name}: {workload.guarantee(system, options)} by {checks}; -o {settings}"))
+    return lines
+
+
+def _nemeses() -> list[str]:
+    lines = [_row("none", "no faults; a run is then unknown unless the plan asks for none")]
+    for name, fault in registry.faults().items():
+        lines.append(
+            _row(name, f"{fault.about}; default {fault.default_target}, {fault.default_duration_ns / 1e9:g} s")
+        )
+        lines += [_row("", f":{target:<10} {text}") for target, text in fault.targets.items()]
+        lines.append(_row("", ":n1, n2, ... that node"))
+        for key, choices in fault.options.items():
+            lines.append(_row("", f":{key}={'|'.join(choices) if choices else 'a duration, such as 5s'}"))
+    return lines
+
+
+def _checkers() -> list[str]:
+    lines = []
+    for name in registry.CHECKERS:
+        check = registry.checker(name)
+        text = (sys.modules[check.__module__].__doc__ or "").strip().splitlines()
+        lines.append(_row(name, text[0] if text else ""))
+    return lines
+
+
+def _guarantees() -> list[str]:
+    lines = []
+    for system_name in registry.SYSTEMS:
+        for guarantee in registry.system(system_name).guarantees:
+            lines.append(_row(system_name, f"{guarantee.name} [{guarantee.standing.value}] {guarantee.text}", 10))
+            known = f"; known: {guarantee.known_issue}" if guarantee.known_issue else ""
+            lines.append(_row("", f"  source: {guarantee.source}{known}", 10))
+    return lines

@@ -1,0 +1,141 @@
+"""What a run says first and last: the seed, the command that repeats it, the verdict and its witness."""
+
+import os
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from harness import store
+from harness.cli.progress import shorten
+from harness.errors import ExitCode
+from harness.plan import Plan
+from harness.verdict import Facts, Validity, Verdict, merge
+
+if TYPE_CHECKING:
+    from harness.run import Result
+
+_CODES: Final = {
+    Validity.VALID: ExitCode.VALID,
+    Validity.INVALID: ExitCode.INVALID,
+    Validity.UNKNOWN: ExitCode.UNKNOWN,
+}
+_COLOURS: Final = {Validity.VALID: "green", Validity.INVALID: "red", Validity.UNKNOWN: "yellow"}
+
+
+def exit_code_of(results: "list[Result]") -> int:
+    """A proven violation always wins."""
+    return int(_CODES[merge(result.judgement.validity for result in results)])
+
+
+def say_first(plan: Plan, number: int, times: int) -> None:
+    """On stderr, before anything starts."""
+    which = f" (run {number + 1} of {times})" if times > 1 else ""
+    _err(
+        f"{plan.system} {plan.version} | {plan.workload} | {plan.nemesis} | {plan.nodes} nodes | {plan.runtime}{which}"
+    )
+    _err(f"seed {plan.seed}; repeat with: {repeat_command(plan)}")
+
+
+def repeat_command(plan: Plan) -> str:
+    """The flags that give this plan again; settings that have no flag of their own stand in -o and -O."""
+    words = ["fencepost run", f"--system {plan.system}", f"--workload {plan.workload}", f"--nemesis {plan.nemesis}"]
+    defaults = Plan(system="", workload="", seed=0)
+    for field in ("nodes", "time_limit", "quiet", "op_timeout", "deadline", "version"):
+        value = getattr(plan, field)
+        if value != getattr(defaults, field):
+            words.append(f"--{field.replace('_', '-')} {_quoted(str(value))}")
+    words += [f"--require {name}" for name in plan.require]
+    words += [f"-o {name}={_quoted(str(value))}" for name, value in _changed_options(plan).items()]
+    words += [f"-O {name}={_quoted(str(value))}" for name, value in _changed_system_options(plan).items()]
+    return " ".join([*words, f"--seed {plan.seed}"])
+
+
+def _changed_options(plan: Plan) -> dict[str, object]:
+    from harness import registry
+
+    defaults = registry.workload(plan.workload).options(registry.system(plan.system))
+    return {name: value for name, value in plan.workload_options.items() if defaults.get(name) != value}
+
+
+def _changed_system_options(plan: Plan) -> dict[str, object]:
+    from harness import registry
+
+    system = registry.system(plan.system)
+    defaults = {**system.options(), **registry.workload(plan.workload).system_options(system)}
+    return {name: value for name, value in plan.system_options.items() if defaults.get(name) != value}
+
+
+def _quoted(text: str) -> str:
+    import shlex
+
+    return shlex.quote(text)
+
+
+def say_last(plan: Plan, result: "Result", *, as_json: bool) -> None:
+    """The verdict on stdout; where to look and how to repeat it on stderr."""
+    if as_json:
+        sys.stdout.write((result.folder / store.VERDICT).read_text(encoding="utf-8"))
+    else:
+        _say_verdict(result)
+    for warning in result.warnings:
+        _err(f"warning: {warning}")
+    _err(f"report: {shorten(str(result.folder / store.REPORT))}")
+    _err(f"seed {plan.seed}; repeat with: fencepost run {shorten(str(result.folder / store.PLAN))}")
+    sys.stdout.flush()
+
+
+def _say_verdict(result: "Result") -> None:
+    judgement = result.judgement
+    click.echo(f"{_coloured(judgement.validity)}: {judgement.headline}")
+    for verdict in sorted(judgement.verdicts, key=_gravity):
+        click.echo(f"  {verdict_line(verdict, judgement.facts)}")
+    shown = [v for v in judgement.verdicts if v.witnesses and v.validity is Validity.INVALID]
+    shown.sort(key=lambda v: not judgement.facts.decides(v.guarantee))
+    for verdict in shown[:1]:
+        witness = verdict.witnesses[0]
+        click.echo(f"witness ({witness.anomaly}):")
+        for step in witness.steps:
+            click.echo(f"  - {step}")
+
+
+def _gravity(verdict: Verdict) -> int:
+    return [Validity.INVALID, Validity.UNKNOWN, Validity.VALID].index(verdict.validity)
+
+
+def verdict_line(verdict: Verdict, facts: Facts) -> str:
+    """One checker's word on one line: validity, guarantee, standing, counts or the reason."""
+    guarantee = facts.guarantee(verdict.guarantee)
+    standing = f" [{guarantee.standing.value}]" if guarantee else ""
+    required = ", required" if verdict.guarantee in facts.required else ""
+    counts = ", ".join(f"{count} x {name}" for name, count in verdict.anomalies.items())
+    exposure = f"; exposure {verdict.exposure} {verdict.exposure_of}".rstrip() if verdict.exposure is not None else ""
+    said = counts or verdict.reason or "no violation found"
+    return f"{verdict.validity.value:8}{verdict.guarantee}{standing}{required} by {verdict.checker}: {said}{exposure}"
+
+
+def say_times(results: "list[Result]", times: int) -> None:
+    """After several runs: how often each verdict came out."""
+    if times > 1:
+        counts = Counter(result.judgement.validity.value for result in results)
+        said = ", ".join(f"{count} of {len(results)} {name}" for name, count in sorted(counts.items()))
+        click.echo(f"{len(results)} runs: {said}")
+
+
+def _coloured(validity: Validity) -> str:
+    word = validity.value.upper()
+    if os.environ.get("NO_COLOR") or not sys.stdout.isatty():
+        return word
+    return click.style(word, fg=_COLOURS[validity], bold=True)
+
+
+def _err(text: str) -> None:
+    sys.stderr.write(text + "\n")
+    sys.stderr.flush()
+
+
+def report_path(result: "Result") -> str:
+    """The report's path as a person would type it."""
+    return shorten(str(Path(result.folder) / store.REPORT))

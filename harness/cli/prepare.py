@@ -1,0 +1,39 @@
+"""The start-up archives of the Java programs: made once per user, during set-up, or when first missed."""
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from harness.errors import FencepostError
+
+
+def prepare_archives() -> int:
+    """Make what is missing; a machine that cannot still works, only slower, so this never fails set-up."""
+    makers = _makers()
+    for name, path in archives().items():
+        if path is not None:
+            continue
+        sys.stderr.write(f"making the start-up archive of {name}, once\n")
+        try:
+            made = makers[name]()
+        except FencepostError as error:
+            made = None
+            sys.stderr.write(f"warning: {error.message}\n")
+        if made is None:
+            sys.stderr.write(f"warning: no start-up archive of {name}; its starts stay slow\n")
+    return 0
+
+
+def archives() -> dict[str, Path | None]:
+    """Where each archive is; None when it is absent."""
+    from harness import spark_session
+    from harness.systems import zookeeper
+
+    return {"ZooKeeper": zookeeper.existing_start_archive(), "Spark": spark_session.existing_start_archive()}
+
+
+def _makers() -> dict[str, Callable[[], Path | None]]:
+    from harness import spark_session
+    from harness.systems import zookeeper
+
+    return {"ZooKeeper": zookeeper.make_start_archive, "Spark": spark_session.prepare_archive}

@@ -1,0 +1,382 @@
+"""Conducts one run inside the lab: cluster up, phases, nemesis beside them, everything down again.
+
+The phases are plan data: warm-up, main (the only one with faults), heal, settle (a condition with a deadline), watch
+(the same load after healing), final (the reads that a verdict rests on).
+"""
+
+import asyncio
+import json
+import signal
+import sys
+import time
+import traceback
+from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+from harness import registry, store
+from harness.client import Client
+from harness.errors import FencepostError, HarnessError, NodeNotReady
+from harness.fault import View, parse_faults
+from harness.generator import Generator, time_limit
+from harness.health import HealthSampler
+from harness.interpreter import Interpreter, new_event_loop
+from harness.observer import Observers
+from harness.operation import NodeChange, NodeEvent, NoteEvent, PhaseEvent, PhaseName
+from harness.plan import Plan, read_plan
+from harness.recorder import Recorder
+from harness.runtime.lab import Lab
+from harness.runtime.node import Node
+from harness.systems.system import Artifacts, System
+from harness.workload import Workload
+from nemesis.conductor import Conductor
+from nemesis.schedule import Entry, draw_schedule
+
+_TICK_S = 0.5
+_READY_POLL_S = 0.02
+#: After a stop by hand everything, the verdict included, has ten seconds; settling gets this share of them.
+_STOPPED_SETTLE_S = 2.5
+_STOPPED_FINAL_S = 1.5
+
+
+def run_folder(folder: str) -> int:
+    """Carry out the plan in `folder`; progress on stdout; returns the exit status of the process."""
+    path = Path(folder)
+    loop = new_event_loop()
+    try:
+        loop.run_until_complete(_conduct(path))
+    except FencepostError as error:
+        tell("error", message=error.message, hint=error.hint, exit_code=int(error.exit_code))
+        return int(error.exit_code)
+    except Exception as error:
+        traceback.print_exc()
+        tell("error", message=f"{type(error).__name__}: {error}", hint=None, exit_code=255)
+        return 255
+    finally:
+        loop.close()
+    tell("done")
+    return 0
+
+
+def tell(topic: str, **fields: object) -> None:
+    """One line of progress for the outer process; a closed pipe means that nobody listens any more."""
+    try:
+        sys.stdout.write(json.dumps({"topic": topic, **fields}) + "\n")
+        sys.stdout.flush()
+    except BrokenPipeError:
+        sys.stdout = sys.stderr
+
+
+async def _conduct(folder: Path) -> None:
+    plan = read_plan(folder / store.PLAN, seed=0)
+    facts = store.read_json(folder / store.RUN)
+    artifacts = Artifacts(**facts["artifacts"])
+    system = registry.system(plan.system)
+    workload = registry.workload(plan.workload)
+    async with AsyncExitStack() as stack:
+        run = _Run(folder, plan, system, workload, artifacts, stack)
+        await run.set_up()
+        await run.go()
+
+
+class _Run:
+    """One run's parts, made in order and undone in reverse by the stack."""
+
+    def __init__(
+        self,
+        folder: Path,
+        plan: Plan,
+        system: System,
+        workload: Workload,
+        artifacts: Artifacts,
+        stack: AsyncExitStack,
+    ) -> None:
+        self.folder, self.plan, self.system, self.workload = folder, plan, system, workload
+        self.artifacts, self.stack = artifacts, stack
+        self.stop = asyncio.Event()
+        self.phase = PhaseName.WARM_UP
+        self.phase_ends_ns: int | None = None
+        self.background: set[asyncio.Task[Any]] = set()
+        self.options = {**workload.options(system), **plan.workload_options}
+
+    async def set_up(self) -> None:
+        """Cluster up and healthy, keys made, observers asking."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._stop_by_hand)
+        self.lab = await Lab.open(self.folder, self.plan.nodes)
+        self.stack.push_async_callback(self.lab.close)
+        self.recorder = Recorder(self.folder / store.HISTORY_LINES, on_disk_full=self._disk_full)
+        self._write_zero()
+        self.recorder.start()
+        self.stack.push_async_callback(self.recorder.close)
+        self.stack.push_async_callback(self._cancel_background)
+        self.health = HealthSampler(self.recorder, node_cpu={n: node.cpu_ns for n, node in self.lab.nodes.items()})
+        self._spawn(self.health.run())
+        for node in self.lab.nodes.values():
+            node.on_start.append(self._started)
+        self._spawn(self._watch_exits())
+        tell("phase", phase="start", left_s=None)
+        options = {**self.system.options(), **self.plan.system_options}
+        self.lab.realise(self.system.specs(self.lab.layout, self.artifacts, options))
+        for node in self.lab.nodes.values():
+            await node.start()
+        await asyncio.gather(*(self._await_ready(node) for node in self.lab.nodes.values()))
+        wrong = await self._await_healthy(deadline_s=30.0)
+        if wrong:
+            raise NodeNotReady(f"the cluster is not healthy after 30 s: {wrong}", hint=f"the logs are in {self.folder}")
+        await self._prepare(options)
+        self.observers = Observers(self.system, self.lab.nodes, self.recorder)
+        self.observers.start()
+        self.stack.push_async_callback(self.observers.close)
+        self._make_interpreter(options)
+        self.conductor = Conductor(
+            runtime=self.lab,
+            faults=registry.faults(),
+            records=self.recorder,
+            view=self._view,
+            schedule_sink=self._schedule_sink(),
+        )
+        self._spawn(self._tick())
+
+    def _make_interpreter(self, options: dict[str, object]) -> None:
+        names = list(self.lab.nodes)
+        timeout_s = self.plan.duration_ns("op_timeout") / 1e9
+
+        async def open_client(process: int, node: str) -> Client:
+            place = self.lab.layout[node]
+            store_client = await self.system.open_client(place, connect_timeout_s=2.0, options=options)
+            return self.workload.client(store_client, self.options, self.recorder.now_ns)
+
+        self.interpreter = Interpreter(
+            workers=self.workload.workers(self.options, self.plan.nodes),
+            node_of=lambda worker: names[worker % len(names)],
+            open_client=open_client,
+            recorder=self.recorder,
+            seed=self.plan.seed,
+            op_timeout_s=timeout_s,
+            open_timeout_s=2.5,
+            effect_free=self.workload.effect_free,
+        )
+        self.stack.push_async_callback(self.interpreter.close)
+
+    async def go(self) -> None:
+        """The phases, in order. A stop by hand shortens what is left; it skips no healing."""
+        plan = self.plan
+        await self._load(PhaseName.WARM_UP)
+        specs = [] if plan.nemesis == "none" else parse_faults(plan.nemesis, registry.faults(), plan.nodes)
+        schedule = draw_schedule(
+            specs,
+            registry.faults(),
+            seed=plan.seed,
+            time_limit_ns=plan.duration_ns("time_limit"),
+            quiet_ns=plan.duration_ns("quiet"),
+        )
+        await self._main(schedule)
+        self._begin(PhaseName.HEAL, None)
+        await self.conductor.heal_all()
+        self._begin(PhaseName.SETTLE, plan.duration_ns("settle"))
+        settle_s = _STOPPED_SETTLE_S if self.stop.is_set() else plan.duration_ns("settle") / 1e9
+        wrong = await self._await_healthy(deadline_s=settle_s)
+        if wrong:
+            self.recorder.record(NoteEvent, topic="not-healthy-after-healing", text=wrong)
+        if not self.stop.is_set():
+            await self._load(PhaseName.WATCH)
+        await self._final()
+        failure = self.observers.failed()
+        if failure is not None:
+            raise HarnessError(f"an observer failed: {failure!r}")
+        await self.interpreter.close()
+        await self.observers.close()
+        await self._keep_data()
+
+    async def _main(self, schedule: list[Entry]) -> None:
+        faults = asyncio.create_task(self._conduct_faults(schedule))
+        try:
+            await self._load(PhaseName.MAIN, "time_limit")
+        finally:
+            # The load is over; a fault still in force is healed at once, as after any other end of the main phase.
+            if not faults.done():
+                self.faults_over.set()
+            await faults
+
+    async def _conduct_faults(self, schedule: list[Entry]) -> None:
+        self.faults_over = asyncio.Event()
+        mirror = asyncio.create_task(_forward(self.stop, self.faults_over))
+        try:
+            await self.conductor.run(schedule, stop=self.faults_over)
+        finally:
+            mirror.cancel()
+
+    async def _load(self, phase: PhaseName, field: str | None = None) -> None:
+        if self.stop.is_set():
+            return
+        length_ns = self.plan.duration_ns(field or phase.value.replace("-", "_"))
+        self._begin(phase, length_ns)
+        generator = self.workload.generator(self.options, self.plan.nodes)
+        await self.interpreter.run(time_limit(length_ns, generator), stop=self.stop)
+
+    async def _final(self) -> None:
+        length_ns = round(_STOPPED_FINAL_S * 1e9) if self.stop.is_set() else self.plan.duration_ns("final")
+        self._begin(PhaseName.FINAL, length_ns)
+        generator: Generator = self.workload.final_generator(self.options, self.plan.nodes)
+        await self.interpreter.run(time_limit(length_ns, generator))
+
+    def _begin(self, phase: PhaseName, length_ns: int | None) -> None:
+        self.phase = phase
+        self.recorder.record(PhaseEvent, phase=phase)
+        self.phase_ends_ns = None if length_ns is None else self.recorder.now_ns() + length_ns
+        tell("phase", phase=phase.value, left_s=None if length_ns is None else length_ns / 1e9)
+
+    def _view(self) -> View:
+        leader, epoch = self.observers.leader()
+        return View(nodes=tuple(self.lab.nodes), leader=leader, epoch=epoch)
+
+    # -- readiness ------------------------------------------------------------------------------------------------
+
+    def _started(self, node: Node) -> None:
+        self.recorder.record(
+            NodeEvent, node=node.name, change=NodeChange.STARTED, incarnation=node.incarnation, pid=node.pid
+        )
+        if node.incarnation > 0:
+            self._spawn(self._await_ready(node, fatal=False))
+
+    async def _await_ready(self, node: Node, *, fatal: bool = True) -> None:
+        incarnation = node.incarnation
+        deadline_s = node.spec.ready_timeout_s
+        if await self._until(lambda: self.system.ready(node), deadline_s, lambda: node.incarnation == incarnation):
+            self.recorder.record(
+                NodeEvent, node=node.name, change=NodeChange.READY, incarnation=incarnation, pid=node.pid
+            )
+        elif fatal:
+            raise NodeNotReady(
+                f"{node.name} is not ready after {deadline_s:g} s; the end of its log:\n{node.log_tail(12)}",
+                hint=f"its whole log is {node.log}",
+            )
+
+    async def _await_healthy(self, *, deadline_s: float) -> str | None:
+        wrong: list[str | None] = ["not asked yet"]
+
+        async def healthy() -> bool:
+            wrong[0] = await self.system.healthy(self.lab.layout)
+            return wrong[0] is None
+
+        await self._until(healthy, deadline_s, lambda: True)
+        return wrong[0]
+
+    async def _until(
+        self, condition: Callable[[], Awaitable[bool]], deadline_s: float, relevant: Callable[[], bool]
+    ) -> bool:
+        """Poll a condition until it holds or the deadline has passed; an attempt that throws is a no."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + deadline_s
+        while relevant() and loop.time() < deadline:
+            try:
+                async with asyncio.timeout(max(deadline - loop.time(), 0.01)):
+                    if await condition():
+                        return True
+            except Exception:  # noqa: S110  # not ready is what a refused or broken attempt means
+                pass
+            await asyncio.sleep(_READY_POLL_S)
+        return False
+
+    async def _prepare(self, options: dict[str, object]) -> None:
+        place = next(iter(self.lab.layout.values()))
+        client = await self.system.open_client(place, connect_timeout_s=5.0, options=options)
+        try:
+            async with asyncio.timeout(20):
+                await self.system.prepare(client, self.workload.keys(self.options))
+        finally:
+            await client.close()
+
+    # -- beside the phases ----------------------------------------------------------------------------------------
+
+    async def _watch_exits(self) -> None:
+        while True:
+            gone = await self.lab.next_exit()
+            self.recorder.record(
+                NodeEvent,
+                node=gone.node,
+                change=NodeChange.EXITED,
+                incarnation=gone.incarnation,
+                exit_status=gone.exit_status,
+                expected=gone.expected,
+            )
+
+    async def _tick(self) -> None:
+        before, before_ns = 0, self.recorder.now_ns()
+        while True:
+            await asyncio.sleep(_TICK_S)
+            now_ns = self.recorder.now_ns()
+            done = self.interpreter.completed
+            leader, epoch = self.observers.leader()
+            tell(
+                "tick",
+                phase=self.phase.value,
+                left_s=None if self.phase_ends_ns is None else max(self.phase_ends_ns - now_ns, 0) / 1e9,
+                ops=done,
+                ops_per_s=(done - before) / max((now_ns - before_ns) / 1e9, 1e-9),
+                fault=self.conductor.current,
+                leader=leader,
+                epoch=epoch,
+            )
+            before, before_ns = done, now_ns
+
+    def _spawn(self, work: Coroutine[Any, Any, Any]) -> None:
+        task = asyncio.create_task(work)
+        self.background.add(task)
+        task.add_done_callback(self._background_done)
+
+    def _background_done(self, task: "asyncio.Task[Any]") -> None:
+        self.background.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            # A background task of ours that throws ends the run early, with everything kept and judged.
+            error = task.exception()
+            traceback.print_exception(error)
+            self.recorder.record(NoteEvent, topic="harness-error", text=f"{type(error).__name__}: {error}")
+            self.stop.set()
+
+    async def _cancel_background(self) -> None:
+        tasks = list(self.background)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _stop_by_hand(self) -> None:
+        if not self.stop.is_set():
+            tell("stopping")
+            self.stop.set()
+
+    def _disk_full(self) -> None:
+        tell("disk-full")
+        self.stop.set()
+
+    # -- files ----------------------------------------------------------------------------------------------------
+
+    def _write_zero(self) -> None:
+        data = store.read_json(self.folder / store.RUN)
+        data["zero"] = {"wall_clock_s": time.time() - self.recorder.now_ns() / 1e9}
+        store.write_json(self.folder / store.RUN, data)
+
+    def _schedule_sink(self) -> Callable[[dict[str, object]], None]:
+        file = (self.folder / store.SCHEDULE).open("a", encoding="utf-8")
+        self.stack.callback(file.close)
+
+        def sink(entry: dict[str, object]) -> None:
+            file.write(json.dumps(entry) + "\n")
+            file.flush()
+
+        return sink
+
+    async def _keep_data(self) -> None:
+        """Servers down, then their data out of the lab; the outer process drops it when nobody needs it."""
+        for node in self.lab.nodes.values():
+            await node.kill()
+        for name, node in self.lab.nodes.items():
+            await self.lab.copy_data(name, node.place.folder / "data.tar.gz")
+
+
+async def _forward(source: asyncio.Event, target: asyncio.Event) -> None:
+    await source.wait()
+    target.set()

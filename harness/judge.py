@@ -1,0 +1,134 @@
+"""From a run's folder to its verdict: every checker that the workload names, each behind its own guard.
+
+What decides a run: a violation of a guarantee that is promised, or that the plan requires by name, makes it
+`invalid`, whichever checker found it. What must be known for `valid`: the guarantee that the workload is about,
+those that the plan requires, and the coverage. Other verdicts are reported with their counts. A checker that throws is
+`unknown` with its reason and cannot hide another one's `invalid`.
+"""
+
+import traceback
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from harness import registry, store
+from harness.errors import UsageError
+from harness.history import History
+from harness.operation import Operation
+from harness.plan import Plan, merge_options, read_plan
+from harness.reader import read_history
+from harness.systems.system import System
+from harness.verdict import Facts, Validity, Verdict, merge
+from harness.workload import Workload
+
+#: These judge every run, whatever the workload.
+ALWAYS: Final = ("leadership", "coverage")
+CHECKER_LOG: Final = "checkers.log"
+
+
+class Judgement(msgspec.Struct, frozen=True, kw_only=True):
+    """A judged run: the merged verdict, one sentence on why, and each checker's word."""
+
+    validity: Validity
+    headline: str
+    verdicts: tuple[Verdict, ...]
+    facts: Facts
+
+
+def options_of(plan: Plan, system: System, workload: Workload) -> dict[str, Any]:
+    """The workload's options as the plan has them over the defaults; raises UsageError for a wrong one."""
+    merged = merge_options(plan.workload, plan.workload_options, workload.options(system))
+    for name, choices in workload.choices(system).items():
+        if merged[name] not in choices:
+            raise UsageError(
+                f"{plan.workload}: {name}={merged[name]!r} is not a choice", hint=f"choose from: {', '.join(choices)}"
+            )
+    return merged
+
+
+def facts_of(plan: Plan) -> Facts:
+    """What the checkers must know, from the plan and the system's own statements."""
+    system = registry.system(plan.system)
+    workload: Workload = registry.workload(plan.workload)
+    options = options_of(plan, system, workload)
+    return Facts(
+        system=plan.system,
+        workload=plan.workload,
+        nodes=tuple(f"n{i}" for i in range(1, plan.nodes + 1)),
+        guarantees=system.guarantees,
+        required=plan.require,
+        read_guarantee=workload.guarantee(system, options),
+        nemesis=() if plan.nemesis == "none" else tuple(plan.nemesis.split(",")),
+        options=options,
+        leadership=system.leadership({**system.options(), **plan.system_options}),
+        budget=plan.budget,
+        thresholds=plan.thresholds,
+    )
+
+
+def judge(folder: Path) -> tuple[History, Judgement]:
+    """Judge the history in a run's folder by its plan; raises UsageError or MalformedHistory."""
+    plan = read_plan(folder / store.PLAN, seed=0)
+    history = read_history(folder)
+    facts = facts_of(plan)
+    system = registry.system(plan.system)
+    workload: Workload = registry.workload(plan.workload)
+    names = (*workload.checkers(system, facts.options), *ALWAYS)
+    history.operations  # noqa: B018  # paired once, before the checkers are timed
+    verdicts: list[Verdict] = []
+    for name in names:
+        verdicts += _guarded(name, history, facts, folder)
+    return history, conclude(history, facts, tuple(verdicts))
+
+
+def _guarded(name: str, history: History, facts: Facts, folder: Path) -> list[Verdict]:
+    try:
+        return registry.checker(name)(history, facts)
+    except Exception as error:
+        with (folder / CHECKER_LOG).open("a", encoding="utf-8") as log:
+            log.write(f"checker {name}:\n{traceback.format_exc()}\n")
+        reason = f"the checker failed ({type(error).__name__}: {error}); its traceback is in {CHECKER_LOG}"
+        return [Verdict(checker=name, guarantee=facts.read_guarantee, validity=Validity.UNKNOWN, reason=reason)]
+
+
+def conclude(history: History, facts: Facts, verdicts: tuple[Verdict, ...]) -> Judgement:
+    """Merge verdicts by what decides (see the module's docstring) and say it in one sentence."""
+    primary = {facts.read_guarantee, *facts.required}
+    broken = [v for v in verdicts if v.validity is Validity.INVALID and facts.decides(v.guarantee)]
+    doubtful = [
+        v
+        for v in verdicts
+        if v.validity is Validity.UNKNOWN and (v.guarantee in primary or v.checker == "coverage" or _failed(v))
+    ]
+    unjudged = primary - {v.guarantee for v in verdicts}
+    if broken:
+        validity = Validity.INVALID
+        headline = _broken_headline(broken[0], facts)
+    elif doubtful or unjudged:
+        validity = Validity.UNKNOWN
+        headline = doubtful[0].reason if doubtful else f"no checker judged {', '.join(sorted(unjudged))}"
+    else:
+        validity = merge(v.validity for v in verdicts if v.validity is Validity.VALID)
+        headline = _valid_headline(history.operations, facts, verdicts)
+    return Judgement(validity=validity, headline=headline, verdicts=verdicts, facts=facts)
+
+
+def _failed(verdict: Verdict) -> bool:
+    return verdict.reason.startswith("the checker failed")
+
+
+def _broken_headline(verdict: Verdict, facts: Facts) -> str:
+    counts = ", ".join(f"{count} x {name}" for name, count in verdict.anomalies.items())
+    guarantee = facts.guarantee(verdict.guarantee)
+    standing = f" ({guarantee.standing.value})" if guarantee else ""
+    return f"{verdict.guarantee}{standing} is broken: {counts or verdict.reason}"
+
+
+def _valid_headline(operations: list[Operation], facts: Facts, verdicts: tuple[Verdict, ...]) -> str:
+    beside = [v for v in verdicts if v.validity is Validity.INVALID]
+    text = f"{len(operations)} operations: no violation of {facts.read_guarantee} was found"
+    if beside:
+        names = ", ".join(f"{v.guarantee} ({sum(v.anomalies.values())})" for v in beside)
+        text = f"{len(operations)} operations: nothing that decides is broken; reported beside: {names}"
+    return text

@@ -1,0 +1,166 @@
+"""Beliefs: one observer per node asks that node alone whether it leads, 20 times a second, whatever else happens.
+
+A few questions may be outstanding at once, so that a paused node neither blinds its observer nor is flooded: its
+queued questions are answered the moment it wakes, which is when a superseded leader is worth listening to. A question
+without an answer by its deadline is recorded as `silent`. The node's own log is followed beside it, since it alone
+says exactly which epoch a node came to lead in.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from harness.operation import BeliefEvent, Claim, EpochEvent
+from harness.recorder import Recorder
+from harness.runtime.node import Node
+from harness.systems.system import Answer, Question, System
+
+POLL_S: Final = 0.05
+QUESTIONS_MAX: Final = 4
+ANSWER_DEADLINE_S: Final = 1.0
+#: A belief older than this does not count as "now".
+FRESH_NS: Final = 1_000_000_000
+_LOG_POLL_S: Final = 0.05
+_LOG_CHUNK: Final = 1 << 16
+
+
+@dataclass(slots=True)
+class _Latest:
+    claims: Claim = Claim.SILENT
+    epoch: int | None = None
+    answered_ns: int = -1
+
+
+class Observers:
+    """All observers of a run. `leader()` is what they know now; everything they hear goes into the history."""
+
+    def __init__(self, system: System, nodes: Mapping[str, Node], recorder: Recorder) -> None:
+        self._system = system
+        self._nodes = nodes
+        self._recorder = recorder
+        self._latest = {name: _Latest() for name in nodes}
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def start(self) -> None:
+        """Begin asking and following; call once, inside the loop."""
+        for node in self._nodes.values():
+            self._tasks.append(asyncio.create_task(self._observe(node), name=f"observer {node.name}"))
+            self._tasks.append(asyncio.create_task(self._follow_log(node), name=f"log of {node.name}"))
+
+    async def close(self) -> None:
+        """Stop asking; read what the logs still hold. Idempotent."""
+        for task in self._tasks:
+            task.cancel()
+        results = await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._tasks.clear()
+        for result in results:
+            if isinstance(result, Exception):
+                raise result
+
+    def failed(self) -> BaseException | None:
+        """The exception that ended an observer, if one did: a defect of ours, never silence."""
+        return next((t.exception() for t in self._tasks if t.done() and not t.cancelled() and t.exception()), None)
+
+    def leader(self) -> tuple[str | None, int | None]:
+        """The node that last claimed to lead in the highest epoch, with that epoch; (None, None) when nobody does."""
+        now_ns = self._recorder.now_ns()
+        claims = [
+            (latest.epoch if latest.epoch is not None else -1, latest.answered_ns, name)
+            for name, latest in self._latest.items()
+            if latest.claims is Claim.YES and now_ns - latest.answered_ns < FRESH_NS
+        ]
+        if not claims:
+            return None, None
+        epoch, _, name = max(claims)
+        return name, None if epoch < 0 else epoch
+
+    async def _observe(self, node: Node) -> None:
+        question = self._system.question(node.place)
+        outstanding: set[asyncio.Task[None]] = set()
+        loop = asyncio.get_running_loop()
+        due = loop.time()
+        try:
+            while True:
+                if len(outstanding) < QUESTIONS_MAX:
+                    task = asyncio.create_task(self._ask(node, question))
+                    outstanding.add(task)
+                    task.add_done_callback(outstanding.discard)
+                due = max(due + POLL_S, loop.time())
+                await asyncio.sleep(due - loop.time())
+        finally:
+            for task in outstanding:
+                task.cancel()
+            await asyncio.gather(*outstanding, return_exceptions=True)
+            await question.close()
+
+    async def _ask(self, node: Node, question: Question) -> None:
+        asked_ns = self._recorder.now_ns()
+        incarnation = max(node.incarnation, 0)
+        try:
+            async with asyncio.timeout(ANSWER_DEADLINE_S):
+                answer = await question.ask()
+        except Exception as error:
+            # Whatever went wrong, the node did not say anything: that is what is recorded, with the reason.
+            answer = Answer(claims=Claim.SILENT, source="none", detail=type(error).__name__)
+        answered_ns = self._recorder.now_ns()
+        if incarnation != max(node.incarnation, 0):
+            # Which process answered is not known; a silence recorded for the new one is the safe reading.
+            answer = Answer(claims=Claim.SILENT, source=answer.source, detail="restarted while asked")
+        self._recorder.record(
+            BeliefEvent,
+            subject=self._system.subject,
+            node=node.name,
+            incarnation=max(node.incarnation, 0),
+            claims=answer.claims,
+            asked_ns=asked_ns,
+            answered_ns=answered_ns,
+            source=answer.source,
+            epoch=answer.epoch,
+            epoch_exact=answer.epoch_exact,
+            leader=answer.leader,
+            detail=answer.detail,
+        )
+        latest = self._latest[node.name]
+        latest.claims, latest.epoch, latest.answered_ns = answer.claims, answer.epoch, answered_ns
+
+    async def _follow_log(self, node: Node) -> None:
+        follower = LogFollower(node.log)
+        try:
+            while True:
+                self._read_epochs(node, follower)
+                await asyncio.sleep(_LOG_POLL_S)
+        finally:
+            self._read_epochs(node, follower)
+
+    def _read_epochs(self, node: Node, follower: "LogFollower") -> None:
+        for line in follower.lines():
+            epoch = self._system.became_leader(line)
+            if epoch is not None:
+                self._recorder.record(
+                    EpochEvent, node=node.name, incarnation=max(node.incarnation, 0), epoch=epoch, source="log"
+                )
+
+
+class LogFollower:
+    """Whole lines of a growing file, each once, without waiting."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._offset = 0
+        self._rest = b""
+
+    def lines(self) -> list[str]:
+        """The lines completed since the last call; none while the file does not exist."""
+        found: list[str] = []
+        try:
+            with self._path.open("rb") as file:
+                file.seek(self._offset)
+                while chunk := file.read(_LOG_CHUNK):
+                    self._offset += len(chunk)
+                    *whole, self._rest = (self._rest + chunk).split(b"\n")
+                    found.extend(line.decode("utf-8", "replace") for line in whole)
+        except FileNotFoundError:
+            return []
+        return found

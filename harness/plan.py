@@ -1,0 +1,164 @@
+"""A plan: everything that was asked of a run, as one value that is written to `plan.toml` and runs again from it.
+
+Flags and files meet here. A wrong key, type or choice is a PlanError that names the file, the line and what was
+expected. The plan says nothing about what the cluster then did; `run.json` and `schedule.jsonl` do.
+"""
+
+import re
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+import tomli_w
+
+from harness.durations import parse_duration_ns
+from harness.errors import PlanError, UsageError, unknown_choice
+from harness.verdict import Budget, Thresholds
+
+#: Version of the plan file's format.
+PLAN_FORMAT: Final = 1
+
+
+class Phases(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Lengths of the phases beside the main one, whose length is `time_limit`; `settle` is a deadline."""
+
+    warm_up: str = "1s"
+    watch: str = "2s"
+    settle: str = "30s"
+    final: str = "10s"
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What to run. Durations are texts with units; `nemesis` is as on the command line ("none" for no faults)."""
+
+    system: str
+    workload: str
+    seed: int
+    format: int = PLAN_FORMAT
+    version: str = ""
+    nemesis: str = "none"
+    runtime: str = "lab"
+    nodes: int = 3
+    time_limit: str = "30s"
+    quiet: str = "4s"
+    op_timeout: str = "12s"
+    deadline: str = ""
+    require: tuple[str, ...] = ()
+    keep_data: bool = False
+    spark_master: str = "local[*]"
+    phases: Phases = Phases()
+    thresholds: Thresholds = Thresholds()
+    budget: Budget = Budget()
+    workload_options: dict[str, Any] = {}
+    system_options: dict[str, Any] = {}
+
+    def duration_ns(self, field: str) -> int:
+        """Nanoseconds of `time_limit`, `quiet`, ... or of a phase by its name."""
+        text = getattr(self, field, None) or getattr(self.phases, field)
+        return parse_duration_ns(text, what=field)
+
+    @property
+    def slug(self) -> str:
+        """The folder's name: system, workload, nemesis."""
+        words = f"{self.system}-{self.workload}-{self.nemesis}"
+        return re.sub(r"[^A-Za-z0-9.=-]+", "+", words).strip("+")[:120]
+
+
+def write_plan(plan: Plan, path: Path) -> None:
+    """Write `plan` so that `read_plan` gives it back; empty texts are left out."""
+    data = {k: v for k, v in msgspec.to_builtins(plan).items() if v not in ("", {}, [])}
+    path.write_text(tomli_w.dumps(data), encoding="utf-8")
+
+
+def dump_plan(plan: Plan) -> str:
+    """The text of `write_plan`."""
+    data = {k: v for k, v in msgspec.to_builtins(plan).items() if v not in ("", {}, [])}
+    return tomli_w.dumps(data)
+
+
+def read_plan(path: Path, *, seed: int) -> Plan:
+    """Read a plan file; `seed` fills in for a file without one. Raises PlanError."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise PlanError(f"{path}: {error.strerror}", hint="give a plan file, or the flags of a run") from None
+    try:
+        data = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise PlanError(
+            f"{path}: {error}", hint="the file must be TOML; every run writes a plan.toml to look at"
+        ) from None
+    data.setdefault("seed", seed)
+    try:
+        plan = msgspec.convert(data, Plan)
+    except msgspec.ValidationError as error:
+        raise _located(path, text, str(error)) from None
+    if plan.format != PLAN_FORMAT:
+        raise _located(path, text, f"Expected `{PLAN_FORMAT}`, got `{plan.format}` - at `$.format`")
+    return plan
+
+
+def check_choices(plan: Plan, *, choices: Mapping[str, tuple[str, ...]]) -> None:
+    """Check the fields that name things ("system", "workload", "runtime") and the durations; raises UsageError."""
+    for field, known in choices.items():
+        given = getattr(plan, field)
+        if given not in known:
+            raise unknown_choice(field, given, known)
+    if plan.nodes not in (3, 5):
+        raise UsageError(f"nodes: {plan.nodes} is not a choice", hint="choose from: 3, 5")
+    for field in ("time_limit", "quiet", "op_timeout", "warm_up", "watch", "settle", "final"):
+        plan.duration_ns(field)
+    if plan.deadline:
+        parse_duration_ns(plan.deadline, what="deadline")
+
+
+def merge_options(what: str, given: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
+    """`defaults` overlaid by `given`; a wrong name or type is a UsageError that lists what there is."""
+    merged = dict(defaults)
+    for name, value in given.items():
+        if name not in defaults:
+            raise unknown_choice(f"{what} option", name, list(defaults))
+        expected = type(defaults[name])
+        if expected is float and type(value) is int:
+            value = float(value)
+        if type(value) is not expected:
+            raise UsageError(f"{what} option {name}: expected {expected.__name__}, got {value!r}")
+        merged[name] = value
+    return merged
+
+
+def _located(path: Path, text: str, error: str) -> PlanError:
+    """Turn msgspec's "... - at `$.phases.watch`" into file, line and rule."""
+    rule, _, where = error.partition(" - at ")
+    unknown = re.search(r"unknown field `(\w+)`", rule)
+    keys = re.findall(r"\w+", where.strip("`$")) + ([unknown.group(1)] if unknown else [])
+    missing = re.search(r"missing required field `(\w+)`", rule)
+    if missing:
+        return PlanError(f"{path}: {missing.group(1)!r} is missing", hint=_hint(keys[:-1] if unknown else keys))
+    line = _line_of(text, keys)
+    at = f"{path}, line {line}" if line else f"{path}"
+    name = ".".join(keys)
+    return PlanError(f"{at}: {name}: {rule[0].lower()}{rule[1:]}", hint=_hint(keys[:-1]))
+
+
+def _hint(table: list[str]) -> str:
+    kinds: dict[str, type[msgspec.Struct]] = {"phases": Phases, "thresholds": Thresholds, "budget": Budget}
+    kind = kinds.get(table[0], Plan) if table else Plan
+    return f"the keys are: {', '.join(kind.__struct_fields__)}"
+
+
+def _line_of(text: str, keys: list[str]) -> int | None:
+    """The line on which the last of `keys` is set, inside its table."""
+    table: list[str] = []
+    for number, line in enumerate(text.splitlines(), 1):
+        header = re.match(r"\s*\[([\w.]+)\]", line)
+        if header:
+            table = header.group(1).split(".")
+        key = re.match(r'\s*"?([\w-]+)"?\s*=', line)
+        if key and keys and [*table, key.group(1)] == keys[: len(table) + 1]:
+            return number
+        if header and table == keys:
+            return number
+    return None

@@ -1,0 +1,74 @@
+"""Every name that a person can type, and what stands behind it: literal mappings, loaded when asked for.
+
+The values are "module:attribute", so that listing names imports nothing heavy.
+"""
+
+import importlib
+from collections.abc import Callable
+from typing import Any, Final, cast
+
+from harness.errors import unknown_choice
+from harness.fault import Fault
+from harness.history import History
+from harness.systems.system import System
+from harness.verdict import Facts, Verdict
+
+SYSTEMS: Final = {
+    "etcd": "harness.systems.etcd:ETCD",
+    "zookeeper": "harness.systems.zookeeper:ZOOKEEPER",
+}
+
+WORKLOADS: Final = {
+    "lock": "workloads.lock:Lock",
+    "register": "workloads.register:Register",
+    "set": "workloads.set:Set",
+}
+
+NEMESES: Final = {
+    "kill": "nemesis.kill:Kill",
+    "partition": "nemesis.partition:Partition",
+    "pause": "nemesis.pause:Pause",
+}
+
+CHECKERS: Final = {
+    "coverage": "checkers.coverage:check",
+    "freshness": "checkers.freshness:check",
+    "leadership": "checkers.leadership:check",
+    "linearizable": "checkers.linearizable:check",
+    "lock": "checkers.locks:check",
+    "session-order": "checkers.sessions:check",
+    "set": "checkers.sets:check",
+}
+
+RUNTIMES: Final = {
+    "lab": "harness.runtime.lab:Lab",
+}
+
+Checker = Callable[[History, Facts], list[Verdict]]
+
+
+def system(name: str) -> System:
+    """The system under test of this name; raises UsageError."""
+    return cast(System, _load("system", name, SYSTEMS))
+
+
+def workload(name: str) -> Any:
+    """The workload of this name, made new; raises UsageError."""
+    return _load("workload", name, WORKLOADS)()
+
+
+def faults() -> dict[str, Fault]:
+    """Every fault by name."""
+    return {name: cast(Fault, _load("fault", name, NEMESES)()) for name in NEMESES}
+
+
+def checker(name: str) -> Checker:
+    """The checker of this registry key; raises UsageError."""
+    return cast(Checker, _load("checker", name, CHECKERS))
+
+
+def _load(kind: str, name: str, entries: dict[str, str]) -> Any:
+    if name not in entries:
+        raise unknown_choice(kind, name, list(entries))
+    module, _, attribute = entries[name].partition(":")
+    return getattr(importlib.import_module(module), attribute)

@@ -1,0 +1,363 @@
+"""One run from the outside: folder, artifacts, runner, history sealed, verdict, report.
+
+The outer process holds what must survive the runner: the folder, the Spark session and the verdict. So a runner that
+crashes, or is killed, still gets judged by what it recorded.
+"""
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from harness import registry, store
+from harness.durations import parse_duration_ns
+from harness.errors import FencepostError, HarnessError, MachineError, UsageError
+from harness.judge import Judgement, judge, options_of
+from harness.plan import Plan, check_choices, merge_options, read_plan, write_plan
+from harness.spark_session import SparkHandle
+from harness.verdict import Validity
+from harness.workload import Workload
+
+#: What judging and reporting may take of `--deadline`.
+_JUDGE_SHARE_S: Final = 15.0
+#: After a stop by hand the runner has this long to heal and to finish; then it is ended (which heals too).
+_STOP_GRACE_S: Final = 7.0
+#: How long Spark may keep the report waiting.
+_SPARK_DEADLINE_S: Final = 60.0
+
+Progress = Callable[[dict[str, Any]], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """A finished run: where it is kept and what was found."""
+
+    folder: Path
+    judgement: Judgement
+    warnings: tuple[str, ...]
+
+
+class StopRequest:
+    """Ctrl-C and SIGTERM, shared by all runs of a command: once is a wish, twice an order."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.by_hand = False
+        self._actions: list[Callable[[], None]] = []
+
+    def install(self) -> None:
+        """Handle SIGINT and SIGTERM from now on; main thread only."""
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, lambda *_: self.request(by_hand=True))
+
+    def request(self, *, by_hand: bool = False) -> None:
+        self.count += 1
+        self.by_hand = self.by_hand or by_hand
+        for action in list(self._actions):
+            action()
+
+    @contextlib.contextmanager
+    def on_request(self, action: Callable[[], None]) -> Any:
+        """Call `action` at every request while the context lasts."""
+        self._actions.append(action)
+        try:
+            yield
+        finally:
+            self._actions.remove(action)
+
+
+class LazySpark:
+    """One Spark JVM for all runs of a command, booted when first wanted and stopped with the command."""
+
+    def __init__(self, master: str, scratch: Path) -> None:
+        self._master, self._scratch = master, scratch
+        self._handle: SparkHandle | None = None
+
+    def boot(self) -> None:
+        """Start the JVM in the background, once; a machine without Java is found out in `session`."""
+        if self._handle is None:
+            with contextlib.suppress(MachineError):
+                self._handle = SparkHandle.start(self._master, scratch=self._scratch)
+
+    def session(self, timeout_s: float) -> Any:
+        """The session, waited for; raises MachineError or HarnessError."""
+        if self._handle is None:
+            self._handle = SparkHandle.start(self._master, scratch=self._scratch)
+        return self._handle.session(timeout_s)
+
+    def stop(self) -> None:
+        if self._handle is not None:
+            self._handle.stop()
+            self._handle = None
+
+
+class StoppedTwice(Exception):
+    """The person insisted: everything has been ended, nothing more is judged."""
+
+
+def check_plan(plan: Plan) -> Plan:
+    """Everything that can be found wrong before a cluster starts; returns the plan with its defaults filled in."""
+    from harness.fault import parse_faults
+    from nemesis.schedule import duration_of
+
+    check_choices(
+        plan,
+        choices={
+            "system": tuple(registry.SYSTEMS),
+            "workload": tuple(registry.WORKLOADS),
+            "runtime": tuple(registry.RUNTIMES),
+        },
+    )
+    system = registry.system(plan.system)
+    workload: Workload = registry.workload(plan.workload)
+    if workload.protocol not in system.protocols:
+        raise UsageError(
+            f"{plan.system} does not offer {workload.protocol!r}, which {plan.workload} needs",
+            hint=f"it offers: {', '.join(sorted(system.protocols))}",
+        )
+    options = options_of(plan, system, workload)
+    if plan.nemesis != "none":
+        faults = registry.faults()
+        for spec in parse_faults(plan.nemesis, faults, plan.nodes):
+            duration_of(spec, faults[spec.fault])
+    known = {g.name for g in system.guarantees}
+    for name in plan.require:
+        if name not in known:
+            raise UsageError(f"unknown guarantee {name!r}", hint=f"{plan.system} has: {', '.join(sorted(known))}")
+    wanted = {**workload.system_options(system), **plan.system_options}
+    return msgspec.structs.replace(
+        plan,
+        version=plan.version or system.default_version,
+        workload_options=options,
+        system_options=merge_options(plan.system, wanted, system.options()),
+    )
+
+
+def execute(
+    plan: Plan,
+    results: Path,
+    *,
+    progress: Progress,
+    stop: StopRequest,
+    spark: LazySpark | None,
+) -> Result:
+    """Carry out one checked plan; `spark` is a handle not yet started, shared by several runs.
+
+    Raises:
+        MachineError, UsageError: found before the cluster started.
+        HarnessError: the cluster did not start or the harness failed before there was anything to judge.
+        StoppedTwice: by hand.
+    """
+    from harness.runtime.doctor import refuse_if_impossible
+
+    refuse_if_impossible()
+    artifacts = registry.system(plan.system).resolve(plan.version)
+    folder = store.make_run_folder(results, plan.slug)
+    write_plan(plan, folder / store.PLAN)
+    run_facts = {
+        "format": 1,
+        "system": plan.system,
+        "system_version": artifacts.version,
+        "seed": plan.seed,
+        "started_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "artifacts": msgspec.to_builtins(artifacts),
+        "machine": store.machine_facts(),
+    }
+    store.write_json(folder / store.RUN, run_facts)
+    progress({"topic": "folder", "folder": str(folder)})
+    outcome = _Runner(folder, plan, progress, stop, spark).run()
+    if stop.count > 1:
+        raise StoppedTwice
+    return conclude_run(folder, outcome, progress=progress, stop=stop, spark=spark)
+
+
+@dataclass(slots=True)
+class _Outcome:
+    finished: bool = False
+    error: FencepostError | None = None
+
+
+class _Runner:
+    """The child process: started, listened to, stopped in time."""
+
+    def __init__(
+        self, folder: Path, plan: Plan, progress: Progress, stop: StopRequest, spark: LazySpark | None
+    ) -> None:
+        self.folder, self.plan, self.progress, self.stop, self.spark = folder, plan, progress, stop, spark
+        self.outcome = _Outcome()
+        self.timers: list[threading.Timer] = []
+
+    def run(self) -> _Outcome:
+        with (self.folder / store.RUNNER_LOG).open("ab") as log:
+            self.child = subprocess.Popen(
+                [sys.executable, "-m", "harness.runner", str(self.folder)],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                cwd=Path(__file__).parent.parent,
+                # In a session of its own, so that Ctrl-C reaches it once and through us.
+                start_new_session=True,
+                text=True,
+            )
+        try:
+            with self.stop.on_request(self._stop):
+                self._arm_deadline()
+                if self.stop.count:
+                    self._stop()
+                assert self.child.stdout is not None
+                for line in self.child.stdout:
+                    self._hear(line)
+                self.child.wait()
+        finally:
+            for timer in self.timers:
+                timer.cancel()
+            if self.child.poll() is None:
+                self.child.kill()
+                self.child.wait()
+        if not self.outcome.finished and self.outcome.error is None and self.stop.count == 0:
+            self.outcome.error = HarnessError(
+                f"the runner ended with status {self.child.returncode} before the run was over",
+                hint=f"its log is {self.folder / store.RUNNER_LOG}",
+            )
+        return self.outcome
+
+    def _hear(self, line: str) -> None:
+        try:
+            message = json.loads(line)
+        except ValueError:
+            return
+        topic = message.get("topic")
+        if topic == "done":
+            self.outcome.finished = True
+        elif topic == "error":
+            kind = {254: MachineError}.get(message["exit_code"], HarnessError)
+            self.outcome.error = kind(message["message"], hint=message["hint"])
+        elif topic == "phase" and message["phase"] == "heal" and self.spark is not None:
+            # Not during faults: a starting JVM costs the load generator milliseconds.
+            self.spark.boot()
+        self.progress(message)
+
+    def _stop(self) -> None:
+        if self.stop.count > 1:
+            self._end()
+            return
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.child.pid, signal.SIGTERM)
+        self._after(_STOP_GRACE_S, self._end)
+
+    def _end(self) -> None:
+        # The runner's death takes servers, rules, mounts and namespaces with it.
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.child.pid, signal.SIGKILL)
+
+    def _arm_deadline(self) -> None:
+        if self.plan.deadline:
+            whole_s = parse_duration_ns(self.plan.deadline) / 1e9
+            self._after(max(whole_s - _JUDGE_SHARE_S - _STOP_GRACE_S, 1.0), self.stop.request)
+
+    def _after(self, delay_s: float, action: Callable[[], None]) -> None:
+        timer = threading.Timer(delay_s, action)
+        timer.daemon = True
+        timer.start()
+        self.timers.append(timer)
+
+
+def conclude_run(
+    folder: Path, outcome: _Outcome, *, progress: Progress, stop: StopRequest, spark: LazySpark | None
+) -> Result:
+    """Seal the history, judge it, analyse it, write the report; raises the runner's error when there is no history."""
+    from harness.reader import seal
+
+    progress({"topic": "phase", "phase": "judge", "left_s": None})
+    if not (folder / store.HISTORY_LINES).exists() and not (folder / store.HISTORY).exists():
+        raise outcome.error or HarnessError("the runner left no history", hint=f"look into {folder}")
+    if outcome.error is not None and not _has_operations(folder):
+        raise outcome.error
+    seal(folder)
+    warnings = [f"the run ended early: {outcome.error.message}"] if outcome.error else []
+    result = judge_and_report(folder, progress=progress, spark=None if stop.count else spark, stopped=bool(stop.count))
+    _drop_data(folder, result.judgement)
+    return Result(folder=folder, judgement=result.judgement, warnings=(*warnings, *result.warnings))
+
+
+def judge_stored(folder: Path, *, progress: Progress, spark: LazySpark | None) -> Result:
+    """Judge a stored run anew; raises UsageError when its plan is missing and MalformedHistory as the reader does."""
+    if not (folder / store.PLAN).is_file():
+        raise UsageError(f"{folder}: no {store.PLAN}", hint="a history is judged by the plan that it was made with")
+    if spark is not None:
+        spark.boot()
+    return judge_and_report(folder, progress=progress, spark=spark)
+
+
+def judge_and_report(folder: Path, *, progress: Progress, spark: LazySpark | None, stopped: bool = False) -> Result:
+    """Judge a stored history and write verdict, JUnit and report beside it; Spark's part is optional."""
+    from harness.report.case import ReportCase
+    from harness.report.html import render
+    from harness.report.junit import junit_xml
+    from harness.report.verdict_json import write as write_verdict
+
+    history, judgement = judge(folder)
+    analysis, warnings = _analyse(folder, spark, stopped)
+    plan = read_plan(folder / store.PLAN, seed=0)
+    case = ReportCase(
+        history=history,
+        facts=judgement.facts,
+        verdicts=judgement.verdicts,
+        validity=judgement.validity,
+        headline=judgement.headline,
+        run=store.read_json(folder / store.RUN),
+        command=f"fencepost run {folder / store.PLAN}",
+        plan_toml=(folder / store.PLAN).read_text(encoding="utf-8"),
+        analysis=analysis,
+    )
+    write_verdict(case, folder / store.VERDICT)
+    (folder / store.JUNIT).write_text(junit_xml(case), encoding="utf-8")
+    rendered = render(case)
+    (folder / store.REPORT).write_text(rendered.html, encoding="utf-8")
+    warnings += [f"the report: {problem}" for problem in rendered.problems]
+    progress({"topic": "judged", "validity": judgement.validity.value, "seed": plan.seed})
+    return Result(folder=folder, judgement=judgement, warnings=tuple(warnings))
+
+
+def _analyse(folder: Path, spark: LazySpark | None, stopped: bool) -> tuple[dict[str, Any] | None, list[str]]:
+    """Spark's results as plain data. Its failure costs the report a section, never the verdict."""
+    if spark is None:
+        return None, ["not analysed by Spark: the run was stopped"] if stopped else []
+    from checkers.spark.pipeline import analyse
+
+    try:
+        session = spark.session(timeout_s=_SPARK_DEADLINE_S)
+        found = analyse(session, str(folder / store.HISTORY))
+    except Exception as error:
+        return None, [f"not analysed by Spark: {type(error).__name__}: {str(error)[:300]}"]
+    return msgspec.to_builtins(found), []
+
+
+def _has_operations(folder: Path) -> bool:
+    lines = folder / store.HISTORY_LINES
+    if not lines.exists():
+        return True
+    with lines.open("rb") as file:
+        return any(b'"kind":"op"' in line for line in file)
+
+
+def _drop_data(folder: Path, judgement: Judgement) -> None:
+    """Node data stays when the verdict is invalid or the plan says so; else it is only in the way."""
+    plan = read_plan(folder / store.PLAN, seed=0)
+    if plan.keep_data or judgement.validity is Validity.INVALID:
+        return
+    for archive in (folder / store.NODES).glob("*/data.tar.gz"):
+        archive.unlink()
+    for data in (folder / store.NODES).glob("*/data"):
+        shutil.rmtree(data, ignore_errors=True)

@@ -1,0 +1,68 @@
+"""What a workload is: client, generator, final generator and checkers that together test one guarantee.
+
+A workload is written against a protocol of `harness.coordination` and runs unchanged on every system that offers it.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+from harness.client import Client
+from harness.coordination import Locks
+from harness.generator import Generator
+from harness.systems.system import System
+
+
+class Workload(Protocol):
+    @property
+    def name(self) -> str: ...
+    @property
+    def about(self) -> str: ...
+    @property
+    def protocol(self) -> str:
+        """Of `System.protocols`: "key-value" or "locks"."""
+        ...
+
+    @property
+    def effect_free(self) -> frozenset[str]:
+        """Operations that change nothing: losing one ends `fail`, never `info`."""
+        ...
+
+    def options(self, system: System) -> dict[str, Any]:
+        """Names and defaults of [workload_options]; the default's type is the option's type."""
+        ...
+
+    def choices(self, system: System) -> dict[str, tuple[str, ...]]:
+        """The allowed values of options that are a choice."""
+        ...
+
+    def guarantee(self, system: System, options: Mapping[str, Any]) -> str:
+        """The guarantee that this workload is about, by name."""
+        ...
+
+    def checkers(self, system: System, options: Mapping[str, Any]) -> tuple[str, ...]:
+        """Registry keys of the checkers that judge this workload's operations."""
+        ...
+
+    def keys(self, options: Mapping[str, Any]) -> tuple[str, ...]:
+        """Keys to make before the warm-up."""
+        ...
+
+    def workers(self, options: Mapping[str, Any], node_count: int) -> int:
+        """How many workers; worker w plays on node w modulo the number of nodes."""
+        ...
+
+    def system_options(self, system: System) -> dict[str, Any]:
+        """The system's settings that this workload wants instead of the defaults; the plan's own win over these."""
+        ...
+
+    def generator(self, options: Mapping[str, Any], node_count: int) -> Generator:
+        """Operations without end; the run limits it by time. Draws come from the context, which knows the seed."""
+        ...
+
+    def final_generator(self, options: Mapping[str, Any], node_count: int) -> Generator:
+        """Operations after healing and settling, ending by itself."""
+        ...
+
+    def client(self, store: Locks, options: Mapping[str, Any], now_ns: Callable[[], int]) -> Client:
+        """Wrap one fresh connection; closing the client closes the connection."""
+        ...
