@@ -19,6 +19,10 @@ class Definite(Exception):
         self.code = code
 
 
+class NotSent(Definite):
+    """Nothing was sent, because this connection is of no more use; its owner must close it and open another."""
+
+
 class Indefinite(Exception):
     """It may have happened, or may still happen. `code` is a row of the client's error table."""
 

@@ -5,11 +5,11 @@ worker goes on as process w + workers (pairing is by process, and worker = proce
 invocation is stamped before the request leaves and the completion after the answer came: lateness of the loop only
 widens what a checker sees.
 
-How an operation ends: what the client returns; `Definite` fail; `Indefinite` info; deadline info ("timeout"); anything
-else info ("unforeseen: ..."), counted. An effect-free operation ends `fail` where it would have been `Indefinite` or a
-time-out, on a fresh client, since the late reply must not meet the next request. A client that cannot be opened makes
-the operation `fail`: nothing was sent; its worker rests `REOPEN_DELAY_S`, so that a dead node does not flood the
-history.
+How an operation ends: what the client returns; `Definite` fail (after `NotSent` the next one is on a fresh client);
+`Indefinite` info; deadline info ("timeout"); anything else info ("unforeseen: ..."), counted. An effect-free operation
+ends `fail` where it would have been `Indefinite` or a time-out, on a fresh client, since the late reply must not meet
+the next request. A client that cannot be opened makes the operation `fail`: nothing was sent; its worker rests
+`REOPEN_DELAY_S`, so that a dead node does not flood the history.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ from collections.abc import Callable
 from typing import Final
 
 from harness.client import Client, ClientFactory, checked
-from harness.coordination import Definite, Indefinite
+from harness.coordination import Definite, Indefinite, NotSent
 from harness.deadlines import Deadlines
 from harness.errors import HarnessError
 from harness.generators.contract import PENDING, Context, Generator, Invocation, Offer
@@ -297,6 +297,7 @@ class Interpreter:
         try:
             completion = checked(await client.invoke(offer))
         except Definite as error:
+            suspect = isinstance(error, NotSent)
             completion = Completion(type=Outcome.FAIL, error=error.code)
         except Indefinite as error:
             suspect = True
