@@ -1,0 +1,209 @@
+"""The etcd client: one connection to one node, one request per call, the outcome by the table of `errors`.
+
+Nothing retries, reconnects or queues: a request is made only while the connection is open (else it was certainly not
+sent), and whatever follows is one answer or none. There are no time-outs here; the caller cancels a call at its own
+deadline, which gives the stream up and leaves the outcome unknown.
+
+Stamps: `position` is the header's revision, `value_position` the key's mod_revision, `epoch` the header's raft term as
+the answering node knew it (that of the last entry it applied: a lower bound).
+"""
+
+import asyncio
+from typing import Any, Final
+
+from harness.coordination import Definite, Held, Indefinite, Members, NotSent, ReadMode, Reply
+from harness.systems.etcd import errors
+from harness.systems.etcd import rpc_pb2 as rpc
+from harness.systems.etcd.channel import Connection, Method, RpcError, unary
+
+#: Elements of a set live below its name; "0" is the byte after "/", so [name/, name0) holds them all.
+_SEPARATOR: Final = b"/"
+_AFTER_SEPARATOR: Final = b"0"
+
+_EQUAL: Final = rpc.Compare.EQUAL
+_CREATE: Final = rpc.Compare.CREATE
+_MOD: Final = rpc.Compare.MOD
+_VALUE: Final = rpc.Compare.VALUE
+
+
+class EtcdClient:
+    """`harness.coordination.Locks` on etcd."""
+
+    def __init__(self, connection: Connection, *, lock_ttl_s: int) -> None:
+        self._connection = connection
+        self._lock_ttl_s = lock_ttl_s
+        self._lease: int | None = None
+        self._closed = False
+        channel = connection.channel
+        self._range = unary(channel, "KV/Range", rpc.RangeRequest, rpc.RangeResponse)
+        self._put = unary(channel, "KV/Put", rpc.PutRequest, rpc.PutResponse)
+        self._txn = unary(channel, "KV/Txn", rpc.TxnRequest, rpc.TxnResponse)
+        self._grant = unary(channel, "Lease/LeaseGrant", rpc.LeaseGrantRequest, rpc.LeaseGrantResponse)
+        # A stream of one request and one answer is, on the wire, a unary call: no reader, no hidden task.
+        self._keep_alive = unary(channel, "Lease/LeaseKeepAlive", rpc.LeaseKeepAliveRequest, rpc.LeaseKeepAliveResponse)
+
+    @property
+    def session_id(self) -> int | None:
+        """etcd has no sessions: a lease is not bound to a connection."""
+        return None
+
+    async def close(self) -> None:
+        self._closed = True
+        await self._connection.close()
+
+    async def _call(self, method: Method, request: object) -> Any:
+        """Make one request; the only place where an outcome is decided."""
+        if not self._connection.connected:
+            raise NotSent(errors.NOT_CONNECTED, "the connection is closed or lost")
+        try:
+            return await method(request)
+        except RpcError as error:
+            raise errors.outcome(error.code().name, error.details() or "") from None
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if self._closed and task is not None and not task.cancelling():
+                # `close` gave the stream up, not the caller.
+                raise Indefinite(errors.CLOSED, "the client was closed while the request was under way") from None
+            raise
+
+    async def _transact(self, compare: "rpc.Compare", success: "rpc.RequestOp", otherwise: str) -> Reply:
+        """One comparison and, if it holds, one write; raises `Definite(otherwise)` if it does not."""
+        answer = await self._call(self._txn, rpc.TxnRequest(compare=(compare,), success=(success,)))
+        if not answer.succeeded:
+            raise Definite(otherwise)
+        return _written(answer.header)
+
+    # Key-value storage.
+
+    async def read(self, key: str, mode: ReadMode) -> Reply:
+        """`STRONG` is etcd's default, linearizable; `PLAIN` is serializable: this node's copy, as old as it may be."""
+        answer = await self._call(self._range, rpc.RangeRequest(key=key.encode(), serializable=_serializable(mode)))
+        header = answer.header
+        if not answer.kvs:
+            return Reply(position=header.revision, epoch=header.raft_term)
+        pair = answer.kvs[0]
+        return Reply(
+            value=pair.value,
+            position=header.revision,
+            value_position=pair.mod_revision,
+            epoch=header.raft_term,
+            version=pair.version,
+        )
+
+    async def write(self, key: str, value: bytes) -> Reply:
+        answer = await self._call(self._put, rpc.PutRequest(key=key.encode(), value=value))
+        return _written(answer.header)
+
+    async def cas(self, key: str, old: bytes, new: bytes) -> Reply:
+        name = key.encode()
+        compare = rpc.Compare(result=_EQUAL, target=_VALUE, key=name, value=old)
+        return await self._transact(compare, _put(name, new), errors.CAS_MISMATCH)
+
+    async def create(self, key: str, value: bytes) -> Reply:
+        name = key.encode()
+        return await self._transact(_absent(name), _put(name, value), errors.EXISTS)
+
+    async def write_if(self, key: str, value: bytes, value_position: int | None, version: int | None) -> Reply:
+        """By mod_revision, which no two writes share (`version` starts again after a deletion, so it is not used)."""
+        name = key.encode()
+        compare = rpc.Compare(result=_EQUAL, target=_MOD, key=name, mod_revision=value_position or 0)
+        return await self._transact(compare, _put(name, value), errors.CAS_MISMATCH)
+
+    async def add(self, name: str, element: int) -> Reply:
+        key = name.encode() + _SEPARATOR + str(element).encode()
+        return await self._transact(_absent(key), _put(key, b""), errors.EXISTS)
+
+    async def members(self, name: str, mode: ReadMode) -> Members:
+        prefix = name.encode() + _SEPARATOR
+        answer = await self._call(
+            self._range,
+            rpc.RangeRequest(
+                key=prefix,
+                range_end=name.encode() + _AFTER_SEPARATOR,
+                serializable=_serializable(mode),
+                keys_only=True,
+            ),
+        )
+        elements = sorted(int(pair.key[len(prefix) :]) for pair in answer.kvs)
+        return Members(tuple(elements), position=answer.header.revision, epoch=answer.header.raft_term)
+
+    # Leader election, by a lock bound to a lease.
+
+    async def acquire(self, name: str) -> Held:
+        """Create the lock's key under this client's lease; the token is the key's create revision.
+
+        The lease is granted by a request of its own, before the first lock. A lease whose grant is unknown holds
+        nothing, so that much is definite; from the transaction on, the table decides.
+        """
+        lease = self._lease if self._lease is not None else await self._new_lease()
+        key = _lock_key(name)
+        put = rpc.RequestOp(request_put=rpc.PutRequest(key=key, value=b"%x" % lease, lease=lease))
+        try:
+            reply = await self._transact(_absent(key), put, errors.HELD)
+        except Definite as refused:
+            if refused.code == "not-found":
+                self._lease = None
+                raise Definite(errors.LEASE_EXPIRED, str(refused)) from None
+            raise
+        assert reply.position is not None
+        return Held(token=reply.position, handle=f"{lease:x}", epoch=reply.epoch, position=reply.position)
+
+    async def _new_lease(self) -> int:
+        try:
+            answer = await self._call(self._grant, rpc.LeaseGrantRequest(TTL=self._lock_ttl_s))
+        except (Definite, Indefinite) as error:
+            if isinstance(error, Definite) and error.code == errors.NOT_CONNECTED:
+                raise
+            raise Definite(errors.LEASE_NOT_GRANTED, str(error)) from None
+        lease = int(answer.ID)
+        self._lease = lease
+        return lease
+
+    async def renew(self) -> Reply:
+        """Keep the lease alive for another time to live, by one request and its answer."""
+        if self._lease is None:
+            raise Definite(errors.LEASE_EXPIRED, "this client holds no lease")
+        answer = await self._call(self._keep_alive, rpc.LeaseKeepAliveRequest(ID=self._lease))
+        if answer.TTL <= 0:
+            self._lease = None
+            raise Definite(errors.LEASE_EXPIRED, "the server knows no such lease")
+        return Reply(position=answer.header.revision, epoch=answer.header.raft_term)
+
+    async def release(self, name: str, held: Held) -> Reply:
+        key = _lock_key(name)
+        delete = rpc.RequestOp(request_delete_range=rpc.DeleteRangeRequest(key=key))
+        return await self._transact(_created_at(key, held.token), delete, errors.NOT_HELD)
+
+    async def guarded_write(self, key: str, value: bytes, name: str, held: Held) -> Reply:
+        compare = _created_at(_lock_key(name), held.token)
+        return await self._transact(compare, _put(key.encode(), value), errors.FENCED)
+
+
+def _serializable(mode: ReadMode) -> bool:
+    match mode:
+        case ReadMode.STRONG:
+            return False
+        case ReadMode.PLAIN:
+            return True
+        case _:
+            raise ValueError(f"etcd has no reads of mode {mode.value!r}; it has strong and plain ones")
+
+
+def _written(header: "rpc.ResponseHeader") -> Reply:
+    return Reply(position=header.revision, value_position=header.revision, epoch=header.raft_term)
+
+
+def _lock_key(name: str) -> bytes:
+    return b"lock/" + name.encode()
+
+
+def _put(key: bytes, value: bytes) -> "rpc.RequestOp":
+    return rpc.RequestOp(request_put=rpc.PutRequest(key=key, value=value))
+
+
+def _absent(key: bytes) -> "rpc.Compare":
+    return _created_at(key, 0)
+
+
+def _created_at(key: bytes, revision: int) -> "rpc.Compare":
+    return rpc.Compare(result=_EQUAL, target=_CREATE, key=key, create_revision=revision)

@@ -1,0 +1,65 @@
+"""One short attempt to learn how one member is: a fresh connection, one or two questions, and away."""
+
+import asyncio
+from dataclasses import dataclass
+from typing import Any, Final
+
+from harness.coordination import Definite
+from harness.systems.etcd import rpc_pb2 as rpc
+from harness.systems.etcd.channel import RpcError, connect, unary
+
+_PROBED_KEY: Final = b"fencepost/probe"
+
+
+class NoAnswer(Exception):
+    """The member did not answer; the text says how."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Health:
+    """What one member said; `wrong` is None when it serves."""
+
+    node: str
+    leader: int = 0
+    term: int = 0
+    wrong: str | None = None
+
+
+async def status(address: str, port: int, timeout_s: float) -> Any:
+    """The member's Status; raises NoAnswer."""
+    return (await _asked(address, port, timeout_s, read=False))[0]
+
+
+async def health(node: str, address: str, port: int, timeout_s: float) -> Health:
+    """Status, and whether a linearizable read is answered."""
+    try:
+        said, _ = await _asked(address, port, timeout_s, read=True)
+    except NoAnswer as error:
+        return Health(node=node, wrong=str(error))
+    wrong = "; ".join(said.errors) or ("it knows no leader" if said.leader == 0 else None)
+    return Health(node=node, leader=said.leader, term=said.raftTerm, wrong=wrong)
+
+
+async def _asked(address: str, port: int, timeout_s: float, *, read: bool) -> tuple[Any, Any]:
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + timeout_s
+    try:
+        connection = await connect(address, port, timeout_s)
+    except Definite as error:
+        raise NoAnswer(str(error)) from None
+    what = "Status"
+    try:
+        async with asyncio.timeout_at(deadline):
+            ask = unary(connection.channel, "Maintenance/Status", rpc.StatusRequest, rpc.StatusResponse)
+            said = await ask(rpc.StatusRequest())
+            if not read:
+                return said, None
+            what = "a linearizable read"
+            ask = unary(connection.channel, "KV/Range", rpc.RangeRequest, rpc.RangeResponse)
+            return said, await ask(rpc.RangeRequest(key=_PROBED_KEY))
+    except TimeoutError:
+        raise NoAnswer(f"{what} was not answered within {timeout_s:g} s") from None
+    except RpcError as error:
+        raise NoAnswer(f"{what} failed: {error.code().name}: {error.details()}") from None
+    finally:
+        await connection.close()

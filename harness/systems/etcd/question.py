@@ -1,0 +1,97 @@
+"""Asking one etcd node alone whether it leads, over a connection that is remade when it has gone silent.
+
+Status is answered from the node's own raft state, so a node that is cut off answers too. The reply is not one
+instant's: `leader` is read apart from `raftTerm`, and the term is that of the last entry applied. So the epoch is a
+lower bound; the exact one stands in the node's log ("became leader at term N").
+
+An observer may reconnect, a client may not. A connection through a link that was dropped recovers only when TCP sends
+again, seconds after healing; so after a few unanswered questions the next ones go over a fresh one. The old one stays
+open while questions wait on it: a paused node answers them the moment it wakes.
+"""
+
+import asyncio
+from typing import Final
+
+from harness.operation import Claim
+from harness.systems.etcd import channel as etcd_channel
+from harness.systems.etcd import rpc_pb2 as rpc
+from harness.systems.system import Answer
+
+#: Questions in a row without an answer before a fresh connection is tried.
+_UNANSWERED_MAX: Final = 3
+#: Dial again soon after a refusal, and give a dial up soon: both are cheap here and a restarted node must be seen.
+_REDIAL: Final = (
+    ("grpc.initial_reconnect_backoff_ms", 100),
+    ("grpc.min_reconnect_backoff_ms", 500),
+    ("grpc.max_reconnect_backoff_ms", 200),
+)
+
+
+class _Line:
+    """One channel with the count of those who wait on it."""
+
+    def __init__(self, address: str, port: int) -> None:
+        self.channel = etcd_channel.make(address, port, *_REDIAL)
+        self.status = etcd_channel.unary(self.channel, "Maintenance/Status", rpc.StatusRequest, rpc.StatusResponse)
+        self.member_list = etcd_channel.unary(
+            self.channel, "Cluster/MemberList", rpc.MemberListRequest, rpc.MemberListResponse
+        )
+        self.waiting = 0
+        self.unanswered = 0
+
+
+class EtcdQuestion:
+    """`harness.systems.system.Question` on etcd."""
+
+    def __init__(self, address: str, port: int) -> None:
+        self._address, self._port = address, port
+        self._line: _Line | None = None
+        self._retired: set[_Line] = set()
+        self._names: dict[int, str] = {}
+
+    async def ask(self) -> Answer:
+        line = self._line
+        if line is None:
+            line = self._line = _Line(self._address, self._port)
+        line.waiting += 1
+        line.unanswered += 1
+        try:
+            status = await line.status(rpc.StatusRequest())
+            line.unanswered = 0
+            leader = await self._name(line, status.leader)
+        finally:
+            line.waiting -= 1
+            await self._replace_silent(line)
+        return Answer(
+            claims=Claim.YES if status.leader != 0 and status.leader == status.header.member_id else Claim.NO,
+            source="status",
+            epoch=status.raftTerm,
+            epoch_exact=False,
+            leader=leader,
+            position=status.header.revision,
+            detail="; ".join(status.errors) or None,
+        )
+
+    async def _name(self, line: _Line, member: int) -> str | None:
+        """The node's name of a member id; asked once, of this node's own copy, which needs no leader."""
+        if member == 0:
+            return None
+        if member not in self._names:
+            listed = await line.member_list(rpc.MemberListRequest(linearizable=False))
+            self._names = {m.ID: m.name for m in listed.members if m.name}
+        return self._names.get(member, f"{member:x}")
+
+    async def _replace_silent(self, line: _Line) -> None:
+        """Retire a line that has gone silent; close retired ones that nobody waits on any more."""
+        if line is self._line and line.unanswered >= _UNANSWERED_MAX + line.waiting:
+            self._line = None
+            self._retired.add(line)
+        if line in self._retired and line.waiting == 0:
+            self._retired.discard(line)
+            await line.channel.close()
+
+    async def close(self) -> None:
+        lines = [*self._retired, *([self._line] if self._line else [])]
+        self._retired.clear()
+        self._line = None
+        await asyncio.gather(*(line.channel.close() for line in lines))

