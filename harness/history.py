@@ -4,7 +4,7 @@ The rules (a breach names the line or event and the rule):
   - `index` counts from 0 without gaps; `time_ns` is not negative and never decreases.
   - a process has at most one open operation; a completion has the process, `f`, key and node of its invocation.
   - a process that ended `info` never acts again.
-  - a fault's `end` follows its `begin`.
+  - a fault's `end` follows its `begin`, its heal follows its inject; a `begin` is `pending` and an `end` is not.
 """
 
 from collections.abc import Iterable, Sequence
@@ -62,9 +62,13 @@ class FaultSpan(msgspec.Struct, frozen=True, kw_only=True):
 class History:
     """Events that passed `validate`, and the views made of them once."""
 
-    def __init__(self, events: Sequence[Event], *, source: str = "history") -> None:
-        validate(events, source=source)
+    def __init__(
+        self, events: Sequence[Event], *, source: str = "history", torn: bool = False, lines: bool = False
+    ) -> None:
+        """`torn`: `source` ended in half a line, which was dropped. `lines`: event i is its line i + 1."""
+        validate(events, source=source, lines=lines)
         self.events: Final[Sequence[Event]] = events
+        self.torn: Final = torn
 
     @cached_property
     def operations(self) -> list[Operation]:
@@ -163,54 +167,66 @@ def _span(events: list[FaultEvent]) -> FaultSpan:
     )
 
 
-def validate(events: Iterable[Event], *, source: str = "history") -> None:
+def validate(events: Iterable[Event], *, source: str = "history", lines: bool = False) -> None:
     """Raise `MalformedHistory` at the first event that breaks a rule of the module's docstring."""
     open_ops: dict[int, OpEvent] = {}
     retired: set[int] = set()
+    acts: dict[tuple[int, FaultAction], FaultStage] = {}
     previous_ns = 0
     for expected, event in enumerate(events):
+        rule: str | None = None
         if event.index != expected:
-            raise _broken(
-                source,
-                expected,
-                f"index {event.index} where {expected} was expected: lines are missing or out of order",
-            )
-        if event.time_ns < previous_ns:
-            raise _broken(
-                source, expected, f"time_ns {event.time_ns} is earlier than {previous_ns} of the event before it"
-            )
+            rule = f"index {event.index} where {expected} was expected: lines are missing or out of order"
+        elif event.time_ns < previous_ns:
+            rule = f"time_ns {event.time_ns} is earlier than {previous_ns}, the time before it"
+        elif type(event) is OpEvent:
+            rule = _broken_op_rule(event, open_ops, retired)
+        elif type(event) is FaultEvent:
+            rule = _broken_fault_rule(event, acts)
+        if rule is not None:
+            where = f"line {expected + 1}" if lines else f"event {expected}"
+            raise MalformedHistory(f"{source}: {where}: {rule}", hint="the history is left as it was; mend or drop it")
         previous_ns = event.time_ns
-        if type(event) is OpEvent:
-            _validate_op(event, open_ops, retired, source)
 
 
-def _validate_op(event: OpEvent, open_ops: dict[int, OpEvent], retired: set[int], source: str) -> None:
+def _broken_op_rule(event: OpEvent, open_ops: dict[int, OpEvent], retired: set[int]) -> str | None:
     process = event.process
     if event.type is Outcome.INVOKE:
         if process in open_ops:
-            raise _broken(
-                source,
-                event.index,
-                f"process {process} invokes {event.f!r} while its {open_ops[process].f!r} of event "
-                f"{open_ops[process].index} is still open",
-            )
+            before = open_ops[process]
+            return f"process {process} invokes {event.f!r} while its {before.f!r} of event {before.index} is still open"
         if process in retired:
-            raise _broken(source, event.index, f"process {process} acts again after it ended `info`")
+            return f"process {process} acts again after it ended `info`"
         open_ops[process] = event
-        return
+        return None
     invoke = open_ops.pop(process, None)
     if invoke is None:
-        raise _broken(source, event.index, f"process {process} completes {event.f!r}, which it never invoked")
+        return f"process {process} completes {event.f!r}, which it never invoked"
     if (invoke.f, invoke.key, invoke.node) != (event.f, event.key, event.node):
-        raise _broken(
-            source,
-            event.index,
+        return (
             f"the completion says ({event.f}, {event.key}, {event.node}), its invocation of event {invoke.index} "
-            f"({invoke.f}, {invoke.key}, {invoke.node})",
+            f"({invoke.f}, {invoke.key}, {invoke.node})"
         )
     if event.type is Outcome.INFO:
         retired.add(process)
+    return None
 
 
-def _broken(source: str, index: int, rule: str) -> MalformedHistory:
-    return MalformedHistory(f"{source}: event {index}: {rule}", hint="the history is left as it was; mend or drop it")
+def _broken_fault_rule(event: FaultEvent, acts: dict[tuple[int, FaultAction], FaultStage]) -> str | None:
+    """`acts` holds the last stage of each fault's actions. A heal may be tried again, an inject may not."""
+    fault, action = event.fault_id, event.action
+    last = acts.get((fault, action))
+    if event.stage is FaultStage.BEGIN:
+        if event.outcome is not FaultOutcome.PENDING:
+            return f"the {action} of fault {fault} begins as `{event.outcome}`; a begin is `pending`"
+        if last is FaultStage.BEGIN or (last is FaultStage.END and action is FaultAction.INJECT):
+            return f"the {action} of fault {fault} begins a second time"
+        if action is FaultAction.HEAL and (fault, FaultAction.INJECT) not in acts:
+            return f"fault {fault} is healed, but was never injected"
+    else:
+        if last is not FaultStage.BEGIN:
+            return f"the {action} of fault {fault} ends without having begun"
+        if event.outcome is FaultOutcome.PENDING:
+            return f"the {action} of fault {fault} ends as `pending`; an end says what the proof said"
+    acts[(fault, action)] = event.stage
+    return None

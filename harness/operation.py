@@ -76,7 +76,8 @@ class PhaseName(StrEnum):
     FINAL = "final"
 
 
-class _Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind"):
+# Events hold JSON values and no cycles, so the collector need not visit a million of them (gc=False).
+class _Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind", gc=False):
     """Every event: `index` counts from 0 without gaps and is the order; `time_ns` never decreases with it."""
 
     index: int
@@ -194,7 +195,7 @@ class NoteEvent(_Event, frozen=True, tag="note"):
 Event = OpEvent | FaultEvent | BeliefEvent | NodeEvent | EpochEvent | PhaseEvent | SampleEvent | NoteEvent
 
 
-class Completion(msgspec.Struct, frozen=True):
+class Completion(msgspec.Struct, frozen=True, gc=False):
     """What a client makes of one request: the completion's type and what the reply carried."""
 
     type: Outcome
@@ -206,7 +207,7 @@ class Completion(msgspec.Struct, frozen=True):
     session: int | None = None
 
 
-class Operation(msgspec.Struct, frozen=True, kw_only=True):
+class Operation(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One paired operation, the row that checkers read.
 
     `value` is what was invoked; `result` is what an `ok` completion carried (for a read: the value read). An
