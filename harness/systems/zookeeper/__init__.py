@@ -1,0 +1,9 @@
+"""Apache ZooKeeper: servers, an own client, and what it promises."""
+
+from typing import Final
+
+from harness.systems.zookeeper.system import ZooKeeper
+
+ZOOKEEPER: Final = ZooKeeper()
+
+__all__ = ["ZOOKEEPER", "ZooKeeper"]

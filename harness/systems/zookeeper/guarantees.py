@@ -1,0 +1,89 @@
+"""What ZooKeeper promises, what its users rely on beyond that, and how long a cut-off leader may believe in itself.
+
+Sources: [G] the Programmer's Guide, "Consistency Guarantees" (zookeeperProgrammers); [I] ZooKeeper Internals,
+"Consistency Guarantees" (zookeeperInternals); [Z] Junqueira, Reed, Serafini: "Zab: High-performance broadcast for
+primary-backup systems", DSN 2011; [H] Hunt et al.: "ZooKeeper: wait-free coordination", USENIX ATC 2010.
+"""
+
+from typing import Final
+
+from harness.verdict import Guarantee, LeadershipBound, Standing
+
+_SYNC_IS_NO_QUORUM_OPERATION: Final = "ZOOKEEPER-1675"
+
+GUARANTEES: Final = (
+    Guarantee(
+        name="session-order",
+        standing=Standing.PROMISED,
+        text="A session's requests take effect in its order, and it never sees the store go back to an older state.",
+        source='Programmer\'s Guide, "Consistency Guarantees": sequential consistency, single system image',
+    ),
+    Guarantee(
+        name="fresh-after-sync",
+        standing=Standing.RELIED_UPON,
+        text="A read behind a sync of the same session sees every write acknowledged before the sync was sent.",
+        source="recipes and applications build on it; ZooKeeper Internals says that it is not strictly guaranteed,"
+        " since sync is not a quorum operation: two servers may take themselves for the leader",
+        known_issue=_SYNC_IS_NO_QUORUM_OPERATION,
+    ),
+    Guarantee(
+        name="linearizable",
+        standing=Standing.PROMISED,
+        text="Writes are linearizable, and so is a read behind a write of the same session (a barrier read).",
+        source='ZooKeeper Internals, "Consistency Guarantees": "the stronger guarantee of linearizability is provided'
+        ' if an actual quorum operation (e.g., a write) is performed before a read"',
+    ),
+    Guarantee(
+        name="no-lost-acknowledged-writes",
+        standing=Standing.PROMISED,
+        text="A write that was acknowledged stays until a client overwrites it.",
+        source='Programmer\'s Guide, "Consistency Guarantees": reliability',
+    ),
+    Guarantee(
+        name="fenced-lock",
+        standing=Standing.PROMISED,
+        text="A multi that checks the lock's grant changes nothing once that grant has ended.",
+        source='Programmer\'s Guide, "Consistency Guarantees": atomicity; multi with version checks',
+    ),
+    Guarantee(
+        name="lock-mutual-exclusion",
+        standing=Standing.RELIED_UPON,
+        text="Between a session's grant of a lock and its end, no other holder acts under that lock.",
+        source="the lock recipe is used so; a holder whose session expired learns of it only when it asks",
+        known_issue="a session ends at the servers before its client knows: hence fencing",
+    ),
+    Guarantee(
+        name="one-leader-per-epoch",
+        standing=Standing.PROMISED,
+        text="Of one epoch there is at most one leader.",
+        source="Zab (DSN 2011), primary order: a quorum accepts each epoch from one prospective leader only",
+    ),
+    # What a superseded leader can do wrongly with a write is lost or reordered and so judged under the promises above;
+    # what is left to this name is answering a read that its client takes for current, which the manual disclaims.
+    Guarantee(
+        name="superseded-leader-does-not-act",
+        standing=Standing.RELIED_UPON,
+        text="Once a later epoch has begun, the leader of an earlier one neither commits nor answers as if current.",
+        source="Zab (DSN 2011) for commits; for answers after sync only what recipes assume",
+        known_issue=_SYNC_IS_NO_QUORUM_OPERATION,
+    ),
+    # Measured: the manual describes syncLimit as a limit on followers and promises nothing of the leader's stepping
+    # down; safety never rests on it, since a leader without a quorum commits nothing.
+    Guarantee(
+        name="leader-self-fencing",
+        standing=Standing.MEASURED,
+        text="A leader that is cut off from every majority stops claiming to lead within (syncLimit + 2) ticks.",
+        source="Leader.lead and LearnerHandler of 3.9: acknowledgements older than syncLimit ticks do not count",
+    ),
+)
+
+
+def leadership_bound(tick_ms: int, init_limit: int, sync_limit: int) -> LeadershipBound:
+    """(syncLimit + 2) ticks: the last acknowledgement counts for syncLimit of them, the leader looks once in each."""
+    return LeadershipBound(
+        bound_ns=(sync_limit + 2) * tick_ms * 1_000_000,
+        source=f"Leader.lead: (syncLimit {sync_limit} + 2) x tickTime {tick_ms} ms of running time; up to initLimit"
+        f" {init_limit} ticks more just after an election",
+        standing=Standing.MEASURED,
+        one_leader_per_epoch=True,
+    )

@@ -1,0 +1,168 @@
+"""How a ZooKeeper server starts: jars, command line, configuration files.
+
+The default server is the ZooKeeper 3.9.5 that pyspark carries, with the five jars that it needs (found by leaving jars
+out until it no longer started) and two more for its log. log4j-core is not one of them: configuring it costs as much
+processor time as the rest of the start, while the simple logger inside log4j-api, set by system properties, writes the
+same lines for nothing. A folder of jars given as version is taken as it is, with a configuration for whichever logging
+it brings.
+
+Settings that are not the default of a production server, and why: no admin server (it needs jetty), every four-letter
+word allowed (beliefs are asked by `srvr`), no limit on connections of one address (all clients have the same one), the
+longest session raised above 20 ticks (a session must outlive a pause several times), small heap and stack.
+"""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from harness.errors import UsageError
+from harness.runtime.artifacts import required_package_folder, sha256_of
+from harness.runtime.java import QUICK_FLAGS, Java, find_java, jar_parts
+from harness.runtime.node import Layout, NodeSpec, Place
+from harness.systems.system import Artifacts
+
+PACKAGED_VERSION: Final = "3.9.5"
+MAIN_CLASS: Final = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
+CLIENT_PORT: Final = 2181
+PEER_PORT: Final = 2888
+ELECTION_PORT: Final = 3888
+
+_NEEDED: Final = ("zookeeper", "zookeeper-jute", "slf4j-api", "metrics-core", "snappy-java")
+_FOR_LOGS: Final = ("log4j-api", "log4j-slf4j2-impl")
+
+_JVM_FLAGS: Final = (
+    "-Xms32m",
+    "-Xmx256m",
+    "-Xss512k",
+    *QUICK_FLAGS,
+    "-Djava.net.preferIPv4Stack=true",
+    "-Dzookeeper.jmx.log4j.disable=true",
+)
+_SIMPLE_LOGGER: Final = "-Dorg.apache.logging.log4j.simplelog."
+#: The log at INFO, less a line for every `srvr` that the observers ask.
+_LOG_FLAGS: Final = (
+    "-Dlog4j2.loggerContextFactory=org.apache.logging.log4j.simple.SimpleLoggerContextFactory",
+    f"{_SIMPLE_LOGGER}level=INFO",
+    f"{_SIMPLE_LOGGER}org.apache.zookeeper.server.NIOServerCnxn.level=WARN",
+    f"{_SIMPLE_LOGGER}showdatetime=true",
+    f"{_SIMPLE_LOGGER}dateTimeFormat=HH:mm:ss.SSS",
+    f"{_SIMPLE_LOGGER}showShortLogname=true",
+)
+_LOG4J1: Final = """log4j.rootLogger=INFO, console
+log4j.logger.org.apache.zookeeper.server.NIOServerCnxn=WARN
+log4j.appender.console=org.apache.log4j.ConsoleAppender
+log4j.appender.console.layout=org.apache.log4j.PatternLayout
+log4j.appender.console.layout.ConversionPattern=%d{ISO8601} %p %c{1} %m%n
+"""
+_LOGBACK: Final = """<configuration>
+  <appender name="console" class="ch.qos.logback.core.ConsoleAppender">
+    <encoder><pattern>%d{HH:mm:ss.SSS} %level %logger{0} %msg%n</pattern></encoder>
+  </appender>
+  <logger name="org.apache.zookeeper.server.NIOServerCnxn" level="WARN"/>
+  <root level="INFO"><appender-ref ref="console"/></root>
+</configuration>
+"""
+
+
+def packaged() -> list[Path]:
+    """The jars of the ZooKeeper inside pyspark; raises MachineError when the package is absent."""
+    folder = required_package_folder("pyspark", distribution="pyspark") / "jars"
+    return [_one(folder, name) for name in (*_NEEDED, *_FOR_LOGS)]
+
+
+def given(folder: Path) -> tuple[str, list[Path]]:
+    """Version and jars of a folder that a person named: the jars themselves, or a distribution with a `lib` folder."""
+    jars = sorted(folder.glob("*.jar")) or sorted(folder.glob("lib/*.jar"))
+    versions = [m.group(1) for jar in jars if (m := re.fullmatch(r"zookeeper-(\d[\w.]*)\.jar", jar.name))]
+    if len(versions) != 1:
+        raise UsageError(
+            f"{folder}: expected one zookeeper-<version>.jar in it (or in its lib folder), found {len(versions)}",
+            hint="give a folder that holds the jars of one ZooKeeper and of what it needs",
+        )
+    return versions[0], jars
+
+
+def artifacts(version: str, jars: list[Path], archive: Path | None) -> Artifacts:
+    """`paths` are "java", "classpath" (jars joined by colons) and, when there is one, the start-up "archive"."""
+    java = find_java()
+    paths = {"java": str(java.binary), "classpath": ":".join(map(str, jars))}
+    if archive is not None:
+        paths["archive"] = str(archive)
+    sha256 = {jar.name: sha256_of(jar) for jar in jars} | {"java": sha256_of(java.binary)}
+    return Artifacts(version=version, paths=paths, sha256=sha256)
+
+
+def archive_key(jars: list[Path]) -> list[str]:
+    return [*_JVM_FLAGS, MAIN_CLASS, *jar_parts(jars)]
+
+
+def argv(java: Java, jars: list[Path], archive: Path | None, folder: Path, more: tuple[str, ...] = ()) -> list[str]:
+    """The command line of a server whose configuration is `folder`/zoo.cfg; `more` are further JVM flags."""
+    logs = [*_LOG_FLAGS, f"-Dlog4j.configuration=file:{folder}/log4j1.properties"]
+    logs.append(f"-Dlogback.configurationFile={folder}/logback.xml")
+    classpath = ":".join(map(str, jars))
+    flags = [*_JVM_FLAGS, *logs, *java.using(archive), *more]
+    return [str(java.binary), *flags, "-cp", classpath, MAIN_CLASS, str(folder / "zoo.cfg")]
+
+
+def log_files(jars: list[Path]) -> dict[str, str]:
+    """Configurations for the logging that the jars bring and that system properties do not reach."""
+    names = [jar.name for jar in jars]
+    files = {}
+    if any(re.match(r"(log4j-1\.2\.|reload4j-)", name) for name in names):
+        files["log4j1.properties"] = _LOG4J1
+    if any(name.startswith("logback-classic-") for name in names):
+        files["logback.xml"] = _LOGBACK
+    return files
+
+
+def zoo_cfg(
+    *, address: str, client_port: int, data: Path, servers: Mapping[int, str], options: Mapping[str, int]
+) -> str:
+    """The configuration file; `servers` are "address:peer port:election port" by number."""
+    tick_ms, session_ms = options["tick_ms"], options["session_timeout_ms"]
+    lines = {
+        "tickTime": tick_ms,
+        "initLimit": options["init_limit"],
+        "syncLimit": options["sync_limit"],
+        "dataDir": data,
+        "clientPort": client_port,
+        "clientPortAddress": address,
+        "maxClientCnxns": 0,
+        "minSessionTimeout": min(2 * tick_ms, session_ms),
+        "maxSessionTimeout": max(20 * tick_ms, session_ms),
+        "admin.enableServer": "false",
+        "4lw.commands.whitelist": "*",
+    } | {f"server.{number}": where for number, where in servers.items()}
+    return "".join(f"{name}={value}\n" for name, value in lines.items())
+
+
+def spec(place: Place, layout: Layout, artifacts: Artifacts, options: Mapping[str, int]) -> NodeSpec:
+    """One server of the cluster `layout` as data."""
+    jars = [Path(jar) for jar in artifacts.paths["classpath"].split(":")]
+    archive = artifacts.paths.get("archive")
+    servers = {p.number: f"{p.address}:{PEER_PORT}:{ELECTION_PORT}" for p in layout.values()}
+    configuration = zoo_cfg(
+        address=place.address, client_port=CLIENT_PORT, data=place.data, servers=servers, options=options
+    )
+    command = argv(find_java(), jars, Path(archive) if archive else None, place.folder)
+    return NodeSpec(
+        name=place.name,
+        argv=tuple(command),
+        listeners={"client": CLIENT_PORT, "peer": PEER_PORT, "election": ELECTION_PORT},
+        files={"zoo.cfg": configuration, **log_files(jars)},
+        data_files={"myid": f"{place.number}\n"},
+        data_limit_bytes=options["data_limit_mib"] << 20,
+        ready_timeout_s=30.0,
+    )
+
+
+def _one(folder: Path, name: str) -> Path:
+    jars = sorted(jar for jar in folder.glob(f"{name}-*.jar") if re.fullmatch(rf"{name}-\d[\w.]*\.jar", jar.name))
+    if len(jars) != 1:
+        raise UsageError(
+            f"{folder}: expected one {name}-<version>.jar, found {len(jars)}",
+            hint="install the pyspark version of requirements.lock, or give a folder of jars as version",
+        )
+    return jars[0]

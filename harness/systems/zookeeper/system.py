@@ -1,0 +1,170 @@
+"""ZooKeeper as a system under test: what it promises, how it starts and how one node is asked.
+
+Default settings are those at which ZOOKEEPER-1675 shows without being provoked by hand: ticks of 500 ms and a syncLimit
+of 4, so that a paused leader believes in itself for a while after it wakes, and sessions of 60 s, so that the clients
+connected to it are still there.
+"""
+
+import asyncio
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from harness.coordination import Definite, Indefinite, Locks, ReadMode
+from harness.errors import UsageError, unknown_choice
+from harness.operation import Claim
+from harness.runtime.java import archive
+from harness.runtime.node import Layout, Node, NodeSpec, Place
+from harness.systems.system import Answer, Artifacts, Question
+from harness.systems.zookeeper import server
+from harness.systems.zookeeper.client import ZooKeeperClient
+from harness.systems.zookeeper.connection import open_connection
+from harness.systems.zookeeper.errors import ServerError
+from harness.systems.zookeeper.guarantees import GUARANTEES, leadership_bound
+from harness.systems.zookeeper.question import SrvrQuestion
+from harness.systems.zookeeper.session import ZooKeeperSession, zxid_of
+from harness.systems.zookeeper.training import train
+from harness.systems.zookeeper.wire import Op, path_and_watch, text
+from harness.verdict import Guarantee, LeadershipBound
+
+_DEFAULTS: Final[Mapping[str, int]] = {
+    "tick_ms": 500,
+    "init_limit": 10,
+    "sync_limit": 4,
+    "session_timeout_ms": 60_000,
+    "data_limit_mib": 256,
+}
+_READ_GUARANTEES: Final = {
+    ReadMode.PLAIN: "session-order",
+    ReadMode.SYNC: "fresh-after-sync",
+    ReadMode.BARRIER: "linearizable",
+}
+#: Leader.startZkServer: written once, when a quorum has acknowledged the new epoch.
+_BECAME_LEADER: Final = re.compile(r"starting up and setting last processed zxid: 0x([0-9a-f]+)")
+_ASK_TIMEOUT_S: Final = 0.5
+_HEALTH_TIMEOUT_S: Final = 2.0
+
+
+class ZooKeeper:
+    """The `System`; one object, without state."""
+
+    name: Final = "zookeeper"
+    default_version: Final = server.PACKAGED_VERSION
+    subject: Final = "leader"
+    protocols: Final = frozenset({"key-value", "locks"})
+    read_modes: Final = tuple(_READ_GUARANTEES)
+    guarantees: Final[tuple[Guarantee, ...]] = GUARANTEES
+
+    def read_guarantee(self, mode: ReadMode) -> str:
+        if mode not in _READ_GUARANTEES:
+            raise unknown_choice("read mode of zookeeper", mode.value, [m.value for m in self.read_modes])
+        return _READ_GUARANTEES[mode]
+
+    def resolve(self, version: str) -> Artifacts:
+        """`version` is the packaged one or a folder of jars. Makes the start-up archive when there is none yet."""
+        if version == self.default_version:
+            jars = server.packaged()
+        elif Path(version).is_dir():
+            version, jars = server.given(Path(version).absolute())
+        else:
+            raise UsageError(
+                f"ZooKeeper {version!r} is neither the packaged version nor a folder",
+                hint=f"give {self.default_version}, or the path of a folder with the jars of one ZooKeeper",
+            )
+        made = archive("zookeeper", server.archive_key(jars), lambda flags: train(jars, flags))
+        return server.artifacts(version, jars, made)
+
+    def options(self) -> dict[str, object]:
+        return dict(_DEFAULTS)
+
+    def specs(self, layout: Layout, artifacts: Artifacts, options: Mapping[str, object]) -> list[NodeSpec]:
+        settings = _settings(options)
+        return [server.spec(place, layout, artifacts, settings) for place in layout.values()]
+
+    def leadership(self, options: Mapping[str, object]) -> LeadershipBound:
+        settings = _settings(options)
+        return leadership_bound(settings["tick_ms"], settings["init_limit"], settings["sync_limit"])
+
+    async def ready(self, node: Node) -> bool:
+        """`srvr` says that it leads or follows; before, it says that it is not serving."""
+        answer = await _asked(node.place, _ASK_TIMEOUT_S)
+        return answer is not None and answer.detail in ("leader", "follower")
+
+    async def healthy(self, layout: Layout) -> str | None:
+        """One leader, all others follow, and through every node a fresh session can sync and read."""
+        places = list(layout.values())
+        answers = await asyncio.gather(*(_asked(place, _ASK_TIMEOUT_S) for place in places))
+        roles = {p.name: (a.detail if a else "silent") for p, a in zip(places, answers, strict=True)}
+        not_serving = [f"{name} is {role}" for name, role in roles.items() if role not in ("leader", "follower")]
+        if not_serving:
+            return ", ".join(not_serving)
+        leaders = [p.name for p, a in zip(places, answers, strict=True) if a and a.claims is Claim.YES]
+        if len(leaders) != 1:
+            return f"{len(leaders)} leaders: {', '.join(leaders) or 'nobody leads'}"
+        problems = await asyncio.gather(*(_sync_and_read(place) for place in places))
+        return ", ".join(problem for problem in problems if problem) or None
+
+    async def open_client(
+        self, place: Place, *, connect_timeout_s: float, options: Mapping[str, object] | None = None
+    ) -> Locks:
+        session = await _open_session(place, connect_timeout_s, _settings(options or {})["session_timeout_ms"])
+        return ZooKeeperClient(session)
+
+    def question(self, place: Place) -> Question:
+        return SrvrQuestion(place.name, place.address, server.CLIENT_PORT)
+
+    async def prepare(self, client: Locks, keys: tuple[str, ...]) -> None:
+        if not isinstance(client, ZooKeeperClient):
+            raise TypeError(f"expected a client that this system opened, got {type(client).__name__}")
+        await client.prepare(keys)
+
+    def became_leader(self, line: str) -> int | None:
+        found = _BECAME_LEADER.search(line)
+        return int(found.group(1), 16) >> 32 if found else None
+
+
+def _settings(options: Mapping[str, object]) -> dict[str, int]:
+    """Defaults overlaid with `options`; raises UsageError for a name or type that is none."""
+    settings = dict(_DEFAULTS)
+    for name, value in options.items():
+        if name not in settings:
+            raise unknown_choice("zookeeper option", name, list(settings))
+        if not isinstance(value, int) or isinstance(value, bool) or value <= 0:
+            raise UsageError(f"zookeeper option {name}: expected a whole number above 0, got {value!r}")
+        settings[name] = value
+    return settings
+
+
+async def _asked(place: Place, timeout_s: float) -> Answer | None:
+    """What the node says, or None when it does not answer in time."""
+    try:
+        async with asyncio.timeout(timeout_s):
+            return await SrvrQuestion(place.name, place.address, server.CLIENT_PORT).ask()
+    except (OSError, TimeoutError, ValueError):
+        return None
+
+
+async def _open_session(place: Place, connect_timeout_s: float, session_timeout_ms: int) -> ZooKeeperSession:
+    connection = await open_connection(
+        place.address,
+        server.CLIENT_PORT,
+        session_timeout_ms=session_timeout_ms,
+        connect_timeout_s=connect_timeout_s,
+    )
+    return ZooKeeperSession(connection)
+
+
+async def _sync_and_read(place: Place) -> str | None:
+    """None, or why a fresh session on this node cannot sync and read."""
+    root = text("/")
+    try:
+        async with asyncio.timeout(_HEALTH_TIMEOUT_S):
+            session = await _open_session(place, _HEALTH_TIMEOUT_S, 10_000)
+            try:
+                await session.after(Op.SYNC, root, Op.GET_DATA, path_and_watch(root, False), zxid_of)
+            finally:
+                session.close()
+    except (Definite, Indefinite, ServerError, TimeoutError) as error:
+        return f"{place.name} does not sync and read: {error or 'no answer in time'}"
+    return None
