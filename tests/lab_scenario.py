@@ -23,6 +23,7 @@ import subprocess
 import sys
 import tempfile
 import traceback
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -48,22 +49,25 @@ def run_scenario(
     timeout_s: float = 60.0,
     folder: Path | None = None,
     user: User | None = None,
+    uvloop: bool = False,
 ) -> Any:
     """Call `module:function` with an open lab of `nodes` nodes and `args`; give back what it returns.
 
-    `folder` is the run's folder, a temporary one when None; it must be writable for `user`.
+    `folder` is the run's folder, a temporary one when None; it is given to `user`. asyncio's own loop unless `uvloop`.
     """
     require_lab()
     if folder is None:
         # Kept short and away from pytest's own folders, which are closed to other users.
         folder = Path(tempfile.mkdtemp(prefix="fencepost-scenario-"))
         try:
-            return run_scenario(function, args, nodes=nodes, timeout_s=timeout_s, folder=folder, user=user)
+            return run_scenario(
+                function, args, nodes=nodes, timeout_s=timeout_s, folder=folder, user=user, uvloop=uvloop
+            )
         finally:
             shutil.rmtree(folder)
     if user is not None:
         os.chown(folder, user.uid, user.uid)
-    process = start_scenario(function, args, nodes=nodes, folder=folder, user=user)
+    process = start_scenario(function, args, nodes=nodes, folder=folder, user=user, uvloop=uvloop)
     try:
         output, _ = process.communicate(timeout=timeout_s)
     except subprocess.TimeoutExpired:
@@ -77,15 +81,21 @@ def run_scenario(
 
 
 def start_scenario(
-    function: str, args: dict[str, Any] | None, *, nodes: int, folder: Path, user: User | None = None
+    function: str,
+    args: dict[str, Any] | None,
+    *,
+    nodes: int,
+    folder: Path,
+    user: User | None = None,
+    uvloop: bool = False,
 ) -> "subprocess.Popen[str]":
     """Start a scenario without waiting for it; stdout and stderr come together. For tests that kill it."""
-    request = json.dumps({"function": function, "args": args or {}, "nodes": nodes, "folder": str(folder)})
+    asked = {"function": function, "args": args or {}, "nodes": nodes, "folder": str(folder), "uvloop": uvloop}
     environment = {**os.environ, supervisor.PARENT_VARIABLE: str(os.getpid())}
     if user is not None:
         environment["PYTHONDONTWRITEBYTECODE"] = "1"
     return subprocess.Popen(
-        [user.python if user is not None else sys.executable, "-m", "tests.lab_scenario", request],
+        [user.python if user is not None else sys.executable, "-m", "tests.lab_scenario", json.dumps(asked)],
         cwd=user.tree if user is not None else ROOT,
         env=environment,
         stdin=subprocess.DEVNULL,
@@ -137,11 +147,21 @@ async def _run(request: dict[str, Any]) -> Any:
         await lab.close()
 
 
+def _loop_factory(request: dict[str, Any]) -> "Callable[[], asyncio.AbstractEventLoop] | None":
+    if not request["uvloop"]:
+        return None
+    import uvloop
+
+    factory: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
+    return factory
+
+
 def main() -> None:
     supervisor.enter()
     request = json.loads(sys.argv[1])
     try:
-        result = asyncio.run(_run(request))
+        with asyncio.Runner(loop_factory=_loop_factory(request)) as runner:
+            result = runner.run(_run(request))
     except Exception:
         traceback.print_exc()
         raise SystemExit(1) from None

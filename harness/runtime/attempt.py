@@ -41,7 +41,7 @@ def _veth() -> str:
     here = os.open("/proc/thread-self/ns/net", os.O_RDONLY)
     with Routing() as routing:
         routing.set_up(socket.if_nametoindex("lo"))
-        device = routing.add_veth("fp0", "fp1", here)
+        device = routing.add_veth("fp0", b"\x02wfpst", "fp1", b"\x02wfpsu", here)
         routing.add_address(device, "10.77.0.254")
         routing.forward_from(device)
     os.close(here)

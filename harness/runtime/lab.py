@@ -15,6 +15,7 @@ import contextlib
 import os
 import socket
 import tarfile
+import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
@@ -22,12 +23,16 @@ from typing import Final
 from harness.errors import HarnessError, MachineError
 from harness.runtime import namespaces, nftables, probe
 from harness.runtime.lab_node import LabNode, NamespaceThread
-from harness.runtime.links import Contributions
+from harness.runtime.links import Contributions, all_links
 from harness.runtime.netlink import Routing
 from harness.runtime.node import CLIENT, Effect, Exit, Link, NodeSpec, Place, Reach
 
 HARNESS_ADDRESS: Final = "10.77.0.254"
 _NODES_MAX: Final = 99
+#: The router's end of every link has one hardware address, node i has a locally administered one that ends in i.
+_ROUTER_MAC: Final = bytes.fromhex("0277000000fe")
+#: Devices carry packets a moment after they are up: the kernel notices that by a work queue of its own.
+_CARRIER_TIMEOUT_S: Final = 5.0
 _MAP: Final = "links"
 _TABLE: Final = "fencepost"
 _VERDICTS: Final = {Effect.DROP: nftables.DROP, Effect.RESET: nftables.goto("rst")}
@@ -144,12 +149,16 @@ class Lab:
 
     @classmethod
     async def open(cls, folder: Path, node_count: int) -> "Lab":
-        """Make `node_count` nodes n1, n2, ... with their links all open; their folders lie below `folder`/nodes."""
+        """Make `node_count` nodes n1, n2, ...; their folders lie below `folder`/nodes.
+
+        Returns once a datagram has passed over every directed link.
+        """
         if not 1 <= node_count <= _NODES_MAX:
             raise ValueError(f"a lab has 1 to {_NODES_MAX} nodes, not {node_count}")
         lab = cls(folder, node_count)
         try:
             lab._build()
+            await lab._await_links()
         except OSError as error:
             await lab.close()
             raise MachineError(f"the lab could not be built: {error}", hint="see: fencepost doctor") from error
@@ -183,11 +192,13 @@ class Lab:
             for name, place in self._layout.items():
                 place.folder.mkdir(parents=True, exist_ok=True)
                 place.data.mkdir(exist_ok=True)
-                device = router.add_veth(name, "eth0", threads[name].namespace_fd)
+                mac = _mac(place.number)
+                device = router.add_veth(name, _ROUTER_MAC, "eth0", mac, threads[name].namespace_fd)
                 self._undo.callback(_remove_device, device)
                 router.add_address(device, HARNESS_ADDRESS)
                 router.set_up(device)
                 router.forward_from(device)
+                router.add_neighbour(device, place.address, mac)
                 router.add_route(place.address, device)
                 threads[name].call(_configure_inside, place.address)
                 self._nodes[name] = LabNode(place, threads[name], self._exits)
@@ -199,6 +210,18 @@ class Lab:
         prober.add(CLIENT, probe.open_socket(HARNESS_ADDRESS))
         self._network = LabNetwork(addresses, prober)
         self._undo.callback(self._network.close)
+
+    async def _await_links(self) -> None:
+        """Probe until every link has been found open."""
+        shut: dict[Link, Reach] = dict.fromkeys(all_links(self._nodes), Reach.DROPPED)
+        deadline = time.monotonic() + _CARRIER_TIMEOUT_S
+        while shut:
+            found = await self.network.probe(shut, timeout_s=0.005)
+            shut = {link: reach for link, reach in found.items() if reach is not Reach.OPEN}
+            if shut and time.monotonic() > deadline:
+                raise HarnessError(
+                    f"links still shut {_CARRIER_TIMEOUT_S:g} s after the start: {', '.join(map(str, shut))}"
+                )
 
     def _write_hosts(self) -> None:
         """Let every process inside resolve the nodes' names, by an own hosts file over /etc/hosts."""
@@ -251,6 +274,10 @@ class Lab:
             self._undo.close()
 
 
+def _mac(number: int) -> bytes:
+    return bytes([2, 0x77, 0, 0, 0, number])
+
+
 def _place(folder: Path, name: str, number: int) -> Place:
     home = folder / "nodes" / name
     return Place(name=name, number=number, address=f"10.77.0.{number}", folder=home, data=home / "data")
@@ -263,6 +290,7 @@ def _configure_inside(address: str) -> None:
         device = socket.if_nametoindex("eth0")
         routing.add_address(device, address)
         routing.set_up(device)
+        routing.add_neighbour(device, HARNESS_ADDRESS, _ROUTER_MAC)
         routing.add_route(HARNESS_ADDRESS, device)
         routing.add_route(None, device, via=HARNESS_ADDRESS)
 

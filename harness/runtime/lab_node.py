@@ -7,12 +7,13 @@ thread waits and no signal handler is needed.
 
 import asyncio
 import concurrent.futures
+import contextlib
 import os
 import signal
 import socket
 import subprocess
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import IO, ParamSpec, TypeVar
 
@@ -60,7 +61,8 @@ class NamespaceThread:
 
     def close(self) -> None:
         self._executor.shutdown()
-        os.close(self._entered.result()[0])
+        if self._entered.exception() is None:
+            os.close(self._entered.result()[0])
 
 
 class LabNode:
@@ -84,6 +86,8 @@ class LabNode:
         self._group_in_proc = 0
         self._killing = False
         self._gone = asyncio.Event()
+        #: Start and kill wait for each other: no kill may miss a process that is just being born.
+        self._changing = asyncio.Lock()
 
     @property
     def name(self) -> str:
@@ -126,11 +130,17 @@ class LabNode:
         _write_files(self._place.data, spec.data_files)
 
     async def start(self) -> None:
+        async with self._changing:
+            if self._is_up:
+                raise HarnessError(f"node {self.name} is {self._state} already")
+            # A child that outlived its crashed parent would hold the ports.
+            await self._kill()
+            await self._start()
+            for hook in self.on_start:
+                hook(self)
+
+    async def _start(self) -> None:
         spec = self.spec
-        if self._is_up:
-            raise HarnessError(f"node {self.name} is {self._state} already")
-        # A child that outlived its crashed parent would hold the ports.
-        await self.kill()
         _write_files(self._place.folder, spec.files)
         argv: Sequence[str] = spec.argv
         for wrap in self.wrap_argv:
@@ -142,7 +152,13 @@ class LabNode:
             **spec.environment,
         }
         with self.log.open("ab") as log:
-            process = await asyncio.wrap_future(self.thread.submit(self._spawn, argv, environment, log))
+            spawning = asyncio.wrap_future(self.thread.submit(self._spawn, argv, environment, log))
+            try:
+                process = await asyncio.shield(spawning)
+            except asyncio.CancelledError:
+                # The thread cannot be called back: what it still gives birth to must not live on unknown to us.
+                spawning.add_done_callback(_end_at_birth)
+                raise
         self._process = process
         self._incarnation += 1
         self._state = NodeState.RUNNING
@@ -151,9 +167,7 @@ class LabNode:
         self._pidfd = os.pidfd_open(process.pid)
         # A process that ended already is a zombie until we reap it, so it still has a number.
         self._group_in_proc = processes.number_in_proc(self._pidfd) or process.pid
-        asyncio.get_running_loop().add_reader(self._pidfd, self._on_exit)
-        for hook in self.on_start:
-            hook(self)
+        asyncio.get_running_loop().add_reader(self._pidfd, self._reap)
 
     def _spawn(self, argv: Sequence[str], environment: dict[str, str], log: IO[bytes]) -> "subprocess.Popen[bytes]":
         try:
@@ -173,10 +187,11 @@ class LabNode:
                 hint="look whether the program is there and may be executed",
             ) from error
 
-    def _on_exit(self) -> None:
-        """The pidfd became readable: reap, note, tell."""
+    def _reap(self) -> None:
+        """The pidfd became readable: the server ended. Reap it, note it, tell it."""
         process = self._process
-        assert process is not None
+        if process is None or not self._is_up:
+            return
         exit_status = process.poll()
         if exit_status is None:
             return
@@ -190,15 +205,22 @@ class LabNode:
         self._gone.set()
 
     async def kill(self) -> None:
+        async with self._changing:
+            await self._kill()
+
+    async def _kill(self) -> None:
         process = self._process
         if process is None:
             return
+        # An exit that we have not been told of yet was not our doing.
+        self._reap()
         deadline = time.monotonic() + _KILL_TIMEOUT_S
         if self._is_up:
             self._killing = True
             processes.signal_group(process.pid, signal.SIGKILL)
-            async with asyncio.timeout(_KILL_TIMEOUT_S):
-                await self._gone.wait()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_KILL_TIMEOUT_S):
+                    await self._gone.wait()
         # The leader's number names the group until its last member is gone; only then may it be given to another.
         while processes.group_members(self._group_in_proc):
             processes.signal_group(process.pid, signal.SIGKILL)
@@ -234,9 +256,15 @@ class LabNode:
         return "\n".join(text.splitlines()[-lines:])
 
 
-def _write_files(folder: Path, files: "dict[str, str] | object") -> None:
+def _end_at_birth(spawning: "asyncio.Future[subprocess.Popen[bytes]]") -> None:
+    if not spawning.cancelled() and spawning.exception() is None:
+        process = spawning.result()
+        process.kill()
+        process.wait(_KILL_TIMEOUT_S)
+
+
+def _write_files(folder: Path, files: Mapping[str, str]) -> None:
     """Write text files below `folder`; a path that leaves it is refused."""
-    assert hasattr(files, "items")
     for relative, text in files.items():
         path = folder / relative
         if not path.resolve().is_relative_to(folder.resolve()):

@@ -173,14 +173,20 @@ class Routing(Netlink):
     def _link(index: int, flags: int = 0, change: int = 0) -> bytes:
         return struct.pack("=BxHiII", 0, 0, index, flags, change)
 
-    def add_veth(self, name: str, peer: str, peer_namespace: int) -> int:
+    def add_veth(self, name: str, mac: bytes, peer: str, peer_mac: bytes, peer_namespace: int) -> int:
         """Make a pair of joined devices, `name` here and `peer` in the namespace of that fd; returns our index."""
-        other = self._link(0) + attribute(3, peer) + attribute(28, peer_namespace)
+        other = self._link(0) + attribute(3, peer) + attribute(1, peer_mac) + attribute(28, peer_namespace)
         kind = [attribute(1, "veth"), attribute(2, [attribute(1, other)])]
-        self.request(
-            f"add veth {name}", 16, self._link(0) + attribute(3, name) + attribute(18, kind), CREATE | EXCLUSIVE
-        )
+        body = self._link(0) + attribute(3, name) + attribute(1, mac) + attribute(18, kind)
+        self.request(f"add veth {name}", 16, body, CREATE | EXCLUSIVE)
         return socket.if_nametoindex(name)
+
+    def add_neighbour(self, device: int, address: str, mac: bytes) -> None:
+        """Fix the hardware address of a neighbour for good, so that nothing ever waits for ARP."""
+        permanent = 0x80
+        body = struct.pack("=BxxxiHBB", socket.AF_INET, device, permanent, 0, 0)
+        body += attribute(1, socket.inet_aton(address)) + attribute(2, mac)
+        self.request(f"add neighbour {address}", 28, body, CREATE | REPLACE)
 
     def set_up(self, index: int) -> None:
         self.request(f"bring up device {index}", 16, self._link(index, 1, 1))
