@@ -1,0 +1,132 @@
+"""Who claimed to lead, from when to when, and what a leader did after a later epoch had begun.
+
+A claim is an answer "yes, I lead". It speaks of one moment between question and answer in which the node ran: `lo_ns`
+is the earliest such moment. An epoch has certainly *begun* once a claim of it was answered, or an operation stamped
+with it completed `ok`, whichever was first. A reign of epoch e is *superseded* from the first begin of a later epoch.
+
+Assumptions, as everywhere in the project: epochs are ordered, each has at most one leader, who leads in one contiguous
+interval per incarnation. Where a source only bounds the epoch from below, the epoch is that of the node's own log; if
+the log says nothing, the claim is kept as inexact: it may prove that an epoch has begun, never that an old one went on.
+"""
+
+from typing import Final
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from checkers.spark.schemas import BEGINNINGS, CLAIMS, REIGNS, SERVED_SUPERSEDED, conforms
+
+#: A log line may be read this much later than the answer that reflects it came.
+LOG_DELAY_NS: Final = 300_000_000
+
+#: How many operations of a superseded leader are named one by one.
+NAMED_MAX: Final = 5
+
+
+def claims(history: DataFrame, stops: DataFrame, elections: DataFrame) -> DataFrame:
+    """Every claim with its epoch and the earliest moment that it can speak of (HISTORY, STOPS, ELECTIONS -> CLAIMS)."""
+    yes = history.where((F.col("kind") == "belief") & (F.col("claims") == "yes")).select(
+        "index", "subject", "node", "incarnation", "epoch", "epoch_exact", "asked_ns", "answered_ns"
+    )
+    return yes.transform(_with_lo, stops).transform(_with_logged_epoch, elections).transform(conforms, CLAIMS)
+
+
+def reigns(claimed: DataFrame) -> DataFrame:
+    """Each stretch of claims of one epoch by one incarnation (CLAIMS -> REIGNS).
+
+    The node certainly led from `certain_from_ns` (the first answer) to `certain_to_ns` (the earliest moment of the last
+    claim), if that is later; possibly from `from_ns` to `to_ns`.
+    """
+    return (
+        claimed.groupBy("subject", "node", "incarnation", "epoch", "exact")
+        .agg(
+            F.min("lo_ns").alias("from_ns"),
+            F.min("answered_ns").alias("certain_from_ns"),
+            F.max("lo_ns").alias("certain_to_ns"),
+            F.max("answered_ns").alias("to_ns"),
+            F.count("*").alias("samples"),
+        )
+        .transform(conforms, REIGNS)
+    )
+
+
+def beginnings(claimed: DataFrame, ops: DataFrame, subject: str) -> DataFrame:
+    """When each epoch had certainly begun (CLAIMS, OPERATIONS -> BEGINNINGS); operations are stamped by `subject`."""
+    answered = claimed.where(F.col("epoch").isNotNull()).select("subject", "epoch", F.col("answered_ns").alias("at"))
+    stamped = ops.where((F.col("type") == "ok") & F.col("epoch").isNotNull()).select(
+        F.lit(subject).alias("subject"), "epoch", F.col("completed_ns").alias("at")
+    )
+    return (
+        answered.unionByName(stamped)
+        .groupBy("subject", "epoch")
+        .agg(F.min("at").alias("begun_ns"))
+        .transform(conforms, BEGINNINGS)
+    )
+
+
+def served_superseded(ops: DataFrame, superseded: DataFrame) -> DataFrame:
+    """Operations sent to a leader whose reign was over (OPERATIONS, SUPERSEDED -> SERVED_SUPERSEDED).
+
+    An operation counts when it was invoked after a later epoch had begun, and either its reply is stamped with the old
+    epoch, or it ended before a moment at which the same incarnation certainly still claimed that epoch. By type: `ok`
+    was served, `fail` was refused, `info` was attempted with unknown outcome (judged by its invocation).
+    """
+    late = F.col("invoked_ns") > F.col("superseded_ns")
+    stamped = F.col("epoch") == F.col("old_epoch")
+    last_ns = F.when(F.col("type") == "info", F.col("invoked_ns")).otherwise(F.col("completed_ns"))
+    during = (F.col("invoked_ns") >= F.col("incarnation_from_ns")) & (last_ns < F.col("claimed_until_ns"))
+    old = superseded.withColumnRenamed("epoch", "old_epoch").withColumnRenamed("node", "leader")
+    return (
+        ops.join(F.broadcast(old), (F.col("node") == F.col("leader")) & late & (stamped | during))
+        .groupBy("invoke_index", "node", "type")
+        .agg(F.max("old_epoch").alias("epoch"))
+        .groupBy("node", "epoch", "type")
+        .agg(
+            F.count("*").alias("count"),
+            F.slice(F.sort_array(F.collect_list("invoke_index")), 1, NAMED_MAX).alias("first_indexes"),
+        )
+        .transform(conforms, SERVED_SUPERSEDED)
+    )
+
+
+def _with_lo(yes: DataFrame, stops: DataFrame) -> DataFrame:
+    """A question asked while the node was proven stopped is answered for the time after it ran again."""
+    stop = stops.select(F.col("node").alias("stopped_node"), "from_ns", "to_ns")
+    asked_while_stopped = (
+        (F.col("node") == F.col("stopped_node"))
+        & (F.col("from_ns") <= F.col("asked_ns"))
+        & (F.col("asked_ns") < F.col("to_ns"))
+    )
+    lo = F.least(F.coalesce("to_ns", "asked_ns"), F.col("answered_ns"))
+    return yes.join(F.broadcast(stop), asked_while_stopped, "left").withColumn("lo_ns", lo)
+
+
+def _with_logged_epoch(yes: DataFrame, elections: DataFrame) -> DataFrame:
+    log = elections.select(
+        F.col("node").alias("log_node"), F.col("incarnation").alias("log_incarnation"), "read_ns",
+        F.col("epoch").alias("log_epoch"),
+    )  # fmt: skip
+    fits = (
+        ~_exact()
+        & (F.col("node") == F.col("log_node"))
+        & (F.col("incarnation") == F.col("log_incarnation"))
+        & (F.col("read_ns") <= F.col("answered_ns") + LOG_DELAY_NS)
+        & (F.col("epoch").isNull() | (F.col("log_epoch") >= F.col("epoch")))
+    )
+    joined = yes.join(F.broadcast(log), fits, "left")
+    grouped = joined.groupBy("index", "subject", "node", "incarnation", "epoch", "epoch_exact", "lo_ns", "answered_ns")
+    resolved = grouped.agg(F.max("log_epoch").alias("logged"))
+    return resolved.select(
+        "index",
+        "subject",
+        "node",
+        "incarnation",
+        F.coalesce("logged", "epoch").alias("epoch"),
+        "lo_ns",
+        "answered_ns",
+        (_exact() | F.col("logged").isNotNull()).alias("exact"),
+    )
+
+
+def _exact() -> Column:
+    return F.coalesce("epoch_exact", F.lit(True)) & F.col("epoch").isNotNull()
