@@ -155,7 +155,7 @@ class _Run:
             open_client=open_client,
             recorder=self.recorder,
             seed=self.plan.seed,
-            op_timeout_s=timeout_s,
+            op_timeout_s=lambda worker: self.workload.timeout_s(self.options, self.plan.nodes, worker, timeout_s),
             open_timeout_s=2.5,
             effect_free=self.workload.effect_free,
         )

@@ -61,7 +61,10 @@ class _Slot:
 
 
 class Interpreter:
-    """Runs one generator after another (phases of a run) with the same workers and sessions."""
+    """Runs one generator after another (phases of a run) with the same workers and sessions.
+
+    `op_timeout_s` bounds an operation, for all workers or by worker.
+    """
 
     def __init__(
         self,
@@ -71,7 +74,7 @@ class Interpreter:
         open_client: ClientFactory,
         recorder: Recorder,
         seed: int,
-        op_timeout_s: float,
+        op_timeout_s: float | Callable[[int], float],
         open_timeout_s: float,
         effect_free: frozenset[str] = frozenset(),
     ) -> None:
@@ -83,7 +86,7 @@ class Interpreter:
         self._open_client = open_client
         self._recorder = recorder
         self._seed = seed
-        self._op_timeout_s = op_timeout_s
+        self._op_timeouts_s = [op_timeout_s(w) if callable(op_timeout_s) else op_timeout_s for w in self._workers]
         self._open_timeout_s = open_timeout_s
         self._effect_free = effect_free
         self._slots = [_Slot(w) for w in self._workers]
@@ -293,7 +296,7 @@ class Interpreter:
             if client is None:
                 return
         suspect = False
-        self._deadlines.set(slot.number, self._op_timeout_s)
+        self._deadlines.set(slot.number, self._op_timeouts_s[slot.number])
         try:
             completion = checked(await client.invoke(offer))
         except Definite as error:

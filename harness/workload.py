@@ -51,6 +51,10 @@ class Workload(Protocol):
         """How many workers; worker w plays on node w modulo the number of nodes."""
         ...
 
+    def timeout_s(self, options: Mapping[str, Any], node_count: int, worker: int, patient_s: float) -> float:
+        """How long this worker waits for an operation; `patient_s` is the plan's `op_timeout`."""
+        ...
+
     def system_options(self, system: System) -> dict[str, Any]:
         """The system's settings that this workload wants instead of the defaults; the plan's own win over these."""
         ...

@@ -7,10 +7,10 @@ fault ends it as `indeterminate` and is recorded; healing still runs.
 import asyncio
 import random
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 from harness.fault import Fault, Proof, Resolved, Skip, View
-from harness.operation import Event, FaultAction, FaultEvent, FaultOutcome, FaultStage
+from harness.operation import FaultAction, FaultEvent, FaultOutcome, FaultStage
 from harness.runtime.node import NodeState, Runtime
 from nemesis.schedule import Entry
 
@@ -23,7 +23,7 @@ LEADER_WAIT_S: Final = 2.0
 class Records(Protocol):
     """The part of the recorder that the nemesis needs."""
 
-    def record(self, kind: type[FaultEvent], **fields: object) -> Event: ...
+    def record(self, cls: type[FaultEvent], **fields: Any) -> FaultEvent: ...
     def now_ns(self) -> int: ...
 
 

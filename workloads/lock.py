@@ -56,6 +56,9 @@ class Lock:
     def workers(self, options: Mapping[str, Any], node_count: int) -> int:
         return int(node_count * options["workers_per_node"])
 
+    def timeout_s(self, options: Mapping[str, Any], node_count: int, worker: int, patient_s: float) -> float:
+        return patient_s
+
     def system_options(self, system: System) -> dict[str, Any]:
         # Leases that outlive a stall would show nothing, and a lost holder would block the others for long.
         short = {"lock_ttl_s": 2, "session_timeout_ms": 2500}

@@ -36,6 +36,7 @@ class Register:
             "keys": 5,
             "rate": 150.0,
             "active_per_node": 2,
+            "active_timeout": "1500ms",
             "seldom_per_node": 6,
             "seldom_every": "2500ms",
         }
@@ -59,6 +60,11 @@ class Register:
 
     def workers(self, options: Mapping[str, Any], node_count: int) -> int:
         return int(node_count * (options["active_per_node"] + options["seldom_per_node"]))
+
+    def timeout_s(self, options: Mapping[str, Any], node_count: int, worker: int, patient_s: float) -> float:
+        # Impatient where the load comes from, so that it goes on elsewhere; patient where an answer is worth waiting for.
+        active = worker < node_count * options["active_per_node"]
+        return parse_duration_ns(options["active_timeout"], what="active_timeout") / 1e9 if active else patient_s
 
     def system_options(self, system: System) -> dict[str, Any]:
         return {}

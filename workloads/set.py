@@ -24,7 +24,13 @@ class Set:
 
     def options(self, system: System) -> dict[str, Any]:
         strong = ReadMode.STRONG if ReadMode.STRONG in system.read_modes else ReadMode.BARRIER
-        return {"rate": 150.0, "adders_per_node": 3, "members": strong.value, "members_every": "1s"}
+        return {
+            "rate": 150.0,
+            "adders_per_node": 3,
+            "add_timeout": "1500ms",
+            "members": strong.value,
+            "members_every": "1s",
+        }
 
     def choices(self, system: System) -> dict[str, tuple[str, ...]]:
         return {"members": tuple(mode.value for mode in system.read_modes)}
@@ -40,6 +46,10 @@ class Set:
 
     def workers(self, options: Mapping[str, Any], node_count: int) -> int:
         return int(node_count * (options["adders_per_node"] + 1))
+
+    def timeout_s(self, options: Mapping[str, Any], node_count: int, worker: int, patient_s: float) -> float:
+        adds = worker < node_count * options["adders_per_node"]
+        return parse_duration_ns(options["add_timeout"], what="add_timeout") / 1e9 if adds else patient_s
 
     def system_options(self, system: System) -> dict[str, Any]:
         return {}
