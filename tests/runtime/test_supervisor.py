@@ -1,0 +1,221 @@
+"""The lab from outside: whoever of its processes dies, and whenever, nothing is left; signals and exit status pass."""
+
+import contextlib
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.lab_scenario import ROOT, require_lab, run_scenario, start_scenario
+
+HERE = "tests.runtime.scenarios"
+DEADLINE_S = 20.0
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    require_lab()
+    made = Path(tempfile.mkdtemp(prefix="fencepost-outer-"))
+    yield made
+    shutil.rmtree(made)
+
+
+def tree_below(pid: int) -> list[int]:
+    """`pid` and all its descendants, as the outer /proc numbers them."""
+    children: dict[int, list[int]] = {}
+    for entry in os.listdir("/proc"):
+        if entry.isdigit():
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+                fields = Path(f"/proc/{entry}/stat").read_text().rpartition(")")[2].split()
+                children.setdefault(int(fields[1]), []).append(int(entry))
+    found = [pid]
+    for one in found:
+        found += children.get(one, [])
+    return found
+
+
+def namespaces_of(pids: list[int]) -> set[str]:
+    """Names ("net:[4026...]") of every namespace that a thread of `pids` is in: threads hold those of the nodes."""
+    found = set()
+    for pid in pids:
+        for link in Path(f"/proc/{pid}").glob("task/*/ns/*"):
+            with contextlib.suppress(OSError):
+                found.add(os.readlink(link))
+    return found
+
+
+def everything() -> list[int]:
+    return [int(entry) for entry in os.listdir("/proc") if entry.isdigit()]
+
+
+def wait_for(condition: Callable[[], bool], what: str) -> None:
+    deadline = time.monotonic() + DEADLINE_S
+    while not condition():
+        assert time.monotonic() < deadline, f"{what} within {DEADLINE_S:g} s"
+        time.sleep(0.01)
+
+
+def mentions(folder: Path) -> list[int]:
+    """Processes with the folder in their command line, or that live in it, as servers do."""
+    found = []
+    for pid in everything():
+        with contextlib.suppress(OSError):
+            said = Path(f"/proc/{pid}/cmdline").read_text() + os.readlink(f"/proc/{pid}/cwd")
+            if str(folder) in said:
+                found.append(pid)
+    return found
+
+
+def run_script(script: str, environment: dict[str, str] | None = None) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [sys.executable, "-c", script],
+        env=environment,
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE_S,
+        check=False,
+    )
+
+
+class Watched:
+    """A lab that was started, with what it holds, so that what is left afterwards can be found."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.mark = folder / "mark"
+        self.process = start_scenario(f"{HERE}:live_on", {"mark": str(self.mark)}, nodes=3, folder=folder)
+        self.ours = namespaces_of([os.getpid()])
+
+    def wait_until_up(self) -> None:
+        wait_for(self.mark.exists, "a lab with its servers up")
+
+    def held(self) -> tuple[list[int], set[str]]:
+        pids = tree_below(self.process.pid)
+        return pids, namespaces_of(pids) - self.ours
+
+    def assert_nothing_left(self, pids: list[int], held: set[str]) -> None:
+        self.process.wait(DEADLINE_S)
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+        wait_for(lambda: not set(pids) & set(everything()), "the end of every process")
+        wait_for(lambda: not mentions(self.folder), "the end of processes born since")
+        wait_for(lambda: not held & namespaces_of(everything()), "the end of every namespace")
+        assert str(self.folder) not in Path("/proc/self/mountinfo").read_text()
+        left = {path.relative_to(self.folder).parts[0] for path in self.folder.rglob("*") if path.is_file()}
+        assert left <= {"nodes", "mark"}, "files of the run's folder only"
+
+
+@pytest.mark.parametrize("which", ["outer process", "pid 1", "harness"])
+def test_the_death_of_any_process_ends_everything(folder: Path, which: str) -> None:
+    lab = Watched(folder)
+    lab.wait_until_up()
+    pids, held = lab.held()
+    assert len(pids) == 6, "outer, pid 1, harness, three servers"
+    assert sum(name.startswith("net:") for name in held) == 4
+    os.kill(pids[["outer process", "pid 1", "harness"].index(which)], signal.SIGKILL)
+    lab.assert_nothing_left(pids, held)
+    assert lab.process.returncode in (-9, 137)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_kill_9_at_a_random_moment_leaves_nothing(folder: Path, seed: int) -> None:
+    lab = Watched(folder)
+    time.sleep(random.Random(seed).uniform(0.0, 1.2))
+    pids, held = lab.held()
+    lab.process.kill()
+    lab.assert_nothing_left(pids, held)
+
+
+def test_the_starters_death_ends_everything(folder: Path) -> None:
+    """The process that started the runner command is killed: nobody is there to wait for it."""
+    mark = folder / "mark"
+    starter = (
+        "import subprocess, sys, time; from pathlib import Path; from tests.lab_scenario import start_scenario;"
+        f"p = start_scenario('{HERE}:live_on', {{'mark': {str(mark)!r}}}, nodes=3, folder=Path({str(folder)!r}));"
+        "time.sleep(600)"
+    )
+    process = subprocess.Popen([sys.executable, "-c", starter], cwd=ROOT)
+    wait_for(mark.exists, "a lab with its servers up")
+    pids = tree_below(process.pid)
+    held = namespaces_of(pids) - namespaces_of([os.getpid()])
+    process.kill()
+    process.wait(DEADLINE_S)
+    wait_for(lambda: not set(pids) & set(everything()), "the end of every process")
+    wait_for(lambda: not held & namespaces_of(everything()), "the end of every namespace")
+
+
+def test_a_starter_that_is_dead_already_is_noticed() -> None:
+    require_lab()
+    environment = {**os.environ, "FENCEPOST_PARENT": "1" if os.getpid() != 1 else "2"}
+    script = "from harness.runtime import supervisor; supervisor.enter(); print('inside')"
+    ended = run_script(script, environment)
+    assert ended.returncode == 137
+    assert ended.stdout == ""
+
+
+def test_a_harness_that_crashes_ends_everything_with_its_status(folder: Path) -> None:
+    process = start_scenario(f"{HERE}:crash", {"status": 7}, nodes=3, folder=folder)
+    output, _ = process.communicate(timeout=DEADLINE_S)
+    assert process.returncode == 7, output
+
+
+def test_each_signal_reaches_the_harness_once(folder: Path) -> None:
+    mark = folder / "mark"
+    process = start_scenario(f"{HERE}:count_signals", {"mark": str(mark)}, nodes=1, folder=folder)
+    wait_for(mark.exists, "a lab")
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGINT):
+        process.send_signal(number)
+        time.sleep(0.1)
+    output, _ = process.communicate(timeout=DEADLINE_S)
+    assert process.returncode == 0, output
+    assert (folder / "result.json").read_text() == '["SIGINT", "SIGTERM", "SIGINT"]'
+
+
+def test_two_labs_at_once_do_not_disturb_each_other(folder: Path) -> None:
+    processes = []
+    for number, cut in enumerate((True, False)):
+        home = folder / str(number)
+        home.mkdir()
+        args = {"cut": cut, "mine": str(folder / f"mark{number}"), "other": str(folder / f"mark{1 - number}")}
+        processes.append(start_scenario(f"{HERE}:shut_one", args, nodes=3, folder=home))
+    for process in processes:
+        output, _ = process.communicate(timeout=DEADLINE_S)
+        assert process.returncode == 0, output
+    assert (folder / "0" / "result.json").read_text() == '["n1>n2"]'
+    assert (folder / "1" / "result.json").read_text() == "[]"
+
+
+def test_a_process_with_threads_is_refused() -> None:
+    script = (
+        "import threading, time; threading.Thread(target=time.sleep, args=(5,), daemon=True).start();"
+        "from harness.runtime import supervisor; supervisor.enter()"
+    )
+    ended = run_script(script)
+    assert ended.returncode == 1
+    assert "single-threaded process only" in ended.stderr
+
+
+def test_the_lab_imports_nothing_heavy() -> None:
+    """It is imported inside while the user waits, and must run on a bare Python."""
+    script = (
+        "import sys; before = set(sys.modules); import harness.runtime.lab, harness.runtime.supervisor;"
+        "new = {m.partition('.')[0] for m in set(sys.modules) - before};"
+        "print(sorted(new - set(sys.stdlib_module_names)))"
+    )
+    ended = run_script(script)
+    assert ended.stdout.strip() == "['harness']", ended.stderr
+
+
+def test_the_machines_refusal_names_the_setting() -> None:
+    message, hint = run_scenario(f"{HERE}:no_more_namespaces", nodes=1)
+    assert "user.max_net_namespaces=0" in message
+    assert "sysctl -w user.max_net_namespaces=10000" in hint
