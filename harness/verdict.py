@@ -97,7 +97,7 @@ class LeadershipBound(msgspec.Struct, frozen=True, kw_only=True):
     one_leader_per_epoch: bool
 
 
-class Budget(msgspec.Struct, frozen=True, kw_only=True):
+class Budget(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What the linearizability search may spend on the whole history. `wall_s` is only a backstop."""
 
     steps: int = 200_000_000
@@ -105,7 +105,7 @@ class Budget(msgspec.Struct, frozen=True, kw_only=True):
     wall_s: float = 60.0
 
 
-class Thresholds(msgspec.Struct, frozen=True, kw_only=True):
+class Thresholds(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Below these, a `valid` is a vacuous pass and becomes `unknown`; they stand in the plan."""
 
     ok_operations_min: int = 100

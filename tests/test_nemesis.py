@@ -1,4 +1,4 @@
-"""The nemesis without a cluster: targets, schedules, proofs that notice a fault without effect, healing on every path."""
+"""The nemesis without a cluster: targets, schedules, proofs that notice an idle fault, healing on every path."""
 
 import asyncio
 import random
