@@ -84,6 +84,8 @@ class History:
     def phases(self) -> dict[PhaseName, tuple[int, int]]:
         """[from, to) of every phase that began, in ns."""
         starts = [(e.phase, e.time_ns) for e in self.events if isinstance(e, PhaseEvent)]
+        if not starts:
+            return {}
         ends = [start for _, start in starts[1:]] + [self.end_ns + 1]
         return {phase: (start, end) for (phase, start), end in zip(starts, ends, strict=True)}
 

@@ -1,0 +1,128 @@
+"""Coverage: did the run put anything to the test? Below the plan's thresholds a pass would be vacuous.
+
+Valid or unknown, never invalid: what is missing is listed, and a run that lacks it cannot be called consistent.
+Each checker counts the exposure of its own guarantee; here stands what all of them need: enough ok operations of
+every kind in the main phase, faults that took hold, operations while they were in force, a final read, and a harness
+that was not itself asleep.
+"""
+
+from collections import Counter
+from typing import Any, Final
+
+from checkers.effects import final_reads
+from checkers.leadership.circumstances import duration
+from checkers.leadership.samples import merged
+from checkers.stalls import harness_stalls, overlapping
+from harness.history import FaultSpan, History
+from harness.operation import FaultOutcome, Outcome, PhaseName
+from harness.verdict import Facts, Validity, Verdict
+
+CHECKER: Final = "coverage"
+GUARANTEE: Final = "coverage"
+
+#: Every single kind of operation must reach this share of the threshold for all of them: seldom is not never.
+_SHARE_OF_EACH: Final = 10
+
+
+def check(history: History, facts: Facts) -> list[Verdict]:
+    """List what the run lacks of the plan's thresholds. Cost: O(n) and O(faults) per operation."""
+    start_ns, end_ns = history.phases.get(PhaseName.MAIN, (0, 0))
+    faults = [f for f in history.faults if f.outcome is FaultOutcome.INSTALLED]
+    under_fault = _under_fault(history, faults, start_ns, end_ns) if _wanted(facts) else None
+    ok, invoked = _counts(history, start_ns, end_ns)
+    missing = [
+        *_operations_missing(ok, invoked, facts),
+        *_faults_missing(faults, under_fault, facts),
+        *([] if final_reads(history) else ["no final read was answered"]),
+        *_stalls(history, facts, start_ns, end_ns),
+    ]
+    return [
+        Verdict(
+            checker=CHECKER,
+            guarantee=GUARANTEE,
+            validity=Validity.UNKNOWN if missing else Validity.VALID,
+            reason="; ".join(missing),
+            exposure=under_fault,
+            exposure_of="operations invoked while a fault was certainly in force" if under_fault is not None else "",
+            figures=_figures(history, ok, invoked, faults, missing),
+        )
+    ]
+
+
+def _wanted(facts: Facts) -> list[str]:
+    """The kinds of faults that the plan asks for."""
+    kinds = (text.split(":")[0].strip() for text in facts.nemesis)
+    return [kind for kind in dict.fromkeys(kinds) if kind and kind != "none"]
+
+
+def _counts(history: History, start_ns: int, end_ns: int) -> tuple[Counter[str], Counter[str]]:
+    ok: Counter[str] = Counter()
+    invoked: Counter[str] = Counter()
+    for operation in history.operations:
+        if start_ns <= operation.invoked_ns < end_ns:
+            invoked[operation.f] += 1
+            ok[operation.f] += operation.type is Outcome.OK
+    return ok, invoked
+
+
+def _operations_missing(ok: Counter[str], invoked: Counter[str], facts: Facts) -> list[str]:
+    least = facts.thresholds.ok_operations_min
+    each = -(-least // _SHARE_OF_EACH)
+    missing = []
+    if ok.total() < least:
+        missing.append(f"{ok.total()} ok operations in the main phase, {least} are needed")
+    missing += [f"{ok[f]} ok operations {f!r} in the main phase, {each} are needed" for f in invoked if ok[f] < each]
+    return missing
+
+
+def _faults_missing(faults: list[FaultSpan], under_fault: int | None, facts: Facts) -> list[str]:
+    wanted = _wanted(facts)
+    if not wanted:
+        return []
+    least = facts.thresholds.effective_faults_min
+    missing = [f"no fault {kind!r} took hold" for kind in wanted if least and all(f.fault != kind for f in faults)]
+    if len(faults) < least:
+        missing.append(f"{len(faults)} faults took hold, {least} are needed")
+    if under_fault is not None and under_fault < facts.thresholds.exposure_min:
+        missing.append(
+            f"{under_fault} operations were invoked while a fault was in force, "
+            f"{facts.thresholds.exposure_min} are needed"
+        )
+    return missing
+
+
+def _under_fault(history: History, faults: list[FaultSpan], start_ns: int, end_ns: int) -> int:
+    spans = merged(
+        [
+            (f.certain_from_ns, f.certain_to_ns if f.certain_to_ns is not None else history.end_ns)
+            for f in faults
+            if f.certain_from_ns is not None
+        ]
+    )
+    times = (o.invoked_ns for o in history.operations if start_ns <= o.invoked_ns < end_ns)
+    return sum(any(start <= at_ns <= end for start, end in spans) for at_ns in times)
+
+
+def _stalls(history: History, facts: Facts, start_ns: int, end_ns: int) -> list[str]:
+    found = overlapping(harness_stalls(history, facts.thresholds.stall_ns_max), start_ns, end_ns)
+    if not found:
+        return []
+    longest = max(stall.length_ns for stall in found)
+    return [f"the harness stalled {len(found)} times in the main phase, for up to {duration(longest)}"]
+
+
+def _figures(
+    history: History, ok: Counter[str], invoked: Counter[str], faults: list[FaultSpan], missing: list[str]
+) -> dict[str, Any]:
+    outcomes = Counter(f.outcome.value for f in history.faults)
+    types = Counter(o.type.value for o in history.operations)
+    return {
+        "missing": missing,
+        "operations": dict(types),
+        "main_ok": dict(ok),
+        "main_invoked": dict(invoked),
+        "faults_by_outcome": dict(outcomes),
+        "faults_installed": dict(Counter(f.fault for f in faults)),
+        "final_reads": len(final_reads(history)),
+        "loop_lag_ns_max": max((s.loop_lag_ns_max for s in history.samples), default=0),
+    }

@@ -1,0 +1,195 @@
+"""Fresh reads: an answer must hold every write of its key that was acknowledged before the read was invoked.
+
+Judged by the store's own positions (revision, zxid), so without a search: an answer whose value stands at position v,
+or whose reply stands at position p when nothing is known of v, cannot contain a write of a later position. When such
+a write was acknowledged before the read was invoked, no order explains the answer. What this misses (answers that
+are too new, values that nobody wrote) is the business of other checkers.
+
+The guarantee is the one that the run's reads are held to: "fresh-after-sync" for ZooKeeper's `sync` then read (relied
+upon, and disclaimed: ZOOKEEPER-1675), "linearizable" where reads are promised to be current.
+"""
+
+from bisect import bisect_left
+from typing import Any, Final
+
+import msgspec
+
+from checkers.effects import (
+    CURRENT,
+    by_key,
+    events_of,
+    ok_reads,
+    ok_writes,
+    shown,
+    view_position,
+    write_position,
+)
+from checkers.leadership.acted import find_acts
+from checkers.leadership.circumstances import answered_words, duration, leader_of
+from checkers.leadership.samples import Reign, Reigns, reigns_of, subjects
+from harness.history import History
+from harness.operation import Operation
+from harness.verdict import Facts, Validity, Verdict, Witness
+
+CHECKER: Final = "freshness"
+_WITNESSES_MAX: Final = 5
+
+
+class StaleRead(msgspec.Struct, frozen=True, kw_only=True):
+    """`read` lacks `write`, the latest of `missing` writes; the first of these was acknowledged at `since_ns`.
+
+    `reign` is that of the read's node when it was a superseded leader, not yet known to have stepped down.
+    """
+
+    read: Operation
+    write: Operation
+    missing: int
+    since_ns: int
+    reign: Reign | None = None
+
+
+class _Acknowledged(msgspec.Struct, kw_only=True):
+    """One key's acknowledged writes by completion, the running maximum of their positions, and whose it is."""
+
+    times: list[int]
+    writes: list[Operation]
+    newest: list[Operation]
+    highest: list[int]
+
+
+def check(history: History, facts: Facts) -> list[Verdict]:
+    """Judge every answered read; nothing where the run's reads need not be current. Cost: O(n log n)."""
+    if facts.read_guarantee not in CURRENT:
+        return []
+    stale, exposure, judged = find_stale(history)
+    reigns = reigns_of(history, subjects(history)[0])
+    stale = [msgspec.structs.replace(s, reign=_superseded(reigns, s.read)) for s in stale]
+    if stale:
+        led = sum(s.reign is not None for s in stale)
+        validity = Validity.INVALID
+        reason = f"{len(stale)} of {judged} reads lack a write acknowledged before they were invoked"
+        reason += f"; {led} of them were answered by a superseded leader" if led else ""
+    elif exposure < facts.thresholds.exposure_min:
+        validity = Validity.UNKNOWN
+        reason = "no read came after a newer write acknowledged through another node: nothing could be stale"
+    else:
+        validity = Validity.VALID
+        reason = f"{judged} reads held every write acknowledged before them"
+    shown = sorted(stale, key=lambda s: (s.reign is None, s.read.invoked_ns))[:_WITNESSES_MAX]
+    return [
+        Verdict(
+            checker=CHECKER,
+            guarantee=facts.read_guarantee,
+            validity=validity,
+            reason=reason,
+            exposure=exposure,
+            exposure_of="answered reads whose key had a newer write acknowledged through another node",
+            anomalies={"stale-read": len(stale)} if stale else {},
+            witnesses=tuple(_witness(history, s) for s in shown),
+            figures=_figures(history, facts, reigns, stale, judged),
+        )
+    ]
+
+
+def find_stale(history: History) -> tuple[list[StaleRead], int, int]:
+    """The stale reads in the order of invocation, the exposure, and how many reads carried a position."""
+    tables = {key: _table(writes) for key, writes in by_key(ok_writes(history)).items()}
+    stale: list[StaleRead] = []
+    exposure = judged = 0
+    for read in ok_reads(history):
+        view = view_position(read)
+        if view is None:
+            continue
+        judged += 1
+        table = tables.get(read.key)
+        before = bisect_left(table.times, read.invoked_ns) if table else 0
+        if table is None or not before:
+            continue
+        newest = table.newest[before - 1]
+        exposure += newest.node != read.node
+        if view < table.highest[before - 1]:
+            stale.append(_stale(table, read, before, view))
+    return stale, exposure, judged
+
+
+def _table(writes: list[Operation]) -> _Acknowledged:
+    table = _Acknowledged(times=[], writes=[], newest=[], highest=[])
+    for write in sorted(writes, key=lambda w: w.completed_ns or 0):
+        position = write_position(write)
+        if position is None or write.completed_ns is None:
+            continue
+        behind = bool(table.highest) and table.highest[-1] > position
+        table.times.append(write.completed_ns)
+        table.writes.append(write)
+        table.newest.append(table.newest[-1] if behind else write)
+        table.highest.append(table.highest[-1] if behind else position)
+    return table
+
+
+def _stale(table: _Acknowledged, read: Operation, before: int, view: int) -> StaleRead:
+    first = bisect_left(table.highest, view + 1)
+    missing = sum((write_position(w) or 0) > view for w in table.writes[first:before])
+    return StaleRead(read=read, write=table.newest[before - 1], missing=missing, since_ns=table.times[first])
+
+
+def _superseded(reigns: Reigns, read: Operation) -> Reign | None:
+    reign = leader_of(reigns, read)
+    if reign is None or reign.superseded is None or read.completed_ns is None:
+        return None
+    led_on = reign.over_ns is None or read.invoked_ns <= reign.over_ns
+    return reign if led_on and reign.superseded.at_ns <= read.completed_ns else None
+
+
+def _figures(history: History, facts: Facts, reigns: Reigns, stale: list[StaleRead], judged: int) -> dict[str, Any]:
+    by_node: dict[str, int] = {}
+    by_epoch: dict[str, int] = {}
+    for s in stale:
+        by_node[s.read.node] = by_node.get(s.read.node, 0) + 1
+        if s.reign is not None:
+            by_epoch[str(s.reign.epoch)] = by_epoch.get(str(s.reign.epoch), 0) + 1
+    return {
+        "reads_judged": judged,
+        "stale_reads": len(stale),
+        "stale_reads_of_superseded_leader": sum(by_epoch.values()),
+        "stale_reads_by_node": by_node,
+        "stale_reads_by_superseded_epoch": by_epoch,
+        "staleness_ns_max": max((s.read.invoked_ns - s.since_ns for s in stale), default=0),
+        "staleness_writes_max": max((s.missing for s in stale), default=0),
+        "fresh_reads_answered_by_superseded_leader": find_acts(history, facts, reigns).fresh_reads_exposed,
+    }
+
+
+def _witness(history: History, stale: StaleRead) -> Witness:
+    read, write, reign = stale.read, stale.write, stale.reign
+    assert write.completed_ns is not None
+    begin = reign.superseded if reign is not None else None
+    events = set(events_of(write, read)) | ({begin.event} if begin else set())
+    faults = [f for f in history.faults if read.node in f.nodes and f.began_ns <= (read.completed_ns or 0)]
+    pauses = [f for f in faults if f.fault == "pause"]
+    events |= set(pauses[-1].events) if pauses and begin else set()
+    others = f"{stale.missing} acknowledged writes of {read.key} are" if stale.missing > 1 else "This write is"
+    steps = [
+        f"{write.f} of {write.value!r} to {write.key} was acknowledged by {write.node}{_epoch(write)}, at position "
+        f"{shown(write_position(write))}.",
+        f"{duration(read.invoked_ns - write.completed_ns)} later process {read.process} asked {read.node} to read "
+        f"{read.key}.",
+        f"{answered_words(history, read, reign)}: {read.result!r}, written at position {shown(read.value_position)}; "
+        f"the reply stands at {shown(read.position)}{_epoch(read)}.",
+        f"{others} missing; the first of them was acknowledged {duration(read.invoked_ns - stale.since_ns)} before the "
+        f"read was invoked. No order puts a completed write after a later read that lacks it.",
+    ]
+    if begin is not None:
+        steps.insert(0, f"Epoch {begin.epoch} had begun: {begin.how}.")
+    return Witness(
+        anomaly="stale-read",
+        events=tuple(sorted(events)),
+        steps=tuple(steps),
+        from_ns=min(write.invoked_ns, begin.at_ns if begin else write.invoked_ns),
+        to_ns=read.completed_ns if read.completed_ns is not None else read.invoked_ns,
+        key=read.key,
+        nodes=tuple(dict.fromkeys((read.node, write.node))),
+    )
+
+
+def _epoch(operation: Operation) -> str:
+    return "" if operation.epoch is None else f" in epoch {operation.epoch}"

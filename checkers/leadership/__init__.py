@@ -1,0 +1,202 @@
+"""Leadership: who claimed a superseded epoch, who served, who was fenced, and who acted.
+
+A claim is a figure; only an act is a violation. One history gives up to four verdicts:
+  - the run's read guarantee, for stale answers by superseded leaders: a read is held to what the system says of reads,
+    so that ZooKeeper's `sync` (relied upon, not promised) does not make every run of it invalid;
+  - "superseded-leader-does-not-act", for its effects: lost acknowledgements and stamped effects;
+  - "leader-self-fencing" and "one-leader-per-epoch", where the system gives a bound and keeps the assumptions.
+
+Exposure of the read guarantee: fresh reads asked of a superseded leader after a newer acknowledged write, and
+answered. Linearizable reads get no such verdict while nothing is stale: a correct system refuses them, so the count
+stays 0 in the best of runs, and linearizability itself is judged whole by another checker.
+"""
+
+from typing import Any, Final
+
+from checkers.effects import CURRENT, events_of, shown, view_position, write_position
+from checkers.leadership import one_leader, self_fencing
+from checkers.leadership.acted import Acts, Lost, Stale, Stamped, find_acts
+from checkers.leadership.circumstances import answered_words, duration
+from checkers.leadership.claims import claim_figures
+from checkers.leadership.samples import Reigns, reigns_of, subjects
+from harness.history import History
+from harness.operation import Operation
+from harness.verdict import Facts, Validity, Verdict, Witness
+
+CHECKER: Final = "leadership"
+NO_ACT: Final = "superseded-leader-does-not-act"
+_WITNESSES_MAX: Final = 5
+
+
+def check(history: History, facts: Facts) -> list[Verdict]:
+    """Judge what is known of leaders, for every subject that beliefs are about.
+
+    Cost: O(n log n) for n events.
+    """
+    verdicts: list[Verdict] = []
+    for subject in subjects(history):
+        reigns = reigns_of(history, subject)
+        acts = find_acts(history, facts, reigns)
+        figures = {"subject": subject, **claim_figures(reigns), **_act_figures(acts)}
+        verdicts += _stale_answers(history, facts, acts)
+        verdicts.append(_no_act(history, facts, reigns, acts, figures))
+        verdicts += self_fencing.judge(history, facts, reigns)
+        verdicts += one_leader.judge(history, facts, reigns)
+    return verdicts
+
+
+def _act_figures(acts: Acts) -> dict[str, Any]:
+    return {
+        "asked_of_superseded_leader": acts.asked,
+        "writes_asked_of_superseded_leader": acts.asked_writes,
+        "served_by_superseded_leader": acts.served,
+        "attempted_but_fenced": acts.fenced,
+        "attempted_outcome_unknown": acts.unknown,
+        "failed_for_other_reasons": acts.refused_otherwise,
+        "fresh_reads_answered": acts.fresh_reads_exposed,
+        "stale_answers": len(acts.stale),
+        "acted": len(acts.stale) + len(acts.lost) + len(acts.stamped),
+    }
+
+
+def _stale_answers(history: History, facts: Facts, acts: Acts) -> list[Verdict]:
+    guarantee = facts.read_guarantee
+    if guarantee not in CURRENT or (guarantee == "linearizable" and not acts.stale):
+        return []
+    if acts.stale:
+        validity = Validity.INVALID
+        reason = f"a superseded leader gave {len(acts.stale)} stale answers to reads that had to be current"
+    elif acts.fresh_reads_exposed < facts.thresholds.exposure_min:
+        validity = Validity.UNKNOWN
+        reason = "no fresh read was asked of a superseded leader after a newer acknowledged write, and answered"
+    else:
+        validity = Validity.VALID
+        reason = f"{acts.fresh_reads_exposed} fresh reads asked of a superseded leader got current answers"
+    return [
+        Verdict(
+            checker=CHECKER,
+            guarantee=guarantee,
+            validity=validity,
+            reason=reason,
+            exposure=acts.fresh_reads_exposed,
+            exposure_of="fresh reads asked of a superseded leader after a newer acknowledged write, and answered",
+            anomalies={"stale-answer-by-superseded-leader": len(acts.stale)} if acts.stale else {},
+            witnesses=tuple(_stale_witness(history, s) for s in acts.stale[:_WITNESSES_MAX]),
+        )
+    ]
+
+
+def _no_act(history: History, facts: Facts, reigns: Reigns, acts: Acts, figures: dict[str, Any]) -> Verdict:
+    anomalies = {
+        name: count
+        for name, count in (("lost-acknowledgement", len(acts.lost)), ("stamped-effect", len(acts.stamped)))
+        if count
+    }
+    if anomalies:
+        validity = Validity.INVALID
+        reason = "a superseded leader acted: " + ", ".join(f"{n} {name}" for name, n in anomalies.items())
+    elif not reigns.samples:
+        validity, reason = Validity.UNKNOWN, "no node was ever asked whether it leads"
+    elif acts.asked + acts.served < facts.thresholds.exposure_min:
+        validity = Validity.UNKNOWN
+        claimed = figures["claimed_count"]
+        reason = (
+            "no operation was asked of a superseded leader"
+            if claimed
+            else "no node certainly claimed a superseded epoch, so nothing could be asked of one"
+        )
+    else:
+        validity = Validity.VALID
+        reason = (
+            f"of {acts.asked} operations asked of superseded leaders {acts.served} were answered while they led, "
+            f"{acts.fenced} fenced, {acts.unknown} left unknown; none had an effect of its own"
+        )
+    if acts.stale:
+        reason += f"; {len(acts.stale)} stale answers are held against {facts.read_guarantee}"
+    return Verdict(
+        checker=CHECKER,
+        guarantee=NO_ACT,
+        validity=validity,
+        reason=reason,
+        exposure=max(acts.asked, acts.served),
+        exposure_of="operations asked of a superseded leader",
+        anomalies=anomalies,
+        witnesses=(
+            *(_lost_witness(history, lost) for lost in acts.lost[:_WITNESSES_MAX]),
+            *(_stamped_witness(stamped) for stamped in acts.stamped[:_WITNESSES_MAX]),
+        ),
+        figures=figures,
+    )
+
+
+def _stale_witness(history: History, stale: Stale) -> Witness:
+    read, write, reign = stale.read, stale.write, stale.reign
+    begin = reign.superseded
+    assert begin is not None
+    assert write.completed_ns is not None
+    events = {*events_of(write, read), begin.event, *_nearest_claims(stale)}
+    return Witness(
+        anomaly="stale-answer-by-superseded-leader",
+        events=tuple(sorted(events)),
+        steps=(
+            f"Epoch {begin.epoch} had begun: {begin.how}.",
+            f"{write.f} of {write.value!r} to {write.key} was acknowledged by {write.node} in epoch {write.epoch}, at "
+            f"position {shown(write_position(write))}.",
+            f"{duration(read.invoked_ns - write.completed_ns)} later process {read.process} asked {read.node} to read "
+            f"{read.key}.",
+            answered_words(history, read, reign) + f": {read.result!r}, of position {shown(view_position(read))}.",
+            "The answer lacks a write that was acknowledged before it was asked for, so it is not current.",
+        ),
+        from_ns=min(begin.at_ns, write.invoked_ns),
+        to_ns=read.completed_ns if read.completed_ns is not None else read.invoked_ns,
+        key=read.key,
+        nodes=tuple(dict.fromkeys((read.node, write.node))),
+    )
+
+
+def _nearest_claims(stale: Stale) -> list[int]:
+    """The claim of the old epoch that is nearest to the answer."""
+    at_ns = stale.read.completed_ns or stale.read.invoked_ns
+    nearest = min(stale.reign.samples, key=lambda s: min(abs(s.lo_ns - at_ns), abs(s.hi_ns - at_ns)))
+    return [nearest.index]
+
+
+def _lost_witness(history: History, lost: Lost) -> Witness:
+    add, read, begin = lost.add, lost.read, lost.reign.superseded
+    assert begin is not None
+    return Witness(
+        anomaly="lost-acknowledgement",
+        events=tuple(sorted({*events_of(add, read), begin.event})),
+        steps=(
+            f"Epoch {begin.epoch} had begun: {begin.how}.",
+            f"After that process {add.process} asked {add.node} to add {add.value!r}.",
+            answered_words(history, add, lost.reign) + ": it acknowledged the add.",
+            f"The last final read of {read.key}, answered by {read.node}, lacks it, and nothing removed it.",
+        ),
+        from_ns=begin.at_ns,
+        to_ns=read.completed_ns if read.completed_ns is not None else read.invoked_ns,
+        key=add.key,
+        nodes=tuple(dict.fromkeys((add.node, read.node))),
+    )
+
+
+def _stamped_witness(stamped: Stamped) -> Witness:
+    write, earlier, reader = stamped.write, stamped.earlier, stamped.seen_by
+    ends = [o.completed_ns or o.invoked_ns for o in (write, earlier, reader)]
+    return Witness(
+        anomaly="stamped-effect",
+        events=events_of(write, earlier, reader),
+        steps=(
+            f"{_placed(earlier)} is stamped with epoch {earlier.epoch}.",
+            f"{_placed(write)} stands after it, stamped with the superseded epoch {write.epoch}.",
+            f"{reader.node} answered a read in epoch {reader.epoch} with it, so it is committed.",
+        ),
+        from_ns=min(o.invoked_ns for o in (write, earlier, reader)),
+        to_ns=max(ends),
+        key=write.key,
+        nodes=tuple(dict.fromkeys((write.node, earlier.node, reader.node))),
+    )
+
+
+def _placed(write: Operation) -> str:
+    return f"{write.f} of {write.value!r} to {write.key} at position {shown(write_position(write))}"

@@ -1,0 +1,248 @@
+"""Does a leader that is cut off from every majority stop claiming within the system's own bound?
+
+Failed only when nothing else explains the claims: the cut is proven at both ends and severs both directions to and
+from every majority; three successive samples over at least a second, all inside the cut and after a higher epoch had
+begun, claim the old epoch; by the last of them the node had run, since the cut began, for more than 1.5 times the
+bound and a second; and neither harness nor machine stalled from the cut's beginning to that sample.
+
+Running time leaves out every interval in which the node may have been stopped, proven or not: a pause that took hold
+without proof must not be counted against the node. Health samples must reach past the last sample, or nobody knows
+that there was no stall.
+"""
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Final
+
+import msgspec
+
+from checkers.leadership.circumstances import duration
+from checkers.leadership.samples import Intervals, Reign, Reigns, Sample, merged, within
+from checkers.stalls import Stall, harness_stalls, machine_stalls, overlapping, watched_until
+from harness.history import FaultSpan, History
+from harness.operation import Claim, FaultOutcome
+from harness.verdict import Facts, LeadershipBound, Standing, Validity, Verdict, Witness
+
+GUARANTEE: Final = "leader-self-fencing"
+SAMPLES_MIN: Final = 3
+SPAN_NS_MIN: Final = 1_000_000_000
+SLACK_NS: Final = 1_000_000_000
+_STOPPING: Final = ("pause", "kill")
+
+
+class Cut(msgspec.Struct, frozen=True, kw_only=True):
+    """`node` certainly reached, and was reached by, less than a majority from `from_ns` to `to_ns`."""
+
+    node: str
+    from_ns: int
+    to_ns: int
+    fault_ids: tuple[int, ...]
+
+
+class Claimed(msgspec.Struct, frozen=True, kw_only=True):
+    """A run of samples that fails the bound: the first, the last, and how many they are."""
+
+    reign: Reign
+    cut: Cut
+    samples: tuple[Sample, ...]
+    running_ns: int
+    stalls: tuple[Stall, ...]
+    unwatched: bool
+
+
+def cuts(history: History, nodes: Sequence[str]) -> list[Cut]:
+    """All cuts from every majority, by the links of all faults that were certainly in force together."""
+    proven = [f for f in history.faults if f.severed and f.certain_from_ns is not None and f.certain_to_ns is not None]
+    times = sorted({t for f in proven for t in (f.certain_from_ns, f.certain_to_ns) if t is not None})
+    found: list[Cut] = []
+    open_cuts: dict[str, Cut] = {}
+    for start_ns, end_ns in pairwise(times):
+        active = [f for f in proven if _covers(f, start_ns, end_ns)]
+        links = {link for fault in active for link in fault.severed}
+        ids = tuple(f.fault_id for f in active)
+        for node in nodes:
+            if not _severed(node, nodes, links):
+                if node in open_cuts:
+                    found.append(open_cuts.pop(node))
+                continue
+            before = open_cuts.get(node)
+            open_cuts[node] = Cut(
+                node=node,
+                from_ns=before.from_ns if before else start_ns,
+                to_ns=end_ns,
+                fault_ids=tuple(sorted({*(before.fault_ids if before else ()), *ids})),
+            )
+    return sorted([*found, *open_cuts.values()], key=lambda c: (c.from_ns, c.node))
+
+
+def _covers(fault: FaultSpan, start_ns: int, end_ns: int) -> bool:
+    assert fault.certain_from_ns is not None
+    assert fault.certain_to_ns is not None
+    return fault.certain_from_ns <= start_ns and end_ns <= fault.certain_to_ns
+
+
+def _severed(node: str, nodes: Sequence[str], links: set[str]) -> bool:
+    majority = len(nodes) // 2 + 1
+    others = [n for n in nodes if n != node]
+    out = 1 + sum(f"{node}>{other}" not in links for other in others)
+    back = 1 + sum(f"{other}>{node}" not in links for other in others)
+    return out < majority and back < majority
+
+
+def possibly_stopped(history: History, node: str) -> Intervals:
+    """When `node` may not have been running: from before a pause or kill acted until after it was undone."""
+    tried = [
+        (f.began_ns, f.ended_ns if f.ended_ns is not None else history.end_ns)
+        for f in history.faults
+        if f.fault in _STOPPING and node in f.nodes and f.outcome is not FaultOutcome.SKIPPED
+    ]
+    return merged([*tried, *history.stopped(node)])
+
+
+def judge(history: History, facts: Facts, reigns: Reigns) -> list[Verdict]:
+    """The verdict on self-fencing; none where the system gives no bound, since the claims are figures then."""
+    bound = facts.leadership
+    if bound is None or bound.bound_ns is None:
+        return []
+    limit_ns = bound.bound_ns * 3 // 2 + SLACK_NS
+    stalls = [
+        *harness_stalls(history, facts.thresholds.stall_ns_max),
+        *machine_stalls(history, facts.thresholds.stall_ns_max),
+    ]
+    found: list[Claimed] = []
+    beyond: list[Sample] = []
+    beyond_ns = 0
+    all_cuts = cuts(history, facts.nodes)
+    for cut in all_cuts:
+        stopped = possibly_stopped(history, cut.node)
+        own = [s for s in reigns.samples if s.node == cut.node]
+        for reign in reigns.reigns:
+            if reign.node == cut.node:
+                claimed = _first_failure(history, reign, own, cut, limit_ns, stopped, stalls)
+                found += [claimed] if claimed else []
+        exposed = _beyond(own, cut, limit_ns, stopped)
+        beyond += exposed
+        beyond_ns += max((s.lo_ns for s in exposed), default=0) - min((s.lo_ns for s in exposed), default=0)
+    figures = {
+        "bound_ns": bound.bound_ns,
+        "bound_source": bound.source,
+        "limit_running_ns": limit_ns,
+        "cuts_from_every_majority": len(all_cuts),
+        "samples_beyond_bound": len(beyond),
+        "observed_beyond_bound_ns": beyond_ns,
+        "running_ns_max_when_claimed": max((c.running_ns for c in found), default=0),
+    }
+    return [_verdict(history, facts, bound, found, len(beyond), figures)]
+
+
+def _first_failure(
+    history: History,
+    reign: Reign,
+    own: list[Sample],
+    cut: Cut,
+    limit_ns: int,
+    stopped: Intervals,
+    stalls: list[Stall],
+) -> Claimed | None:
+    """The earliest run of successive samples that fails, so that the fewest stalls can overlap it."""
+    begin = reign.superseded
+    if begin is None:
+        return None
+    run: list[Sample] = []
+    for sample in own:
+        inside = cut.from_ns <= sample.lo_ns and sample.hi_ns <= cut.to_ns
+        claims = sample.claims is Claim.YES and sample.epoch == reign.epoch and sample.incarnation == reign.incarnation
+        if not (inside and claims and begin.at_ns < sample.lo_ns):
+            run = []
+            continue
+        run.append(sample)
+        running_ns = sample.lo_ns - cut.from_ns - within(stopped, cut.from_ns, sample.lo_ns)
+        long = sample.lo_ns - min(s.hi_ns for s in run) >= SPAN_NS_MIN
+        if len(run) >= SAMPLES_MIN and long and running_ns > limit_ns:
+            return Claimed(
+                reign=reign,
+                cut=cut,
+                samples=tuple(run),
+                running_ns=running_ns,
+                stalls=tuple(overlapping(stalls, cut.from_ns, sample.hi_ns)),
+                unwatched=watched_until(history) < sample.hi_ns,
+            )
+    return None
+
+
+def _beyond(own: list[Sample], cut: Cut, limit_ns: int, stopped: Intervals) -> list[Sample]:
+    """Answers of a node that led when it was cut off, given in the cut when it had run for longer than the limit."""
+    heard = [s for s in own if s.claims is not Claim.SILENT]
+    before = [s for s in heard if s.hi_ns <= cut.from_ns]
+    if not before or before[-1].claims is not Claim.YES:
+        return []
+    lead = before[-1].incarnation
+    inside = [s for s in heard if cut.from_ns <= s.lo_ns and s.hi_ns <= cut.to_ns and s.incarnation == lead]
+    return [s for s in inside if s.lo_ns - cut.from_ns - within(stopped, cut.from_ns, s.lo_ns) > limit_ns]
+
+
+def _verdict(
+    history: History,
+    facts: Facts,
+    bound: LeadershipBound,
+    found: list[Claimed],
+    exposure: int,
+    figures: dict[str, object],
+) -> Verdict:
+    proven = [c for c in found if not c.stalls and not c.unwatched]
+    policy = "" if bound.standing is Standing.PROMISED else " (the system promises no bound: this one is policy)"
+    if proven:
+        validity = Validity.INVALID
+        worst = max(c.running_ns for c in proven)
+        reason = (
+            f"a leader cut off from every majority still claimed to lead after {duration(worst)} of running{policy}"
+        )
+    elif found:
+        validity = Validity.UNKNOWN
+        stall = next((s for c in found for s in c.stalls), None)
+        what = f"{stall.what} stalled for {duration(stall.length_ns)}" if stall else "no health samples cover it"
+        reason = f"a cut-off leader claimed beyond the bound, but {what}"
+    elif exposure < facts.thresholds.exposure_min:
+        validity = Validity.UNKNOWN
+        reason = "no leader was cut off from every majority and then observed for longer than its bound"
+    else:
+        validity = Validity.VALID
+        reason = f"every cut-off leader gave up within its bound{policy}"
+    return Verdict(
+        checker="leadership",
+        guarantee=GUARANTEE,
+        validity=validity,
+        reason=reason,
+        exposure=exposure,
+        exposure_of="answers of a cut-off leader given beyond its bound",
+        anomalies={"self-fencing-failed": len(proven)} if proven else {},
+        witnesses=tuple(_witness(history, bound, c) for c in proven[:3]),
+        figures=figures,
+    )
+
+
+def _witness(history: History, bound: LeadershipBound, claimed: Claimed) -> Witness:
+    reign, cut, samples = claimed.reign, claimed.cut, claimed.samples
+    begin = reign.superseded
+    assert begin is not None
+    assert bound.bound_ns is not None
+    faults = [f for f in history.faults if f.fault_id in cut.fault_ids]
+    events = {i for f in faults for i in f.events} | {begin.event, samples[0].index, samples[-1].index}
+    middle = samples[len(samples) // 2]
+    return Witness(
+        anomaly="self-fencing-failed",
+        events=tuple(sorted(events | {middle.index})),
+        steps=(
+            f"{cut.node} was cut off from every majority, in both directions, for {duration(cut.to_ns - cut.from_ns)}.",
+            f"Epoch {begin.epoch} had begun {duration(begin.at_ns - cut.from_ns)} after the cut: {begin.how}."
+            if begin.at_ns >= cut.from_ns
+            else f"Epoch {begin.epoch} had begun before the cut: {begin.how}.",
+            f"{len(samples)} successive answers of {cut.node} still claimed epoch {reign.epoch}, over "
+            f"{duration(samples[-1].lo_ns - samples[0].hi_ns)}.",
+            f"At the last of them {cut.node} had run for {duration(claimed.running_ns)} since the cut; its bound is "
+            f"{duration(bound.bound_ns)} ({bound.source}), judged at 1.5 times that and a second.",
+        ),
+        from_ns=cut.from_ns,
+        to_ns=samples[-1].hi_ns,
+        nodes=(cut.node,),
+    )
