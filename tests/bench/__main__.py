@@ -1,0 +1,33 @@
+"""`make bench`: every figure of docs/benchmarks.md, measured one after the other, and written there.
+
+Medians; the machine's load stands beside them. `python -m tests.bench NAME...` measures some modules only and prints.
+"""
+
+import importlib
+import os
+import sys
+
+from tests.bench.document import machine_line, write_section
+from tests.bench.figure import Figure
+
+MODULES = ("interpreter", "memory", "checkers", "lab", "etcd", "zookeeper", "spark", "pipeline")
+
+
+def main(chosen: list[str]) -> int:
+    machine = machine_line()
+    lines = ["| figure | measured | wanted | how |", "| --- | --- | --- | --- |"]
+    for name in chosen or MODULES:
+        print(f"{name}: load {os.getloadavg()[0]:.1f}", flush=True)
+        figures: list[Figure] = importlib.import_module(f"tests.bench.{name}").run()
+        for figure in figures:
+            print(
+                f"  {figure.name}: {figure.value:.4g} {figure.unit} (wanted {figure.target}) {figure.note}", flush=True
+            )
+            lines.append(f"| {figure.name} | {figure.value:.4g} {figure.unit} | {figure.target} | {figure.note} |")
+    if not chosen:
+        write_section("bench", [machine, "", *lines])
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))
