@@ -1,0 +1,77 @@
+"""Linearizability of one register in plain Python: slow, obvious, the oracle that the native search is tested by.
+
+Wing & Gong's question asked head-on: which operation may come first? One that was invoked before any other that is
+still to be placed returned, and that the register's value allows. The answers are remembered per (operations placed,
+value). No shortcut of the native search is shared: unknown outcomes simply need not be placed.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+READ: Final = 0
+WRITE: Final = 1
+CAS: Final = 2
+
+NEVER: Final = float("inf")
+
+
+class Row(msgspec.Struct, frozen=True):
+    """One operation: `returned` is NEVER when its outcome is unknown."""
+
+    f: int
+    a: int
+    b: int
+    invoked: float
+    returned: float
+
+
+def step(state: int, row: Row) -> int | None:
+    """The register's value after `row`, or None where `state` forbids it."""
+    if row.f == WRITE:
+        return row.a
+    if row.a != state:
+        return None
+    return row.b if row.f == CAS else state
+
+
+def linearize(rows: Sequence[Row], initial: int = 0) -> list[int] | None:
+    """One order (row numbers) that explains `rows`, or None when there is none."""
+    required = frozenset(i for i, row in enumerate(rows) if row.returned != NEVER)
+    dead: set[tuple[frozenset[int], int]] = set()
+    stack: list[tuple[frozenset[int], int, tuple[int, ...]]] = [(frozenset(), initial, ())]
+    while stack:
+        placed, state, order = stack.pop()
+        if required <= placed:
+            return list(order)
+        if (placed, state) in dead:
+            continue
+        dead.add((placed, state))
+        horizon = min(rows[i].returned for i in required - placed)
+        for i, row in enumerate(rows):
+            if i in placed or row.invoked > horizon:
+                continue
+            after = step(state, row)
+            if after is not None:
+                stack.append((placed | {i}, after, (*order, i)))
+    return None
+
+
+def explains(rows: Sequence[Row], order: Sequence[int], initial: int = 0) -> bool:
+    """Whether `order` is a legal one: each row at most once, all that returned, real time kept, every step allowed."""
+    if len(set(order)) != len(order):
+        return False
+    if any(row.returned != NEVER and i not in set(order) for i, row in enumerate(rows)):
+        return False
+    state = initial
+    latest_invocation = -NEVER
+    for i in order:
+        if rows[i].returned < latest_invocation:
+            return False
+        latest_invocation = max(latest_invocation, rows[i].invoked)
+        after = step(state, rows[i])
+        if after is None:
+            return False
+        state = after
+    return True

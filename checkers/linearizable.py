@@ -1,0 +1,159 @@
+"""Judge registers for linearizability: each operation seems to happen at one instant between invocation and completion.
+
+Operations on different keys cannot refute each other (linearizability is local: Herlihy & Wing, 1990), so each key is
+one register and is judged alone, by the native search. `info` operations may take effect at any later time or never;
+`fail` operations constrain nothing, and a read of a value that only a failed write made is a violation. When the
+budget is spent on a key the answer for that key is unknown, never valid.
+"""
+
+import time
+from collections import Counter
+from typing import Final
+
+from checkers import _core
+from checkers.models import CAS_REGISTER, READ, Columns, encode, makes
+from checkers.register_anomalies import Refusal, explain
+from harness.history import History
+from harness.operation import Operation, Outcome
+from harness.verdict import Budget, Facts, Validity, Verdict, Witness
+
+CHECKER: Final = "linearizable"
+GUARANTEE: Final = "linearizable"
+EXPOSURE_OF: Final = "ok reads and cas invoked after another process's write of the same key was acknowledged"
+_WITNESSES_MAX: Final = 5
+
+
+def check(history: History, facts: Facts) -> list[Verdict]:
+    """One verdict on all reads, writes and compare-and-sets of the history, key by key."""
+    columns = encode(history.operations, CAS_REGISTER)
+    if not columns.operations:
+        return [_verdict(Validity.UNKNOWN, reason="no read, write or cas in this history")]
+    started = time.monotonic()
+    results = search(columns, facts.budget)
+    wall_ms = round((time.monotonic() - started) * 1000, 3)
+    invalid = [result for result in results if result.verdict == "invalid"]
+    unfinished = [result for result in results if result.verdict == "unknown"]
+    by_key = _by_key(history.operations, columns)
+    witnesses = [_witness(result, columns, by_key[result.key]) for result in invalid]
+    exposure = sum(exposed(operations) for operations in by_key)
+    figures = {
+        "keys": len(results),
+        "operations": len(columns.operations),
+        "info_operations": int((columns.returned < 0).sum()),
+        "unique_values": all(_unique(operations) for operations in by_key),
+        "steps": sum(result.steps for result in results),
+        "wall_ms": wall_ms,
+        **{f"core_{name}": value for name, value in _core.build_info().items()},
+    }
+    validity, reason = _conclude(results, invalid, unfinished, exposure, facts)
+    return [
+        Verdict(
+            checker=CHECKER,
+            guarantee=GUARANTEE,
+            validity=validity,
+            reason=reason,
+            exposure=exposure,
+            exposure_of=EXPOSURE_OF,
+            anomalies=dict(Counter(witness.anomaly for witness in witnesses)),
+            witnesses=tuple(witnesses[:_WITNESSES_MAX]),
+            figures=figures,
+        )
+    ]
+
+
+def search(columns: Columns, budget: Budget, *, orders: bool = False, threads: int = 0) -> list[_core.KeyResult]:
+    """The native search over encoded operations; results stand in the order of `columns.keys`."""
+    return _core.check_registers(
+        columns.key,
+        columns.f,
+        columns.a,
+        columns.b,
+        columns.invoked,
+        columns.returned,
+        steps=budget.steps,
+        memory_bytes=budget.memory_bytes,
+        wall_s=budget.wall_s,
+        threads=threads,
+        orders=orders,
+    )
+
+
+def exposed(operations: list[Operation]) -> int:
+    """How many operations of one key could have been caught out: see `EXPOSURE_OF`."""
+    first: dict[int, int] = {}
+    for op in operations:
+        if op.type is Outcome.OK and op.f in ("write", "cas") and op.complete_index is not None:
+            first[op.process] = min(op.complete_index, first.get(op.process, op.complete_index))
+    earliest = sorted((done, process) for process, done in first.items())[:2]
+    return sum(
+        any(done < op.invoke_index for done, process in earliest if process != op.process)
+        for op in operations
+        if op.type is Outcome.OK and op.f in ("read", "cas")
+    )
+
+
+def _conclude(
+    results: list[_core.KeyResult],
+    invalid: list[_core.KeyResult],
+    unfinished: list[_core.KeyResult],
+    exposure: int,
+    facts: Facts,
+) -> tuple[Validity, str]:
+    total = len(results)
+    if invalid:
+        reason = f"no order explains {len(invalid)} of {total} keys"
+        return Validity.INVALID, f"{reason}; {len(unfinished)} more were not finished" if unfinished else reason
+    if unfinished:
+        why = ", ".join(sorted({result.reason for result in unfinished}))
+        return Validity.UNKNOWN, f"{total - len(unfinished)} of {total} keys checked, none invalid; {why}"
+    if exposure < facts.thresholds.exposure_min:
+        return Validity.UNKNOWN, f"{exposure} {EXPOSURE_OF}; at least {facts.thresholds.exposure_min} are asked for"
+    return Validity.VALID, ""
+
+
+def _verdict(validity: Validity, *, reason: str) -> Verdict:
+    return Verdict(
+        checker=CHECKER, guarantee=GUARANTEE, validity=validity, reason=reason, exposure=0, exposure_of=EXPOSURE_OF
+    )
+
+
+def _by_key(operations: list[Operation], columns: Columns) -> list[list[Operation]]:
+    """All register operations of each key, those that failed too, in the order of `columns.keys`."""
+    place = {key: i for i, key in enumerate(columns.keys)}
+    grouped: list[list[Operation]] = [[] for _ in columns.keys]
+    for op in operations:
+        if op.f in CAS_REGISTER.functions and op.key in place:
+            grouped[place[op.key]].append(op)
+    return grouped
+
+
+def _unique(operations: list[Operation]) -> bool:
+    """Whether no value of this key was written, or tried, twice."""
+    made = [repr(makes(op)) for op in operations if CAS_REGISTER.functions[op.f] != READ]
+    return len(set(made)) == len(made)
+
+
+def _witness(result: _core.KeyResult, columns: Columns, subhistory: list[Operation]) -> Witness:
+    assert result.failed is not None
+    failed = columns.operations[result.failed]
+    explanation = explain(
+        Refusal(
+            failed=failed,
+            subhistory=subhistory,
+            explained=len(result.order),
+            open=[columns.operations[row] for row in result.open if row != result.failed],
+            states=[columns.values[state] for state in result.states],
+        )
+    )
+    shown = explanation.operations
+    events = {op.invoke_index for op in shown} | {op.complete_index for op in shown if op.complete_index is not None}
+    ends = [op.completed_ns for op in shown if op.completed_ns is not None]
+    return Witness(
+        anomaly=explanation.anomaly,
+        events=tuple(sorted(events)),
+        steps=explanation.steps,
+        from_ns=min(op.invoked_ns for op in shown),
+        to_ns=max(ends),
+        key=failed.key,
+        nodes=tuple(sorted({op.node for op in shown})),
+    )

@@ -1,0 +1,98 @@
+//! Sets of small integers, as wide as a history needs: fixed arrays while they suffice, the heap beyond.
+
+/// All sets of one search have the same number of words.
+pub trait Bits: Clone + Eq {
+    fn empty(words: usize) -> Self;
+    fn words(&self) -> &[u64];
+    fn words_mut(&mut self) -> &mut [u64];
+
+    #[inline]
+    fn contains(&self, i: usize) -> bool {
+        self.words()[i / 64] >> (i % 64) & 1 == 1
+    }
+
+    #[inline]
+    fn insert(&mut self, i: usize) {
+        self.words_mut()[i / 64] |= 1 << (i % 64);
+    }
+
+    #[inline]
+    fn remove(&mut self, i: usize) {
+        self.words_mut()[i / 64] &= !(1 << (i % 64));
+    }
+
+    #[inline]
+    fn is_subset(&self, other: &Self) -> bool {
+        self.words().iter().zip(other.words()).all(|(a, b)| a & !b == 0)
+    }
+
+    /// Equal but for members of `but`.
+    #[inline]
+    fn equals_but_for(&self, other: &Self, but: &Self) -> bool {
+        let pairs = self.words().iter().zip(other.words()).zip(but.words());
+        pairs.into_iter().all(|((a, b), ignored)| (a ^ b) & !ignored == 0)
+    }
+
+    #[inline]
+    fn count_in(&self, mask: &Self) -> u32 {
+        self.words().iter().zip(mask.words()).map(|(a, b)| (a & b).count_ones()).sum()
+    }
+}
+
+impl<const N: usize> Bits for [u64; N] {
+    fn empty(words: usize) -> Self {
+        assert!(words <= N, "{words} words do not fit {N}");
+        [0; N]
+    }
+
+    #[inline]
+    fn words(&self) -> &[u64] {
+        self
+    }
+
+    #[inline]
+    fn words_mut(&mut self) -> &mut [u64] {
+        self
+    }
+}
+
+impl Bits for Vec<u64> {
+    fn empty(words: usize) -> Self {
+        vec![0; words]
+    }
+
+    fn words(&self) -> &[u64] {
+        self
+    }
+
+    fn words_mut(&mut self) -> &mut [u64] {
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn members<B: Bits>(words: usize) {
+        let (mut a, mut b, mut mask) = (B::empty(words), B::empty(words), B::empty(words));
+        let last = words * 64 - 1;
+        a.insert(3);
+        b.insert(3);
+        b.insert(last);
+        assert!(a.is_subset(&b) && !b.is_subset(&a));
+        assert!(!a.equals_but_for(&b, &mask));
+        mask.insert(last);
+        assert!(a.equals_but_for(&b, &mask));
+        assert_eq!(b.count_in(&mask), 1);
+        b.remove(last);
+        assert!(a == b && b.contains(3) && !b.contains(last));
+    }
+
+    #[test]
+    fn widths_agree() {
+        members::<[u64; 1]>(1);
+        members::<[u64; 4]>(4);
+        members::<Vec<u64>>(9);
+    }
+}

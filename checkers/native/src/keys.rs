@@ -1,0 +1,144 @@
+//! Judge many objects (keys) in parallel under one budget, with an answer that does not depend on timing.
+//!
+//! Steps are dealt out in rounds: first every key gets an equal share, then those that ran out share what the others
+//! left, while that at least doubles their share. A key may use 1/16 of the memory, since up to 16 run at once; those
+//! that need more run alone at the end with all of it. Which keys end how thus depends on counts only. The deadline is
+//! the one exception: a backstop against a machine that is too slow, and it only ever turns an answer into none.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::Instant;
+
+use crate::model::Model;
+use crate::operation::Op;
+use crate::reduce::reduce;
+use crate::replay;
+use crate::search::{Finding, Limits, Stop, judge};
+
+const THREADS_MAX: usize = 16;
+/// Below this many operations threads cost more than they save.
+const WORTH_THREADS: usize = 2_000;
+
+pub struct Budget {
+    pub steps: u64,
+    pub memory_bytes: usize,
+    pub deadline: Instant,
+    pub threads: usize,
+}
+
+/// What became of one key; operations are named by their ids.
+pub struct Judged<S> {
+    pub operations: usize,
+    pub steps: u64,
+    pub finding: Finding<S>,
+}
+
+/// The search failed us: a defect here, never a statement about the history.
+#[derive(Debug)]
+pub struct Defect(pub String);
+
+/// Judge each of `subhistories` (each sorted by invocation). `prepare` reduces one before it is searched.
+pub fn judge_keys(
+    model: &impl Model<State = u32>,
+    subhistories: &[Vec<Op>],
+    budget: &Budget,
+) -> Result<Vec<Judged<u32>>, Defect> {
+    let mut results: Vec<Option<Judged<u32>>> = (0..subhistories.len()).map(|_| None).collect();
+    let mut remaining = budget.steps;
+    let mut waiting: Vec<usize> = (0..subhistories.len()).collect();
+    let mut short_of_memory: Vec<usize> = Vec::new();
+    let mut share = 0;
+    while !waiting.is_empty() && remaining / waiting.len() as u64 >= (2 * share).max(1) {
+        share = remaining / waiting.len() as u64;
+        let limits =
+            Limits { steps: share, memory_bytes: budget.memory_bytes / THREADS_MAX, deadline: budget.deadline };
+        for (key, judged) in in_parallel(model, subhistories, &waiting, limits, budget.threads)? {
+            remaining = remaining.saturating_sub(judged.steps);
+            if matches!(judged.finding, Finding::Stopped(Stop::Memory)) {
+                short_of_memory.push(key);
+            }
+            results[key] = Some(judged);
+        }
+        let stopped =
+            |&key: &usize| matches!(results[key], Some(Judged { finding: Finding::Stopped(Stop::Steps), .. }));
+        waiting.retain(stopped);
+    }
+    for (done, &key) in short_of_memory.iter().enumerate() {
+        let steps = remaining / (short_of_memory.len() - done) as u64;
+        if steps == 0 {
+            break;
+        }
+        let limits = Limits { steps, memory_bytes: budget.memory_bytes, deadline: budget.deadline };
+        let judged = judge_safely(model, &subhistories[key], limits)?;
+        remaining = remaining.saturating_sub(judged.steps);
+        results[key] = Some(judged);
+    }
+    let nothing_left = || Judged { operations: 0, steps: 0, finding: Finding::Stopped(Stop::Steps) };
+    Ok(results.into_iter().map(|result| result.unwrap_or_else(nothing_left)).collect())
+}
+
+fn in_parallel(
+    model: &impl Model<State = u32>,
+    subhistories: &[Vec<Op>],
+    keys: &[usize],
+    limits: Limits,
+    threads: usize,
+) -> Result<Vec<(usize, Judged<u32>)>, Defect> {
+    let total: usize = keys.iter().map(|&key| subhistories[key].len()).sum();
+    let threads = if total < WORTH_THREADS { 1 } else { threads.clamp(1, THREADS_MAX).min(keys.len()) };
+    let next = AtomicUsize::new(0);
+    let work = || -> Result<Vec<(usize, Judged<u32>)>, Defect> {
+        let mut done = Vec::new();
+        while let Some(&key) = keys.get(next.fetch_add(1, Ordering::Relaxed)) {
+            done.push((key, judge_safely(model, &subhistories[key], limits)?));
+        }
+        Ok(done)
+    };
+    let mut all = if threads == 1 {
+        work()?
+    } else {
+        let parts = thread::scope(|scope| {
+            let workers: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+            workers.into_iter().map(|worker| worker.join()).collect::<Vec<_>>()
+        });
+        let mut all = Vec::with_capacity(keys.len());
+        for part in parts {
+            all.extend(part.unwrap_or_else(|panic| Err(Defect(message(&*panic))))?);
+        }
+        all
+    };
+    all.sort_unstable_by_key(|&(key, _)| key);
+    Ok(all)
+}
+
+fn judge_safely(model: &impl Model<State = u32>, ops: &[Op], limits: Limits) -> Result<Judged<u32>, Defect> {
+    catch_unwind(AssertUnwindSafe(|| judge_one(model, ops, limits)))
+        .unwrap_or_else(|panic| Err(Defect(message(&*panic))))
+}
+
+fn judge_one(model: &impl Model<State = u32>, all: &[Op], limits: Limits) -> Result<Judged<u32>, Defect> {
+    let mut ops = all.to_vec();
+    reduce(&mut ops, model.initial());
+    let (finding, steps) = judge(model, &ops, limits);
+    if let Finding::Explained { order } = &finding
+        && let Some(fault) = replay::refute(model, &ops, order)
+    {
+        return Err(Defect(format!("the search's order does not replay: {fault}")));
+    }
+    let id = |i: u32| ops[i as usize].id;
+    let ids = |list: Vec<u32>| list.into_iter().map(id).collect();
+    let finding = match finding {
+        Finding::Explained { order } => Finding::Explained { order: ids(order) },
+        Finding::Refuted { failed, prefix, states, open } => {
+            Finding::Refuted { failed: ops[failed as usize].blame, prefix: ids(prefix), states, open: ids(open) }
+        }
+        Finding::Stopped(stop) => Finding::Stopped(stop),
+    };
+    Ok(Judged { operations: all.len(), steps, finding })
+}
+
+fn message(panic: &(dyn std::any::Any + Send)) -> String {
+    let text = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());
+    format!("the search panicked: {}", text.unwrap_or("without a message"))
+}

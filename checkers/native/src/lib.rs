@@ -1,0 +1,181 @@
+//! The binding between Python and the search: columns in, one result per key out; nothing else.
+
+mod bits;
+mod configs;
+pub mod keys;
+pub mod model;
+pub mod operation;
+mod reduce;
+mod replay;
+pub mod search;
+mod trace;
+
+use pyo3::prelude::*;
+
+/// Linearizability of registers, searched natively.
+#[pymodule(name = "_core")]
+mod core {
+    use std::collections::BTreeMap;
+    use std::thread::available_parallelism;
+    use std::time::{Duration, Instant};
+
+    use numpy::PyReadonlyArray1;
+    use pyo3::exceptions::{PyRuntimeError, PyValueError};
+    use pyo3::prelude::*;
+
+    use crate::keys::{Budget, Judged, judge_keys};
+    use crate::model::CasRegister;
+    use crate::operation::{Function, NEVER, Op};
+    use crate::search::{Finding, Stop};
+
+    type Column<'py> = PyReadonlyArray1<'py, i64>;
+
+    /// What the search found about one key. Operations are named by their row.
+    #[pyclass(frozen, get_all, module = "checkers._core")]
+    struct KeyResult {
+        key: i64,
+        verdict: &'static str,
+        reason: &'static str,
+        operations: usize,
+        steps: u64,
+        order: Vec<u32>,
+        failed: Option<u32>,
+        open: Vec<u32>,
+        states: Vec<u32>,
+    }
+
+    /// Version and build profile of this module.
+    #[pyfunction]
+    fn build_info() -> BTreeMap<&'static str, &'static str> {
+        let profile = if cfg!(debug_assertions) { "debug" } else { "release" };
+        BTreeMap::from([("version", env!("CARGO_PKG_VERSION")), ("profile", profile)])
+    }
+
+    /// Judge registers, one per distinct `key`, under one budget.
+    #[pyfunction]
+    #[pyo3(signature = (key, f, a, b, invoked, returned, *, steps, memory_bytes, wall_s, threads=0, orders=false))]
+    #[allow(clippy::too_many_arguments)]
+    fn check_registers(
+        py: Python<'_>,
+        key: Column<'_>,
+        f: Column<'_>,
+        a: Column<'_>,
+        b: Column<'_>,
+        invoked: Column<'_>,
+        returned: Column<'_>,
+        steps: u64,
+        memory_bytes: usize,
+        wall_s: f64,
+        threads: usize,
+        orders: bool,
+    ) -> PyResult<Vec<KeyResult>> {
+        let columns = [&key, &f, &a, &b, &invoked, &returned];
+        let [key, f, a, b, invoked, returned] = columns.map(|column| column.as_slice());
+        let rows = Rows { key: key?, f: f?, a: a?, b: b?, invoked: invoked?, returned: returned? };
+        let wall = Duration::try_from_secs_f64(wall_s).map_err(|error| PyValueError::new_err(error.to_string()))?;
+        let deadline = Instant::now()
+            .checked_add(wall)
+            .ok_or_else(|| PyValueError::new_err(format!("wall_s {wall_s} is too long")))?;
+        let threads = if threads == 0 { available_parallelism().map_or(1, usize::from) } else { threads };
+        let budget = Budget { steps, memory_bytes, deadline, threads };
+        py.detach(|| {
+            let (keys, subhistories) = rows.split().map_err(PyValueError::new_err)?;
+            let judged =
+                judge_keys(&CasRegister, &subhistories, &budget).map_err(|defect| PyRuntimeError::new_err(defect.0))?;
+            Ok(keys.into_iter().zip(judged).map(|(key, judged)| result(key, judged, orders)).collect())
+        })
+    }
+
+    #[derive(Clone, Copy)]
+    struct Rows<'a> {
+        key: &'a [i64],
+        f: &'a [i64],
+        a: &'a [i64],
+        b: &'a [i64],
+        invoked: &'a [i64],
+        returned: &'a [i64],
+    }
+
+    impl Rows<'_> {
+        /// The distinct keys in ascending order, and the operations of each by invocation.
+        fn split(&self) -> Result<(Vec<i64>, Vec<Vec<Op>>), String> {
+            let n = self.key.len();
+            let rest = [self.f, self.a, self.b, self.invoked, self.returned];
+            if rest.iter().any(|column| column.len() != n) {
+                return Err(format!("the columns differ in length: key has {n}"));
+            }
+            u32::try_from(n).ok().filter(|&n| n < 1 << 30).ok_or("more than 2^30 rows")?;
+            let mut keys = self.key.to_vec();
+            keys.sort_unstable();
+            keys.dedup();
+            let mut subhistories: Vec<Vec<Op>> = keys.iter().map(|_| Vec::new()).collect();
+            for row in 0..n {
+                let place = keys.binary_search(&self.key[row]).map_err(|_| "a key vanished")?;
+                subhistories[place].push(self.operation(row)?);
+            }
+            for ops in &mut subhistories {
+                ops.sort_by_key(|op| op.invoked);
+            }
+            Ok((keys, subhistories))
+        }
+
+        fn operation(&self, row: usize) -> Result<Op, String> {
+            let function = match self.f[row] {
+                0 => Function::Read,
+                1 => Function::Write,
+                2 => Function::CompareAndSet,
+                other => return Err(format!("row {row}: f is {other}; expected 0 read, 1 write or 2 cas")),
+            };
+            let value = |name: &str, given: i64| {
+                u32::try_from(given).map_err(|_| format!("row {row}: {name} is {given}; expected 0 to 2^32 - 1"))
+            };
+            let (invoked, returned) = (self.invoked[row], self.returned[row]);
+            if returned >= 0 && returned < invoked {
+                return Err(format!("row {row}: returned at {returned}, before it was invoked at {invoked}"));
+            }
+            Ok(Op {
+                id: row as u32,
+                blame: row as u32,
+                function,
+                a: value("a", self.a[row])?,
+                b: value("b", self.b[row])?,
+                invoked,
+                returned: if returned < 0 { NEVER } else { returned },
+            })
+        }
+    }
+
+    fn result(key: i64, judged: Judged<u32>, orders: bool) -> KeyResult {
+        let mut out = KeyResult {
+            key,
+            verdict: "valid",
+            reason: "",
+            operations: judged.operations,
+            steps: judged.steps,
+            order: Vec::new(),
+            failed: None,
+            open: Vec::new(),
+            states: Vec::new(),
+        };
+        match judged.finding {
+            Finding::Explained { order } if orders => out.order = order,
+            Finding::Explained { .. } => {}
+            Finding::Refuted { failed, prefix, states, open } => {
+                out.verdict = "invalid";
+                out.order = prefix;
+                out.failed = Some(failed);
+                out.states = states;
+                out.open = open;
+            }
+            Finding::Stopped(stop) => {
+                out.verdict = "unknown";
+                out.reason = match stop {
+                    Stop::Steps => "the budget of steps is spent",
+                    Stop::Memory => "the memory budget is spent",
+                    Stop::Time => "the time limit of the search has passed",
+                };
+            }
+        }
+        out
+    }
+}

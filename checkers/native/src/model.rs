@@ -1,0 +1,51 @@
+//! Sequential specifications. The search knows an object only through these four questions.
+
+use std::hash::Hash;
+
+use crate::operation::{Function, Op};
+
+/// `reads_only` and `overwrites` are promises that the search's shortcuts rest on; answering `false` is always safe.
+pub trait Model: Sync {
+    type State: Copy + Eq + Ord + Hash + Send;
+
+    fn initial(&self) -> Self::State;
+
+    /// The state after `op`, or None where `state` forbids it.
+    fn step(&self, state: Self::State, op: &Op) -> Option<Self::State>;
+
+    /// `op` never changes any state.
+    fn reads_only(&self, op: &Op) -> bool;
+
+    /// `op` is allowed in every state, and the state after it does not depend on the one before.
+    fn overwrites(&self, op: &Op) -> bool;
+}
+
+/// A register that holds one value, 0 at first; compare-and-set included, since a plain register is one without.
+pub struct CasRegister;
+
+impl Model for CasRegister {
+    type State = u32;
+
+    fn initial(&self) -> u32 {
+        0
+    }
+
+    #[inline]
+    fn step(&self, state: u32, op: &Op) -> Option<u32> {
+        match op.function {
+            Function::Read => (state == op.a).then_some(state),
+            Function::Write => Some(op.a),
+            Function::CompareAndSet => (state == op.a).then_some(op.b),
+        }
+    }
+
+    #[inline]
+    fn reads_only(&self, op: &Op) -> bool {
+        op.function == Function::Read
+    }
+
+    #[inline]
+    fn overwrites(&self, op: &Op) -> bool {
+        op.function == Function::Write
+    }
+}

@@ -1,0 +1,37 @@
+//! One operation as the search sees it: integers only, times as places in one total order.
+
+/// `returned` of an operation that never returned: it may take effect at any later point, or never.
+pub const NEVER: i64 = i64::MAX;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Function {
+    Read,
+    Write,
+    CompareAndSet,
+}
+
+/// A read returned `a`; a write sets `a`; a compare-and-set went from `a` to `b`.
+#[derive(Clone, Copy, Debug)]
+pub struct Op {
+    /// The caller's row, for answers.
+    pub id: u32,
+    /// Whom to name when no order passes this operation; differs from `id` only after the reduction closed it.
+    pub blame: u32,
+    pub function: Function,
+    pub a: u32,
+    pub b: u32,
+    pub invoked: i64,
+    pub returned: i64,
+}
+
+impl Op {
+    /// Whether it may stay out of the order for ever.
+    pub fn is_open_ended(&self) -> bool {
+        self.returned == NEVER
+    }
+
+    /// Two open-ended operations that ask the same differ only in when they were invoked.
+    pub fn asks_the_same(&self, other: &Op) -> bool {
+        self.function == other.function && self.a == other.a && self.b == other.b
+    }
+}

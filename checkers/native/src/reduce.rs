@@ -1,0 +1,84 @@
+//! Remove what needs no search: operations of unknown outcome on a register whose fate the others decide.
+//!
+//! Two rules, repeated until neither applies; both keep exactly the answer:
+//!   - *unobserved*: a value that no operation read or compared with. Take the write (or compare-and-set) of unknown
+//!     outcome that made it out of any order: what followed it was a plain write or nothing, so the rest still stands.
+//!   - *forced*: a value that an operation which returned did observe, and that only one operation can have made (not
+//!     the initial value either). In every order it stands before its first observer's return: so it returned then.
+//!
+//! Reads of unknown outcome constrain nothing and are dropped.
+
+use crate::operation::{Function, NEVER, Op};
+
+#[derive(Clone, Copy)]
+struct Value {
+    makers: u32,
+    /// Somebody may need it.
+    wanted: bool,
+    /// The earliest return of an operation that observed it, and whom to blame if that cannot be.
+    seen: i64,
+    seen_by: u32,
+}
+
+pub fn reduce(ops: &mut Vec<Op>, initial: u32) {
+    if !ops.iter().any(Op::is_open_ended) {
+        return;
+    }
+    ops.retain(|op| !(op.is_open_ended() && op.function == Function::Read));
+    let mut values: Vec<u32> = ops.iter().flat_map(|op| [op.a, op.b]).chain([initial]).collect();
+    values.sort_unstable();
+    values.dedup();
+    let place = |value: u32| values.binary_search(&value).expect("every value was collected");
+    loop {
+        let facts = gather(ops, values.len(), place, initial);
+        let mut changed = false;
+        for op in ops.iter_mut().filter(|op| op.is_open_ended()) {
+            let value = facts[place(made(op).expect("reads are gone"))];
+            if value.wanted && value.makers == 1 && value.seen != NEVER && value.seen > op.invoked {
+                op.returned = value.seen;
+                op.blame = value.seen_by;
+                changed = true;
+            }
+        }
+        let before = ops.len();
+        ops.retain(|op| !(op.is_open_ended() && made(op).is_some_and(|value| !facts[place(value)].wanted)));
+        if !changed && ops.len() == before {
+            return;
+        }
+    }
+}
+
+fn gather(ops: &[Op], count: usize, place: impl Fn(u32) -> usize, initial: u32) -> Vec<Value> {
+    let nothing = Value { makers: 0, wanted: false, seen: NEVER, seen_by: 0 };
+    let mut facts = vec![nothing; count];
+    facts[place(initial)].makers = 1;
+    for op in ops {
+        if let Some(value) = made(op) {
+            facts[place(value)].makers += 1;
+        }
+        if let Some(value) = observed(op) {
+            let fact = &mut facts[place(value)];
+            fact.wanted = true;
+            if op.returned < fact.seen {
+                fact.seen = op.returned;
+                fact.seen_by = op.blame;
+            }
+        }
+    }
+    facts
+}
+
+fn made(op: &Op) -> Option<u32> {
+    match op.function {
+        Function::Read => None,
+        Function::Write => Some(op.a),
+        Function::CompareAndSet => Some(op.b),
+    }
+}
+
+fn observed(op: &Op) -> Option<u32> {
+    match op.function {
+        Function::Write => None,
+        Function::Read | Function::CompareAndSet => Some(op.a),
+    }
+}
