@@ -126,7 +126,7 @@ def test_the_death_of_any_process_ends_everything(folder: Path, which: str) -> N
     assert lab.process.returncode in (-9, 137)
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(8))
 def test_kill_9_at_a_random_moment_leaves_nothing(folder: Path, seed: int) -> None:
     lab = Watched(folder)
     time.sleep(random.Random(seed).uniform(0.0, 1.2))
@@ -173,7 +173,8 @@ def test_each_signal_reaches_the_harness_once(folder: Path) -> None:
     process = start_scenario(f"{HERE}:count_signals", {"mark": str(mark)}, nodes=1, folder=folder)
     wait_for(mark.exists, "a lab")
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGINT):
-        process.send_signal(number)
+        # As a terminal does it: to the whole group, of which only the outer process may be a member.
+        os.killpg(process.pid, number)
         time.sleep(0.1)
     output, _ = process.communicate(timeout=DEADLINE_S)
     assert process.returncode == 0, output
