@@ -11,7 +11,8 @@ callers ask `connected` before every call, which never becomes true again once i
 
 gRPC's own event engine serves a connection from threads of its own: three switches between threads per request and a
 third of the processor time. The older poller (one thread) is chosen by name, which must happen before gRPC's first
-import in the process: so this is the only module that imports it. A value that the user set stays.
+import in the process: so this is the only module that imports it. The same goes for its habit of telling stderr of
+every connection that a server closes. A value that the user set stays.
 """
 
 import asyncio
@@ -21,12 +22,15 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 os.environ.setdefault("GRPC_EXPERIMENTS", "-event_engine_client")
+os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
 
 import grpc
 import grpc.aio
 
 from harness.coordination import Definite
 from harness.systems.etcd.errors import NOT_CONNECTED
+
+__all__ = ["Connection", "Method", "RpcError", "connect", "grpc", "make", "unary"]
 
 RpcError: Final = grpc.aio.AioRpcError
 #: One request in, one answer out. Prebuilt: building one per request would cost as much as the request.
@@ -74,6 +78,10 @@ class Connection:
         if not self._lost and self.channel.get_state() is not _READY:
             self._lost = True
         return not self._lost
+
+    def lose(self) -> None:
+        """Count it as lost: a request told so before the channel's state did."""
+        self._lost = True
 
     async def _watch_loss(self) -> None:
         await self.channel.wait_for_state_change(_READY)

@@ -58,7 +58,10 @@ class EtcdClient:
         try:
             return await method(request)
         except RpcError as error:
-            raise errors.outcome(error.code().name, error.details() or "") from None
+            outcome = errors.outcome(error.code().name, error.details() or "")
+            if outcome.code == errors.CONNECTION_LOST:
+                self._connection.lose()
+            raise outcome from None
         except asyncio.CancelledError:
             task = asyncio.current_task()
             if self._closed and task is not None and not task.cancelling():

@@ -36,6 +36,8 @@ NOT_HELD: Final = "not-held"
 FENCED: Final = "fenced"
 LEASE_EXPIRED: Final = "lease-expired"
 LEASE_NOT_GRANTED: Final = "lease-not-granted"
+#: The row after which a connection is not used again.
+CONNECTION_LOST: Final = "connection-lost"
 #: The client was closed while the request was under way: indefinite.
 CLOSED: Final = "closed"
 
@@ -112,7 +114,7 @@ TABLE: Final = (
         why="the server refuses by itself (no leader, stopping, ...), but not provably before the proposal",
     ),
     Row(
-        code="connection-lost",
+        code=CONNECTION_LOST,
         status="UNAVAILABLE",
         definite=False,
         why="the connection broke (reset, server killed) after the request was handed over; what left is not known",

@@ -5,8 +5,8 @@ instant's: `leader` is read apart from `raftTerm`, and the term is that of the l
 lower bound; the exact one stands in the node's log ("became leader at term N").
 
 An observer may reconnect, a client may not. A connection through a link that was dropped recovers only when TCP sends
-again, seconds after healing; so after a few unanswered questions the next ones go over a fresh one. The old one stays
-open while questions wait on it: a paused node answers them the moment it wakes.
+again, seconds after healing; so after a few unanswered questions the next ones go over a fresh one, which redials by
+itself. The old one stays open while questions wait on it: a paused node answers them the moment it wakes.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ _REDIAL: Final = (
 
 
 class _Line:
-    """One channel with the count of those who wait on it."""
+    """One channel, with how many wait on it and how many asked since its last answer."""
 
     def __init__(self, address: str, port: int) -> None:
         self.channel = etcd_channel.make(address, port, *_REDIAL)
@@ -38,6 +38,7 @@ class _Line:
         )
         self.waiting = 0
         self.unanswered = 0
+        self.answered = False
 
 
 class EtcdQuestion:
@@ -57,7 +58,7 @@ class EtcdQuestion:
         line.unanswered += 1
         try:
             status = await line.status(rpc.StatusRequest())
-            line.unanswered = 0
+            line.unanswered, line.answered = 0, True
             leader = await self._name(line, status.leader)
         finally:
             line.waiting -= 1
@@ -83,7 +84,7 @@ class EtcdQuestion:
 
     async def _replace_silent(self, line: _Line) -> None:
         """Retire a line that has gone silent; close retired ones that nobody waits on any more."""
-        if line is self._line and line.unanswered >= _UNANSWERED_MAX + line.waiting:
+        if line is self._line and line.answered and line.unanswered >= _UNANSWERED_MAX + line.waiting:
             self._line = None
             self._retired.add(line)
         if line in self._retired and line.waiting == 0:
