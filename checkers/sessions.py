@@ -159,7 +159,8 @@ def skipped_writes(history: History) -> Iterator[Breach]:
 def value_breaches(history: History) -> Iterator[Breach]:
     """Positions with two values, and values that nobody can have written where they were read."""
     attempts = by_key(o for o in history.operations if o.f not in READS and o.type is not Outcome.FAIL)
-    lowest = min((_known(write_position(w)) for w in ok_writes(history) if write_position(w) is not None), default=0)
+    # Values below every acknowledged write were there before the first operation: the keys are made beforehand.
+    lowest = min((_known(write_position(w)) for w in ok_writes(history) if write_position(w) is not None), default=None)
     for key, reads in by_key(r for r in ok_reads(history) if r.value_position is not None).items():
         own = attempts.get(key, [])
         first: dict[int, tuple[Value, Operation]] = {}
@@ -174,7 +175,13 @@ def value_breaches(history: History) -> Iterator[Breach]:
             value, other = first.setdefault(at, (read.result, read))
             if value != read.result:
                 yield _two_values(key, at, other, read)
-            elif other is read and sources is not None and at >= lowest and not sources.may_have_written(read):
+            elif (
+                other is read
+                and sources is not None
+                and lowest is not None
+                and at >= lowest
+                and not sources.may_have_written(read)
+            ):
                 yield Breach(
                     anomaly="value-from-nowhere",
                     operations=(read,),

@@ -238,7 +238,7 @@ def test_a_stale_answer_of_a_superseded_leader_breaks_the_read_guarantee() -> No
     assert verdict.anomalies == {STALE: 1}
     (witness,) = verdict.witnesses
     history = tale.history()
-    assert {history.events[i].node for i in witness.events if hasattr(history.events[i], "node")} == {"n1", "n2"}
+    assert {getattr(history.events[i], "node", None) for i in witness.events} >= {"n1", "n2"}
     assert any("epoch 2 had begun" in step.lower() for step in witness.steps)
 
 

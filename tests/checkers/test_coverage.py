@@ -1,0 +1,112 @@
+"""Coverage: each threshold met and missed by one."""
+
+from typing import Any
+
+import pytest
+
+from checkers import coverage
+from harness.operation import FaultOutcome, Outcome, PhaseName
+from harness.verdict import Thresholds, Validity, Verdict
+from tests.checkers.build import Tale, facts
+
+
+def tale_of(
+    *, reads: int = 50, writes: int = 50, fault: FaultOutcome | None = FaultOutcome.INSTALLED, final: bool = True
+) -> Tale:
+    tale = Tale()
+    tale.phase(PhaseName.WARM_UP, 0)
+    for i in range(200):
+        tale.write("a", i, at=(i, i))
+    tale.phase(PhaseName.MAIN, 1000)
+    for i in range(reads):
+        tale.read("a", 1, at=(1000 + i, 1001 + i))
+    for i in range(writes):
+        tale.write("a", i, at=(2000 + i, 2001 + i))
+    if fault is not None:
+        tale.fault("pause", ("n1",), (1500, 1510, 2005, 2010), outcome=fault)
+    tale.phase(PhaseName.FINAL, 5000)
+    tale.read("a", 1, at=(5001, 5002), type=Outcome.OK if final else Outcome.FAIL)
+    return tale
+
+
+def judged(tale: Tale, nemesis: tuple[str, ...] = ("pause:leader",), **thresholds: Any) -> Verdict:
+    given = facts(nemesis=nemesis, thresholds=Thresholds(**thresholds))
+    (verdict,) = coverage.check(tale.history(), given)
+    return verdict
+
+
+def test_enough_of_everything() -> None:
+    verdict = judged(tale_of())
+    assert (verdict.validity, verdict.reason) == (Validity.VALID, "")
+    assert verdict.exposure == 6  # invoked from 2000 to 2005
+
+
+@pytest.mark.parametrize(
+    ("reads", "writes", "missing"),
+    [(90, 10, 0), (90, 9, 2), (91, 9, 1), (50, 49, 1), (100, 0, 0)],
+)
+def test_ok_operations_of_the_main_phase(reads: int, writes: int, missing: int) -> None:
+    verdict = judged(tale_of(reads=reads, writes=writes), nemesis=("none",))
+    assert len(verdict.figures["missing"]) == missing
+    assert verdict.validity is (Validity.UNKNOWN if missing else Validity.VALID)
+
+
+def test_only_ok_counts() -> None:
+    tale = tale_of(reads=60, writes=40)
+    for i in range(50):
+        tale.op("cas", "a", [1, 2], at=(3000 + i, 3001 + i), type=Outcome.FAIL)
+    assert judged(tale).figures["missing"] == ["0 ok operations 'cas' in the main phase, 10 are needed"]
+
+
+@pytest.mark.parametrize("outcome", [None, FaultOutcome.SKIPPED, FaultOutcome.INDETERMINATE])
+def test_a_fault_must_have_taken_hold(outcome: FaultOutcome | None) -> None:
+    verdict = judged(tale_of(fault=outcome))
+    assert verdict.validity is Validity.UNKNOWN
+    assert "no fault 'pause' took hold" in verdict.reason
+
+
+def test_every_kind_of_fault_must_have_taken_hold() -> None:
+    assert judged(tale_of(), nemesis=("pause:leader", "kill")).figures["missing"] == ["no fault 'kill' took hold"]
+
+
+@pytest.mark.parametrize(("least", "validity"), [(1, Validity.VALID), (2, Validity.UNKNOWN)])
+def test_as_many_faults_as_the_plan_says(least: int, validity: Validity) -> None:
+    assert judged(tale_of(), effective_faults_min=least).validity is validity
+
+
+@pytest.mark.parametrize("nemesis", [(), ("none",)])
+def test_without_a_nemesis_no_fault_is_missed(nemesis: tuple[str, ...]) -> None:
+    verdict = judged(tale_of(fault=None), nemesis=nemesis)
+    assert (verdict.validity, verdict.exposure) == (Validity.VALID, None)
+
+
+@pytest.mark.parametrize(("least", "validity"), [(6, Validity.VALID), (7, Validity.UNKNOWN)])
+def test_operations_while_a_fault_was_in_force(least: int, validity: Validity) -> None:
+    assert judged(tale_of(), exposure_min=least).validity is validity
+
+
+def test_a_final_read_must_be_answered() -> None:
+    verdict = judged(tale_of(final=False))
+    assert (verdict.validity, verdict.reason) == (Validity.UNKNOWN, "no final read was answered")
+
+
+@pytest.mark.parametrize(
+    ("at_ms", "lag_ms", "validity"),
+    [
+        (3000, 501, Validity.UNKNOWN),
+        (3000, 500, Validity.VALID),
+        (900, 800, Validity.VALID),  # in the warm-up
+    ],
+)
+def test_a_stall_of_the_harness_in_the_main_phase(at_ms: float, lag_ms: float, validity: Validity) -> None:
+    tale = tale_of()
+    tale.sample(1)
+    if at_ms > 1000:
+        tale.sample(at_ms - 100)
+    tale.sample(at_ms, lag_ms=lag_ms)
+    assert judged(tale).validity is validity
+
+
+def test_an_empty_history_is_unknown() -> None:
+    (verdict,) = coverage.check(Tale().history(), facts())
+    assert verdict.validity is Validity.UNKNOWN
