@@ -70,7 +70,7 @@ class Java:
         if archive is None:
             return []
         if self.feature >= _FIRST_WITH_AOT_OUTPUT:
-            return [f"-XX:AOTCache={archive}", *QUIET_FLAGS]
+            return [f"-XX:AOTCache={archive}", *QUIET_FLAGS, "-Xlog:aot*=off:stderr"]
         return [f"-XX:SharedArchiveFile={archive}", "-Xshare:auto", *QUIET_FLAGS]
 
 

@@ -25,7 +25,7 @@ from collections.abc import Mapping, Sequence
 from struct import Struct
 from typing import Final, TypeVar, assert_never
 
-from harness.coordination import Definite, Held, Members, ReadMode, Reply
+from harness.coordination import Definite, Held, Indefinite, Members, NotSent, ReadMode, Reply
 from harness.systems.zookeeper import wire
 from harness.systems.zookeeper.connection import Parse
 from harness.systems.zookeeper.errors import BAD_VERSION, NO_NODE, NODE_EXISTS, SESSION_EXPIRED, ServerError
@@ -87,24 +87,21 @@ class ZooKeeperClient:
     async def cas(self, key: str, old: bytes, new: bytes) -> Reply:
         """A plain read, then a write on condition of the version read: two requests, the first without effect."""
         path = self._key(key)
-        seen = await self._read(Op.GET_DATA, path, ReadMode.PLAIN, _value_reply)
+        seen = await self._look(path)
+        if seen is None:
+            raise Definite("no-node", "at the read")
         if seen.value != old:
             raise Definite("cas-mismatch", "at the read")
-        assert seen.version is not None
         return await self._set(path, _present(new), seen.version, {BAD_VERSION: "cas-mismatch"})
 
     async def create(self, key: str, value: bytes) -> Reply:
         """Fill the prepared, empty znode on condition of its version, or make it where there is none."""
         path = self._key(key)
-        try:
-            seen = await self.session.call(Op.GET_DATA, wire.path_and_watch(path, False), _value_reply)
-        except ServerError as error:
-            if error.code != NO_NODE:
-                raise_outcome(error)
+        seen = await self._look(path)
+        if seen is None:
             return await self._make(path, _present(value))
         if seen.value is not None:
             raise Definite("exists", "at the read")
-        assert seen.version is not None
         return await self._set(path, _present(value), seen.version, {BAD_VERSION: "exists"})
 
     async def write_if(self, key: str, value: bytes, value_position: int | None, version: int | None) -> Reply:
@@ -215,7 +212,21 @@ class ZooKeeperClient:
         except ServerError as error:
             raise_outcome(error)
 
-    async def _set(self, path: bytes, value: bytes, version: int, words: Mapping[int, str] | None = None) -> Reply:
+    async def _look(self, path: bytes) -> Reply | None:
+        """The read that a conditional write begins with; None for no znode. When it is lost, nothing was written."""
+        try:
+            return await self.session.call(Op.GET_DATA, wire.path_and_watch(path, False), _value_reply)
+        except ServerError as error:
+            if error.code == NO_NODE:
+                return None
+            raise NotSent(error.outcome().code, "at the read") from None
+        except Indefinite as error:
+            raise NotSent(error.code, "at the read") from None
+
+    async def _set(
+        self, path: bytes, value: bytes, version: int | None, words: Mapping[int, str] | None = None
+    ) -> Reply:
+        assert version is not None
         return await self.session.ask(Op.SET_DATA, wire.set_record(path, value, version), _set_reply, words)
 
     async def _make(self, path: bytes, value: bytes, words: Mapping[int, str] | None = None) -> Reply:
