@@ -307,8 +307,7 @@ class Interpreter:
             outcome = Outcome.FAIL if offer.f in self._effect_free else Outcome.INFO
             completion = Completion(type=outcome, error=error.code)
         except (Exception, asyncio.CancelledError) as error:
-            self._reraise_cancellation(slot, error)
-            completion = self._unforeseen(error)
+            completion = self._thrown(slot, error)
         self._deadlines.clear(slot.number)
         if slot.expired:
             # Whatever came after the deadline: nobody waited for it any more, and `info` is always sound.
@@ -329,10 +328,10 @@ class Interpreter:
         except (Definite, Indefinite) as error:
             completion = Completion(type=Outcome.FAIL, error=error.code)
         except (Exception, asyncio.CancelledError) as error:
-            self._reraise_cancellation(slot, error)
-            if not slot.expired:
+            thrown = self._thrown(slot, error)
+            if thrown is not _TIMEOUT:
                 # The operation itself was never sent, so even what was not foreseen proves that nothing happened.
-                completion = Completion(type=Outcome.FAIL, error=f"open: {self._unforeseen(error).error}")
+                completion = Completion(type=Outcome.FAIL, error=f"open: {thrown.error}")
         self._deadlines.clear(slot.number)
         self._calm(slot)
         slot.opening = False
@@ -349,19 +348,21 @@ class Interpreter:
         try:
             await client.close()
         except (Exception, asyncio.CancelledError) as error:
-            self._reraise_cancellation(slot, error)
-            self._unforeseen(error)
+            self._thrown(slot, error)
         self._deadlines.clear(slot.number)
         self._calm(slot)
 
-    def _reraise_cancellation(self, slot: _Slot, error: BaseException) -> None:
-        """Tell our own cancellation (raised again, the operation recorded) from one that the client came up with."""
-        if isinstance(error, asyncio.CancelledError) and not slot.expired:
+    def _thrown(self, slot: _Slot, error: BaseException) -> Completion:
+        """What an exception out of a client means; raised again when this worker itself is being cancelled."""
+        if isinstance(error, asyncio.CancelledError):
+            if slot.expired:
+                return _TIMEOUT
             assert slot.task is not None
             if slot.task.cancelling():
                 self._deadlines.clear(slot.number)
                 self._record(slot, _SHUTDOWN)
                 raise error
+        return self._unforeseen(error)
 
     def _record(self, slot: _Slot, completion: Completion) -> None:
         """Record the end of the slot's operation once, and tell the generator."""

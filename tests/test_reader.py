@@ -113,9 +113,7 @@ def write_lines(path: Path, events: list[Event]) -> Path:
 
 
 def op(index: int, type_: Outcome, process: int = 0, **fields: Any) -> OpEvent:
-    return OpEvent(
-        **{"index": index, "time_ns": index, "type": type_, "process": process, "f": "w", "node": "n1"} | fields
-    )
+    return OpEvent(index=index, time_ns=index, type=type_, process=process, f="w", node="n1", **fields)
 
 
 def test_every_kind_comes_back_equal_from_both_forms(tmp_path: Path) -> None:
