@@ -243,6 +243,11 @@ def prepare_archive(exercise: "Callable[[SparkSession, Path], None] | None" = No
     return java.archive(_ARCHIVE, _key(), train)
 
 
+def prepared_archive() -> Path | None:
+    """The archive of `prepare_archive` when it has been made; never trains."""
+    return java.existing_archive(_ARCHIVE, _key())
+
+
 def _exercise(spark: "SparkSession", scratch: Path) -> None:
     """A little of everything that the analyses use: a window, a join, aggregates, a file written and read."""
     from pyspark.sql import Window
@@ -263,7 +268,7 @@ def _key() -> list[str]:
 
 
 def _archive_flags() -> list[str]:
-    return java.find_java().using(java.existing_archive(_ARCHIVE, _key()))
+    return java.find_java().using(prepared_archive())
 
 
 def _spark_home() -> Path:

@@ -6,7 +6,7 @@ being defined a second time as DataFrame steps.
 """
 
 from collections.abc import Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import msgspec
 from pyspark.sql import DataFrame, Row
@@ -23,47 +23,37 @@ _TYPES: Final[dict[str, type[Event]]] = {
 }
 
 
-class Stop(NamedTuple):
-    """A row of STOPS."""
-
-    node: str
-    from_ns: int
-    to_ns: int
-
-
-class Election(NamedTuple):
-    """A row of ELECTIONS."""
-
-    node: str
-    incarnation: int
-    epoch: int
-    read_ns: int
-
-
 class Landmarks:
-    """The landmarks of one run; `history` holds them alone, under indexes of its own."""
+    """The landmarks of one run; `history` holds them alone, under indexes of its own. `count`: events of the whole."""
 
-    def __init__(self, events: Sequence[Event], end_ns: int, subjects: Sequence[str]) -> None:
+    def __init__(self, events: Sequence[Event], *, end_ns: int, count: int, subjects: Sequence[str]) -> None:
         renumbered = [msgspec.structs.replace(event, index=index) for index, event in enumerate(events)]
         # The end of the run bounds what was never healed.
         end = NoteEvent(index=len(renumbered), time_ns=end_ns, topic="end", text="")
         self.history: Final = History([*renumbered, end], source="landmarks")
         self.end_ns: Final = end_ns
+        self.count: Final = count
         self.subjects: Final = tuple(sorted(subjects))
 
     @property
     def faults(self) -> list[FaultSpan]:
         return self.history.faults
 
-    def stops(self) -> list[Stop]:
-        """When each node was proven not to run; disjoint intervals per node."""
-        nodes = {node for fault in self.faults for node in fault.nodes}
-        nodes |= {event.node for event in self.history.events if isinstance(event, NodeEvent)}
-        return [Stop(node, *interval) for node in sorted(nodes) for interval in _merged(self.history.stopped(node))]
+    def backgrounds(self) -> list[dict[str, Any]]:
+        """The rows of BACKGROUNDS: one for every incarnation that the history names."""
+        started = {(e.node, e.incarnation) for e in self.history.events if isinstance(e, NodeEvent | EpochEvent)}
+        # A history may hold no server's start at all; every node then has its first incarnation.
+        started |= {(node, 0) for fault in self.faults for node in fault.nodes}
+        return [self._background(node, incarnation) for node, incarnation in sorted(started)]
 
-    def elections(self) -> list[Election]:
-        events = (event for event in self.history.events if isinstance(event, EpochEvent))
-        return [Election(e.node, e.incarnation, e.epoch, e.time_ns) for e in events]
+    def _background(self, node: str, incarnation: int) -> dict[str, Any]:
+        stops = [{"from_ns": start, "to_ns": end} for start, end in _merged(self.history.stopped(node))]
+        elections = [
+            {"epoch": e.epoch, "read_ns": e.time_ns}
+            for e in self.history.events
+            if isinstance(e, EpochEvent) and (e.node, e.incarnation) == (node, incarnation)
+        ]
+        return {"node": node, "incarnation": incarnation, "stops": stops, "elections": elections}
 
     def started_ns(self, node: str, incarnation: int) -> int:
         """When this incarnation of the node was started; 0 if the history does not say."""
@@ -90,11 +80,12 @@ def landmarks(history: DataFrame) -> Landmarks:
     wanted = F.col("kind").isin(*_TYPES)
     row = history.agg(
         F.max("time_ns").alias("end_ns"),
+        F.count("*").alias("count"),
         F.collect_set("subject").alias("subjects"),
         F.collect_list(F.when(wanted, F.struct("kind", *columns))).alias("events"),
     ).collect()[0]
     events = sorted((_event(event) for event in row["events"]), key=lambda event: event.index)
-    return Landmarks(events, row["end_ns"] or 0, row["subjects"])
+    return Landmarks(events, end_ns=row["end_ns"] or 0, count=row["count"], subjects=row["subjects"])
 
 
 def _event(row: Row) -> Event:

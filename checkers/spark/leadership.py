@@ -14,7 +14,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from checkers.spark.schemas import BEGINNINGS, CLAIMS, REIGNS, SERVED_SUPERSEDED, conforms
+from checkers.spark.schemas import CLAIMS, REIGNS, SERVED_SUPERSEDED, STAMPS, conforms
 
 #: A log line may be read this much later than the answer that reflects it came.
 LOG_DELAY_NS: Final = 300_000_000
@@ -23,12 +23,40 @@ LOG_DELAY_NS: Final = 300_000_000
 NAMED_MAX: Final = 5
 
 
-def claims(history: DataFrame, stops: DataFrame, elections: DataFrame) -> DataFrame:
-    """Every claim with its epoch and the earliest moment that it can speak of (HISTORY, STOPS, ELECTIONS -> CLAIMS)."""
-    yes = history.where((F.col("kind") == "belief") & (F.col("claims") == "yes")).select(
-        "index", "subject", "node", "incarnation", "epoch", "epoch_exact", "asked_ns", "answered_ns"
+def claims(history: DataFrame, backgrounds: DataFrame) -> DataFrame:
+    """Every claim with its epoch and the earliest moment that it can speak of (HISTORY, BACKGROUNDS -> CLAIMS).
+
+    A question asked while the node was proven stopped is answered for the time after it ran again.
+    """
+    yes = history.where((F.col("kind") == "belief") & (F.col("claims") == "yes"))
+    exact = F.coalesce("epoch_exact", F.lit(True)) & F.col("epoch").isNotNull()
+    ends = F.transform(F.filter("stops", _asked_while), lambda stop: stop["to_ns"])
+    lo = F.least(F.coalesce(F.array_max(ends), "asked_ns"), F.col("answered_ns"))
+    logged = F.array_max(F.transform(F.filter("elections", _may_be_of), lambda election: election["epoch"]))
+    return (
+        yes.join(F.broadcast(backgrounds), ["node", "incarnation"], "left")
+        .withColumn("logged", F.when(~exact, logged))
+        .select(
+            "index",
+            "subject",
+            "node",
+            "incarnation",
+            F.coalesce("logged", "epoch").alias("epoch"),
+            lo.alias("lo_ns"),
+            "answered_ns",
+            (exact | F.col("logged").isNotNull()).alias("exact"),
+        )
+        .transform(conforms, CLAIMS)
     )
-    return yes.transform(_with_lo, stops).transform(_with_logged_epoch, elections).transform(conforms, CLAIMS)
+
+
+def _asked_while(stop: Column) -> Column:
+    return (stop["from_ns"] <= F.col("asked_ns")) & (F.col("asked_ns") < stop["to_ns"])
+
+
+def _may_be_of(election: Column) -> Column:
+    in_time = election["read_ns"] <= F.col("answered_ns") + LOG_DELAY_NS
+    return in_time & (F.col("epoch").isNull() | (election["epoch"] >= F.col("epoch")))
 
 
 def reigns(claimed: DataFrame) -> DataFrame:
@@ -50,18 +78,10 @@ def reigns(claimed: DataFrame) -> DataFrame:
     )
 
 
-def beginnings(claimed: DataFrame, ops: DataFrame, subject: str) -> DataFrame:
-    """When each epoch had certainly begun (CLAIMS, OPERATIONS -> BEGINNINGS); operations are stamped by `subject`."""
-    answered = claimed.where(F.col("epoch").isNotNull()).select("subject", "epoch", F.col("answered_ns").alias("at"))
-    stamped = ops.where((F.col("type") == "ok") & F.col("epoch").isNotNull()).select(
-        F.lit(subject).alias("subject"), "epoch", F.col("completed_ns").alias("at")
-    )
-    return (
-        answered.unionByName(stamped)
-        .groupBy("subject", "epoch")
-        .agg(F.min("at").alias("begun_ns"))
-        .transform(conforms, BEGINNINGS)
-    )
+def stamps(ops: DataFrame) -> DataFrame:
+    """When each epoch first stamped an `ok` operation (OPERATIONS -> STAMPS)."""
+    stamped = ops.where((F.col("type") == "ok") & F.col("epoch").isNotNull())
+    return stamped.groupBy("epoch").agg(F.min("completed_ns").alias("first_ok_ns")).transform(conforms, STAMPS)
 
 
 def served_superseded(ops: DataFrame, superseded: DataFrame) -> DataFrame:
@@ -87,46 +107,3 @@ def served_superseded(ops: DataFrame, superseded: DataFrame) -> DataFrame:
         )
         .transform(conforms, SERVED_SUPERSEDED)
     )
-
-
-def _with_lo(yes: DataFrame, stops: DataFrame) -> DataFrame:
-    """A question asked while the node was proven stopped is answered for the time after it ran again."""
-    stop = stops.select(F.col("node").alias("stopped_node"), "from_ns", "to_ns")
-    asked_while_stopped = (
-        (F.col("node") == F.col("stopped_node"))
-        & (F.col("from_ns") <= F.col("asked_ns"))
-        & (F.col("asked_ns") < F.col("to_ns"))
-    )
-    lo = F.least(F.coalesce("to_ns", "asked_ns"), F.col("answered_ns"))
-    return yes.join(F.broadcast(stop), asked_while_stopped, "left").withColumn("lo_ns", lo)
-
-
-def _with_logged_epoch(yes: DataFrame, elections: DataFrame) -> DataFrame:
-    log = elections.select(
-        F.col("node").alias("log_node"), F.col("incarnation").alias("log_incarnation"), "read_ns",
-        F.col("epoch").alias("log_epoch"),
-    )  # fmt: skip
-    fits = (
-        ~_exact()
-        & (F.col("node") == F.col("log_node"))
-        & (F.col("incarnation") == F.col("log_incarnation"))
-        & (F.col("read_ns") <= F.col("answered_ns") + LOG_DELAY_NS)
-        & (F.col("epoch").isNull() | (F.col("log_epoch") >= F.col("epoch")))
-    )
-    joined = yes.join(F.broadcast(log), fits, "left")
-    grouped = joined.groupBy("index", "subject", "node", "incarnation", "epoch", "epoch_exact", "lo_ns", "answered_ns")
-    resolved = grouped.agg(F.max("log_epoch").alias("logged"))
-    return resolved.select(
-        "index",
-        "subject",
-        "node",
-        "incarnation",
-        F.coalesce("logged", "epoch").alias("epoch"),
-        "lo_ns",
-        "answered_ns",
-        (_exact() | F.col("logged").isNotNull()).alias("exact"),
-    )
-
-
-def _exact() -> Column:
-    return F.coalesce("epoch_exact", F.lit(True)) & F.col("epoch").isNotNull()

@@ -9,12 +9,15 @@ All steps are pure functions of built-in column functions: executors need no Pyt
 """
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
 import msgspec
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
 
 from checkers.spark import availability, leadership, operations, staleness
 from checkers.spark.landmarks import Landmarks, landmarks
@@ -27,11 +30,14 @@ from checkers.spark.results import (
     StaleReadsRow,
     SupersededRow,
 )
-from checkers.spark.schemas import ELECTIONS, HISTORY, SEGMENTS, STOPS, SUPERSEDED, conforms
-from checkers.spark.summary import fault_rows, overlap_rows, phase_rows, reign_rows, superseded_reigns
+from checkers.spark.schemas import BACKGROUNDS, HISTORY, SEGMENTS, SUPERSEDED, conforms
+from checkers.spark.summary import beginnings, fault_rows, overlap_rows, phase_rows, reign_rows, superseded_reigns
 
 #: Of tables that grow with the number of keys or processes, how many rows are returned.
 ROWS_MAX: Final = 50
+
+#: Below, plans are interpreted and not adapted: compiling and re-planning them costs more than the rows do.
+SMALL_EVENTS: Final = 1_000_000
 
 R = TypeVar("R", bound=msgspec.Struct)
 Rows = list[dict[str, Any]]
@@ -55,11 +61,13 @@ def analyse(
     Raises:
         ValueError: several subjects, and none was named.
     """
-    history = read_history(spark, history_uri)
-    marks = landmarks(history)
+    marks = landmarks(read_history(spark, history_uri))
+    # A session of its own, for its own settings; it shares the JVM and its executors.
+    own = _tuned(spark.newSession(), marks.count)
+    history = read_history(own, history_uri)
     ops = history.transform(operations.operations).cache()
     try:
-        return _analyse(spark, history, ops, marks, subject or _only(marks.subjects), reads)
+        return _analyse(own, history, ops, marks, subject or _only(marks.subjects), reads)
     finally:
         ops.unpersist()
 
@@ -69,29 +77,26 @@ def _analyse(
 ) -> Analysis:
     width = availability.bucket_width_ns(marks.end_ns)
     cuts = availability.segments(marks.end_ns, marks.cuts_ns())
-    claims = leadership.claims(
-        history, spark.createDataFrame(marks.stops(), STOPS), spark.createDataFrame(marks.elections(), ELECTIONS)
-    )
-    stale = ops.transform(staleness.stale_reads, reads)
-    back = ops.transform(staleness.regressions, reads)
     found = _gather(
         {
             "functions": ops.transform(operations.by_function),
             "errors": history.transform(operations.by_error),
             "buckets": ops.transform(operations.by_bucket, width),
-            "stale": _worst(stale, "node", "key"),
-            "stale_by_node": stale.groupBy("node").agg(F.sum("count").alias("count")),
-            "back": _worst(back, "process", "node", "of"),
-            "back_of": back.groupBy("of").agg(F.sum("count").alias("count")),
-            "service": ops.transform(availability.service, spark.createDataFrame(cuts, SEGMENTS), width),
-            "reigns": claims.transform(leadership.reigns),
-            "beginnings": claims.transform(leadership.beginnings, ops, subject),
+            "stale": ops.transform(staleness.stale_reads, reads).transform(_worst, "key"),
+            "back": ops.transform(staleness.regressions, reads).transform(_worst, "process"),
+            "service": ops.transform(availability.service, _local(spark, cuts, SEGMENTS), width),
+            "reigns": history.transform(leadership.claims, _local(spark, marks.backgrounds(), BACKGROUNDS)).transform(
+                leadership.reigns
+            ),
+            "stamps": ops.transform(leadership.stamps),
         }
     )
-    begun = {(row["subject"], row["epoch"]): row["begun_ns"] for row in found["beginnings"]}
+    begun = beginnings(found["reigns"], found["stamps"], subject)
     reigns = reign_rows(found["reigns"], begun)
     served = [availability.Service(**row) for row in found["service"]]
     old = superseded_reigns(reigns, subject, marks)
+    stale_of, stale = _totals(found["stale"], "key")
+    back_of, back = _totals(found["back"], "process")
     return Analysis(
         end_ns=marks.end_ns,
         bucket_ns=width,
@@ -100,17 +105,34 @@ def _analyse(
         buckets=tuple(
             BucketRow(from_ns=row.pop("bucket") * width, **row) for row in _sorted(found["buckets"], "bucket")
         ),
-        stale_reads=sum(row["count"] for row in found["stale_by_node"]),
-        stale_reads_by_node={row["node"]: row["count"] for row in _sorted(found["stale_by_node"], "node")},
-        stale_reads_worst=_rows(found["stale"], StaleReadsRow, "-count", "node", "key"),
-        regressions={row["of"]: row["count"] for row in _sorted(found["back_of"], "of")},
-        regressions_worst=_rows(found["back"], RegressionRow, "-count", "process", "node", "of"),
+        stale_reads=sum(row["count"] for row in stale_of),
+        stale_reads_by_node={row["node"]: row["count"] for row in _sorted(stale_of, "node")},
+        stale_reads_worst=_rows(stale, StaleReadsRow, "-count", "node", "key")[:ROWS_MAX],
+        regressions={row["of"]: row["count"] for row in _sorted(back_of, "of")},
+        regressions_worst=_rows(back, RegressionRow, "-count", "process", "node", "of")[:ROWS_MAX],
         reigns=tuple(reigns),
         overlaps=tuple(overlap_rows(reigns, begun)),
-        superseded=_superseded(ops, spark.createDataFrame(old, SUPERSEDED)) if old else (),
+        superseded=_superseded(ops, _local(spark, old, SUPERSEDED)) if old else (),
         faults=tuple(fault_rows(marks, served, cuts, begun, subject)),
         phases=tuple(phase_rows(marks, served, cuts)),
     )
+
+
+def _tuned(spark: SparkSession, events: int) -> SparkSession:
+    """Settings for the size of the history: what pays for large ones costs small ones most of their time."""
+    small = events < SMALL_EVENTS
+    spark.conf.set("spark.sql.adaptive.enabled", str(not small).lower())
+    spark.conf.set("spark.sql.codegen.wholeStage", str(not small).lower())
+    spark.conf.set("spark.sql.codegen.factoryMode", "NO_CODEGEN" if small else "FALLBACK")
+    if small:
+        spark.conf.set("spark.sql.shuffle.partitions", "2")
+    return spark
+
+
+def _local(spark: SparkSession, rows: Sequence[Any], schema: StructType) -> DataFrame:
+    """A small table of the driver's, shipped with the plan; without Arrow it would become a job of its own."""
+    plain = [row if isinstance(row, dict) else row._asdict() for row in rows]
+    return spark.createDataFrame(pa.Table.from_pylist(plain, schema=to_arrow_schema(schema)), schema)
 
 
 def _superseded(ops: DataFrame, old: DataFrame) -> tuple[SupersededRow, ...]:
@@ -146,8 +168,15 @@ def _gather(frames: Mapping[str, DataFrame]) -> dict[str, Rows]:
     return found
 
 
-def _worst(frame: DataFrame, *keys: str) -> DataFrame:
-    return frame.orderBy(F.col("count").desc(), *keys).limit(ROWS_MAX)
+def _worst(frame: DataFrame, total: str) -> DataFrame:
+    """The rows that sum up (those without `total`) and then the most frequent ones."""
+    rest = [F.col(name) for name in frame.columns if name != "count"]
+    return frame.orderBy(F.col(total).isNotNull(), F.col("count").desc(), *rest).limit(2 * ROWS_MAX)
+
+
+def _totals(rows: Rows, total: str) -> tuple[Rows, Rows]:
+    """(the rows that sum up, the others)."""
+    return [row for row in rows if row[total] is None], [row for row in rows if row[total] is not None]
 
 
 def _rows(rows: Rows, kind: type[R], *order: str) -> tuple[R, ...]:

@@ -154,11 +154,14 @@ SERVICE: Final = _table(
     gap_from_ns=_LONG,
 )
 
-#: Intervals in which a node was proven not to run; of one node they are disjoint.
-STOPS: Final = _table(node=_TEXT, from_ns=_LONG, to_ns=_LONG)
-
-#: A node's own log said that it became leader.
-ELECTIONS: Final = _table(node=_TEXT, incarnation=_LONG, epoch=_LONG, read_ns=_LONG)
+#: What else is known of one incarnation of a node: when it was proven not to run (disjoint intervals), and when its own
+#: log was read to say that it had become leader.
+BACKGROUNDS: Final = _table(
+    node=_TEXT,
+    incarnation=_LONG,
+    stops=T.ArrayType(_table(from_ns=_LONG, to_ns=_LONG)),
+    elections=T.ArrayType(_table(epoch=_LONG, read_ns=_LONG)),
+)
 
 #: Every answer "yes, I lead": `lo_ns` is the earliest moment of which it can speak.
 CLAIMS: Final = _table(
@@ -178,8 +181,8 @@ REIGNS: Final = _table(
     samples=_LONG,
 )
 
-#: When an epoch had certainly begun.
-BEGINNINGS: Final = _table(subject=_TEXT, epoch=_LONG, begun_ns=_LONG)
+#: When an epoch first stamped an `ok` operation.
+STAMPS: Final = _table(epoch=_LONG, first_ok_ns=_LONG)
 
 #: Reigns that a later epoch ended: from `superseded_ns` on its leader should no longer act.
 SUPERSEDED: Final = _table(

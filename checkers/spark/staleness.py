@@ -56,17 +56,19 @@ def with_seen_positions(ops: DataFrame) -> DataFrame:
 def stale_reads(ops: DataFrame, reads: tuple[str, ...] = ("read",)) -> DataFrame:
     """Reads of a value that somebody knew to be overwritten when they were invoked (OPERATIONS -> STALE_READS).
 
-    `overdue_ns_max`: the longest that the newest value had then been known.
+    A row per node and key, and one per node with all its keys (`key` null). `overdue_ns_max`: the longest that the
+    newest value had then been known.
     """
     stale = (F.col("type") == "ok") & F.col("f").isin(*reads) & (F.col("value_position") < F.col("known_position"))
     return (
         ops.where(stale)
-        .groupBy("node", "key")
+        .rollup("node", "key")
         .agg(
             F.count("*").alias("count"),
             F.max(F.col("invoked_ns") - F.col("known_since_ns")).alias("overdue_ns_max"),
             F.min("invoke_index").alias("first_index"),
         )
+        .where(F.col("node").isNotNull())
         .transform(conforms, STALE_READS)
     )
 
@@ -75,7 +77,8 @@ def regressions(ops: DataFrame, reads: tuple[str, ...] = ("read",)) -> DataFrame
     """Replies that go back behind what their caller was shown before (OPERATIONS -> REGRESSIONS).
 
     `of` is "value": a read of a key returned an older value than the process had read or written there; or "session":
-    the position of a reply is less than that of an earlier one in the same session.
+    the position of a reply is less than that of an earlier one in the same session. A row per process and node, and
+    one with all of them (both null).
     """
     seen = ops.transform(with_seen_positions).where(F.col("type") == "ok")
     value = F.col("f").isin(*reads) & (F.col("value_position") < F.col("key_position"))
@@ -85,7 +88,8 @@ def regressions(ops: DataFrame, reads: tuple[str, ...] = ("read",)) -> DataFrame
         seen.where(value | session)
         .select("process", "node", "invoke_index", F.explode(kinds).alias("of"))
         .where(F.col("of").isNotNull())
-        .groupBy("process", "node", "of")
+        .groupingSets([["of"], ["of", "process", "node"]], "of", "process", "node")
         .agg(F.count("*").alias("count"), F.min("invoke_index").alias("first_index"))
+        .select(*REGRESSIONS.fieldNames())
         .transform(conforms, REGRESSIONS)
     )

@@ -21,6 +21,16 @@ class SupersededReign(NamedTuple):
     claimed_until_ns: int
 
 
+def beginnings(reigns: Sequence[Mapping[str, Any]], stamps: Sequence[Mapping[str, Any]], subject: str) -> Beginnings:
+    """When each epoch had certainly begun: its first claim or, for `subject`, the first operation stamped with it."""
+    moments = [((row["subject"], row["epoch"]), row["certain_from_ns"]) for row in reigns if row["epoch"] is not None]
+    moments += [((subject, row["epoch"]), row["first_ok_ns"]) for row in stamps]
+    begun: dict[tuple[str, int], int] = {}
+    for epoch, at in moments:
+        begun[epoch] = min(at, begun.get(epoch, at))
+    return begun
+
+
 def reign_rows(rows: Sequence[Mapping[str, Any]], begun: Beginnings) -> list[ReignRow]:
     """Add to every reign when it was superseded, and for how long it certainly went on claiming."""
     reigns = []

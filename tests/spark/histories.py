@@ -1,21 +1,15 @@
-"""Random histories of a small cluster, and the few lines that store one as the Parquet file that Spark reads.
+"""Random histories of a small cluster.
 
 The generator plays clients, polls, elections and faults over one clock. It aims at the corners: processes that never
 complete, polls that overlap a pause, equal times, leaders that go on claiming, unknown epochs.
 """
 
-import json
 import random
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import msgspec
-import pyarrow as pa
-import pyarrow.parquet as pq
-from pyspark.sql.pandas.types import to_arrow_schema
-
-from checkers.spark.schemas import HISTORY
+from harness.columns import write_parquet
 from harness.history import validate
 from harness.operation import (
     BeliefEvent,
@@ -184,17 +178,6 @@ def random_history(seed: int, *, operations: int = 120, length_ms: int = 1500, k
 
 
 def store(events: Sequence[Event], path: Path) -> str:
-    """Write the events as a history file; returns its path as text."""
-    rows = [_row(event) for event in events]
-    pq.write_table(pa.Table.from_pylist(rows, schema=to_arrow_schema(HISTORY)), path)
+    """Write the events as the harness seals them; returns the path as text."""
+    write_parquet(events, path)
     return str(path)
-
-
-def _row(event: Event) -> dict[str, Any]:
-    row = msgspec.to_builtins(event)
-    # Defaults are left out of JSON, but not of the table.
-    row |= {name: msgspec.to_builtins(getattr(event, name)) for name in event.__struct_fields__}
-    for name in ("value", "node_cpu_ns"):
-        if row.get(name) is not None:
-            row[name] = json.dumps(row[name])
-    return row
