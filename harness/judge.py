@@ -129,6 +129,9 @@ def _valid_headline(operations: list[Operation], facts: Facts, verdicts: tuple[V
     beside = [v for v in verdicts if v.validity is Validity.INVALID]
     text = f"{len(operations)} operations: no violation of {facts.read_guarantee} was found"
     if beside:
-        names = ", ".join(f"{v.guarantee} ({sum(v.anomalies.values())})" for v in beside)
+        worst: dict[str, int] = {}
+        for verdict in beside:
+            worst[verdict.guarantee] = max(worst.get(verdict.guarantee, 0), sum(verdict.anomalies.values()))
+        names = ", ".join(f"{guarantee} ({count})" for guarantee, count in worst.items())
         text = f"{len(operations)} operations: nothing that decides is broken; reported beside: {names}"
     return text

@@ -77,31 +77,6 @@ class StopRequest:
             self._actions.remove(action)
 
 
-class LazySpark:
-    """One Spark JVM for all runs of a command, booted when first wanted and stopped with the command."""
-
-    def __init__(self, master: str, scratch: Path) -> None:
-        self._master, self._scratch = master, scratch
-        self._handle: SparkHandle | None = None
-
-    def boot(self) -> None:
-        """Start the JVM in the background, once; a machine without Java is found out in `session`."""
-        if self._handle is None:
-            with contextlib.suppress(MachineError):
-                self._handle = SparkHandle.start(self._master, scratch=self._scratch)
-
-    def session(self, timeout_s: float) -> Any:
-        """The session, waited for; raises MachineError or HarnessError."""
-        if self._handle is None:
-            self._handle = SparkHandle.start(self._master, scratch=self._scratch)
-        return self._handle.session(timeout_s)
-
-    def stop(self) -> None:
-        if self._handle is not None:
-            self._handle.stop()
-            self._handle = None
-
-
 class StoppedTwice(Exception):
     """The person insisted: everything has been ended, nothing more is judged."""
 
@@ -150,7 +125,7 @@ def execute(
     *,
     progress: Progress,
     stop: StopRequest,
-    spark: LazySpark | None,
+    spark: SparkHandle | None,
 ) -> Result:
     """Carry out one checked plan; `spark` is a handle not yet started, shared by several runs.
 
@@ -192,7 +167,7 @@ class _Runner:
     """The child process: started, listened to, stopped in time."""
 
     def __init__(
-        self, folder: Path, plan: Plan, progress: Progress, stop: StopRequest, spark: LazySpark | None
+        self, folder: Path, plan: Plan, progress: Progress, stop: StopRequest, spark: SparkHandle | None
     ) -> None:
         self.folder, self.plan, self.progress, self.stop, self.spark = folder, plan, progress, stop, spark
         self.outcome = _Outcome()
@@ -244,8 +219,9 @@ class _Runner:
             kind = {254: MachineError}.get(message["exit_code"], HarnessError)
             self.outcome.error = kind(message["message"], hint=message["hint"])
         elif topic == "phase" and message["phase"] == "heal" and self.spark is not None:
-            # Not during faults: a starting JVM costs the load generator milliseconds.
-            self.spark.boot()
+            # Not during faults: a starting JVM costs the load generator milliseconds. `session` says if it cannot start.
+            with contextlib.suppress(FencepostError):
+                self.spark.boot()
         self.progress(message)
 
     def _stop(self) -> None:
@@ -274,7 +250,7 @@ class _Runner:
 
 
 def conclude_run(
-    folder: Path, outcome: _Outcome, *, progress: Progress, stop: StopRequest, spark: LazySpark | None
+    folder: Path, outcome: _Outcome, *, progress: Progress, stop: StopRequest, spark: SparkHandle | None
 ) -> Result:
     """Seal the history, judge it, analyse it, write the report; raises the runner's error when there is no history."""
     from harness.reader import seal
@@ -291,16 +267,17 @@ def conclude_run(
     return Result(folder=folder, judgement=result.judgement, warnings=(*warnings, *result.warnings))
 
 
-def judge_stored(folder: Path, *, progress: Progress, spark: LazySpark | None) -> Result:
+def judge_stored(folder: Path, *, progress: Progress, spark: SparkHandle | None) -> Result:
     """Judge a stored run anew; raises UsageError when its plan is missing and MalformedHistory as the reader does."""
     if not (folder / store.PLAN).is_file():
         raise UsageError(f"{folder}: no {store.PLAN}", hint="a history is judged by the plan that it was made with")
     if spark is not None:
-        spark.boot()
+        with contextlib.suppress(FencepostError):
+            spark.boot()
     return judge_and_report(folder, progress=progress, spark=spark)
 
 
-def judge_and_report(folder: Path, *, progress: Progress, spark: LazySpark | None, stopped: bool = False) -> Result:
+def judge_and_report(folder: Path, *, progress: Progress, spark: SparkHandle | None, stopped: bool = False) -> Result:
     """Judge a stored history and write verdict, JUnit and report beside it; Spark's part is optional."""
     from harness.report.case import ReportCase
     from harness.report.html import render
@@ -308,7 +285,6 @@ def judge_and_report(folder: Path, *, progress: Progress, spark: LazySpark | Non
     from harness.report.verdict_json import write as write_verdict
 
     history, judgement = judge(folder)
-    analysis, warnings = _analyse(folder, spark, stopped)
     plan = read_plan(folder / store.PLAN, seed=0)
     case = ReportCase(
         history=history,
@@ -319,10 +295,12 @@ def judge_and_report(folder: Path, *, progress: Progress, spark: LazySpark | Non
         run=store.read_json(folder / store.RUN),
         command=f"fencepost run {folder / store.PLAN}",
         plan_toml=(folder / store.PLAN).read_text(encoding="utf-8"),
-        analysis=analysis,
     )
+    # First what a gate reads, so that nothing that happens to the analysis or the report can cost it.
     write_verdict(case, folder / store.VERDICT)
     (folder / store.JUNIT).write_text(junit_xml(case), encoding="utf-8")
+    analysis, warnings = _analyse(folder, spark, stopped)
+    case = msgspec.structs.replace(case, analysis=analysis)
     rendered = render(case)
     (folder / store.REPORT).write_text(rendered.html, encoding="utf-8")
     warnings += [f"the report: {problem}" for problem in rendered.problems]
@@ -330,13 +308,13 @@ def judge_and_report(folder: Path, *, progress: Progress, spark: LazySpark | Non
     return Result(folder=folder, judgement=judgement, warnings=tuple(warnings))
 
 
-def _analyse(folder: Path, spark: LazySpark | None, stopped: bool) -> tuple[dict[str, Any] | None, list[str]]:
+def _analyse(folder: Path, spark: SparkHandle | None, stopped: bool) -> tuple[dict[str, Any] | None, list[str]]:
     """Spark's results as plain data. Its failure costs the report a section, never the verdict."""
     if spark is None:
         return None, ["not analysed by Spark: the run was stopped"] if stopped else []
-    from checkers.spark.pipeline import analyse
-
     try:
+        from checkers.spark.pipeline import analyse
+
         session = spark.session(timeout_s=_SPARK_DEADLINE_S)
         found = analyse(session, str(folder / store.HISTORY))
     except Exception as error:

@@ -15,7 +15,8 @@ import msgspec
 from harness.cli.demo import FINDING, demo_plans
 from harness.cli.progress import Progress
 from harness.plan import Plan
-from harness.run import LazySpark, StopRequest, check_plan, execute
+from harness.run import StopRequest, check_plan, execute
+from harness.spark_session import SparkHandle
 from harness.verdict import Validity
 from tests.bench.document import write_section
 
@@ -45,7 +46,7 @@ def main() -> int:
     stop = StopRequest()
     stop.install()
     with tempfile.TemporaryDirectory(prefix="fencepost-") as scratch:
-        spark = LazySpark("local[*]", Path(scratch))
+        spark = SparkHandle("local[*]", scratch=Path(scratch))
         try:
             for number in range(TIMES):
                 for name, plan, validity, least in rows(1000 + number):

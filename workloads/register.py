@@ -62,7 +62,7 @@ class Register:
         return int(node_count * (options["active_per_node"] + options["seldom_per_node"]))
 
     def timeout_s(self, options: Mapping[str, Any], node_count: int, worker: int, patient_s: float) -> float:
-        # Impatient where the load comes from, so that it goes on elsewhere; patient where an answer is worth waiting for.
+        # Impatient where the load comes from, so that it goes on elsewhere; patient where an answer is worth a wait.
         active = worker < node_count * options["active_per_node"]
         return parse_duration_ns(options["active_timeout"], what="active_timeout") / 1e9 if active else patient_s
 

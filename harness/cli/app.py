@@ -14,7 +14,8 @@ from harness.errors import ExitCode, UsageError
 from harness.plan import Plan, read_plan
 
 if TYPE_CHECKING:
-    from harness.run import LazySpark, Result, StopRequest
+    from harness.run import Result, StopRequest
+    from harness.spark_session import SparkHandle
 
 _CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
 
@@ -160,20 +161,21 @@ class _Session:
 
     progress: Any
     stop: "StopRequest"
-    spark: "LazySpark"
+    spark: "SparkHandle"
 
     def __init__(self, spark_master: str) -> None:
         self._spark_master = spark_master
 
     def __enter__(self) -> "_Session":
         from harness.cli.progress import Progress
-        from harness.run import LazySpark, StopRequest
+        from harness.run import StopRequest
+        from harness.spark_session import SparkHandle
 
         self._scratch = tempfile.TemporaryDirectory(prefix="fencepost-")
         self.progress = Progress()
         self.stop = StopRequest()
         self.stop.install()
-        self.spark = LazySpark(self._spark_master, Path(self._scratch.name))
+        self.spark = SparkHandle(self._spark_master, scratch=Path(self._scratch.name))
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -42,7 +42,9 @@ def say_first(plan: Plan, number: int, times: int) -> None:
 def repeat_command(plan: Plan) -> str:
     """The flags that give this plan again; settings that have no flag of their own stand in -o and -O."""
     words = ["fencepost run", f"--system {plan.system}", f"--workload {plan.workload}", f"--nemesis {plan.nemesis}"]
-    defaults = Plan(system="", workload="", seed=0)
+    from harness import registry
+
+    defaults = Plan(system="", workload="", seed=0, version=registry.system(plan.system).default_version)
     for field in ("nodes", "time_limit", "quiet", "op_timeout", "deadline", "version"):
         value = getattr(plan, field)
         if value != getattr(defaults, field):

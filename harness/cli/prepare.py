@@ -4,6 +4,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from harness import registry
 from harness.errors import FencepostError
 
 
@@ -27,13 +28,23 @@ def prepare_archives() -> int:
 def archives() -> dict[str, Path | None]:
     """Where each archive is; None when it is absent."""
     from harness import spark_session
-    from harness.systems import zookeeper
+    from harness.runtime.java import existing_archive
+    from harness.systems.zookeeper import server
 
-    return {"ZooKeeper": zookeeper.existing_start_archive(), "Spark": spark_session.existing_start_archive()}
+    return {
+        "ZooKeeper": existing_archive("zookeeper", server.archive_key(server.packaged())),
+        "Spark": spark_session.prepared_archive(),
+    }
 
 
 def _makers() -> dict[str, Callable[[], Path | None]]:
     from harness import spark_session
-    from harness.systems import zookeeper
 
-    return {"ZooKeeper": zookeeper.make_start_archive, "Spark": spark_session.prepare_archive}
+    return {"ZooKeeper": _zookeeper, "Spark": spark_session.prepare_archive}
+
+
+def _zookeeper() -> Path | None:
+    """Resolving the packaged server makes its archive."""
+    system = registry.system("zookeeper")
+    made = system.resolve(system.default_version).paths.get("archive")
+    return Path(made) if made else None
