@@ -1,0 +1,270 @@
+"""The report: one self-contained HTML file that opens anywhere, without network, and reads without colour or scripts.
+
+The verdict stands first and depends on nothing else. Every section is made behind its own guard: one that fails says
+so in its place and is named in `Rendered.problems`; it can hide neither the verdict nor another section. Values are
+escaped by the templates, and a content policy lets only this file's own script and style run.
+"""
+
+import base64
+import hashlib
+import traceback
+from collections.abc import Callable
+from importlib import resources
+from typing import Any, Final
+
+import jinja2
+import msgspec
+from markupsafe import Markup
+
+from harness.report import tables
+from harness.report.case import ReportCase
+from harness.report.lanes import Lanes, lanes
+from harness.report.latency import latency
+from harness.report.overview import overview
+from harness.report.timeline import timeline
+from harness.report.witness import drawn, events_of
+from harness.report.wording import SIGNS, clock, epoch_word, event, length, position, text
+from harness.report.zombies import zombies
+from harness.verdict import Validity, Verdict, Witness
+
+#: Witnesses drawn per verdict; the counts are complete.
+WITNESSES_MAX: Final = 3
+
+
+class Rendered(msgspec.Struct, frozen=True):
+    """The page, and one line for each section that could not be made."""
+
+    html: str
+    problems: tuple[str, ...] = ()
+
+
+class _Page:
+    """What several sections need, each made once, on first use, so that its failure stays with those that use it."""
+
+    def __init__(self, case: ReportCase) -> None:
+        self.case = case
+        self.word = epoch_word(case.facts.system)
+        self._lanes: Lanes | None = None
+        self.environment = jinja2.Environment(
+            loader=jinja2.PackageLoader("harness.report", "templates"),
+            autoescape=True,
+            undefined=jinja2.StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+        )
+        self.environment.filters.update(clock=clock, lasting=length, cell=lambda v, key="": tables.cell(key, v))
+
+    @property
+    def lanes(self) -> Lanes:
+        if self._lanes is None:
+            self._lanes = lanes(self.case.history, self.case.facts.nodes)
+        return self._lanes
+
+    def made(self, template: str, **context: Any) -> Markup:
+        source = self.environment.get_template(f"{template}.html.j2")
+        return Markup(source.render(case=self.case, word=self.word, signs=SIGNS, **context))
+
+
+def render(case: ReportCase) -> Rendered:
+    """The whole report of one run."""
+    page = _Page(case)
+    problems: list[str] = []
+    sections = []
+    for name, heading, make in _SECTIONS:
+        try:
+            body = make(page)
+        except Exception as error:
+            problems.append(f"section {heading!r} failed: {type(error).__name__}: {error}")
+            body = _failed(error)
+        if body is not None:
+            sections.append({"id": name, "title": heading, "body": body})
+    verdict = _guarded_verdict(page, problems)
+    style, script = _asset("style.css"), _asset("timeline.js")
+    html = page.environment.get_template("page.html.j2").render(
+        heading=f"{SIGNS[case.validity]} {case.validity}: {case.name}",
+        verdict=verdict,
+        validity=case.validity.value,
+        sections=sections,
+        problems=problems,
+        style=Markup(style),  # our own file
+        script=Markup(script),
+        policy=f"default-src 'none'; img-src data:; style-src '{_hash(style)}'; script-src '{_hash(script)}'",
+    )
+    return Rendered(html, tuple(problems))
+
+
+def _failed(error: Exception) -> Markup:
+    where = traceback.extract_tb(error.__traceback__)[-1]
+    said = f"this section failed: {type(error).__name__}: {error} ({where.name}, line {where.lineno})"
+    return Markup('<p class="failed" role="alert">{}</p>').format(said)
+
+
+def _guarded_verdict(page: _Page, problems: list[str]) -> Markup:
+    """The verdict in full; if that fails, its word and sentence, which need nothing."""
+    case = page.case
+    try:
+        return _verdict(page)
+    except Exception as error:
+        problems.append(f"section 'verdict' failed: {type(error).__name__}: {error}")
+        plain = (
+            '<header class="verdict {}"><h1><span class="sign">{}</span> {}</h1><p class="headline">{}</p>{}</header>'
+        )
+        return Markup(plain).format(case.validity, SIGNS[case.validity], case.validity, case.headline, _failed(error))
+
+
+def _asset(name: str) -> str:
+    return (resources.files("harness.report") / "templates" / name).read_text(encoding="utf-8")
+
+
+def _hash(content: str) -> str:
+    return "sha256-" + base64.b64encode(hashlib.sha256(content.encode()).digest()).decode("ascii")
+
+
+def json_for_script(data: Any) -> Markup:
+    """JSON that cannot end the script element it stands in, whatever its strings hold."""
+    plain = msgspec.json.encode(data).decode()
+    for character in ("<", ">", "&", "\u2028", "\u2029"):
+        plain = plain.replace(character, f"\\u{ord(character):04x}")
+    return Markup(plain)
+
+
+def _verdict(page: _Page) -> Markup:
+    run = page.case.run
+    faults = page.case.history.faults
+    return page.made(
+        "verdict",
+        sign=SIGNS[page.case.validity],
+        rows=tables.guarantees(page.case),
+        notes=tables.notes(page.case.history),
+        version=text(run.get("version", ""), 40),
+        seed=run.get("seed"),
+        started=text(run.get("started_at", ""), 40),
+        duration=length(page.case.history.end_ns),
+        operations=len(page.case.history.operations),
+        faults=len(faults),
+        proven=sum(f.certain_from_ns is not None for f in faults),
+    )
+
+
+def _witness_context(page: _Page, verdict: Verdict, witness: Witness, number: int) -> dict[str, Any]:
+    found, more = events_of(witness, page.case.history)
+    rows = [
+        {
+            "index": e.index,
+            "at": clock(e.time_ns),
+            "kind": str(getattr(e, "type", "")) or type(e).__name__.removesuffix("Event").lower(),
+            "process": getattr(e, "process", ""),
+            "node": getattr(e, "node", ""),
+            "said": event(e),
+            "position": position(page.case.facts.system, getattr(e, "position", None)),
+            "value_position": position(page.case.facts.system, getattr(e, "value_position", None)),
+            "epoch": "" if getattr(e, "epoch", None) is None else str(getattr(e, "epoch", "")),
+        }
+        for e in found
+    ]
+    name = f"Witness {number} of {verdict.guarantee}: {witness.anomaly}"
+    picture = drawn(witness, page.case.history, page.lanes, page.word, name)
+    return {"witness": witness, "verdict": verdict, "events": rows, "more": more, "picture": picture, "number": number}
+
+
+def _witnesses(page: _Page, verdicts: tuple[Verdict, ...]) -> list[dict[str, Any]]:
+    out = []
+    for verdict in verdicts:
+        for number, witness in enumerate(verdict.witnesses[:WITNESSES_MAX], 1):
+            out.append(_witness_context(page, verdict, witness, number))
+    return out
+
+
+def _broken(page: _Page) -> tuple[Verdict, ...]:
+    return tuple(v for v in page.case.deciding() if v.validity is Validity.INVALID)
+
+
+def _witness(page: _Page) -> Markup:
+    shown = _witnesses(page, _broken(page))
+    total = sum(sum(v.anomalies.values()) for v in _broken(page))
+    return page.made("witness", witnesses=shown, total=total)
+
+
+def _timeline(page: _Page) -> Markup:
+    history, system = page.case.history, page.case.facts.system
+    broken = [w for v in _broken(page) for w in v.witnesses[:WITNESSES_MAX]]
+    beside = [w for v in page.case.not_deciding() for w in v.witnesses[:1]]
+    data, chosen = timeline(history, page.lanes, broken or beside, system, page.word)
+    picture = overview(history, page.lanes, page.word)
+    return page.made(
+        "timeline", overview=picture, data=json_for_script(data), cut=chosen.said, empty=not history.events
+    )
+
+
+def _latency(page: _Page) -> Markup:
+    picture, left_out = latency(page.case.history)
+    return page.made("latency", picture=picture, left_out=left_out, tables=tables.operations(page.case.history))
+
+
+def _faults(page: _Page) -> Markup:
+    return page.made("faults", found=tables.faults(page.case.history, page.word))
+
+
+def _exposure(page: _Page) -> Markup:
+    return page.made(
+        "tables",
+        intro="A guarantee that was never put to the test is not held, it is unknown.",
+        tables=[tables.exposure(page.case)],
+    )
+
+
+def _leadership(page: _Page) -> Markup:
+    found = zombies(page.case)
+    return page.made(
+        "leadership",
+        reigns=tables.reigns(page.lanes, page.word),
+        zombies=found[0] if found else None,
+        details=found[1] if found else [],
+        bound=page.case.facts.leadership,
+    )
+
+
+def _health(page: _Page) -> Markup:
+    return page.made("health", health=tables.health(page.case), servers=tables.servers(page.case.history))
+
+
+def _beside(page: _Page) -> Markup:
+    broken = tuple(v for v in page.case.not_deciding() if v.anomalies or v.validity is Validity.INVALID)
+    return page.made("beside", verdicts=broken, witnesses=_witnesses(page, tuple(v for v in broken if v.witnesses)))
+
+
+def _analysis(page: _Page) -> Markup:
+    found = page.case.analysis
+    parts: list[dict[str, Any]] = []
+    for name, data in (found or {}).items():
+        reason = (
+            data if isinstance(data, str) else data.get("reason") if isinstance(data, dict) and len(data) == 1 else None
+        )
+        shown = [] if data is None or reason else tables.generic(name, data)
+        empty = "nothing found" if data in ([], {}) else "no reason recorded"
+        parts.append(
+            {"name": name.replace("_", " "), "tables": shown, "reason": reason or empty, "is_empty": data in ([], {})}
+        )
+    return page.made("analysis", analysed=found is not None, parts=parts)
+
+
+def _facts(page: _Page) -> Markup:
+    checkers = []
+    for verdict in page.case.verdicts:
+        if verdict.figures and "leadership" not in verdict.checker:
+            checkers += tables.generic(f"{verdict.checker} on {verdict.guarantee}", verdict.figures)
+    return page.made("facts", tables=tables.generic("the run", page.case.run), checkers=checkers)
+
+
+_SECTIONS: Final[tuple[tuple[str, str, Callable[[_Page], Markup | None]], ...]] = (
+    ("witness", "Witness", _witness),
+    ("timeline", "Timeline", _timeline),
+    ("latency", "Latency", _latency),
+    ("faults", "Faults", _faults),
+    ("exposure", "Exposure", _exposure),
+    ("leadership", "Who led when", _leadership),
+    ("beside", "Not deciding", _beside),
+    ("health", "Health", _health),
+    ("analysis", "Analysis by Spark", _analysis),
+    ("facts", "The run", _facts),
+)

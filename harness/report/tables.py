@@ -1,0 +1,329 @@
+"""The report's tables as rows of plain text: guarantees, faults, exposure, leadership, health, servers, results.
+
+Each function makes the rows of one section and knows nothing of HTML, so that one that fails costs its section only.
+"""
+
+from collections import Counter
+from typing import Any, Final
+
+import msgspec
+
+from harness.history import History
+from harness.operation import FaultOutcome, NodeChange, NodeEvent, NoteEvent, Outcome
+from harness.report.case import ReportCase
+from harness.report.lanes import Lanes
+from harness.report.wording import FAULT_SIGNS, SIGNS, STANDINGS, clock, count, length, text
+from harness.verdict import Validity, Verdict, merge
+
+#: Longer tables are cut, and say so.
+ROWS_MAX: Final = 60
+#: Columns of nanoseconds that are moments of the run; all other `_ns` columns are lengths.
+_MOMENTS: Final = frozenset(
+    f"{name}_ns"
+    for name in (
+        *(
+            "from",
+            "to",
+            "at",
+            "begin",
+            "end",
+            "begun",
+            "began",
+            "ended",
+            "asked",
+            "answered",
+            "lo",
+            "hi",
+            "first",
+            "last",
+        ),
+        *("invoked", "completed", "read", "healed", "injected", "certain_from", "certain_to", "superseded", "since"),
+        *("claimed_until", "known_since", "first_ok", "last_ok", "gap_from", "incarnation_from", "new_leader_at"),
+        *("proven_from", "proven_to", "possible_from", "possible_to", "recovered_at"),
+    )
+)
+
+
+class Table(msgspec.Struct, frozen=True, kw_only=True):
+    """Text only; `note` says what was cut."""
+
+    caption: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    note: str = ""
+
+
+def guarantees(case: ReportCase) -> list[dict[str, Any]]:
+    """One row per guarantee that was judged; those that decide first, and of these the broken ones."""
+    rows = []
+    for name in dict.fromkeys(v.guarantee for v in case.verdicts):
+        of_name = [v for v in case.verdicts if v.guarantee == name]
+        guarantee = case.facts.guarantee(name)
+        validity = merge(v.validity for v in of_name)
+        rows.append(
+            {
+                "name": name,
+                "validity": validity,
+                "sign": SIGNS[validity],
+                "said": _said(validity, case.facts.decides(name), of_name),
+                "decides": case.facts.decides(name),
+                "required": name in case.facts.required,
+                "about": name == case.facts.read_guarantee,
+                "standing": guarantee.standing if guarantee else None,
+                "standing_text": STANDINGS[guarantee.standing] if guarantee else "the system makes no statement",
+                "text": guarantee.text if guarantee else "",
+                "source": guarantee.source if guarantee else "",
+                "known_issue": guarantee.known_issue if guarantee else None,
+                "reasons": [v.reason for v in of_name if v.reason],
+                "anomalies": _anomalies(of_name),
+                "checkers": ", ".join(dict.fromkeys(v.checker for v in of_name)),
+            }
+        )
+    order = {Validity.INVALID: 0, Validity.UNKNOWN: 1, Validity.VALID: 2}
+    return sorted(
+        rows,
+        key=lambda r: (
+            not (r["decides"] and r["validity"] is Validity.INVALID),
+            not (r["about"] or r["required"]),
+            not r["decides"],
+            order[r["validity"]],
+        ),
+    )
+
+
+def _said(validity: Validity, decides: bool, verdicts: list[Verdict]) -> str:
+    match validity:
+        case Validity.INVALID:
+            return "broken" if decides else "broken, does not decide"
+        case Validity.UNKNOWN:
+            return "not tested" if all(v.exposure == 0 for v in verdicts) else "unknown"
+        case Validity.VALID:
+            return "held"
+
+
+def _anomalies(verdicts: list[Verdict]) -> str:
+    found: Counter[str] = Counter()
+    for verdict in verdicts:
+        found.update(verdict.anomalies)
+    return ", ".join(f"{count(number)} × {name}" for name, number in found.most_common())
+
+
+def notes(history: History) -> list[tuple[str, str]]:
+    """What a reader must know about the run, each thing once with its count."""
+    found = Counter((e.topic, e.text) for e in history.events if isinstance(e, NoteEvent))
+    return [(topic, said if n == 1 else f"{said} ({n} times)") for (topic, said), n in found.most_common(20)]
+
+
+def faults(history: History, word: str) -> Table:
+    rows = []
+    for number, f in enumerate(history.faults[:ROWS_MAX], 1):
+        proven = "never" if f.certain_from_ns is None else f"{clock(f.certain_from_ns)} – {_until(f.certain_to_ns)}"
+        lasted = "" if f.certain_from_ns is None else length((f.certain_to_ns or history.end_ns) - f.certain_from_ns)
+        began = f.ended_ns is None and f.outcome is not FaultOutcome.SKIPPED
+        rows.append(
+            (
+                str(number),
+                f.fault,
+                f.target,
+                ", ".join(f.nodes) or "none",
+                f"{FAULT_SIGNS[f.outcome]} {f.outcome}" + (", never healed" if began else ""),
+                f"{clock(f.began_ns)} – {_until(f.ended_ns)}",
+                proven,
+                lasted,
+                f"{f.leader or 'unknown'}" + (f", {word} {f.epoch}" if f.epoch is not None else ""),
+                f.proof or f.why or "",
+                " ".join(f.severed) if len(f.severed) <= 12 else f"{len(f.severed)} links",
+            )
+        )
+    return Table(
+        caption="Faults with their proof",
+        columns=(
+            "#",
+            "fault",
+            "target",
+            "nodes",
+            "outcome",
+            "possible",
+            "proven",
+            "for",
+            "leader then",
+            "proof or reason",
+            "severed",
+        ),
+        rows=tuple(rows),
+        note=_note(len(history.faults)),
+    )
+
+
+def _until(ns: int | None) -> str:
+    return clock(ns) if ns is not None else "the end"
+
+
+def _note(total: int) -> str:
+    return "" if total <= ROWS_MAX else f"{ROWS_MAX} of {count(total)} rows shown."
+
+
+def exposure(case: ReportCase) -> Table:
+    """How often each guarantee was really put to the test; 0 is said as "not tested"."""
+    least = case.facts.thresholds.exposure_min
+    rows = []
+    for v in case.verdicts:
+        counted = "not counted" if v.exposure is None else count(v.exposure) if v.exposure else "0: not tested"
+        rows.append(
+            (
+                v.guarantee,
+                v.checker,
+                counted,
+                v.exposure_of,
+                str(least) if v.exposure is not None else "",
+                f"{SIGNS[v.validity]} {v.validity}",
+                _anomalies([v]) or "none",
+            )
+        )
+    return Table(
+        caption="Exposure of each guarantee",
+        columns=("guarantee", "checker", "exposure", "of", "at least", "verdict", "violations"),
+        rows=tuple(rows),
+    )
+
+
+def reigns(lanes: Lanes, word: str) -> Table:
+    """Who claimed to lead, from the answers themselves."""
+    claims = lanes.claims()
+    rows = [
+        (
+            s.epoch_text or "unknown",
+            s.node,
+            clock(s.from_ns),
+            clock(s.to_ns),
+            length(s.to_ns - s.from_ns),
+            count(s.samples),
+            f"≥ {length(s.superseded[1] - s.superseded[0])}" if s.superseded else "",
+        )
+        for s in claims[:ROWS_MAX]
+    ]
+    return Table(
+        caption=f"Who claimed to be {lanes.subject}, by each node's own answers",
+        columns=(word, "node", "first answer", "last answer", "for", "answers", "superseded for"),
+        rows=tuple(rows),
+        note=_note(len(claims)),
+    )
+
+
+def operations(history: History) -> list[Table]:
+    """Operations by function and outcome, and their errors."""
+    by_f: dict[str, Counter[str]] = {}
+    latencies: dict[str, list[int]] = {}
+    errors: Counter[tuple[str, str, str]] = Counter()
+    for op in history.operations:
+        by_f.setdefault(op.f, Counter())[op.type] += 1
+        if op.type is Outcome.OK and op.completed_ns is not None:
+            latencies.setdefault(op.f, []).append(op.completed_ns - op.invoked_ns)
+        elif op.type is not Outcome.OK:
+            errors[op.f, op.type, op.error or "no reason recorded"] += 1
+    rows = []
+    for f, seen in by_f.items():
+        found = sorted(latencies.get(f, []))
+        quantiles = [length(found[min(int(q * len(found)), len(found) - 1)]) if found else "" for q in (0.5, 0.99, 1.0)]
+        rows.append((f, *(count(seen[t]) for t in (Outcome.OK, Outcome.FAIL, Outcome.INFO)), *quantiles))
+    counted = errors.most_common(ROWS_MAX)
+    return [
+        Table(caption="Operations", columns=("f", "ok", "fail", "info", "p50", "p99", "slowest ok"), rows=tuple(rows)),
+        Table(
+            caption="Errors",
+            columns=("f", "outcome", "error", "count"),
+            rows=tuple((f, type_, text(error, 120), count(n)) for (f, type_, error), n in counted),
+            note=_note(len(errors)),
+        ),
+    ]
+
+
+def servers(history: History) -> Table:
+    """Starts and deaths of the server processes."""
+    events = [e for e in history.events if isinstance(e, NodeEvent)]
+    rows = []
+    for e in events[:ROWS_MAX]:
+        ended = "" if e.exit_status is None else f"status {e.exit_status}"
+        alone = "" if e.expected or e.change is not NodeChange.EXITED else "✗ by itself"
+        rows.append((clock(e.time_ns), e.node, e.change, str(e.incarnation), str(e.pid or ""), ended, alone))
+    return Table(
+        caption="Server processes",
+        columns=("at", "node", "change", "incarnation", "pid", "ended", "unexpected"),
+        rows=tuple(rows),
+        note=_note(len(events)),
+    )
+
+
+def health(case: ReportCase) -> dict[str, Any]:
+    """Lateness of the harness itself: a verdict that depends on time is worth no more than these."""
+    samples = case.history.samples
+    lags = sorted(s.loop_lag_ns_max for s in samples)
+    stalled = [s for s in samples if s.loop_lag_ns_max > case.facts.thresholds.stall_ns_max]
+    waited = [s.cpu_stall_ns for s in samples if s.cpu_stall_ns is not None]
+    rows = tuple((clock(s.time_ns), length(s.loop_lag_ns_max), length(s.cpu_stall_ns)) for s in stalled[:ROWS_MAX])
+    return {
+        "samples": len(samples),
+        "lag_p50": length(lags[len(lags) // 2]) if lags else "",
+        "lag_p99": length(lags[min(int(0.99 * len(lags)), len(lags) - 1)]) if lags else "",
+        "lag_max": length(lags[-1]) if lags else "",
+        "waited": length(sum(waited)) if waited else "not measured",
+        "threshold": length(case.facts.thresholds.stall_ns_max),
+        "stalls": Table(
+            caption="Stalls of the harness",
+            columns=("at", "loop lag", "waited for a processor"),
+            rows=rows,
+            note=_note(len(stalled)),
+        ),
+        "stall_count": len(stalled),
+    }
+
+
+def generic(name: str, data: Any) -> list[Table]:
+    """Any plain data as tables: rows of objects as they are, nested ones each on their own, the rest name by value."""
+    caption = name.replace("_", " ").replace(".", ": ")
+    if isinstance(data, list | tuple) and data and all(isinstance(row, dict) for row in data):
+        columns = tuple(dict.fromkeys(key for row in data for key in row))
+        rows = tuple(tuple(cell(key, row.get(key)) for key in columns) for row in data[:ROWS_MAX])
+        shown = tuple(_column_name(key) for key in columns)
+        return [Table(caption=caption, columns=shown, rows=rows, note=_note(len(data)))]
+    if isinstance(data, dict):
+        nested = {k: v for k, v in data.items() if _is_table(v)}
+        plain = tuple((_column_name(k), cell(k, v)) for k, v in data.items() if k not in nested)
+        out = [Table(caption=caption, columns=("figure", "value"), rows=plain)] if plain else []
+        for key, value in nested.items():
+            out += generic(f"{name}.{key}", value)
+        return out
+    return [Table(caption=caption, columns=("value",), rows=((cell(name, data),),))]
+
+
+def _is_table(value: Any) -> bool:
+    return (isinstance(value, dict) and bool(value)) or (
+        isinstance(value, list | tuple) and bool(value) and isinstance(value[0], dict)
+    )
+
+
+def _column_name(key: str) -> str:
+    return key.removesuffix("_ns").replace("_ns_", " ").replace("_", " ")
+
+
+def cell(key: str, value: Any) -> str:
+    """A figure by its name: moments and lengths of time in units, counts with groups."""
+    match value:
+        case None:
+            return "–"
+        case bool():
+            return "yes" if value else "no"
+        case int() | float() if key in _MOMENTS:
+            return clock(int(value))
+        case int() | float() if key.endswith("_ns") or "_ns_" in key:
+            return length(value)
+        case int():
+            return count(value) if abs(value) >= 10_000 and "index" not in key else str(value)
+        case float():
+            return f"{value:.4g}"
+        case list() | tuple():
+            return ", ".join(cell(key, v) for v in value[:12]) + (" …" if len(value) > 12 else "") or "none"
+        case str():
+            return text(value, 400)
+        case _:
+            return text(value, 200)
