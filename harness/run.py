@@ -219,7 +219,7 @@ class _Runner:
             kind = {254: MachineError}.get(message["exit_code"], HarnessError)
             self.outcome.error = kind(message["message"], hint=message["hint"])
         elif topic == "phase" and message["phase"] == "heal" and self.spark is not None:
-            # Not during faults: a starting JVM costs the load generator milliseconds. `session` says if it cannot start.
+            # Not during faults: a starting JVM costs the load generator milliseconds.
             with contextlib.suppress(FencepostError):
                 self.spark.boot()
         self.progress(message)
