@@ -118,7 +118,7 @@ class _Subhistory:
         if reason is None and value is not None:
             reason = self._phantom(failed, makers)
         if reason is None:
-            reason = self._stale(failed, makers)
+            reason = self._stale(failed, makers) or self._went_back(failed, makers)
         if reason is None:
             return None
         anomaly, operations, steps = reason
@@ -175,6 +175,26 @@ class _Subhistory:
             )
         shown = tuple(o for o in (maker, overwriter, seen_by) if o is not None)
         return ("lost-write" if lost else "stale-read"), shown, steps
+
+    def _went_back(self, failed: Operation, makers: list[Operation]) -> _Reason | None:
+        """The value was certainly made, then another one was seen, then it again, though it was made once."""
+        value = sees(failed)
+        if len(makers) + (value is None) != 1:
+            return None
+        since, first = self._certain(makers[0]) if makers else (-1, None)
+        if since is None:
+            return None
+        for other in self._observers:
+            if sees(other) != value and since < other.invoke_index and _answered(other) < failed.invoke_index:
+                made = _made_words(failed, makers[0] if makers else None)
+                seen = () if first is None else (f"{describe(first)} saw it.",)
+                back = (
+                    f"After that {describe(other)} saw {_named(sees(other))}, before this {failed.f} was invoked at "
+                    f"{seconds(failed.invoked_ns)}; it was made once, so {failed.key} cannot have gone back to it."
+                )
+                shown = (*makers, other) if first is None else (*makers, first, other)
+                return "stale-read", shown, (*made, *seen, back)
+        return None
 
     def _over_before(
         self, maker: Operation | None, value: Value, failed: Operation
