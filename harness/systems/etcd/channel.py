@@ -27,7 +27,7 @@ os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
 import grpc
 import grpc.aio
 
-from harness.coordination import Definite
+from harness.coordination import NotSent
 from harness.systems.etcd.errors import NOT_CONNECTED
 
 __all__ = ["Connection", "Method", "RpcError", "connect", "grpc", "make", "unary"]
@@ -97,7 +97,7 @@ class Connection:
 
 
 async def connect(address: str, port: int, timeout_s: float) -> Connection:
-    """Connect once: raises `Definite` at the first refusal, or when the server said nothing before the deadline.
+    """Connect once: raises `NotSent` at the first refusal, or when the server said nothing before the deadline.
 
     Connected means that the server's HTTP/2 settings came, so a paused server does not count.
     """
@@ -108,12 +108,12 @@ async def connect(address: str, port: int, timeout_s: float) -> Connection:
             state = channel.get_state(try_to_connect=True)
             while state is not _READY:
                 if state in (grpc.ChannelConnectivity.TRANSIENT_FAILURE, grpc.ChannelConnectivity.SHUTDOWN):
-                    raise Definite(NOT_CONNECTED, f"{where} refused the connection")
+                    raise NotSent(NOT_CONNECTED, f"{where} refused the connection")
                 await channel.wait_for_state_change(state)
                 state = channel.get_state(try_to_connect=True)
     except TimeoutError:
         await channel.close()
-        raise Definite(NOT_CONNECTED, f"{where} did not answer within {timeout_s:g} s") from None
+        raise NotSent(NOT_CONNECTED, f"{where} did not answer within {timeout_s:g} s") from None
     except BaseException:
         await channel.close()
         raise

@@ -155,7 +155,7 @@ class EtcdClient:
         try:
             answer = await self._call(self._grant, rpc.LeaseGrantRequest(TTL=self._lock_ttl_s))
         except (Definite, Indefinite) as error:
-            if isinstance(error, Definite) and error.code == errors.NOT_CONNECTED:
+            if isinstance(error, NotSent):
                 raise
             raise Definite(errors.LEASE_NOT_GRANTED, str(error)) from None
         lease = int(answer.ID)
