@@ -36,10 +36,11 @@ from harness.history import History
 from harness.operation import Operation, Outcome
 from harness.verdict import Facts
 
-#: Rows of the clients' error tables by which a node refuses for its epoch or its role, or for lack of a leader.
-REFUSALS: Final = frozenset(
-    {"not-leader", "no-leader", "leader-changed", "leader-lost", "stale-epoch", "not-serving", "not-capable"}
-)
+#: Rows of the clients' error tables by which a node refuses for its epoch or its role, or for lack of a leader. Where
+#: such a row is indefinite, a write ends `info` with it and is of unknown outcome; only a read ends `fail`.
+REFUSALS: Final = frozenset({"not-leader", "no-leader", "leader-changed", "stale-epoch", "not-serving", "unavailable"})
+#: Rows that say nothing at all: also a read that ends so was neither served nor refused.
+TIME_OUTS: Final = frozenset({"timeout", "request-timed-out", "deadline-exceeded", "connection-lost"})
 _REMOVES: Final = frozenset({"remove", "delete"})
 
 
@@ -191,8 +192,10 @@ def _judge_add(acts: Acts, add: Operation, reign: Reign, finals: _Finals) -> Non
 
 def _judge_refusal(acts: Acts, operation: Operation, reign: Reign, finals: _Finals) -> None:
     """Fenced: refused for role or epoch while it still led, and without effect in the final state."""
-    ended_ns = operation.ended_ns
-    if ended_ns is None or ended_ns >= reign.last_ns or (operation.error or "").split(":")[0] not in REFUSALS:
+    ended_ns, code = operation.ended_ns, (operation.error or "").split(":")[0]
+    if code in TIME_OUTS:
+        acts.unknown += 1
+    elif ended_ns is None or ended_ns >= reign.last_ns or code not in REFUSALS:
         acts.refused_otherwise += 1
     elif operation.f in EFFECT_FREE or finals.lacks(operation):
         acts.fenced += 1

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from checkers.leadership.samples import Reign, Reigns, Sample, within
+from checkers.leadership.samples import Intervals, Reign, Reigns, Sample, within
 from harness.operation import Claim
 
 
@@ -68,12 +68,13 @@ def _possible(sample: Sample, reigns: Reigns) -> bool:
     return begin is not None and begin.at_ns <= sample.hi_ns
 
 
-def overlap_ns(reigns: Reigns) -> int:
-    """For how long, at least, two or more nodes led at once."""
+def overlap_ns(reigns: Reigns, *, running: bool) -> int:
+    """For how long, at least, two or more nodes led at once; with `running`, while neither was proven stopped."""
     edges: list[tuple[int, int, str]] = []
     for reign in reigns.reigns:
-        if reign.first_ns < reign.last_ns:
-            edges += [(reign.first_ns, 1, reign.node), (reign.last_ns, -1, reign.node)]
+        stopped = reigns.stopped[reign.node] if running else []
+        for start_ns, end_ns in _outside(stopped, reign.first_ns, reign.last_ns):
+            edges += [(start_ns, 1, reign.node), (end_ns, -1, reign.node)]
     total, previous_ns = 0, 0
     leading: dict[str, int] = {}
     for at_ns, change, node in sorted(edges):
@@ -82,6 +83,16 @@ def overlap_ns(reigns: Reigns) -> int:
         leading[node] = leading.get(node, 0) + change
         previous_ns = at_ns
     return total
+
+
+def _outside(intervals: Intervals, from_ns: int, to_ns: int) -> Intervals:
+    """What the disjoint `intervals`, in order, leave of [`from_ns`, `to_ns`]."""
+    left: Intervals = []
+    for start, end in intervals:
+        if from_ns < min(start, to_ns):
+            left.append((from_ns, min(start, to_ns)))
+        from_ns = max(from_ns, end)
+    return [*left, (from_ns, to_ns)] if from_ns < to_ns else left
 
 
 def claim_figures(reigns: Reigns, *, shown_max: int = 50) -> dict[str, Any]:
@@ -94,7 +105,8 @@ def claim_figures(reigns: Reigns, *, shown_max: int = 50) -> dict[str, Any]:
         "claimed_ns_max": max((s.length_ns for s in spans), default=0),
         "claimed_running_ns_max": max((s.running_ns for s in spans), default=0),
         "possible_claims": len(possible_claims(reigns)),
-        "two_leaders_ns": overlap_ns(reigns),
+        "two_leaders_ns": overlap_ns(reigns, running=False),
+        "two_leaders_running_ns": overlap_ns(reigns, running=True),
         "epochs": len(reigns.begins),
         "samples_unattributed": sum(s.claims is Claim.YES and s.epoch is None for s in reigns.samples),
         "samples_impossible": reigns.impossible,

@@ -128,7 +128,18 @@ def test_two_leaders_overlap_for_as_long_as_both_certainly_led() -> None:
     tale.claims("n1", 1, [0, 500], length=10)
     tale.claims("n2", 2, [200, 900], length=10)
     # n1 led from 10 to 500 at least, n2 from 210 to 900.
-    assert overlap_ns(reigns_of(tale.history(), "leader")) == ns(290)
+    assert overlap_ns(reigns_of(tale.history(), "leader"), running=False) == ns(290)
+
+
+def test_two_leaders_run_at_once_only_while_neither_is_stopped() -> None:
+    tale = Tale()
+    tale.claims("n1", 1, [0, 500], length=10)
+    tale.claims("n2", 2, [200, 900], length=10)
+    tale.pause("n1", 300, 400)
+    tale.pause("n2", 380, 450)
+    reigns = reigns_of(tale.history(), "leader")
+    assert overlap_ns(reigns, running=False) == ns(290)
+    assert overlap_ns(reigns, running=True) == ns(140)
 
 
 # Epochs from the node's own log
@@ -355,6 +366,7 @@ def test_operations_of_the_current_leader_are_its_own() -> None:
         ("write", Outcome.INFO, "deadline", 410, 7, 0, 1, 0),
         ("write", Outcome.INFO, "deadline", 1500, 7, 0, 1, 0),
         ("read", Outcome.FAIL, "no-leader", 410, None, 1, 0, 0),
+        ("read", Outcome.FAIL, "timeout", 410, None, 0, 1, 0),
     ],
 )
 def test_refusals_and_time_outs_are_counted_apart(
