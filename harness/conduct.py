@@ -27,7 +27,7 @@ from harness.operation import NodeChange, NodeEvent, NoteEvent, PhaseEvent, Phas
 from harness.plan import Plan, read_plan
 from harness.recorder import Recorder
 from harness.runtime.lab import Lab
-from harness.runtime.node import Node
+from harness.runtime.node import Node, NodeState
 from harness.systems.system import Artifacts, System
 from harness.workload import Workload
 from nemesis.conductor import Conductor
@@ -189,6 +189,9 @@ class _Run:
             raise HarnessError(f"an observer failed: {failure!r}")
         await self.interpreter.close()
         await self.observers.close()
+        # The history ends here: what tearing down does to the servers is no news of them.
+        await self._cancel_background()
+        await self.recorder.close()
         await self._keep_data()
 
     async def _main(self, schedule: list[Entry]) -> None:
@@ -245,13 +248,20 @@ class _Run:
     async def _await_ready(self, node: Node, *, fatal: bool = True) -> None:
         incarnation = node.incarnation
         deadline_s = node.spec.ready_timeout_s
-        if await self._until(lambda: self.system.ready(node), deadline_s, lambda: node.incarnation == incarnation):
+
+        def alive() -> bool:
+            return node.incarnation == incarnation and node.state is not NodeState.DEAD
+
+        if await self._until(lambda: self.system.ready(node), deadline_s, alive):
             self.recorder.record(
                 NodeEvent, node=node.name, change=NodeChange.READY, incarnation=incarnation, pid=node.pid
             )
         elif fatal:
+            became = (
+                "ended before it was ready" if node.state is NodeState.DEAD else f"is not ready after {deadline_s:g} s"
+            )
             raise NodeNotReady(
-                f"{node.name} is not ready after {deadline_s:g} s; the end of its log:\n{node.log_tail(12)}",
+                f"{node.name} {became}; the end of its log:\n{node.log_tail(12)}",
                 hint=f"its whole log is {node.log}",
             )
 

@@ -61,7 +61,8 @@ def _plan_flags(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.option("--results", type=click.Path(path_type=Path), default=Path("results"), help="Where runs are kept.")
 @click.option("--json", "as_json", is_flag=True, help="Print verdict.json on stdout instead of words.")
 @click.option("--times", type=click.IntRange(1), default=1, help="Run so many times, with seed, seed + 1, ...")
-def run(plan_file: Path | None, results: Path, as_json: bool, times: int, **flags: Any) -> int:
+@click.option("--spark/--no-spark", "use_spark", default=True, help="Leave Spark's part of the report out.")
+def run(plan_file: Path | None, results: Path, as_json: bool, times: int, use_spark: bool, **flags: Any) -> int:
     """Run a plan against a real cluster and judge it.
 
     \b
@@ -72,7 +73,7 @@ def run(plan_file: Path | None, results: Path, as_json: bool, times: int, **flag
     from harness.run import check_plan
 
     plan = check_plan(_plan_of(plan_file, flags))
-    with _Session(plan.spark_master) as session:
+    with _Session(plan.spark_master, use_spark=use_spark) as session:
         found: list[Result] = []
         for number in range(times):
             one = plan if number == 0 else _with_seed(plan, plan.seed + number)
@@ -112,8 +113,8 @@ def _judge_again(folder: Path, *, as_json: bool, spark_master: str, use_spark: b
     from harness.run import judge_stored
 
     found = store.find_run_folder(folder)
-    with _Session(spark_master) as session:
-        result = judge_stored(found, progress=session.progress, spark=session.spark if use_spark else None)
+    with _Session(spark_master, use_spark=use_spark) as session:
+        result = judge_stored(found, progress=session.progress, spark=session.spark)
     say_last(read_plan(found / store.PLAN, seed=0), result, as_json=as_json)
     return exit_code_of([result])
 
@@ -161,10 +162,11 @@ class _Session:
 
     progress: Any
     stop: "StopRequest"
-    spark: "SparkHandle"
+    spark: "SparkHandle | None"
 
-    def __init__(self, spark_master: str) -> None:
+    def __init__(self, spark_master: str, *, use_spark: bool = True) -> None:
         self._spark_master = spark_master
+        self._use_spark = use_spark
 
     def __enter__(self) -> "_Session":
         from harness.cli.progress import Progress
@@ -175,12 +177,15 @@ class _Session:
         self.progress = Progress()
         self.stop = StopRequest()
         self.stop.install()
-        self.spark = SparkHandle(self._spark_master, scratch=Path(self._scratch.name))
+        self.spark = None
+        if self._use_spark:
+            self.spark = SparkHandle(self._spark_master, scratch=Path(self._scratch.name))
         return self
 
     def __exit__(self, *_: object) -> None:
         self.progress.close()
-        self.spark.stop()
+        if self.spark is not None:
+            self.spark.stop()
         self._scratch.cleanup()
 
     def execute(self, plan: Plan, results: Path) -> "Result":
