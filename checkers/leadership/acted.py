@@ -119,7 +119,7 @@ def asked_of_superseded(history: History, reigns: Reigns) -> Iterator[tuple[Oper
             done_ns = operation.completed_ns
             asked = operation.invoked_ns <= last_ns
             answered = operation.type is Outcome.OK and done_ns is not None
-            stamped = reigns.stamps_exact and operation.epoch == reign.epoch and operation.invoked_ns <= by_stamp_ns
+            stamped = reigns.stamps_exact and operation.epoch == reign.epoch
             served = answered and done_ns is not None and (stamped or done_ns < last_ns)
             if asked or served:
                 yield operation, reign, asked, served

@@ -205,12 +205,11 @@ def within(intervals: Intervals, from_ns: int, to_ns: int) -> int:
 
 
 def _sample(belief: BeliefEvent, stopped: Intervals, lines: Sequence[EpochEvent], delay_ns: int) -> Sample | None:
-    window = _window(belief.asked_ns, belief.answered_ns, stopped)
-    if window is None:
+    lo_ns, hi_ns = _window(belief.asked_ns, belief.answered_ns, stopped)
+    if hi_ns < lo_ns:
         if belief.claims is not Claim.SILENT:
             return None
-        window = (belief.asked_ns, belief.answered_ns)
-    lo_ns, hi_ns = window
+        hi_ns = lo_ns
     epoch, low = _attribute(belief, lo_ns, hi_ns, lines, delay_ns)
     return Sample(
         index=belief.index,
@@ -226,7 +225,8 @@ def _sample(belief: BeliefEvent, stopped: Intervals, lines: Sequence[EpochEvent]
     )
 
 
-def _window(asked_ns: int, answered_ns: int, stopped: Intervals) -> tuple[int, int] | None:
+def _window(asked_ns: int, answered_ns: int, stopped: Intervals) -> tuple[int, int]:
+    """[lo, hi]; hi below lo when the node never ran in between. In the order of questions lo never decreases."""
     lo_ns, hi_ns = asked_ns, answered_ns
     for start, end in stopped:
         if start <= lo_ns < end:
@@ -234,7 +234,7 @@ def _window(asked_ns: int, answered_ns: int, stopped: Intervals) -> tuple[int, i
     for start, end in reversed(stopped):
         if start < hi_ns <= end:
             hi_ns = start
-    return (lo_ns, hi_ns) if lo_ns <= hi_ns else None
+    return lo_ns, hi_ns
 
 
 def _attribute(

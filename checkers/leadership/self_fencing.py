@@ -10,6 +10,7 @@ without proof must not be counted against the node. Health samples must reach pa
 that there was no stall.
 """
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Final
@@ -113,14 +114,18 @@ def judge(history: History, facts: Facts, reigns: Reigns) -> list[Verdict]:
     beyond: list[Sample] = []
     beyond_ns = 0
     all_cuts = cuts(history, facts.nodes)
+    of_node = {node: [s for s in reigns.samples if s.node == node] for node in facts.nodes}
+    stops = {node: possibly_stopped(history, node) for node in facts.nodes}
     for cut in all_cuts:
-        stopped = possibly_stopped(history, cut.node)
-        own = [s for s in reigns.samples if s.node == cut.node]
+        stopped, own = stops[cut.node], of_node[cut.node]
+        # In the order of questions, lo never decreases; what lies outside the cut would only end a run.
+        first = bisect_left(own, cut.from_ns, key=lambda s: s.lo_ns)
+        inside = own[first : bisect_right(own, cut.to_ns, key=lambda s: s.lo_ns)]
         for reign in reigns.reigns:
-            if reign.node == cut.node:
-                claimed = _first_failure(history, reign, own, cut, limit_ns, stopped, stalls)
+            if reign.node == cut.node and reign.last_ns >= cut.from_ns:
+                claimed = _first_failure(history, reign, inside, cut, limit_ns, stopped, stalls)
                 found += [claimed] if claimed else []
-        exposed = _beyond(own, cut, limit_ns, stopped)
+        exposed = _beyond(own[:first], inside, cut, limit_ns, stopped)
         beyond += exposed
         beyond_ns += max((s.lo_ns for s in exposed), default=0) - min((s.lo_ns for s in exposed), default=0)
     figures = {
@@ -138,7 +143,7 @@ def judge(history: History, facts: Facts, reigns: Reigns) -> list[Verdict]:
 def _first_failure(
     history: History,
     reign: Reign,
-    own: list[Sample],
+    inside: list[Sample],
     cut: Cut,
     limit_ns: int,
     stopped: Intervals,
@@ -149,10 +154,10 @@ def _first_failure(
     if begin is None:
         return None
     run: list[Sample] = []
-    for sample in own:
-        inside = cut.from_ns <= sample.lo_ns and sample.hi_ns <= cut.to_ns
+    for sample in inside:
+        within_cut = cut.from_ns <= sample.lo_ns and sample.hi_ns <= cut.to_ns
         claims = sample.claims is Claim.YES and sample.epoch == reign.epoch and sample.incarnation == reign.incarnation
-        if not (inside and claims and begin.at_ns < sample.lo_ns):
+        if not (within_cut and claims and begin.at_ns < sample.lo_ns):
             run = []
             continue
         run.append(sample)
@@ -170,15 +175,19 @@ def _first_failure(
     return None
 
 
-def _beyond(own: list[Sample], cut: Cut, limit_ns: int, stopped: Intervals) -> list[Sample]:
+def _beyond(earlier: list[Sample], inside: list[Sample], cut: Cut, limit_ns: int, stopped: Intervals) -> list[Sample]:
     """Answers of a node that led when it was cut off, given in the cut when it had run for longer than the limit."""
-    heard = [s for s in own if s.claims is not Claim.SILENT]
-    before = [s for s in heard if s.hi_ns <= cut.from_ns]
-    if not before or before[-1].claims is not Claim.YES:
+    before = next((s for s in reversed(earlier) if s.claims is not Claim.SILENT and s.hi_ns <= cut.from_ns), None)
+    if before is None or before.claims is not Claim.YES:
         return []
-    lead = before[-1].incarnation
-    inside = [s for s in heard if cut.from_ns <= s.lo_ns and s.hi_ns <= cut.to_ns and s.incarnation == lead]
-    return [s for s in inside if s.lo_ns - cut.from_ns - within(stopped, cut.from_ns, s.lo_ns) > limit_ns]
+    return [
+        s
+        for s in inside
+        if s.claims is not Claim.SILENT
+        and s.hi_ns <= cut.to_ns
+        and s.incarnation == before.incarnation
+        and s.lo_ns - cut.from_ns - within(stopped, cut.from_ns, s.lo_ns) > limit_ns
+    ]
 
 
 def _verdict(

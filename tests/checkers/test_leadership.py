@@ -292,6 +292,16 @@ def test_an_answer_is_stale_only_when_it_lacks_a_write_done_before(
     assert (len(acts.stale), acts.fresh_reads_exposed) == (stale, exposed)
 
 
+def test_a_missing_write_of_its_own_epoch_is_no_act_of_a_superseded_leader() -> None:
+    tale = Tale()
+    tale.claims("n1", 1, [10, 20, 900])
+    tale.claim("n2", 2, 190, 200)
+    tale.write("a", 7, at=(250, 300), node="n2", position=(1 << 32) + 10, epoch=1)
+    tale.read("a", 3, at=(400, 410), node="n1", **OLD)
+    acts = find_acts(tale.history(), facts(), reigns_of(tale.history(), "leader"))
+    assert (acts.served, acts.fresh_reads_exposed, len(acts.stale)) == (1, 0, 0)
+
+
 def test_without_a_position_of_the_value_the_reply_s_own_decides() -> None:
     tale = Tale()
     superseded(tale)
@@ -313,10 +323,11 @@ def test_without_an_exact_stamp_a_later_claim_of_the_incarnation_must_follow(com
     tale.log("n1", 1, 5)
     tale.log("n2", 2, 200)
     tale.claims("n1", 1, [10, 20, 900], epoch_exact=False)
+    tale.write("a", 7, at=(250, 300), node="n2", position=5, value_position=5, epoch=2)
     # Stamped with a lower bound, as etcd's replies are: the stamp alone proves nothing.
     tale.read("a", 3, at=(400, completed), node="n1", position=4, value_position=4, epoch=1)
     acts = find_acts(tale.history(), facts(), reigns_of(tale.history(), "leader"))
-    assert (acts.asked, acts.served) == (1, served)
+    assert (acts.asked, acts.served, len(acts.stale)) == (1, served, served)
 
 
 def test_a_claim_of_a_later_incarnation_does_not_serve_for_an_earlier_one() -> None:
@@ -345,6 +356,15 @@ def test_a_follower_with_an_old_stamp_is_no_leader() -> None:
     tale.read("a", 3, at=(400, 410), node="n3", **OLD)
     verdicts = leadership.check(tale.history(), facts())
     assert [v.guarantee for v in verdicts if v.validity is Validity.INVALID] == []
+
+
+@pytest.mark.parametrize(("invoked", "asked"), [(900, 1), (901, 0)])
+def test_an_operation_is_asked_of_a_superseded_leader_until_its_last_claim(invoked: float, asked: int) -> None:
+    tale = Tale()
+    superseded(tale)
+    tale.read("a", 7, at=(invoked, 910), node="n1", position=(2 << 32) + 1, value_position=(2 << 32) + 1, epoch=2)
+    tale.deny("n1", 1000, 1010)
+    assert find_acts(tale.history(), facts(), reigns_of(tale.history(), "leader")).asked == asked
 
 
 def test_operations_of_the_current_leader_are_its_own() -> None:
@@ -398,6 +418,16 @@ def test_a_lost_acknowledgement(final: Any, lost: Any, removed: Any) -> None:
     assert verdict.anomalies == ({"lost-acknowledgement": 1} if expected else {})
     assert verdict.validity is (Validity.INVALID if expected else Validity.VALID)
     assert len(verdict.witnesses) == expected
+
+
+def test_an_add_that_it_passed_on_is_no_act_of_a_superseded_leader() -> None:
+    tale = Tale()
+    superseded(tale, last=405)
+    tale.op("add", "s", 5, at=(400, 410), node="n1", epoch=2, position=(2 << 32) + 9)
+    tale.phase(PhaseName.FINAL, 2000)
+    tale.op("members", "s", at=(2001, 2002), node="n2", result=[], epoch=2)
+    verdict = only(leadership.check(tale.history(), facts()), NO_ACT)
+    assert (verdict.exposure, verdict.anomalies) == (1, {})
 
 
 def test_an_add_lost_by_the_current_leader_is_no_act_of_a_superseded_one() -> None:

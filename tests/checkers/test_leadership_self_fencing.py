@@ -105,6 +105,14 @@ def test_the_samples_must_be_successive(kind: str) -> None:
     assert judged(tale).validity is Validity.VALID
 
 
+def test_questions_that_a_stopped_node_left_unanswered_do_not_hide_what_it_said() -> None:
+    tale = tale_of([4000, 4600, 5001, 8000, 8500, 9500, 9900], cut=(1000, 9950))
+    tale.belief("n1", Claim.SILENT, 5900, 6000)
+    tale.belief("n1", Claim.SILENT, 5910, 6010)
+    tale.pause("n1", 5500, 7500)
+    assert judged(tale).figures["samples_beyond_bound"] == 5
+
+
 def test_time_stopped_is_no_running_time() -> None:
     tale = tale_of([4000, 4600, 5001])
     tale.pause("n1", 2000, 2001)
