@@ -9,8 +9,9 @@
 //!     possibility (`Config::refreshed`) instead of being tried out. One is linearized in its own right only when it
 //!     is the one that returns or when an open operation that is not overwriting could follow it: else the next
 //!     thing to go in is overwriting too, and takes it along.
-//!   - Operations that never return are never forced; of equal ones the first invoked goes first; and of two
-//!     configurations that differ in them alone, the one that used fewer stands for both.
+//!   - Operations that never return are never forced, and of equal ones the first invoked goes first.
+//!
+//! Of two configurations one may stand for both (`Config::covers`); the other is dropped.
 //!
 //! A walk may be narrowed to some number of configurations. Then reaching the end still proves that an order exists,
 //! and running dry proves nothing; so narrow walks come first, and the exact one decides.
@@ -18,7 +19,7 @@
 use std::time::Instant;
 
 use crate::bits::Bits;
-use crate::configs::{Config, ConfigSet};
+use crate::configs::{Config, ConfigSet, Spare};
 use crate::model::Model;
 use crate::operation::Op;
 use crate::trace::Trace;
@@ -161,6 +162,7 @@ struct Walk<'a, M: Model, B: Bits> {
     /// Occupied slots, in the order of invocation.
     pending: Vec<u32>,
     open_ended: B,
+    spare: Spare<B>,
     live: ConfigSet<M::State, B>,
     work: ConfigSet<M::State, B>,
     next: ConfigSet<M::State, B>,
@@ -171,7 +173,7 @@ impl<'a, M: Model, B: Bits> Walk<'a, M, B> {
     fn new(model: &'a M, ops: &'a [Op], words: usize, width: usize, limits: Limits) -> Self {
         let mut live = ConfigSet::new(true);
         let start = Config { state: model.initial(), used: B::empty(words), refreshed: 0, trace: Trace::START };
-        live.add(start, &B::empty(words));
+        live.add(start, &Spare::new(words));
         Walk {
             model,
             ops,
@@ -185,6 +187,7 @@ impl<'a, M: Model, B: Bits> Walk<'a, M, B> {
             slot_of: vec![0; ops.len()],
             pending: Vec::new(),
             open_ended: B::empty(words),
+            spare: Spare::new(words),
             live,
             work: ConfigSet::new(false),
             next: ConfigSet::new(true),
@@ -239,6 +242,12 @@ impl<'a, M: Model, B: Bits> Walk<'a, M, B> {
         };
         self.slot_of[index as usize] = slot;
         self.pending.push(slot);
+        let spare_from = match op.is_open_ended() {
+            true => 0,
+            false if open.overwrites => number + 1,
+            false => Spare::<B>::NEVER,
+        };
+        self.spare.set(slot as usize, spare_from);
         if op.is_open_ended() {
             self.open_ended.insert(slot as usize);
         }
@@ -262,18 +271,18 @@ impl<'a, M: Model, B: Bits> Walk<'a, M, B> {
             if config.used.contains(slot as usize) {
                 let mut kept = config;
                 kept.used.remove(slot as usize);
-                self.next.add(kept, &self.open_ended);
+                self.next.add(kept, &self.spare);
                 continue;
             }
             if done.overwrites && done.since < config.refreshed {
                 let mut kept = config.clone();
                 kept.trace = self.trace.push_absorbed(kept.trace, done.index);
-                self.next.add(kept, &self.open_ended);
+                self.next.add(kept, &self.spare);
             }
-            self.work.add(config, &self.open_ended);
+            self.work.add(config, &self.spare);
         }
         self.expand_all(slot, number)?;
-        self.next.drop_covered(&self.open_ended);
+        self.next.drop_covered(&self.spare);
         self.narrow();
         if !self.next.entries.is_empty() {
             self.pending.retain(|&other| other != slot);
@@ -329,9 +338,9 @@ impl<'a, M: Model, B: Bits> Walk<'a, M, B> {
             self.steps += 1;
             if grown.used.contains(goal as usize) {
                 grown.used.remove(goal as usize);
-                self.next.add(grown, &self.open_ended);
+                self.next.add(grown, &self.spare);
             } else {
-                self.work.add(grown, &self.open_ended);
+                self.work.add(grown, &self.spare);
             }
         }
     }
