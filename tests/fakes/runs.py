@@ -1,0 +1,242 @@
+"""Runs of a real workload, through the real interpreter, against the fake cluster, in virtual time.
+
+`run_fake` makes the history; `judge_fake` has the workload's own checkers judge it, with the verdict merged as for a
+real run.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any, Final, cast
+
+from harness import registry
+from harness.client import Client
+from harness.coordination import Definite, ReadMode
+from harness.generator import time_limit, validate
+from harness.history import History
+from harness.interpreter import Interpreter
+from harness.judge import ALWAYS, Judgement, conclude
+from harness.operation import (
+    BeliefEvent,
+    Claim,
+    Event,
+    FaultAction,
+    FaultEvent,
+    FaultOutcome,
+    FaultStage,
+    NodeChange,
+    NodeEvent,
+    PhaseEvent,
+    PhaseName,
+)
+from harness.recorder import Recorder
+from harness.systems.system import System
+from harness.verdict import Facts, Guarantee, Standing, Thresholds, Verdict
+from harness.workload import Workload
+from tests.fakes.catalogue import BUGS, OPTIONS
+from tests.fakes.cluster import FakeCluster, FakeNode
+from tests.fakes.session import FakeSession
+from tests.fakes.virtual_time import run_virtual, virtual_clock_ns
+
+_PROMISED: Final = (
+    "linearizable",
+    "session-order",
+    "no-lost-acknowledged-writes",
+    "fenced-lock",
+    "lock-mutual-exclusion",
+    "superseded-leader-does-not-act",
+)
+_POLL_S: Final = 0.05
+_MAIN_S: Final = 6.0
+_FAULT_AT_S: Final = (1.0, 3.5)
+_FAULT_LASTS_S: Final = 1.2
+
+
+class FakeSystem:
+    """What workloads ask of a system before a run: all of it is promised."""
+
+    name: Final = "fake"
+    read_modes: Final = (ReadMode.STRONG, ReadMode.PLAIN)
+    guarantees: Final = tuple(
+        Guarantee(name=name, standing=Standing.PROMISED, text=name, source="tests/fakes") for name in _PROMISED
+    )
+
+    def read_guarantee(self, mode: ReadMode) -> str:
+        return "linearizable" if mode is ReadMode.STRONG else "session-order"
+
+    def options(self) -> dict[str, object]:
+        return {}
+
+
+SYSTEM: Final = cast(System, FakeSystem())
+
+
+def options_of(workload: Workload, bug: str | None, extra: Mapping[str, Any]) -> dict[str, Any]:
+    planted = BUGS[bug].options if bug is not None else {}
+    return {**workload.options(SYSTEM), **OPTIONS[workload.name], **planted, **extra}
+
+
+def run_fake(
+    workload: str,
+    bug: str | None,
+    seed: int,
+    *,
+    faults: tuple[str, ...] | None = None,
+    options: Mapping[str, Any] | None = None,
+) -> History:
+    """One run; `faults` of "pause" and "kill" (of the leader), by default those that the bug needs."""
+    if faults is None:
+        faults = BUGS[bug].faults if bug is not None else ()
+    return run_virtual(_Run(workload, bug, seed, faults, options or {}).go())
+
+
+def judge_fake(
+    history: History, workload: str, bug: str | None, *, options: Mapping[str, Any] | None = None
+) -> Judgement:
+    """The judgement of the checkers that a real run of this workload has."""
+    asking: Workload = registry.workload(workload)
+    merged = options_of(asking, bug, options or {})
+    facts = Facts(
+        system="fake",
+        workload=workload,
+        nodes=("n1", "n2", "n3"),
+        guarantees=SYSTEM.guarantees,
+        read_guarantee=asking.guarantee(SYSTEM, merged),
+        options=merged,
+        # A run is short, and critical sections take their time.
+        thresholds=Thresholds(ok_operations_min=40),
+    )
+    verdicts: list[Verdict] = []
+    for name in (*asking.checkers(SYSTEM, merged), *ALWAYS):
+        verdicts += registry.checker(name)(history, facts)
+    return conclude(history, facts, tuple(verdicts))
+
+
+class _Run:
+    def __init__(
+        self, workload: str, bug: str | None, seed: int, faults: tuple[str, ...], options: Mapping[str, Any]
+    ) -> None:
+        self.workload: Workload = registry.workload(workload)
+        self.options = options_of(self.workload, bug, options)
+        self.bug, self.seed, self.faults = bug, seed, faults
+
+    async def go(self) -> History:
+        self.cluster = FakeCluster(seed=self.seed, bug=self.bug)
+        self.recorder = Recorder(None, clock_ns=virtual_clock_ns)
+        events: list[Event] = []
+        self.recorder.listeners.append(events.append)
+        for node in self.cluster.nodes.values():
+            self._node(node, NodeChange.STARTED)
+        interpreter = self._interpreter()
+        watching = [asyncio.ensure_future(self._observe(node)) for node in self.cluster.nodes.values()]
+        try:
+            await self._phases(interpreter)
+        finally:
+            for task in watching:
+                task.cancel()
+            await interpreter.close()
+        return History(events, source=f"fake {self.workload.name} {self.bug} {self.seed}")
+
+    def _interpreter(self) -> Interpreter:
+        names = list(self.cluster.nodes)
+
+        async def open_client(process: int, name: str) -> Client:
+            node = self.cluster.nodes[name]
+            await asyncio.sleep(0.002)
+            if not node.alive:
+                raise Definite("refused")
+            return self.workload.client(FakeSession(self.cluster, node), self.options, self.recorder.now_ns)
+
+        return Interpreter(
+            workers=self.workload.workers(self.options, len(names)),
+            node_of=lambda worker: names[worker % len(names)],
+            open_client=open_client,
+            recorder=self.recorder,
+            seed=self.seed,
+            op_timeout_s=lambda worker: self.workload.timeout_s(self.options, len(names), worker, 3.0),
+            open_timeout_s=0.5,
+            effect_free=self.workload.effect_free,
+        )
+
+    async def _phases(self, interpreter: Interpreter) -> None:
+        self.recorder.record(PhaseEvent, phase=PhaseName.MAIN)
+        faults = asyncio.ensure_future(self._disturb())
+        load = self.workload.generator(self.options, len(self.cluster.nodes))
+        await interpreter.run(validate(time_limit(round(_MAIN_S * 1e9), load)))
+        await faults
+        self.recorder.record(PhaseEvent, phase=PhaseName.HEAL)
+        self.recorder.record(PhaseEvent, phase=PhaseName.SETTLE)
+        await asyncio.sleep(0.5)
+        self.recorder.record(PhaseEvent, phase=PhaseName.FINAL)
+        final = self.workload.final_generator(self.options, len(self.cluster.nodes))
+        await interpreter.run(validate(time_limit(3_000_000_000, final)))
+
+    async def _disturb(self) -> None:
+        began_s = self.cluster.now_s()
+        for fault_id, at_s in enumerate(_FAULT_AT_S):
+            for fault in self.faults:
+                await asyncio.sleep(max(0.0, began_s + at_s - self.cluster.now_s()))
+                await self._fault(fault_id, fault, self.cluster.nodes[self.cluster.leader])
+
+    async def _fault(self, fault_id: int, fault: str, node: FakeNode) -> None:
+        def record(action: FaultAction, stage: FaultStage, outcome: FaultOutcome) -> None:
+            self.recorder.record(
+                FaultEvent,
+                fault_id=fault_id,
+                fault=fault,
+                action=action,
+                stage=stage,
+                outcome=outcome,
+                target="leader",
+                nodes=(node.name,),
+            )
+
+        cluster = self.cluster
+        record(FaultAction.INJECT, FaultStage.BEGIN, FaultOutcome.PENDING)
+        if fault == "pause":
+            cluster.pause(node)
+        else:
+            cluster.kill(node)
+            self._node(node, NodeChange.EXITED)
+        record(FaultAction.INJECT, FaultStage.END, FaultOutcome.INSTALLED)
+        await cluster.elect()
+        await asyncio.sleep(_FAULT_LASTS_S)
+        record(FaultAction.HEAL, FaultStage.BEGIN, FaultOutcome.PENDING)
+        if fault == "pause":
+            cluster.resume(node)
+        else:
+            cluster.restart(node)
+            self._node(node, NodeChange.STARTED)
+        record(FaultAction.HEAL, FaultStage.END, FaultOutcome.HEALED)
+
+    def _node(self, node: FakeNode, change: NodeChange) -> None:
+        self.recorder.record(NodeEvent, node=node.name, change=change, incarnation=node.incarnation)
+
+    async def _observe(self, node: FakeNode) -> None:
+        """Ask one node alone whether it leads; a paused one answers when it wakes, or not before the deadline."""
+        while True:
+            asked_ns, incarnation = self.recorder.now_ns(), node.incarnation
+            answer = await self._ask(node)
+            self.recorder.record(
+                BeliefEvent,
+                subject="leader",
+                node=node.name,
+                incarnation=incarnation,
+                claims=answer[0],
+                asked_ns=asked_ns,
+                source="fake",
+                epoch=answer[1],
+            )
+            await asyncio.sleep(_POLL_S)
+
+    async def _ask(self, node: FakeNode) -> tuple[Claim, int | None]:
+        await asyncio.sleep(0.001)
+        try:
+            async with asyncio.timeout(0.4):
+                await node.running.wait()
+        except TimeoutError:
+            return Claim.SILENT, None
+        if not node.alive:
+            return Claim.SILENT, None
+        if node.claims_epoch is not None:
+            return Claim.YES, node.claims_epoch
+        return Claim.NO, self.cluster.epoch
