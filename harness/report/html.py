@@ -168,10 +168,12 @@ def _witness_context(page: _Page, verdict: Verdict, witness: Witness, number: in
 
 
 def _witnesses(page: _Page, verdicts: tuple[Verdict, ...]) -> list[dict[str, Any]]:
+    """By verdict: its first witness, and the next few of it."""
     out = []
     for verdict in verdicts:
-        for number, witness in enumerate(verdict.witnesses[:WITNESSES_MAX], 1):
-            out.append(_witness_context(page, verdict, witness, number))
+        shown = [_witness_context(page, verdict, w, n) for n, w in enumerate(verdict.witnesses[:WITNESSES_MAX], 1)]
+        if shown:
+            out.append({"first": shown[0], "more": shown[1:]})
     return out
 
 
@@ -180,9 +182,7 @@ def _broken(page: _Page) -> tuple[Verdict, ...]:
 
 
 def _witness(page: _Page) -> Markup:
-    shown = _witnesses(page, _broken(page))
-    total = sum(sum(v.anomalies.values()) for v in _broken(page))
-    return page.made("witness", witnesses=shown, total=total)
+    return page.made("witness", groups=_witnesses(page, _broken(page)))
 
 
 def _timeline(page: _Page) -> Markup:
@@ -202,7 +202,9 @@ def _latency(page: _Page) -> Markup:
 
 
 def _faults(page: _Page) -> Markup:
-    return page.made("faults", found=tables.faults(page.case.history, page.word))
+    analysed = (page.case.analysis or {}).get("faults")
+    recovery = tables.recovery(analysed) if isinstance(analysed, list | tuple) and analysed else None
+    return page.made("faults", found=tables.faults(page.case.history, page.word), recovery=recovery)
 
 
 def _exposure(page: _Page) -> Markup:
@@ -234,18 +236,28 @@ def _beside(page: _Page) -> Markup:
 
 
 def _analysis(page: _Page) -> Markup:
+    """Plain figures together, each table on its own, and for each part that is missing the reason."""
     found = page.case.analysis
+    figures = {k: v for k, v in (found or {}).items() if isinstance(v, int | float)}
     parts: list[dict[str, Any]] = []
     for name, data in (found or {}).items():
-        reason = (
-            data if isinstance(data, str) else data.get("reason") if isinstance(data, dict) and len(data) == 1 else None
-        )
-        shown = [] if data is None or reason else tables.generic(name, data)
-        empty = "nothing found" if data in ([], {}) else "no reason recorded"
-        parts.append(
-            {"name": name.replace("_", " "), "tables": shown, "reason": reason or empty, "is_empty": data in ([], {})}
-        )
-    return page.made("analysis", analysed=found is not None, parts=parts)
+        if name in figures:
+            continue
+        shown = [] if _missing(data) is not None else tables.generic(name, data)
+        parts.append({"name": name.replace("_", " "), "tables": shown, "missing": _missing(data)})
+    head = tables.generic("figures", figures) if figures else []
+    return page.made("analysis", analysed=found is not None, figures=head, parts=parts)
+
+
+def _missing(data: Any) -> str | None:
+    """Why a part of the analysis is not there; None when it is."""
+    if data is None:
+        return "not analysed (no reason recorded)"
+    if isinstance(data, str):
+        return f"not analysed ({data})"
+    if isinstance(data, dict) and list(data) == ["reason"]:
+        return f"not analysed ({data['reason']})"
+    return None if data else "nothing found"
 
 
 def _facts(page: _Page) -> Markup:

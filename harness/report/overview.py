@@ -24,14 +24,14 @@ from harness.report.svg import (
     picture,
     title,
 )
-from harness.report.wording import clock, length
+from harness.report.wording import clock, length, text
 
 LANE: Final = 34
 #: More stretches than this in one lane are drawn, but those thinner than half a pixel are left out first.
 _STRETCHES_MAX: Final = 1500
 #: A letter of the lane's labels is about this wide.
 _LETTER: Final = 6.6
-_SUPERSEDED: Final = 72
+_SUPERSEDED: Final = 84
 
 
 def overview(history: History, lanes: Lanes, word: str) -> Markup:
@@ -50,7 +50,9 @@ def overview(history: History, lanes: Lanes, word: str) -> Markup:
         parts.append(label(LEFT - 8, top + 12, "faults", "lane-name", "end"))
     for number, (node, lane) in enumerate(lanes.by_node.items()):
         y = lanes_top + number * LANE
-        parts.append(label(LEFT - 8, y + 21, node, "lane-name", "end"))
+        parts.append(label(LEFT - 8, y + 21, text(node, 11), "lane-name", "end"))
+        if not lane:
+            parts.append(label(LEFT + 4, y + 21, "never asked", "lane-text"))
         parts.append(element("line", x1=LEFT, x2=RIGHT, y1=y + LANE - 1, y2=y + LANE - 1, class_="lane-line"))
         parts.append(lane_bars(lane, axis, y, epochs, word))
     parts.append(_epoch_marks(lanes, axis, lanes_top, bottom, word))
@@ -110,11 +112,11 @@ def _follows(stretch: Stretch) -> str:
     return f"follows {stretch.epoch_text}" if stretch.epoch is not None else "follows"
 
 
-def _fitting(x0: float, x1: float, y: float, text: str, class_: str = "lane-text", short: str = "") -> Markup:
+def _fitting(x0: float, x1: float, y: float, said: str, class_: str = "lane-text", short: str = "") -> Markup:
     """The text if the bar is long enough for it, else the short one, else nothing (the title still says it)."""
-    for said in (text, short):
-        if said and len(said) * _LETTER + 6 <= x1 - x0:
-            return label(x0 + 4, y, said, class_)
+    for fits in (said, short):
+        if fits and len(fits) * _LETTER + 6 <= x1 - x0:
+            return label(x0 + 4, y, fits, class_)
     return Markup("")
 
 

@@ -12,7 +12,7 @@ from markupsafe import Markup, escape
 
 from harness.history import FaultSpan
 from harness.operation import FaultOutcome
-from harness.report.wording import clock
+from harness.report.wording import clock, text
 
 #: All wide pictures share one width and one left margin, so that their times stand above each other.
 WIDTH: Final = 1200
@@ -40,12 +40,12 @@ def joined(parts: Iterable[Markup]) -> Markup:
     return Markup("").join(parts)
 
 
-def title(text: str) -> Markup:
-    return element("title", text)
+def title(said: str) -> Markup:
+    return element("title", said)
 
 
-def label(x: float, y: float, text: str, class_: str = "", anchor: str | None = None) -> Markup:
-    return element("text", text, x=float(x), y=float(y), class_=class_ or None, text_anchor=anchor)
+def label(x: float, y: float, said: str, class_: str = "", anchor: str | None = None) -> Markup:
+    return element("text", said, x=float(x), y=float(y), class_=class_ or None, text_anchor=anchor)
 
 
 def picture(height: float, *children: Markup, name: str, description: str, id_: str | None = None) -> Markup:
@@ -113,7 +113,7 @@ def packed(intervals: Sequence[tuple[int, int]], gap: int = 0) -> list[int]:
 
 def fault_name(fault: FaultSpan) -> str:
     """`pause n1`, `partition n1,n2 (skipped)`."""
-    said = f"{fault.fault} {','.join(fault.nodes) or fault.target}"
+    said = text(f"{fault.fault} {','.join(fault.nodes) or fault.target}", 48)
     return said if fault.outcome is FaultOutcome.INSTALLED else f"{said} ({fault.outcome})"
 
 

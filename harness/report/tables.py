@@ -4,6 +4,7 @@ Each function makes the rows of one section and knows nothing of HTML, so that o
 """
 
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -38,10 +39,12 @@ _MOMENTS: Final = frozenset(
             "last",
         ),
         *("invoked", "completed", "read", "healed", "injected", "certain_from", "certain_to", "superseded", "since"),
-        *("claimed_until", "known_since", "first_ok", "last_ok", "gap_from", "incarnation_from", "new_leader_at"),
+        *("claimed_until", "known_since", "first_ok", "last_ok", "gap_from", "without_ok_from", "new_leader_at"),
         *("proven_from", "proven_to", "possible_from", "possible_to", "recovered_at"),
     )
 )
+#: Integers with these in their names are names, not counts.
+_NAMES: Final = ("index", "seed", "pid", "epoch", "position", "session", "port")
 
 
 class Table(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,12 +68,15 @@ def guarantees(case: ReportCase) -> list[dict[str, Any]]:
                 "name": name,
                 "validity": validity,
                 "sign": SIGNS[validity],
-                "said": _said(validity, case.facts.decides(name), of_name),
+                "said": _said(
+                    validity, case.facts.decides(name), guarantee is not None and all(v.exposure == 0 for v in of_name)
+                ),
                 "decides": case.facts.decides(name),
                 "required": name in case.facts.required,
                 "about": name == case.facts.read_guarantee,
+                "role": _role(case, name, of_name),
                 "standing": guarantee.standing if guarantee else None,
-                "standing_text": STANDINGS[guarantee.standing] if guarantee else "the system makes no statement",
+                "standing_text": STANDINGS[guarantee.standing] if guarantee else _no_standing(name),
                 "text": guarantee.text if guarantee else "",
                 "source": guarantee.source if guarantee else "",
                 "known_issue": guarantee.known_issue if guarantee else None,
@@ -84,6 +90,7 @@ def guarantees(case: ReportCase) -> list[dict[str, Any]]:
         rows,
         key=lambda r: (
             not (r["decides"] and r["validity"] is Validity.INVALID),
+            not (r["role"] == "must be known" and r["validity"] is Validity.UNKNOWN),
             not (r["about"] or r["required"]),
             not r["decides"],
             order[r["validity"]],
@@ -91,12 +98,26 @@ def guarantees(case: ReportCase) -> list[dict[str, Any]]:
     )
 
 
-def _said(validity: Validity, decides: bool, verdicts: list[Verdict]) -> str:
+def _role(case: ReportCase, name: str, verdicts: list[Verdict]) -> str:
+    if name in case.facts.required:
+        return "required by the plan"
+    if name == case.facts.read_guarantee:
+        return "what the run is about" if case.facts.decides(name) else "what the run is about, but not promised"
+    if case.facts.decides(name):
+        return "decides"
+    return "must be known" if any(case.weighs(v) for v in verdicts) else "does not decide"
+
+
+def _no_standing(name: str) -> str:
+    return "a condition of the run itself" if name == "coverage" else "the system makes no statement"
+
+
+def _said(validity: Validity, decides: bool, untested: bool) -> str:
     match validity:
         case Validity.INVALID:
             return "broken" if decides else "broken, does not decide"
         case Validity.UNKNOWN:
-            return "not tested" if all(v.exposure == 0 for v in verdicts) else "unknown"
+            return "not tested" if untested else "unknown"
         case Validity.VALID:
             return "held"
 
@@ -152,6 +173,28 @@ def faults(history: History, word: str) -> Table:
         ),
         rows=tuple(rows),
         note=_note(len(history.faults)),
+    )
+
+
+def recovery(rows: Sequence[Mapping[str, Any]]) -> Table:
+    """What clients went through around each fault, from the analysis's rows."""
+    columns = {
+        "fault_id": "#",
+        "fault": "fault",
+        "nodes": "nodes",
+        "new_leader_after_ns": "new leader after",
+        "longest_without_ok_ns": "longest without an ok",
+        "recovered_after_ns": "first ok after healing",
+        "recovered_after_ns_by_node": "by node",
+        "ok": "ok",
+        "fail": "fail",
+        "info": "info",
+    }
+    return Table(
+        caption="Recovery around each fault (operations invoked inside it)",
+        columns=tuple(columns.values()),
+        rows=tuple(tuple(cell(key, row.get(key)) for key in columns) for row in rows[:ROWS_MAX]),
+        note=_note(len(rows)),
     )
 
 
@@ -318,11 +361,14 @@ def cell(key: str, value: Any) -> str:
         case int() | float() if key.endswith("_ns") or "_ns_" in key:
             return length(value)
         case int():
-            return count(value) if abs(value) >= 10_000 and "index" not in key else str(value)
+            named = any(word in key for word in _NAMES)
+            return count(value) if abs(value) >= 10_000 and not named else str(value)
         case float():
             return f"{value:.4g}"
         case list() | tuple():
             return ", ".join(cell(key, v) for v in value[:12]) + (" …" if len(value) > 12 else "") or "none"
+        case dict() if all(isinstance(v, int | float | str | None) for v in value.values()):
+            return ", ".join(f"{k}: {cell(key, v)}" for k, v in list(value.items())[:12]) or "none"
         case str():
             return text(value, 400)
         case _:

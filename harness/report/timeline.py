@@ -13,7 +13,7 @@ from typing import Any, Final
 import msgspec
 
 from harness.history import FaultSpan, History
-from harness.operation import Operation, Outcome
+from harness.operation import Operation, OpEvent, Outcome
 from harness.report.lanes import Lanes
 from harness.report.overview import stretch_title
 from harness.report.svg import EPOCH_CLASSES, fault_name
@@ -40,12 +40,16 @@ class Cut(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def focus(witnesses: Sequence[Witness], history: History) -> tuple[int, int] | None:
-    """What to show first: the first witness with a margin of a quarter on both sides, at least 20 ms in all."""
+    """What to show first: the operations of the first witness, with a margin of a quarter on both sides.
+
+    A witness also names what came long before (when an epoch began), so its own times serve only if it has none.
+    """
     if not witnesses:
         return None
-    wanted = set(witnesses[0].events)
-    times = [history.events[i].time_ns for i in wanted if 0 <= i < len(history.events)]
-    start, end = min([witnesses[0].from_ns, *times]), max([witnesses[0].to_ns, *times])
+    first = witnesses[0]
+    named = [history.events[i] for i in first.events if 0 <= i < len(history.events)]
+    times = [e.time_ns for e in named if isinstance(e, OpEvent)] or [first.from_ns, first.to_ns]
+    start, end = min(times), max(times)
     margin = max((end - start) // 4, 10_000_000)
     return max(start - margin, 0), min(end + margin, max(history.end_ns, 1))
 

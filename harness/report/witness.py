@@ -19,7 +19,7 @@ from harness.operation import Event, FaultEvent, Operation, Outcome
 from harness.report.lanes import Lanes, LaneState
 from harness.report.overview import epoch_class, stretch_title
 from harness.report.svg import FAULT_ROW, RIGHT, WIDTH, box, element, fault_name, joined, label, picture, title
-from harness.report.wording import OUTCOME_SIGNS, clock, length, operation
+from harness.report.wording import OUTCOME_SIGNS, clock, length, operation, text
 from harness.verdict import Witness
 
 #: A picture with more is no longer read; the table below it has them all.
@@ -173,7 +173,7 @@ def _fault_text(fault: FaultSpan) -> str:
 
 def _lane(node: str, lanes: Lanes, warp: Warp, y: float, word: str) -> Markup:
     """What the node said of itself: tall for leader, thin for follower, dotted for silence."""
-    out = [label(_LEFT - 8, y + 18, f"{node} says", "lane-name", "end")]
+    out = [label(_LEFT - 8, y + 18, f"{text(node, 14)} says", "lane-name", "end")]
     out.append(element("line", x1=_LEFT, x2=_END, y1=y + 24, y2=y + 24, class_="lane-line"))
     classes = {
         LaneState.FOLLOWER: (18, 4),
@@ -208,7 +208,7 @@ def _operation(op: Operation, warp: Warp, y: float, lanes: Lanes, word: str) -> 
     ending = "in time" if op.ended_ns is None else length(op.ended_ns - op.invoked_ns)
     about = title(f"{operation(op)}: {op.type}, {clock(op.invoked_ns)}, {ending}")
     out = [
-        label(_LEFT - 8, y + 27, f"{op.node} · process {op.process}", "lane-name small", "end"),
+        label(_LEFT - 8, y + 27, f"{text(op.node, 12)} · process {op.process}", "lane-name small", "end"),
         box(x0, x1, y + 17, 14, f"op {op.type}", about, least=3),
     ]
     if op.type is Outcome.INFO:
@@ -217,9 +217,9 @@ def _operation(op: Operation, warp: Warp, y: float, lanes: Lanes, word: str) -> 
         out.append(
             label(min(x1 + 5, RIGHT - 40), y + 28, f"{word} {op.epoch}", f"stamp {epoch_class(op.epoch, lanes.epochs)}")
         )
-    said = f"{OUTCOME_SIGNS[op.type]} {operation(op)}"
+    said = f"{OUTCOME_SIGNS[op.type]} {text(operation(op), 80)}"
     if op.type is not Outcome.OK:
-        said += f" ({op.type}: {op.error})" if op.error else f" ({op.type})"
+        said += f" ({op.type}: {text(op.error, 40)})" if op.error else f" ({op.type})"
     if x0 + len(said) * _LETTER > WIDTH - 4:
         out.append(label(max(x1, x0 + 3), y + 12, said, "op-name", "end"))
     else:

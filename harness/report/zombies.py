@@ -1,9 +1,9 @@
 """The zombie table: what deposed leaders did, told apart as claimed, served, attempted, self-fencing failed, acted.
 
-The figures are those of the leadership checker, whatever their exact names: the table is made from the verdicts'
-`figures` and `anomalies`; where no checker counted something, the table says so.
+The counts are the leadership checker's own `figures` and `anomalies`; what it did not count is said to be so.
 """
 
+from collections import Counter
 from typing import Any, Final
 
 from harness.report.case import ReportCase
@@ -12,30 +12,22 @@ from harness.report.wording import count
 
 #: Row, the figures that may hold its count (a number, or a list of cases), the anomalies that may, what it means.
 _ROWS: Final = (
-    ("claimed", ("claimed_count", "claimed"), (), "said that it leads, after a later epoch had certainly begun"),
-    ("served", ("served_count", "served"), ("served",), "answered an operation while superseded"),
-    (
-        "attempted but fenced",
-        ("attempted_fenced", "attempted_count", "fenced_count", "attempted", "fenced"),
-        (),
-        "tried to act and was refused for its epoch or role",
-    ),
-    (
-        "attempted, outcome unknown",
-        ("attempted_unknown", "attempted_unknown_count", "unknown_count"),
-        (),
-        "an operation sent to it timed out",
-    ),
+    ("claimed", ("claimed_count", "claimed"), (), "said that it leads, after a later one had certainly begun"),
+    ("possibly claimed", ("possible_claims",), (), "the question straddles that moment, so it proves nothing"),
+    ("asked", ("asked_of_superseded_leader",), (), "operations that were sent to it while superseded"),
+    ("served", ("served_by_superseded_leader", "served"), (), "of these, answered while it still led its own epoch"),
+    ("attempted but fenced", ("attempted_but_fenced",), (), "refused for its epoch or role, and without effect"),
+    ("attempted, outcome unknown", ("attempted_outcome_unknown",), (), "timed out, or the connection broke"),
     (
         "self-fencing failed",
-        ("self_fencing_failed", "self_fencing_failed_count", "self_fencing_count"),
-        ("self-fencing-failed", "self-fencing failed"),
-        "cut off from every majority, it claimed for longer than the system's own bound",
+        ("self_fencing_failed",),
+        ("self-fencing-failed",),
+        "cut off from every majority, claimed for longer than the bound",
     ),
     (
         "acted",
-        ("acted_count", "acted"),
-        ("acted", "stale-answer", "lost-acknowledgement", "stamped-effect", "stale answer", "lost acknowledgement"),
+        ("acted",),
+        ("stale-answer-by-superseded-leader", "lost-acknowledgement", "stamped-effect"),
         "answered stale where current was due, or acknowledged what was lost",
     ),
 )
@@ -47,18 +39,29 @@ def zombies(case: ReportCase) -> tuple[Table, list[Table]] | None:
     if not verdicts:
         return None
     figures: dict[str, Any] = {}
-    anomalies: dict[str, int] = {}
+    anomalies: Counter[str] = Counter()
     for verdict in verdicts:
-        figures.update({k: v for k, v in verdict.figures.items() if k not in figures or not figures[k]})
-        for name, number in verdict.anomalies.items():
-            anomalies[name] = anomalies.get(name, 0) + number
+        anomalies.update(verdict.anomalies)
+        for key, value in verdict.figures.items():
+            figures[key] = _sum(figures.get(key), value)
     rows = tuple((name, _counted(figures, anomalies, keys, names), meaning) for name, keys, names, meaning in _ROWS)
     table = Table(caption="What deposed leaders did", columns=("kind", "count", "meaning"), rows=rows)
     details = [t for t in generic("figures of the leadership checker", figures) if t.rows]
     return table, details
 
 
-def _counted(figures: dict[str, Any], anomalies: dict[str, int], keys: tuple[str, ...], names: tuple[str, ...]) -> str:
+def _sum(before: Any, value: Any) -> Any:
+    """Counts and lists of several subjects together; of anything else the first."""
+    if before is None:
+        return value
+    if isinstance(before, list) and isinstance(value, list):
+        return before + value
+    if isinstance(before, int) and isinstance(value, int):
+        return before + value
+    return before
+
+
+def _counted(figures: dict[str, Any], anomalies: Counter[str], keys: tuple[str, ...], names: tuple[str, ...]) -> str:
     for key in keys:
         found = figures.get(key)
         if isinstance(found, bool):
@@ -67,5 +70,5 @@ def _counted(figures: dict[str, Any], anomalies: dict[str, int], keys: tuple[str
             return count(found)
         if isinstance(found, list | tuple):
             return count(len(found))
-    counted = [anomalies[name] for name in names if name in anomalies]
-    return count(sum(counted)) if counted else "none reported" if names else "not counted"
+    counted = [anomalies[name] for name in names if anomalies[name]]
+    return count(sum(counted)) if counted else "0" if names else "not counted"

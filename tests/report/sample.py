@@ -352,10 +352,13 @@ LEADERSHIP_FIGURES: dict[str, Any] = {
     ],
     "claimed_count": 1,
     "claimed_ns_max": 801 * MS,
-    "served": [],
     "possible_claims": 1,
+    "asked_of_superseded_leader": 9,
+    "served_by_superseded_leader": 0,
+    "attempted_but_fenced": 2,
+    "attempted_outcome_unknown": 7,
     "two_leaders_ns": 790 * MS,
-    "acted": [],
+    "acted": 0,
 }
 
 
@@ -443,7 +446,7 @@ def zookeeper_invalid() -> ReportCase:
     steps = (
         "process 900 wrote r1 := 4711 through n2; it was acknowledged at 11.984 s with zxid 0x200000061, of epoch 2.",
         "process 901 then sent sync and a read of r1 to n3, invoked at 11.990 s, while n3 was paused.",
-        "n3 answered 811 at 12.009 s with zxid 0x10000019c, of epoch 1: a value that 4711 had replaced before the read was invoked.",
+        "n3 answered 811 at 12.009 s with zxid 0x10000019c, of epoch 1: 4711 had replaced it before.",
         "process 902 was answered the same, invoked after n3 woke up.",
     )
     witness = Witness(
@@ -482,7 +485,7 @@ def zookeeper_invalid() -> ReportCase:
             exposure_of="operations served after a later epoch had begun",
             anomalies={"stale-answer": 2},
             witnesses=(witness,),
-            figures={**LEADERSHIP_FIGURES, "served_count": 14, "acted_count": 2},
+            figures={**LEADERSHIP_FIGURES, "served_by_superseded_leader": 14, "acted": 2},
         ),
         Verdict(
             checker="leadership",
@@ -494,7 +497,23 @@ def zookeeper_invalid() -> ReportCase:
     )
     analysis = {
         "functions": [{"f": "read", "ok": 1201, "fail": 31, "latency_ns_p50": 3 * MS, "latency_ns_max": 501 * MS}],
-        "stale_reads": [{"node": "n3", "key": "r1", "count": 2, "overdue_ns_max": 25 * MS, "first_index": 9}],
+        "end_ns": 24 * S,
+        "stale_reads": 2,
+        "faults": [
+            {
+                "fault_id": 1,
+                "fault": "pause",
+                "nodes": ["n3"],
+                "new_leader_after_ns": 1800 * MS,
+                "longest_without_ok_ns": 1900 * MS,
+                "recovered_after_ns": 4 * MS,
+                "recovered_after_ns_by_node": {"n1": 4 * MS, "n3": 401 * MS},
+                "ok": 510,
+                "fail": 9,
+                "info": 11,
+            }
+        ],
+        "stale_reads_worst": [{"node": "n3", "key": "r1", "count": 2, "overdue_ns_max": 25 * MS, "first_index": 9}],
         "regressions": [],
         "availability": None,
     }

@@ -144,7 +144,7 @@
       pen.strokeRect(x(f.possible[0]) + 0.5, top + 0.5, Math.max(x(f.possible[1]) - x(f.possible[0]), 2), FAULT - 4);
       pen.setLineDash([]);
       pen.fillStyle = colours.ink;
-      pen.fillText(f.name + (f.proven ? "" : " (not proven)"), Math.max(x(f.possible[0]), LEFT) + 4, top + 10);
+      pen.fillText(f.name, Math.max(x(f.possible[0]), LEFT) + 4, top + 10);
     });
   }
 
@@ -181,19 +181,26 @@
       pen.setLineDash([]); pen.lineWidth = 1;
       const s0 = Math.max(x(s.superseded[0]), LEFT), s1 = Math.min(x(s.superseded[1]), width), warn = "superseded";
       if (s1 - s0 > pen.measureText(warn).width + 8 && (s0 - x0 > 60 || s1 - s0 > 130)) {
-        const at = s1 - pen.measureText(warn).width - 5;
-        pen.strokeStyle = "rgba(0,0,0,.6)"; pen.lineWidth = 2.5; pen.strokeText(warn, at, top + 15); pen.lineWidth = 1;
-        pen.fillStyle = "#fff"; pen.fillText(warn, at, top + 15);
+        onLeader(warn, s1 - pen.measureText(warn).width - 9, top + 15);
       }
     }
     if (pen.measureText(text).width + 8 > w && s.state === "leader") text = s.epoch;
     if (pen.measureText(text).width + 6 > w) return;
     if (s.state === "leader") {
-      pen.strokeStyle = "rgba(0,0,0,.5)"; pen.lineWidth = 2.5; pen.strokeText(text, x0 + 4, top + 15); pen.lineWidth = 1;
-      pen.fillStyle = "#fff"; pen.fillText(text, x0 + 4, top + 15);
+      onLeader(text, x0 + 4, top + 15);
     } else {
       pen.fillStyle = colours.soft; pen.fillText(text, x0 + 4, top + (s.state === "follower" ? 12 : 15));
     }
+  }
+
+  // White on a dark rim, so that it reads on every colour and texture.
+  function onLeader(text, px, py) {
+    pen.font = "600 11.5px system-ui, sans-serif";
+    pen.strokeStyle = "rgba(0,0,0,.55)"; pen.lineWidth = 3; pen.lineJoin = "round";
+    pen.strokeText(text, px, py);
+    pen.lineWidth = 1; pen.fillStyle = "#fff";
+    pen.fillText(text, px, py);
+    pen.font = "11px system-ui, sans-serif";
   }
 
   // Plain ok first, then fail, then unknown, then the witness's, so that the rare ones are never hidden.

@@ -1,0 +1,119 @@
+"""Chromium opens the report: no console error, verdict and timeline visible, and the picture was really drawn.
+
+The page must run from a file with no network; its own content policy would report anything else on the console.
+"""
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from harness.report.html import render
+from tests.report import sample
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+
+pytestmark = pytest.mark.browser
+
+#: Reads what a person would see, after the page's own script ran; appended to the page, where its policy allows it.
+PROBE = """
+(() => {
+  const seen = (q) => {
+    const e = document.querySelector(q);
+    if (!e) return "absent";
+    const b = e.getBoundingClientRect();
+    return b.width > 0 && b.height > 0 ? "visible" : "hidden"; };
+  const canvas = document.getElementById("operations");
+  let painted = 0, detail = "", view = "";
+  if (canvas && canvas.width) {
+    const data = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data;
+    for (let i = 3; i < data.length; i += 4) painted += data[i] > 0;
+    const range = document.getElementById("range"), first = range.textContent;
+    const press = (key) => canvas.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true }));
+    press("n");
+    detail = document.getElementById("detail").textContent;
+    press("0");
+    view = first;
+  }
+  const result = { verdict: seen(".verdict h1"), timeline: seen("#overview"),
+    zoom: seen("#zoom"), latency: seen("#latency"),
+    painted, detail, view, drawn: canvas ? canvas.dataset.drawn : "", wide: document.documentElement.scrollWidth };
+  const out = document.createElement("p"); out.id = "probe"; out.textContent = JSON.stringify(result);
+  document.body.append(out);
+})();
+"""
+
+
+@pytest.fixture(scope="module")
+def browser() -> str:
+    found = next((path for name in BROWSERS if (path := shutil.which(name))), None)
+    if found is None:
+        pytest.skip(f"none of {', '.join(BROWSERS)} is on the PATH; on Debian: apt-get install chromium")
+    return found
+
+
+def opened(browser: str, page: Path, profile: Path, *more: str) -> tuple[str, list[str]]:
+    """The page's DOM after its script ran, and the lines of its console."""
+    command = [
+        browser,
+        *("--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"),
+        *("--disable-component-update", "--disable-sync", "--enable-logging=stderr", f"--user-data-dir={profile}"),
+        *("--window-size=1280,2000", "--dump-dom", *more, page.as_uri()),
+    ]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    ) as process:
+        try:
+            dom, log = process.communicate(timeout=60)
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+    return dom, [line for line in log.splitlines() if "CONSOLE" in line]
+
+
+def with_probe(html: str) -> str:
+    """The page with the probe behind its own script, and the policy's hash renewed for both together."""
+    from harness.report.html import _hash
+
+    own = re.search(r"<script>(.*?)</script>\s*</body>", html, re.DOTALL)
+    assert own is not None
+    both = own[1] + PROBE
+    return html.replace(own[1], both).replace(_hash(own[1]), _hash(both))
+
+
+@pytest.mark.parametrize("name", sample.SAMPLES)
+def test_report_opens_without_a_console_error(name: str, browser: str, tmp_path: Path) -> None:
+    case = sample.SAMPLES[name]()
+    page = tmp_path / "report.html"
+    page.write_text(render(case).html, encoding="utf-8")
+    dom, console = opened(browser, page, tmp_path / "profile")
+    assert console == []
+    assert f"</span> {case.validity}</h1>" in dom
+    if case.history.events:
+        assert 'data-drawn="' in dom
+
+
+@pytest.mark.parametrize("name", ["etcd-valid", "zookeeper-invalid", "huge"])
+def test_verdict_and_timeline_are_visible_and_drawn(name: str, browser: str, tmp_path: Path) -> None:
+    page = tmp_path / "report.html"
+    page.write_text(with_probe(render(sample.SAMPLES[name]()).html), encoding="utf-8")
+    dom, console = opened(browser, page, tmp_path / "profile")
+    assert console == []
+    found = re.search(r'<p id="probe">(.*?)</p>', dom)
+    assert found is not None
+    probe = found[1]
+    for part in ("verdict", "timeline", "zoom", "latency"):
+        assert f'"{part}":"visible"' in probe
+    painted = re.search(r'"painted":(\d+)', probe)
+    assert painted is not None
+    assert int(painted[1]) > 1_000
+    wide = re.search(r'"wide":(\d+)', probe)
+    assert wide is not None
+    assert int(wide[1]) <= 1280  # no sideways scrolling
+    assert "process" in probe  # `n` described an operation
+    if name == "zookeeper-invalid":
+        assert '"view":"11.97' in probe  # it starts at the witness

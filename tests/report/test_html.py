@@ -1,0 +1,205 @@
+"""The page: the verdict and all sections of every sample, escaped values, guards, size, and what is cut is said."""
+
+import html as entities
+import json
+import re
+from html.parser import HTMLParser
+
+import msgspec
+import pytest
+
+from harness.operation import Outcome
+from harness.report import html as page
+from harness.report import tables
+from harness.report.case import ReportCase
+from harness.report.html import render
+from harness.verdict import Validity, Verdict
+from tests.report import sample
+
+TITLES = [title for _, title, _ in page._SECTIONS]
+
+
+class Outline(HTMLParser):
+    """Scripts, headings, and attributes that would fetch or run something."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.headings: list[str] = []
+        self.scripts: list[dict[str, str | None]] = []
+        self.fetching: list[str] = []
+        self.handlers: list[str] = []
+        self._heading = ""
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self._heading = tag if tag in ("h1", "h2") else self._heading
+        if tag == "script":
+            self.scripts.append(dict(attrs))
+        for name, value in attrs:
+            if name in ("src", "href", "action", "srcset") and value and not value.startswith(("#", "data:,")):
+                self.fetching.append(value)
+            if name.startswith("on"):
+                self.handlers.append(name)
+
+    def handle_data(self, data: str) -> None:
+        if self._heading:
+            self.headings.append(data.strip())
+
+    def handle_endtag(self, tag: str) -> None:
+        self._heading = "" if tag == self._heading else self._heading
+
+
+def outline(html: str) -> Outline:
+    found = Outline()
+    found.feed(html)
+    return found
+
+
+@pytest.fixture(scope="module")
+def pages() -> dict[str, tuple[ReportCase, str]]:
+    """Every sample rendered once; none may have a problem."""
+    out = {}
+    for name, make in sample.SAMPLES.items():
+        case = make()
+        rendered = render(case)
+        assert rendered.problems == (), name
+        out[name] = (case, rendered.html)
+    return out
+
+
+@pytest.mark.parametrize("name", sample.SAMPLES)
+def test_verdict_stands_first_and_every_section_follows(name: str, pages: dict[str, tuple[ReportCase, str]]) -> None:
+    case, html = pages[name]
+    found = outline(html)
+    said = [h for h in found.headings if h]
+    assert said[1] == case.validity.value  # after its sign
+    assert [h for h in said if h in TITLES] == TITLES
+    assert html.index('<header class="verdict') < html.index('id="witness"') < html.index('id="timeline"')
+
+
+@pytest.mark.parametrize("name", sample.SAMPLES)
+def test_page_is_self_contained_and_below_2_mb(name: str, pages: dict[str, tuple[ReportCase, str]]) -> None:
+    _, html = pages[name]
+    found = outline(html)
+    assert found.fetching == []
+    assert found.handlers == []
+    assert [s.get("type") for s in found.scripts if s.get("type") != "application/json"] == [None]
+    assert "default-src &#39;none&#39;" in html
+    assert len(html.encode()) < 2_000_000
+
+
+def test_hostile_values_stay_text(pages: dict[str, tuple[ReportCase, str]]) -> None:
+    _, html = pages["hostile"]
+    assert "<script>alert" not in html
+    assert "<b onmouseover" not in html
+    assert entities.escape("</script><script>alert(1)</script>") in html
+    data = re.search(r'id="timeline-data">(.*?)</script>', html, re.DOTALL)
+    assert data is not None
+    texts = json.loads(data[1])["ops"]["saidTexts"]
+    assert any("</script><script>alert(1)" in said for said in texts)
+
+
+def test_json_for_script_cannot_end_its_element() -> None:
+    hostile = {"a": "</ScRiPt><!--<script>", "b": "\u2028&"}
+    made = page.json_for_script(hostile)
+    assert not re.search(r"[<>&\u2028]", made)
+    assert json.loads(made) == hostile
+
+
+def test_verdict_words_need_no_colour(pages: dict[str, tuple[ReportCase, str]]) -> None:
+    for name, sign in (("etcd-valid", "✓"), ("zookeeper-invalid", "✗"), ("unknown", "?")):
+        case, html = pages[name]
+        assert re.search(rf'<h1><span class="sign"[^>]*>{re.escape(sign)}</span> {case.validity}</h1>', html)
+
+
+def test_guarantee_shows_standing_source_and_known_issue(pages: dict[str, tuple[ReportCase, str]]) -> None:
+    _, html = pages["zookeeper-invalid"]
+    row = html[html.index('<th scope="row">fresh-after-sync') :].split("</tr>")[0]
+    for said in ("required by the plan", "relied-upon", "ZOOKEEPER-1675", "broken", "2 × stale-read"):
+        assert said in row
+    other = html[html.index('<th scope="row">superseded-leader-does-not-act') :].split("</tr>")[0]
+    assert "does not decide" in other
+
+
+def test_witness_is_told_and_drawn(pages: dict[str, tuple[ReportCase, str]]) -> None:
+    case, html = pages["zookeeper-invalid"]
+    section = html[html.index('<section id="witness"') : html.index('<section id="timeline"')]
+    for step in case.verdicts[0].witnesses[0].steps:
+        assert entities.escape(step, quote=False) in section
+    for drawn in ("✓ write r1 ← 4711", "✓ read r1 = 811", "epoch 1", "epoch 2", "pause n3, proven", "0x10000019c"):
+        assert drawn in section
+    assert 'marker-end="url(#arrow)"' in section
+
+
+def test_what_is_missing_is_said(pages: dict[str, tuple[ReportCase, str]]) -> None:
+    assert "Not analysed: the run was judged without the Spark pipeline" in pages["etcd-valid"][1]
+    html = pages["zookeeper-invalid"][1]
+    assert "availability: not analysed (no reason recorded)" in html
+    assert "regressions: nothing found" in html
+    assert "0: not tested" in pages["etcd-valid"][1]
+    assert "stopped early" in pages["unknown"][1]
+
+
+def test_long_history_says_what_was_cut(pages: dict[str, tuple[ReportCase, str]]) -> None:
+    _, html = pages["huge"]
+    assert "20\u202f000 of 200\u202f000 operations are shown" in html
+
+
+def test_fault_table_holds_proof_target_and_leader(pages: dict[str, tuple[ReportCase, str]]) -> None:
+    _, html = pages["zookeeper-invalid"]
+    section = html[html.index('<section id="faults"') : html.index('<section id="exposure"')]
+    for said in (
+        "all 61 threads of n3 are stopped (T)",
+        "✓ installed",
+        "– skipped",
+        "no leader was known",
+        "n3, epoch 1",
+    ):
+        assert said in section
+    assert "5.003 s – 12.000 s" in section  # proven
+    assert "5.000 s – 12.002 s" in section  # possible
+
+
+@pytest.mark.parametrize("broken", ["lanes", "latency", "overview", "timeline", "zombies", "drawn"])
+def test_a_failing_section_hides_neither_the_verdict_nor_the_others(
+    broken: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise ZeroDivisionError("planted <b>")
+
+    case = sample.zookeeper_invalid()
+    monkeypatch.setattr(page, broken, fail)
+    rendered = render(case)
+    assert rendered.problems
+    assert all("ZeroDivisionError" in p for p in rendered.problems)
+    assert "this section failed: ZeroDivisionError: planted &lt;b&gt;" in rendered.html
+    found = [h for h in outline(rendered.html).headings if h]
+    assert found[1] == "invalid"
+    assert [h for h in found if h in TITLES] == TITLES
+    assert "all 61 threads of n3 are stopped (T)" in rendered.html
+
+
+def test_a_failing_verdict_table_leaves_word_and_headline(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise KeyError("planted")
+
+    monkeypatch.setattr(tables, "guarantees", fail)
+    rendered = render(sample.zookeeper_invalid())
+    assert "fresh-after-sync (relied-upon) is broken: 2 x stale-read" in rendered.html
+    assert outline(rendered.html).headings[1:3] != []
+    assert any("verdict" in p for p in rendered.problems)
+
+
+def test_witness_of_events_that_are_not_there_is_no_problem() -> None:
+    case = sample.etcd_valid()
+    witness = msgspec.structs.replace(sample.zookeeper_invalid().verdicts[0].witnesses[0], events=(10**9, 0, 5))
+    verdict = Verdict(checker="c", guarantee="linearizable", validity=Validity.INVALID, witnesses=(witness,))
+    rendered = render(msgspec.structs.replace(case, verdicts=(verdict,), validity=Validity.INVALID))
+    assert rendered.problems == ()
+
+
+def test_operations_table_counts_every_outcome() -> None:
+    case = sample.etcd_valid()
+    made = tables.operations(case.history)[0]
+    counted = sum(int(cell.replace("\u202f", "")) for row in made.rows for cell in row[1:4])
+    assert counted == len(case.history.operations)
+    assert any(o.type is Outcome.INFO for o in case.history.operations)

@@ -1,0 +1,135 @@
+"""Lanes and timeline data: stretches, epochs from logs, superseded claims on both sides of the bound, cuts, packing."""
+
+import base64
+import random
+import struct
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.operation import Claim, EpochEvent, NodeChange, NodeEvent, Outcome
+from harness.report.lanes import LaneState, lanes
+from harness.report.svg import packed
+from harness.report.timeline import cut, focus, timeline
+from tests.report import sample
+from tests.report.sample import MS, S, Tape
+
+
+def test_stretches_follow_what_the_node_said() -> None:
+    tape = Tape()
+    for at, claims, epoch in ((0, Claim.NO, 1), (100, Claim.YES, 2), (200, Claim.YES, 2), (300, Claim.NO, 3)):
+        tape.belief(at * MS, (at + 2) * MS, "n1", claims, epoch)
+    lane = lanes(tape.history(), ("n1",)).by_node["n1"]
+    said = [(s.state, s.epoch, s.from_ns // MS, s.to_ns // MS) for s in lane]
+    assert said == [
+        (LaneState.FOLLOWER, 1, 2, 102),
+        (LaneState.LEADER, 2, 102, 302),
+        (LaneState.FOLLOWER, 3, 302, 302),
+    ]
+
+
+def test_claim_is_superseded_only_when_asked_after_the_later_epoch_began() -> None:
+    tape = Tape()
+    tape.belief(0, 10 * MS, "n1", Claim.YES, 1)
+    tape.belief(100 * MS, 120 * MS, "n2", Claim.YES, 2)
+    tape.belief(110 * MS, 130 * MS, "n1", Claim.YES, 1)  # straddles: proves nothing
+    assert lanes(tape.history(), ()).by_node["n1"][0].superseded is None
+    tape.belief(121 * MS, 140 * MS, "n1", Claim.YES, 1)
+    assert lanes(tape.history(), ()).by_node["n1"][0].superseded == (120 * MS, 121 * MS)
+
+
+def test_a_question_asked_of_a_paused_node_speaks_of_the_time_after_the_pause() -> None:
+    tape = Tape()
+    tape.fault(1, "pause", ("n1",), (50 * MS, 60 * MS, 200 * MS, 210 * MS))
+    tape.belief(0, 10 * MS, "n1", Claim.YES, 1)
+    tape.belief(100 * MS, 120 * MS, "n2", Claim.YES, 2)
+    tape.belief(110 * MS, 230 * MS, "n1", Claim.YES, 1)  # asked too early, but answered after 200 ms at the earliest
+    assert lanes(tape.history(), ()).by_node["n1"][0].superseded == (120 * MS, 200 * MS)
+
+
+def test_epoch_of_an_inexact_claim_comes_from_the_log() -> None:
+    tape = Tape()
+    tape.add(EpochEvent, 50 * MS, node="n1", incarnation=0, epoch=7, source="became leader at term 7")
+    tape.belief(60 * MS, 61 * MS, "n1", Claim.YES, 6, epoch_exact=False)
+    tape.belief(60 * MS, 61 * MS, "n2", Claim.YES, 6, epoch_exact=False)
+    found = lanes(tape.history(), ()).by_node
+    assert [(s.epoch_text, s.exact) for s in found["n1"]] == [("7", True)]
+    assert [s.epoch_text for s in found["n2"]] == ["≥6"]
+
+
+def test_a_dead_process_is_down_not_silent() -> None:
+    tape = Tape()
+    tape.belief(0, MS, "n1", Claim.YES, 1)
+    tape.add(NodeEvent, 10 * MS, node="n1", change=NodeChange.EXITED, incarnation=0)
+    for at in (20, 120):
+        tape.belief(at * MS, (at + 10) * MS, "n1", Claim.SILENT, None)
+    tape.add(NodeEvent, 200 * MS, node="n1", change=NodeChange.STARTED, incarnation=1)
+    tape.belief(210 * MS, 211 * MS, "n1", Claim.NO, 2, incarnation=1)
+    lane = [(s.state, s.from_ns // MS, s.to_ns // MS) for s in lanes(tape.history(), ()).by_node["n1"]]
+    assert lane == [
+        (LaneState.LEADER, 1, 10),
+        (LaneState.DOWN, 10, 200),
+        (LaneState.SILENT, 200, 211),
+        (LaneState.FOLLOWER, 211, 211),
+    ]
+
+
+def test_everything_is_kept_below_the_limit_and_the_witness_above_it() -> None:
+    operations = sample.huge(3_000).history.operations
+    whole = cut(operations, set(), None, most=3_000)
+    assert len(whole.kept) == 3_000
+    assert "All" in whole.said
+    some = operations[1_234]
+    part = cut(operations, {some.invoke_index}, (some.invoked_ns, some.invoked_ns + S), most=500)
+    assert len(part.kept) == 500
+    assert 1_234 in part.kept
+    assert part.kept == tuple(sorted(set(part.kept)))
+    failed = sum(operations[i].type is not Outcome.OK for i in part.kept)
+    assert failed == sum(o.type is not Outcome.OK for o in operations)  # 5 %: all have room
+    assert "500 of 3\u202f000" in part.said
+
+
+@given(st.lists(st.tuples(st.integers(0, 50), st.integers(0, 20)), max_size=40))
+def test_packed_rows_never_overlap(raw: list[tuple[int, int]]) -> None:
+    intervals = sorted((start, start + length) for start, length in raw)
+    rows = packed(intervals)
+    for i, (a, row) in enumerate(zip(intervals, rows, strict=True)):
+        for b, other in list(zip(intervals, rows, strict=True))[:i]:
+            assert row != other or b[1] <= a[0]
+
+
+def test_columns_decode_to_the_operations() -> None:
+    case = sample.zookeeper_invalid()
+    witnesses = case.verdicts[0].witnesses
+    data, chosen = timeline(case.history, lanes(case.history, case.facts.nodes), witnesses, "zookeeper", "epoch")
+    ops, count = data["ops"], len(chosen.kept)
+    starts = struct.unpack(f"<{count}i", base64.b64decode(ops["start"]))
+    flags = struct.unpack(f"<{count}B", base64.b64decode(ops["flags"]))
+    kept = [case.history.operations[i] for i in chosen.kept]
+    for op, start, flag in zip(kept, starts, flags, strict=True):
+        assert start == op.invoked_ns // data["unitNs"]
+        assert flag & 3 == {Outcome.OK: 0, Outcome.FAIL: 1, Outcome.INFO: 2}[op.type]
+        assert bool(flag & 4) == (op.process in (900, 901, 902))
+    assert {s["state"] for s in data["stretches"]} == {"leader", "follower", "silent"}
+
+
+def test_focus_is_on_the_operations_not_on_what_came_long_before() -> None:
+    case = sample.zookeeper_invalid()
+    witness = case.verdicts[0].witnesses[0]
+    fault = case.history.faults[0].events[0]
+    early = type(witness)(
+        anomaly="a", events=(fault, *witness.events), steps=(), from_ns=0, to_ns=witness.to_ns, nodes=()
+    )
+    window = focus([early], case.history)
+    assert window is not None
+    assert window[0] > 11 * S
+
+
+def test_a_run_of_hours_fits_into_the_columns() -> None:
+    tape = Tape()
+    tape.op(10 * 3600 * S, 10 * 3600 * S + MS, 1, "read", "n1")
+    tape.op(1, None, 2, "write", "n1", value=random.Random(1).randrange(9))
+    history = tape.history()
+    data, _ = timeline(history, lanes(history, ("n1",)), (), "etcd", "term")
+    assert data["end"] < 2**31
+    assert data["nodes"] == [{"name": "n1", "rows": 2}]
