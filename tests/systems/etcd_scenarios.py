@@ -126,8 +126,10 @@ async def _killed(lab: Lab) -> dict[str, Any]:
     await asyncio.sleep(0.1)
     before = await outcome(lambda: client.write("k", b"2"))
     opening = await outcome(lambda: opened(lab, "n2"), 3.0)
+    dead = [await ETCD.ready(node), await ETCD.healthy(lab.layout)]
     await node.start()
     await settled(lab)
+    alive = [await ETCD.ready(node), await ETCD.healthy(lab.layout)]
     restarted = await outcome(lambda: client.write("k", b"3"))
     fresh = await opened(lab, "n2")
     again = await outcome(lambda: fresh.write("k", b"4"))
@@ -139,6 +141,8 @@ async def _killed(lab: Lab) -> dict[str, Any]:
         "opening": opening,
         "same client, restarted": restarted,
         "fresh client, restarted": again,
+        "dead": dead,
+        "alive": alive,
     }
 
 
@@ -170,8 +174,16 @@ async def _minority(lab: Lab) -> dict[str, Any]:
         outcome(lambda: client.read("k", ReadMode.PLAIN)),
         outcome(lambda: client.acquire("l"), 12.0),
     )
+    unhealthy = [await ETCD.ready(lab.nodes[leader]), await ETCD.healthy(lab.layout)]
     await client.close()
-    return {"write": write, "strong read": strong, "plain read": plain, "acquire": grant}
+    return {
+        "leader": leader,
+        "unhealthy": unhealthy,
+        "write": write,
+        "strong read": strong,
+        "plain read": plain,
+        "acquire": grant,
+    }
 
 
 async def _beliefs(lab: Lab) -> dict[str, Any]:

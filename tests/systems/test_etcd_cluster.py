@@ -54,6 +54,17 @@ def test_what_needs_no_quorum_is_answered(faults: dict[str, Any]) -> None:
     assert faults["killed"]["fresh client, restarted"][0] == "ok"
 
 
+def test_readiness_and_health_say_what_is_wrong(faults: dict[str, Any]) -> None:
+    ready, wrong = faults["killed"]["dead"]
+    assert not ready
+    assert wrong.startswith("n2: not-connected: ")
+    assert "refused the connection" in wrong
+    assert faults["killed"]["alive"] == [True, None]
+    ready, wrong = faults["minority"]["unhealthy"]
+    assert not ready
+    assert wrong == f"{faults['minority']['leader']}: etcdserver: no leader"
+
+
 def test_a_leader_that_is_cut_off_steps_down_within_its_bound(faults: dict[str, Any]) -> None:
     beliefs = faults["beliefs"]
     assert beliefs["leads"]["claims"] == "yes"

@@ -27,20 +27,23 @@ class Health:
 
 async def status(address: str, port: int, timeout_s: float) -> Any:
     """The member's Status; raises NoAnswer."""
-    return (await _asked(address, port, timeout_s, read=False))[0]
+    return await _asked(address, port, timeout_s, read=False)
 
 
 async def health(node: str, address: str, port: int, timeout_s: float) -> Health:
-    """Status, and whether a linearizable read is answered."""
+    """Status and, where that finds nothing wrong, whether a linearizable read is answered."""
     try:
-        said, _ = await _asked(address, port, timeout_s, read=True)
+        said = await _asked(address, port, timeout_s, read=True)
     except NoAnswer as error:
         return Health(node=node, wrong=str(error))
-    wrong = "; ".join(said.errors) or ("it knows no leader" if said.leader == 0 else None)
-    return Health(node=node, leader=said.leader, term=said.raftTerm, wrong=wrong)
+    return Health(node=node, leader=said.leader, term=said.raftTerm, wrong=_complaint(said))
 
 
-async def _asked(address: str, port: int, timeout_s: float, *, read: bool) -> tuple[Any, Any]:
+def _complaint(said: Any) -> str | None:
+    return "; ".join(said.errors) or ("it knows no leader" if said.leader == 0 else None)
+
+
+async def _asked(address: str, port: int, timeout_s: float, *, read: bool) -> Any:
     loop = asyncio.get_running_loop()
     deadline = loop.time() + timeout_s
     try:
@@ -52,11 +55,11 @@ async def _asked(address: str, port: int, timeout_s: float, *, read: bool) -> tu
         async with asyncio.timeout_at(deadline):
             ask = unary(connection.channel, "Maintenance/Status", rpc.StatusRequest, rpc.StatusResponse)
             said = await ask(rpc.StatusRequest())
-            if not read:
-                return said, None
-            what = "a linearizable read"
-            ask = unary(connection.channel, "KV/Range", rpc.RangeRequest, rpc.RangeResponse)
-            return said, await ask(rpc.RangeRequest(key=_PROBED_KEY))
+            if read and _complaint(said) is None:
+                what = "a linearizable read"
+                ask = unary(connection.channel, "KV/Range", rpc.RangeRequest, rpc.RangeResponse)
+                await ask(rpc.RangeRequest(key=_PROBED_KEY))
+            return said
     except TimeoutError:
         raise NoAnswer(f"{what} was not answered within {timeout_s:g} s") from None
     except RpcError as error:

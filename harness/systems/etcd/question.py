@@ -49,8 +49,11 @@ class EtcdQuestion:
         self._line: _Line | None = None
         self._retired: set[_Line] = set()
         self._names: dict[int, str] = {}
+        self._closed = False
 
     async def ask(self) -> Answer:
+        if self._closed:
+            raise RuntimeError("asked after close")
         line = self._line
         if line is None:
             line = self._line = _Line(self._address, self._port)
@@ -92,6 +95,7 @@ class EtcdQuestion:
             await line.channel.close()
 
     async def close(self) -> None:
+        self._closed = True
         lines = [*self._retired, *([self._line] if self._line else [])]
         self._retired.clear()
         self._line = None

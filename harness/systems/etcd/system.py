@@ -108,7 +108,7 @@ class Etcd:
         found = await asyncio.gather(
             *(probe.health(place.name, place.address, CLIENT_PORT, _ATTEMPT_S) for place in layout.values())
         )
-        return _disagreement(found)
+        return disagreement(found)
 
     async def open_client(
         self, place: Place, *, connect_timeout_s: float, options: Mapping[str, object] | None = None
@@ -190,7 +190,7 @@ def _numbers(options: Mapping[str, object]) -> dict[str, int]:
     return numbers
 
 
-def _disagreement(found: "list[Health]") -> str | None:
+def disagreement(found: "list[Health]") -> str | None:
     """What is wrong with these members, in words; None when nothing is."""
     wrong = [f"{health.node}: {health.wrong}" for health in found if health.wrong]
     if wrong:
