@@ -292,6 +292,14 @@ def test_an_answer_is_stale_only_when_it_lacks_a_write_done_before(
     assert (len(acts.stale), acts.fresh_reads_exposed) == (stale, exposed)
 
 
+def test_the_newest_write_by_position_must_be_in_the_answer() -> None:
+    tale = Tale()
+    superseded(tale)
+    tale.write("a", 6, at=(240, 350), node="n2", position=2 << 32, epoch=2)
+    tale.read("a", 6, at=(400, 410), node="n1", position=2 << 32, value_position=2 << 32, epoch=1)
+    assert only(leadership.check(tale.history(), facts()), "linearizable").anomalies == {STALE: 1}
+
+
 def test_a_missing_write_of_its_own_epoch_is_no_act_of_a_superseded_leader() -> None:
     tale = Tale()
     tale.claims("n1", 1, [10, 20, 900])
