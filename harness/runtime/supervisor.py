@@ -1,15 +1,16 @@
 """The way into the lab: three processes, of which any one's death ends everything inside.
 
     runner command   (outside)  unshares, forks, waits, passes signals in and the exit status out
-    +-- pid 1        (inside)   single-threaded; starts the harness, reaps orphans, exits with the harness's status
-        +-- the same command again, marked: the harness, where `enter()` returns
+    +-- pid 1        (inside)   forks the harness, reaps orphans, exits with the harness's status
+        +-- harness  (inside)   where `enter()` returns
 
 Pid 1 stays this small so that it cannot fail with the harness, and so that nobody forks from a process with threads.
 When it exits the kernel kills every process of its pid namespace and drops every namespace, mount and rule: a harness
 that crashes, and a command killed with -9, leave nothing. Each level asks for SIGKILL at its parent's death; the race
 with a parent that is dead already is closed by looking once more afterwards.
 
-Only the standard library is imported: `enter()` runs before anything heavy, while the process has one thread.
+Only the standard library is imported: `enter()` runs before anything heavy, while the process has one thread. So the
+harness can be a plain fork, and no second interpreter has to start.
 """
 
 import os
@@ -17,13 +18,11 @@ import signal
 import sys
 import threading
 import traceback
-from typing import Final, NoReturn
+from typing import Final
 
 from harness.errors import HarnessError, MachineError
 from harness.runtime import namespaces
 
-#: Set for the harness process alone, and taken away by it, so that no server ever sees it.
-_MARKER: Final = "FENCEPOST_INSIDE"
 #: Set by who starts the runner command (to its own pid), so that a starter that died early is noticed.
 PARENT_VARIABLE: Final = "FENCEPOST_PARENT"
 
@@ -44,10 +43,6 @@ def enter() -> None:
     Raises:
         MachineError: the machine refuses; the message names what is to blame, the hint the remedy.
     """
-    if os.environ.pop(_MARKER, None) is not None:
-        if os.getppid() != 1:
-            raise HarnessError(f"{_MARKER} is set, but the parent is not pid 1 of a lab", hint=f"unset {_MARKER}")
-        return
     if threading.active_count() != 1:
         raise HarnessError("the lab can be entered by a single-threaded process only")
     starter = int(os.environ.pop(PARENT_VARIABLE, os.getppid()))
@@ -71,7 +66,9 @@ def enter() -> None:
     if init == 0:
         os.close(report_read)
         os.close(life_write)
-        _be_init(report_write, life_read, before)
+        _be_init(report_write, life_read)
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        return
     os.close(report_write)
     os.close(life_read)
     said = os.read(report_read, 4096)
@@ -126,8 +123,8 @@ def _wait_for(child: int) -> int:
                 break
 
 
-def _be_init(report: int, life: int, mask: "set[signal.Signals | int]") -> NoReturn:
-    """Pid 1: own mounts and /proc, then the harness, whose exit code becomes ours. Never returns."""
+def _be_init(report: int, life: int) -> None:
+    """Pid 1: own mounts and /proc, then the harness, whose exit code becomes ours. Returns in the harness only."""
     code = 255
     try:
         namespaces.die_with_parent()
@@ -141,7 +138,11 @@ def _be_init(report: int, life: int, mask: "set[signal.Signals | int]") -> NoRet
         # only.
         os.setsid()
         _prepare_mounts()
-        harness = _start_harness(mask)
+        harness = os.fork()
+        if harness == 0:
+            os.close(report)
+            _be_harness()
+            return
         os.write(report, _READY)
         os.close(report)
         code = _wait_for(harness)
@@ -149,9 +150,19 @@ def _be_init(report: int, life: int, mask: "set[signal.Signals | int]") -> NoRet
         os.write(report, f"{error.errno} {error.strerror}".encode())
     except Exception:
         traceback.print_exc()
-    finally:
-        # Not sys.exit: the clean-up of modules belongs to the outer process. The kernel kills whoever is left.
-        os._exit(code)
+    # Not sys.exit: the clean-up of modules belongs to the outer process. The kernel kills whoever is left.
+    os._exit(code)
+
+
+def _be_harness() -> None:
+    """Die with pid 1, also when it is dead already."""
+    try:
+        namespaces.die_with_parent()
+    except OSError:
+        traceback.print_exc()
+        os._exit(255)
+    if os.getppid() != 1:
+        os._exit(_died_of(signal.SIGKILL))
 
 
 def _prepare_mounts() -> None:
@@ -161,20 +172,3 @@ def _prepare_mounts() -> None:
     except PermissionError:
         # In a container whose /proc is masked: process numbers are then read through fdinfo (processes.py).
         return
-
-
-def _start_harness(mask: "set[signal.Signals | int]") -> int:
-    pid = os.fork()
-    if pid != 0:
-        return pid
-    try:
-        namespaces.die_with_parent()
-        if os.getppid() != 1:
-            os._exit(_died_of(signal.SIGKILL))
-        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-        os.environ[_MARKER] = "1"
-        os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
-    except Exception:
-        traceback.print_exc()
-    finally:
-        os._exit(255)

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -28,32 +28,73 @@ def folder() -> Iterator[Path]:
     shutil.rmtree(made)
 
 
-def tree_below(pid: int) -> list[int]:
-    """`pid` and all its descendants, as the outer /proc numbers them."""
-    children: dict[int, list[int]] = {}
-    for entry in os.listdir("/proc"):
-        if entry.isdigit():
-            with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-                fields = Path(f"/proc/{entry}/stat").read_text().rpartition(")")[2].split()
-                children.setdefault(int(fields[1]), []).append(int(entry))
+def stat(pid: int) -> list[str] | None:
+    """The fields of a process from the state letter on; None when it is gone, or waits only for being reaped."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    return None if fields[0] in "ZX" else fields
+
+
+def tree_below(pid: int) -> dict[int, str]:
+    """`pid` and all its descendants, as the outer /proc numbers them, each with the time of its birth."""
+    children: dict[str, list[int]] = {}
+    born: dict[int, str] = {}
+    for one in everything():
+        fields = stat(one)
+        if fields is not None:
+            children.setdefault(fields[1], []).append(one)
+            born[one] = fields[19]
     found = [pid]
     for one in found:
-        found += children.get(one, [])
-    return found
+        found += children.get(str(one), [])
+    return {one: born[one] for one in found if one in born}
 
 
-def namespaces_of(pids: list[int]) -> set[str]:
-    """Names ("net:[4026...]") of every namespace that a thread of `pids` is in: threads hold those of the nodes."""
-    found = set()
+def namespaces_of(pids: Iterable[int]) -> dict[str, Path]:
+    """By name ("net:[4026...]") every namespace that a thread of `pids` is in: threads hold those of the nodes."""
+    found = {}
     for pid in pids:
         for link in Path(f"/proc/{pid}").glob("task/*/ns/*"):
             with contextlib.suppress(OSError):
-                found.add(os.readlink(link))
+                found[os.readlink(link)] = link
     return found
 
 
 def everything() -> list[int]:
     return [int(entry) for entry in os.listdir("/proc") if entry.isdigit()]
+
+
+class Held:
+    """The processes below `pid` and the namespaces that they alone are in, at this moment."""
+
+    def __init__(self, pid: int) -> None:
+        self._born = tree_below(pid)
+        self.pids = list(self._born)
+        ours = namespaces_of([os.getpid()])
+        #: Open, so that the kernel cannot give the number of one that is gone to somebody else's.
+        self._open: dict[str, int] = {}
+        for name, link in namespaces_of(self.pids).items():
+            if name not in ours:
+                with contextlib.suppress(OSError):
+                    self._open[os.readlink(link)] = os.open(link, os.O_RDONLY)
+
+    @property
+    def namespaces(self) -> set[str]:
+        return set(self._open)
+
+    def alive(self) -> list[int]:
+        """Those of the processes that still are; a number may have been given to another since."""
+        found = {pid: stat(pid) for pid in self.pids}
+        return [pid for pid, fields in found.items() if fields is not None and fields[19] == self._born[pid]]
+
+    def assert_gone(self) -> None:
+        wait_for(lambda: not self.alive(), f"the end of every process of {self.pids}")
+        left = self.namespaces & namespaces_of(one for one in everything() if stat(one) is not None).keys()
+        for fd in self._open.values():
+            os.close(fd)
+        assert not left, "nobody is in a namespace of ours any more"
 
 
 def wait_for(condition: Callable[[], bool], what: str) -> None:
@@ -93,22 +134,16 @@ class Watched:
         self.folder = folder
         self.mark = folder / "mark"
         self.process = start_scenario(f"{HERE}:live_on", {"mark": str(self.mark)}, nodes=3, folder=folder)
-        self.ours = namespaces_of([os.getpid()])
 
     def wait_until_up(self) -> None:
         wait_for(self.mark.exists, "a lab with its servers up")
 
-    def held(self) -> tuple[list[int], set[str]]:
-        pids = tree_below(self.process.pid)
-        return pids, namespaces_of(pids) - self.ours
-
-    def assert_nothing_left(self, pids: list[int], held: set[str]) -> None:
+    def assert_nothing_left(self, held: Held) -> None:
         self.process.wait(DEADLINE_S)
         assert self.process.stdout is not None
         self.process.stdout.close()
-        wait_for(lambda: not set(pids) & set(everything()), "the end of every process")
         wait_for(lambda: not mentions(self.folder), "the end of processes born since")
-        wait_for(lambda: not held & namespaces_of(everything()), "the end of every namespace")
+        held.assert_gone()
         assert str(self.folder) not in Path("/proc/self/mountinfo").read_text()
         left = {path.relative_to(self.folder).parts[0] for path in self.folder.rglob("*") if path.is_file()}
         assert left <= {"nodes", "mark"}, "files of the run's folder only"
@@ -118,11 +153,11 @@ class Watched:
 def test_the_death_of_any_process_ends_everything(folder: Path, which: str) -> None:
     lab = Watched(folder)
     lab.wait_until_up()
-    pids, held = lab.held()
-    assert len(pids) == 6, "outer, pid 1, harness, three servers"
-    assert sum(name.startswith("net:") for name in held) == 4
-    os.kill(pids[["outer process", "pid 1", "harness"].index(which)], signal.SIGKILL)
-    lab.assert_nothing_left(pids, held)
+    held = Held(lab.process.pid)
+    assert len(held.pids) == 6, "outer, pid 1, harness, three servers"
+    assert sum(name.startswith("net:") for name in held.namespaces) == 4
+    os.kill(held.pids[["outer process", "pid 1", "harness"].index(which)], signal.SIGKILL)
+    lab.assert_nothing_left(held)
     assert lab.process.returncode in (-9, 137)
 
 
@@ -130,9 +165,9 @@ def test_the_death_of_any_process_ends_everything(folder: Path, which: str) -> N
 def test_kill_9_at_a_random_moment_leaves_nothing(folder: Path, seed: int) -> None:
     lab = Watched(folder)
     time.sleep(random.Random(seed).uniform(0.0, 1.2))
-    pids, held = lab.held()
+    held = Held(lab.process.pid)
     lab.process.kill()
-    lab.assert_nothing_left(pids, held)
+    lab.assert_nothing_left(held)
 
 
 def test_the_starters_death_ends_everything(folder: Path) -> None:
@@ -145,12 +180,10 @@ def test_the_starters_death_ends_everything(folder: Path) -> None:
     )
     process = subprocess.Popen([sys.executable, "-c", starter], cwd=ROOT)
     wait_for(mark.exists, "a lab with its servers up")
-    pids = tree_below(process.pid)
-    held = namespaces_of(pids) - namespaces_of([os.getpid()])
+    held = Held(process.pid)
     process.kill()
     process.wait(DEADLINE_S)
-    wait_for(lambda: not set(pids) & set(everything()), "the end of every process")
-    wait_for(lambda: not held & namespaces_of(everything()), "the end of every namespace")
+    held.assert_gone()
 
 
 def test_a_starter_that_is_dead_already_is_noticed() -> None:
