@@ -23,8 +23,9 @@ from harness.deadlines import Deadlines
 from harness.errors import HarnessError
 from harness.generators.contract import PENDING, Context, Generator, Invocation, Offer
 from harness.loop import new_event_loop as new_event_loop
-from harness.operation import Completion, OpEvent, Outcome
+from harness.operation import Completion, Outcome
 from harness.recorder import Recorder
+from harness.slot import OPEN_TIMEOUT, SHUTDOWN, TIMEOUT, TIMEOUT_EFFECT_FREE, Slot
 
 #: A generator that is pending is asked again at the latest after this.
 PENDING_POLL_S: Final = 0.002
@@ -36,28 +37,6 @@ REOPEN_DELAY_S: Final = 0.05
 GRACE_S: Final = 1.0
 #: After this many operations in a row a worker lets the others run, should its client never wait.
 _TURN: Final = 16
-
-_TIMEOUT: Final = Completion(type=Outcome.INFO, error="timeout")
-_TIMEOUT_EFFECT_FREE: Final = Completion(type=Outcome.FAIL, error="timeout")
-_OPEN_TIMEOUT: Final = Completion(type=Outcome.FAIL, error="open-timeout")
-_SHUTDOWN: Final = Completion(type=Outcome.INFO, error="shutdown")
-
-
-class _Slot:
-    """What one worker is doing. `expired` says that its cancellation comes from the deadline."""
-
-    __slots__ = ("client", "expired", "invocation", "number", "offer", "opening", "process", "task", "wake")
-
-    def __init__(self, number: int) -> None:
-        self.number = number
-        self.process = number
-        self.client: Client | None = None
-        self.offer: Offer | None = None
-        self.invocation: OpEvent | None = None
-        self.opening = False
-        self.expired = False
-        self.wake: asyncio.Future[None] | None = None
-        self.task: asyncio.Task[None] | None = None
 
 
 class Interpreter:
@@ -89,7 +68,7 @@ class Interpreter:
         self._op_timeouts_s = [op_timeout_s(w) if callable(op_timeout_s) else op_timeout_s for w in self._workers]
         self._open_timeout_s = open_timeout_s
         self._effect_free = effect_free
-        self._slots = [_Slot(w) for w in self._workers]
+        self._slots = [Slot(w) for w in self._workers]
         # A dictionary as an ordered set: the longest idle worker stands first.
         self._free: dict[int, None] = dict.fromkeys(self._workers)
         self._begun = [0] * workers
@@ -99,7 +78,7 @@ class Interpreter:
         self._timer_ns = 0
         self._closed = False
         self._failure: BaseException | None = None
-        self._abandoned: list[_Slot] = []
+        self._abandoned: list[Slot] = []
 
     @property
     def completed(self) -> int:
@@ -132,6 +111,8 @@ class Interpreter:
         self._generator = generator
         self._finished = self._loop.create_future()
         stopper = asyncio.ensure_future(self._stop_when(stop)) if stop is not None else None
+        if stop is not None and stop.is_set():
+            self._generator = None
         try:
             self._advance()
             await self._finished
@@ -154,7 +135,7 @@ class Interpreter:
         self._generator = None
         tasks = [slot.task for slot in (*self._slots, *self._abandoned) if slot.task is not None]
         for slot in self._slots:
-            self._record(slot, _SHUTDOWN)
+            self._record(slot, SHUTDOWN)
         for task in tasks:
             task.cancel()
         if tasks:
@@ -256,7 +237,7 @@ class Interpreter:
 
     # --- one worker ---------------------------------------------------------------------------------------------
 
-    def _start(self, slot: _Slot) -> None:
+    def _start(self, slot: Slot) -> None:
         slot.task = self._loop.create_task(self._work(slot), name=f"worker-{slot.number}")
         slot.task.add_done_callback(self._worker_ended)
 
@@ -268,7 +249,7 @@ class Interpreter:
             error = HarnessError(f"{task.get_name()} was cancelled while the run went on")
         self._fail(error)
 
-    async def _work(self, slot: _Slot) -> None:
+    async def _work(self, slot: Slot) -> None:
         turns = 0
         while True:
             if slot.offer is None:
@@ -288,7 +269,7 @@ class Interpreter:
             self._free[slot.number] = None
             self._advance()
 
-    async def _carry_out(self, slot: _Slot, offer: Offer) -> None:
+    async def _carry_out(self, slot: Slot, offer: Offer) -> None:
         slot.invocation = self._recorder.invoke(slot.process, offer.f, self._nodes[slot.number], offer.key, offer.value)
         client = slot.client
         if client is None:
@@ -312,24 +293,24 @@ class Interpreter:
         if slot.expired:
             # Whatever came after the deadline: nobody waited for it any more, and `info` is always sound.
             suspect = True
-            completion = _TIMEOUT_EFFECT_FREE if offer.f in self._effect_free else _TIMEOUT
+            completion = TIMEOUT_EFFECT_FREE if offer.f in self._effect_free else TIMEOUT
             self._calm(slot)
         self._record(slot, completion)
         if suspect or completion.type is Outcome.INFO:
             await self._close_client(slot)
 
-    async def _open(self, slot: _Slot) -> Client | None:
+    async def _open(self, slot: Slot) -> Client | None:
         """Open the worker's client; when that fails, the operation fails and the worker rests."""
         self._deadlines.set(slot.number, self._open_timeout_s)
         slot.opening = True
-        completion = _OPEN_TIMEOUT
+        completion = OPEN_TIMEOUT
         try:
             slot.client = await self._open_client(slot.process, self._nodes[slot.number])
         except (Definite, Indefinite) as error:
             completion = Completion(type=Outcome.FAIL, error=error.code)
         except (Exception, asyncio.CancelledError) as error:
             thrown = self._thrown(slot, error)
-            if thrown is not _TIMEOUT:
+            if thrown is not TIMEOUT:
                 # The operation itself was never sent, so even what was not foreseen proves that nothing happened.
                 completion = Completion(type=Outcome.FAIL, error=f"open: {thrown.error}")
         self._deadlines.clear(slot.number)
@@ -340,7 +321,7 @@ class Interpreter:
             await asyncio.sleep(REOPEN_DELAY_S)
         return slot.client
 
-    async def _close_client(self, slot: _Slot) -> None:
+    async def _close_client(self, slot: Slot) -> None:
         client, slot.client = slot.client, None
         if client is None:
             return
@@ -352,19 +333,19 @@ class Interpreter:
         self._deadlines.clear(slot.number)
         self._calm(slot)
 
-    def _thrown(self, slot: _Slot, error: BaseException) -> Completion:
+    def _thrown(self, slot: Slot, error: BaseException) -> Completion:
         """What an exception out of a client means; raised again when this worker itself is being cancelled."""
         if isinstance(error, asyncio.CancelledError):
             if slot.expired:
-                return _TIMEOUT
+                return TIMEOUT
             assert slot.task is not None
             if slot.task.cancelling():
                 self._deadlines.clear(slot.number)
-                self._record(slot, _SHUTDOWN)
+                self._record(slot, SHUTDOWN)
                 raise error
         return self._unforeseen(error)
 
-    def _record(self, slot: _Slot, completion: Completion) -> None:
+    def _record(self, slot: Slot, completion: Completion) -> None:
         """Record the end of the slot's operation once, and tell the generator."""
         invocation, slot.invocation = slot.invocation, None
         if invocation is None:
@@ -393,21 +374,21 @@ class Interpreter:
         slot.task.cancel()
         self._deadlines.set(number, GRACE_S)
 
-    def _calm(self, slot: _Slot) -> None:
+    def _calm(self, slot: Slot) -> None:
         """Take the deadline's cancellation back, so that the task may be cancelled anew."""
         if slot.expired:
             slot.expired = False
             assert slot.task is not None
             slot.task.uncancel()
 
-    def _replace(self, slot: _Slot) -> None:
+    def _replace(self, slot: Slot) -> None:
         """The client did not give in to cancellation: leave its task behind, a new one takes the worker's place."""
         self.unforeseen["ClientIgnoresCancellation"] += 1
         if slot.invocation is not None:
             effect_free = slot.opening or slot.invocation.f in self._effect_free
-            self._record(slot, _TIMEOUT_EFFECT_FREE if effect_free else _TIMEOUT)
+            self._record(slot, TIMEOUT_EFFECT_FREE if effect_free else TIMEOUT)
         self._abandoned.append(slot)
-        successor = _Slot(slot.number)
+        successor = Slot(slot.number)
         successor.process = slot.process
         self._slots[slot.number] = successor
         self._start(successor)

@@ -1,7 +1,6 @@
 """Memory that a history of a million events takes: read from JSON lines, sealed, and read from Parquet.
 
-`python -m tests.bench.memory [events]` prints one JSON object per step; each step is a process of its own, so that its
-peak is its own. Target: at most 1 GB with every field of an operation filled.
+Each step is a process of its own, so that its peak is its own; every field that an operation can have is filled.
 """
 
 import json
@@ -17,6 +16,7 @@ from harness.generator import Draw
 from harness.operation import Completion, Outcome
 from harness.reader import read_history, seal
 from harness.recorder import HISTORY_LINES, Recorder
+from tests.bench.figure import Figure
 
 _STEPS = ("lines", "lines-paired", "seal", "parquet", "parquet-paired")
 
@@ -51,16 +51,25 @@ def step(name: str, folder: Path) -> None:
     print(json.dumps({"step": name, "held": events, "peak_mb": round(peak_mb), "seconds": seconds, "load": load}))
 
 
-def main() -> None:
-    if len(sys.argv) > 2:
-        step(sys.argv[2], Path(sys.argv[3]))
-        return
-    events = sys.argv[1] if len(sys.argv) > 1 else "1000000"
+def run(events: int = 1_000_000) -> list[Figure]:
+    figures = []
     with tempfile.TemporaryDirectory() as name:
-        write_history(Path(name), int(events))
+        write_history(Path(name), events)
         for each in _STEPS:
-            subprocess.run([sys.executable, "-m", "tests.bench.memory", events, each, name], check=True, timeout=300)
+            argv = [sys.executable, "-m", "tests.bench.memory", each, name]
+            out = subprocess.run(argv, check=True, timeout=600, stdout=subprocess.PIPE, text=True).stdout
+            found = json.loads(out)
+            figures.append(
+                Figure(
+                    f"memory of {events} events, {each}",
+                    found["peak_mb"],
+                    "MB",
+                    "at most 1000 MB",
+                    f"peak resident memory of the whole process; {found['seconds']} s; load {found['load']:.1f}",
+                )
+            )
+    return figures
 
 
 if __name__ == "__main__":
-    main()
+    step(sys.argv[1], Path(sys.argv[2]))
