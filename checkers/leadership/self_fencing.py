@@ -155,9 +155,8 @@ def _first_failure(
         return None
     run: list[Sample] = []
     for sample in inside:
-        within_cut = cut.from_ns <= sample.lo_ns and sample.hi_ns <= cut.to_ns
         claims = sample.claims is Claim.YES and sample.epoch == reign.epoch and sample.incarnation == reign.incarnation
-        if not (within_cut and claims and begin.at_ns < sample.lo_ns):
+        if not (sample.hi_ns <= cut.to_ns and claims and begin.at_ns < sample.lo_ns):
             run = []
             continue
         run.append(sample)

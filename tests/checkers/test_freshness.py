@@ -125,6 +125,17 @@ def test_a_woken_leader_is_told_as_one() -> None:
     assert kinds == {"OpEvent", "FaultEvent", "EpochEvent"}
 
 
+@pytest.mark.parametrize(("denied", "led"), [(7400, 0), (7600, 1)])
+def test_a_leader_known_to_have_stepped_down_is_none(denied: float, led: int) -> None:
+    tale = Tale()
+    tale.claims("n1", 3, [10, 500])
+    tale.log("n2", 4, 2800)
+    tale.write("a", 7, at=(5000, 5010), node="n2", position=(4 << 32) + 3, epoch=4)
+    tale.read("a", 1, at=(7500, 8004), node="n1", value_position=(3 << 32) + 2, epoch=3)
+    tale.deny("n1", denied - 10, denied)
+    assert judged(tale).figures["stale_reads_of_superseded_leader"] == led
+
+
 def test_a_current_leader_s_stale_read_is_not_told_as_a_superseded_one_s() -> None:
     tale = Tale()
     written(tale)

@@ -93,6 +93,11 @@ def test_all_of_it_inside_the_cut(cut: tuple[float, float], validity: Validity) 
     assert judged(tale_of([4000, 4600, 5001], cut=cut)).validity is validity
 
 
+@pytest.mark.parametrize(("end", "validity"), [(5003, Validity.INVALID), (5002.5, Validity.UNKNOWN)])
+def test_a_sample_that_may_be_from_after_the_cut_proves_nothing(end: float, validity: Validity) -> None:
+    assert judged(tale_of([4000, 4600, 5002], length=1, cut=(1000, end))).validity is validity
+
+
 @pytest.mark.parametrize("kind", ["denial", "silence", "other epoch"])
 def test_the_samples_must_be_successive(kind: str) -> None:
     tale = tale_of([4000, 4600, 5001])
@@ -149,6 +154,7 @@ def test_a_one_way_cut_proves_nothing(direction: str) -> None:
     [
         (("n1>n2", "n2>n1", "n1>n3", "n3>n1"), ["n1"]),
         (("n1>n2", "n2>n1", "n1>n3"), []),  # n3 still reaches it
+        (("n1>n2", "n2>n1", "n3>n1"), []),  # it still reaches n3
         (("n1>n2", "n2>n1"), []),  # n1 and n3 are a majority
         (("n1>client", "client>n1", "n1>n2", "n2>n1"), []),
         (("n1>n2", "n2>n1", "n1>n3", "n3>n1", "n2>n3", "n3>n2"), ["n1", "n2", "n3"]),
