@@ -6,6 +6,7 @@
 import asyncio
 import contextlib
 import errno
+import json
 import os
 import random
 import signal
@@ -22,7 +23,8 @@ from harness.runtime import nftables, probe
 from harness.runtime.lab import Lab
 from harness.runtime.lab_node import LabNode
 from harness.runtime.links import Contributions, all_links
-from harness.runtime.node import CLIENT, Effect, Link, NodeSpec, NodeState, Reach
+from harness.runtime.node import CLIENT, Effect, Link, NodeSpec, NodeState, Reach, Runtime
+from tests.lab_scenario import start_scenario
 
 PORT = 5000
 SERVER = str(Path(__file__).with_name("server.py"))
@@ -72,7 +74,7 @@ async def ask(lab: Lab, client: socket.socket, text: str) -> str:
     """Send a line, give back the answer, or the name of the error."""
     loop = asyncio.get_running_loop()
     try:
-        async with asyncio.timeout(2.0):
+        async with asyncio.timeout(1.0):
             await loop.sock_sendall(client, text.encode() + b"\n")
             answer = await loop.sock_recv(client, 100)
         return answer.decode().strip() or "closed"
@@ -83,7 +85,8 @@ async def ask(lab: Lab, client: socket.socket, text: str) -> str:
 
 
 async def probe_all(lab: Lab, args: dict[str, Any]) -> dict[str, Reach]:
-    found = await lab.network.probe(all_links(lab.nodes))
+    runtime: Runtime = lab  # the type checker compares the two here
+    found = await runtime.network.probe(all_links(runtime.nodes))
     return {str(link): reach for link, reach in found.items()}
 
 
@@ -284,6 +287,38 @@ async def unordered_exits(lab: Lab, args: dict[str, Any]) -> Any:
     return {**seen, "killed late": [late.node, late.exit_status, late.expected]}
 
 
+async def cancelled_start(lab: Lab, args: dict[str, Any]) -> Any:
+    """A start is cancelled while its process is being born: it does not live on, and the node can be started."""
+    lab.realise(specs(lab))
+    node = lab.nodes["n1"]
+    cancelled = 0
+    for _ in range(20):
+        task = asyncio.create_task(node.start())
+        while not task.done() and not node.log.exists():
+            await asyncio.sleep(0)
+        task.cancel()
+        try:
+            await task
+        except asyncio.CancelledError:
+            cancelled += 1
+        await node.kill()
+        node.log.unlink()
+    async with asyncio.timeout(DEADLINE_S):
+        while any("server.py" in line for line in _command_lines()):
+            await asyncio.sleep(0.01)
+    await node.start()
+    await until_serving(lab, node)
+    return cancelled
+
+
+def _command_lines() -> list[str]:
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            found.append(path.read_text())
+    return found
+
+
 async def data(lab: Lab, args: dict[str, Any]) -> Any:
     """Files and data files of a spec, the size limit, and the copy that leaves the namespace."""
     lab.realise(specs(lab, files={"conf/a": "1"}, data_files={"myid": "7"}))
@@ -378,6 +413,17 @@ async def no_more_namespaces(lab: Lab, args: dict[str, Any]) -> Any:
     except MachineError as error:
         return [error.message, error.hint]
     return None
+
+
+async def root_without_user_namespaces(lab: Lab, args: dict[str, Any]) -> Any:
+    """Root enters a lab where user namespaces are forbidden: here a second one inside the first."""
+    Path("/proc/sys/user/max_user_namespaces").write_text("0")
+    folder = lab.layout["n1"].folder / "inner"
+    folder.mkdir()
+    inner = start_scenario(f"{__name__}:probe_all", {}, nodes=1, folder=folder)
+    output, _ = await asyncio.to_thread(inner.communicate, timeout=DEADLINE_S)
+    assert inner.returncode == 0, output
+    return json.loads((folder / "result.json").read_text())
 
 
 async def refusal_storm(lab: Lab, args: dict[str, Any]) -> Any:

@@ -125,6 +125,10 @@ def test_exits_that_nobody_ordered_are_reported_as_such() -> None:
     assert found["killed late"] == ["n1", -9, False]
 
 
+def test_a_start_that_is_cancelled_leaves_no_server() -> None:
+    assert run_scenario(f"{HERE}:cancelled_start") > 0
+
+
 def test_data_is_limited_kept_copied_and_unmounted() -> None:
     found = run_scenario(f"{HERE}:data")
     assert found["full"] == "ENOSPC"

@@ -253,3 +253,8 @@ def test_the_machines_refusal_names_the_setting() -> None:
     message, hint = run_scenario(f"{HERE}:no_more_namespaces", nodes=1)
     assert "user.max_net_namespaces=0" in message
     assert "sysctl -w user.max_net_namespaces=10000" in hint
+
+
+def test_root_needs_no_user_namespaces() -> None:
+    found = run_scenario(f"{HERE}:root_without_user_namespaces", nodes=1)
+    assert found == {"n1>client": "open", "client>n1": "open"}
