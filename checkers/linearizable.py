@@ -6,12 +6,16 @@ one register and is judged alone, by the native search. `info` operations may ta
 budget is spent on a key the answer for that key is unknown, never valid.
 """
 
+import sys
 import time
 from collections import Counter
+from collections.abc import Sequence
 from typing import Final
 
+import numpy as np
+
 from checkers import _core
-from checkers.models import CAS_REGISTER, READ, Columns, encode, makes
+from checkers.models import CAS, CAS_REGISTER, READ, Columns, encode
 from checkers.register_anomalies import Refusal, explain
 from harness.history import History
 from harness.operation import Operation, Outcome
@@ -21,6 +25,7 @@ CHECKER: Final = "linearizable"
 GUARANTEE: Final = "linearizable"
 EXPOSURE_OF: Final = "ok reads and cas invoked after another process's write of the same key was acknowledged"
 _WITNESSES_MAX: Final = 5
+_NEVER: Final = sys.maxsize
 
 
 def check(history: History, facts: Facts) -> list[Verdict]:
@@ -33,14 +38,14 @@ def check(history: History, facts: Facts) -> list[Verdict]:
     wall_ms = round((time.monotonic() - started) * 1000, 3)
     invalid = [result for result in results if result.verdict == "invalid"]
     unfinished = [result for result in results if result.verdict == "unknown"]
-    by_key = _by_key(history.operations, columns)
-    witnesses = [_witness(result, columns, by_key[result.key]) for result in invalid]
-    exposure = sum(exposed(operations) for operations in by_key)
+    subhistories = _subhistories(history.operations, {columns.keys[result.key] for result in invalid})
+    witnesses = [_witness(result, columns, subhistories[columns.keys[result.key]]) for result in invalid]
+    exposure = exposed(columns.operations)
     figures = {
         "keys": len(results),
         "operations": len(columns.operations),
         "info_operations": int((columns.returned < 0).sum()),
-        "unique_values": all(_unique(operations) for operations in by_key),
+        "unique_values": _unique(columns),
         "steps": sum(result.steps for result in results),
         "wall_ms": wall_ms,
         **{f"core_{name}": value for name, value in _core.build_info().items()},
@@ -78,18 +83,26 @@ def search(columns: Columns, budget: Budget, *, orders: bool = False, threads: i
     )
 
 
-def exposed(operations: list[Operation]) -> int:
-    """How many operations of one key could have been caught out: see `EXPOSURE_OF`."""
-    first: dict[int, int] = {}
+def exposed(operations: Sequence[Operation]) -> int:
+    """How many operations could have been caught out: see `EXPOSURE_OF`."""
+    # Per key: the first acknowledged write, its process, and the first of another process.
+    first: dict[str | None, tuple[int, int, int]] = {}
     for op in operations:
-        if op.type is Outcome.OK and op.f in ("write", "cas") and op.complete_index is not None:
-            first[op.process] = min(op.complete_index, first.get(op.process, op.complete_index))
-    earliest = sorted((done, process) for process, done in first.items())[:2]
-    return sum(
-        any(done < op.invoke_index for done, process in earliest if process != op.process)
-        for op in operations
-        if op.type is Outcome.OK and op.f in ("read", "cas")
-    )
+        if op.f == "read" or op.type is not Outcome.OK or op.complete_index is None:
+            continue
+        done, process, other = first.get(op.key, (op.complete_index, op.process, _NEVER))
+        if op.process != process:
+            other = min(other, op.complete_index)
+            if op.complete_index < done:
+                done, process, other = op.complete_index, op.process, done
+        first[op.key] = (min(done, op.complete_index) if op.process == process else done, process, other)
+    never = (_NEVER, -1, _NEVER)
+    count = 0
+    for op in operations:
+        if op.f != "write" and op.type is Outcome.OK:
+            done, process, other = first.get(op.key, never)
+            count += (other if op.process == process else done) < op.invoke_index
+    return count
 
 
 def _conclude(
@@ -117,20 +130,22 @@ def _verdict(validity: Validity, *, reason: str) -> Verdict:
     )
 
 
-def _by_key(operations: list[Operation], columns: Columns) -> list[list[Operation]]:
-    """All register operations of each key, those that failed too, in the order of `columns.keys`."""
-    place = {key: i for i, key in enumerate(columns.keys)}
-    grouped: list[list[Operation]] = [[] for _ in columns.keys]
-    for op in operations:
-        if op.f in CAS_REGISTER.functions and op.key in place:
-            grouped[place[op.key]].append(op)
-    return grouped
+def _subhistories(operations: Sequence[Operation], keys: set[str | None]) -> dict[str | None, list[Operation]]:
+    """All register operations of these keys, those that failed too."""
+    found: dict[str | None, list[Operation]] = {key: [] for key in keys}
+    if found:
+        for op in operations:
+            if op.key in found and op.f in CAS_REGISTER.functions:
+                found[op.key].append(op)
+    return found
 
 
-def _unique(operations: list[Operation]) -> bool:
-    """Whether no value of this key was written, or tried, twice."""
-    made = [repr(makes(op)) for op in operations if CAS_REGISTER.functions[op.f] != READ]
-    return len(set(made)) == len(made)
+def _unique(columns: Columns) -> bool:
+    """Whether no two writes of one key, of whatever outcome but failure, made the same value."""
+    made = np.where(columns.f == CAS, columns.b, columns.a)
+    writes = columns.f != READ
+    pairs = columns.key[writes] * len(columns.values) + made[writes]
+    return len(np.unique(pairs)) == len(pairs)
 
 
 def _witness(result: _core.KeyResult, columns: Columns, subhistory: list[Operation]) -> Witness:

@@ -16,6 +16,7 @@
 //! A walk may be narrowed to some number of configurations. Then reaching the end still proves that an order exists,
 //! and running dry proves nothing; so narrow walks come first, and the exact one decides.
 
+use std::collections::HashMap;
 use std::time::Instant;
 
 use crate::bits::Bits;
@@ -371,9 +372,20 @@ impl<'a, M: Model, B: Bits> Walk<'a, M, B> {
 
     fn narrow(&mut self) {
         if self.next.entries.len() > self.width {
-            // Those that spent fewest open-ended operations can still do most; else first found, first kept.
+            // Those that spent fewest open-ended operations can still do most; and of every state some are kept.
             let open_ended = &self.open_ended;
             self.next.entries.sort_by_key(|config| config.used.count_in(open_ended));
+            let mut of_state: HashMap<M::State, usize> = HashMap::new();
+            let rank = |config: &Config<M::State, B>| {
+                let held = of_state.entry(config.state).or_default();
+                *held += 1;
+                *held
+            };
+            let ranks: Vec<usize> = self.next.entries.iter().map(rank).collect();
+            let mut ranked: Vec<(usize, Config<M::State, B>)> =
+                ranks.into_iter().zip(self.next.entries.drain(..)).collect();
+            ranked.sort_by_key(|&(rank, _)| rank);
+            self.next.entries.extend(ranked.into_iter().map(|(_, config)| config));
             self.next.entries.truncate(self.width);
             self.narrowed = true;
         }
