@@ -58,14 +58,14 @@ GUARANTEES: Final = (
         text="Of one epoch there is at most one leader.",
         source="Zab (DSN 2011), primary order: a quorum accepts each epoch from one prospective leader only",
     ),
-    # What a superseded leader can do wrongly with a write is lost or reordered and so judged under the promises above;
-    # what is left to this name is answering a read that its client takes for current, which the manual disclaims.
+    # Effects only. A superseded leader's answer that its client takes for current is held against the reads' own
+    # guarantee (fresh-after-sync: relied-upon; linearizable: promised).
     Guarantee(
         name="superseded-leader-does-not-act",
-        standing=Standing.RELIED_UPON,
-        text="Once a later epoch has begun, the leader of an earlier one neither commits nor answers as if current.",
-        source="Zab (DSN 2011) for commits; for answers after sync only what recipes assume",
-        known_issue=_SYNC_IS_NO_QUORUM_OPERATION,
+        standing=Standing.PROMISED,
+        text="Once a later epoch has begun, nothing takes effect under an earlier one, and nothing that the leader of"
+        " an earlier one acknowledges is lost.",
+        source="Zab (DSN 2011): a quorum that accepted an epoch acknowledges no proposal of an earlier one",
     ),
     # Measured: the manual describes syncLimit as a limit on followers and promises nothing of the leader's stepping
     # down; safety never rests on it, since a leader without a quorum commits nothing.
