@@ -45,6 +45,13 @@ class ReportCase(msgspec.Struct, frozen=True, kw_only=True):
             or verdict.reason.startswith("the checker failed")
         )
 
+    def fact(self, name: str) -> Any:
+        """A fact of `run.json`, wherever it stands there: `version`, `seed`, `kernel`, ...; None when it is absent."""
+        machine = self.run.get("machine")
+        places = (self.run, machine if isinstance(machine, dict) else {})
+        names = (f"system_{name}", name) if name == "version" else (name,)
+        return next((place[n] for place in places for n in names if place.get(n) is not None), None)
+
     @property
     def name(self) -> str:
         """system-workload-nemesis, as the results folder is called."""

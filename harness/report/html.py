@@ -22,7 +22,7 @@ from harness.report.lanes import Lanes, lanes
 from harness.report.latency import latency
 from harness.report.overview import overview
 from harness.report.timeline import timeline
-from harness.report.witness import drawn, events_of
+from harness.report.witness import drawn, events_of, witness_operations
 from harness.report.wording import SIGNS, clock, epoch_word, event, length, position, text
 from harness.report.zombies import zombies
 from harness.verdict import Validity, Verdict, Witness
@@ -129,16 +129,15 @@ def json_for_script(data: Any) -> Markup:
 
 
 def _verdict(page: _Page) -> Markup:
-    run = page.case.run
     faults = page.case.history.faults
     return page.made(
         "verdict",
         sign=SIGNS[page.case.validity],
         rows=tables.guarantees(page.case),
         notes=tables.notes(page.case.history),
-        version=text(run.get("version", ""), 40),
-        seed=run.get("seed"),
-        started=text(run.get("started_at", ""), 40),
+        version=text(page.case.fact("version") or "", 40),
+        seed=page.case.fact("seed"),
+        started=text(page.case.fact("started_at") or "", 40),
         duration=length(page.case.history.end_ns),
         operations=len(page.case.history.operations),
         faults=len(faults),
@@ -168,12 +167,15 @@ def _witness_context(page: _Page, verdict: Verdict, witness: Witness, number: in
 
 
 def _witnesses(page: _Page, verdicts: tuple[Verdict, ...]) -> list[dict[str, Any]]:
-    """By verdict: its first witness, and the next few of it."""
+    """By verdict: its first witness and the next few; `again` when an earlier verdict showed the same operations."""
     out = []
+    seen: set[tuple[int, ...]] = set()
     for verdict in verdicts:
         shown = [_witness_context(page, verdict, w, n) for n, w in enumerate(verdict.witnesses[:WITNESSES_MAX], 1)]
         if shown:
-            out.append({"first": shown[0], "more": shown[1:]})
+            operations = tuple(o.invoke_index for o in witness_operations(verdict.witnesses[0], page.case.history))
+            out.append({"first": shown[0], "more": shown[1:], "again": bool(operations) and operations in seen})
+            seen.add(operations)
     return out
 
 
@@ -221,7 +223,8 @@ def _leadership(page: _Page) -> Markup:
         "leadership",
         reigns=tables.reigns(page.lanes, page.word),
         zombies=found[0] if found else None,
-        details=found[1] if found else [],
+        claimed=found[1] if found else None,
+        details=found[2] if found else [],
         bound=page.case.facts.leadership,
     )
 
@@ -265,7 +268,10 @@ def _facts(page: _Page) -> Markup:
     for verdict in page.case.verdicts:
         if verdict.figures and "leadership" not in verdict.checker:
             checkers += tables.generic(f"{verdict.checker} on {verdict.guarantee}", verdict.figures)
-    return page.made("facts", tables=tables.generic("the run", page.case.run), checkers=checkers)
+    run, long = tables.flat(page.case.run)
+    facts = tables.Table(caption="The run's facts", columns=("fact", "value"), rows=run)
+    hashes = tables.Table(caption="Binaries, paths and hashes", columns=("what", "value"), rows=long)
+    return page.made("facts", facts=facts, hashes=hashes, checkers=checkers)
 
 
 _SECTIONS: Final[tuple[tuple[str, str, Callable[[_Page], Markup | None]], ...]] = (

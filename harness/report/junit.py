@@ -23,9 +23,9 @@ def junit_xml(case: ReportCase) -> str:
     if case.run.get("started_at"):
         suite.set("timestamp", _clean(str(case.run["started_at"])))
     properties = ET.SubElement(suite, "properties")
-    for name in ("system", "version", "seed", "kernel", "git_commit", "commit"):
-        if case.run.get(name) is not None:
-            ET.SubElement(properties, "property", {"name": name, "value": _clean(text(case.run[name], 200))})
+    for name in ("system", "version", "seed", "kernel", "git_commit"):
+        if case.fact(name) is not None:
+            ET.SubElement(properties, "property", {"name": name, "value": _clean(text(case.fact(name), 200))})
     ET.SubElement(properties, "property", {"name": "command", "value": _clean(case.command)})
     for verdict in case.verdicts:
         suite.append(_case(case, verdict))

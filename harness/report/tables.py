@@ -321,6 +321,23 @@ def health(case: ReportCase) -> dict[str, Any]:
     }
 
 
+def flat(run: Mapping[str, Any]) -> tuple[tuple[tuple[str, str], ...], tuple[tuple[str, str], ...]]:
+    """The run's facts by dotted name: the short ones, and those of the binaries (paths and hashes)."""
+    short: list[tuple[str, str]] = []
+    long: list[tuple[str, str]] = []
+
+    def walk(prefix: str, data: Mapping[str, Any], into: list[tuple[str, str]]) -> None:
+        for key, value in data.items():
+            name = f"{prefix}{key}"
+            if isinstance(value, Mapping) and value:
+                walk(f"{name}: ", value, long if key in ("paths", "sha256") else into)
+            else:
+                into.append((name.replace("_", " "), cell(key, value)))
+
+    walk("", run, short)
+    return tuple(short), tuple(long)
+
+
 def generic(name: str, data: Any) -> list[Table]:
     """Any plain data as tables: rows of objects as they are, nested ones each on their own, the rest name by value."""
     caption = name.replace("_", " ").replace(".", ": ")
@@ -364,7 +381,7 @@ def cell(key: str, value: Any) -> str:
             named = any(word in key for word in _NAMES)
             return count(value) if abs(value) >= 10_000 and not named else str(value)
         case float():
-            return f"{value:.4g}"
+            return f"{value:.4g}" if abs(value) < 1e6 else f"{value:.3f}"
         case list() | tuple():
             return ", ".join(cell(key, v) for v in value[:12]) + (" …" if len(value) > 12 else "") or "none"
         case dict() if all(isinstance(v, int | float | str | None) for v in value.values()):

@@ -29,6 +29,7 @@ _END: Final = RIGHT - 62
 _ROW: Final = 36
 _LANE: Final = 28
 _LETTER: Final = 6.7
+_SOON_NS: Final = 500_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +146,16 @@ def _moments(
     if not moments:
         moments = [witness.from_ns, witness.to_ns]
     start, end = min([witness.from_ns, *moments]), max([witness.to_ns, *moments])
-    moments += [start, end]
+    # A deposed leader's next claim shows that it did not know; it often comes just after its stale answer.
+    soon = [
+        ns
+        for node in nodes
+        for s in lanes.by_node[node]
+        if s.superseded and end < s.from_ns <= end + _SOON_NS
+        for ns in (s.from_ns, s.to_ns)
+    ]
+    moments += [start, end, *soon]
+    end = max(moments)
     more = [ns for f in faults for ns in (f.certain_from_ns, f.certain_to_ns) if ns is not None and start <= ns <= end]
     for node in nodes:
         for s in lanes.by_node[node]:

@@ -33,8 +33,8 @@ _ROWS: Final = (
 )
 
 
-def zombies(case: ReportCase) -> tuple[Table, list[Table]] | None:
-    """The six counts, and every list of cases that the figures hold; None when no leadership verdict is there."""
+def zombies(case: ReportCase) -> tuple[Table, Table | None, list[Table]] | None:
+    """The counts, the claims that outlived their epoch, and all figures; None when no leadership verdict is there."""
     verdicts = [v for v in case.verdicts if "leadership" in v.checker]
     if not verdicts:
         return None
@@ -46,8 +46,14 @@ def zombies(case: ReportCase) -> tuple[Table, list[Table]] | None:
             figures[key] = _sum(figures.get(key), value)
     rows = tuple((name, _counted(figures, anomalies, keys, names), meaning) for name, keys, names, meaning in _ROWS)
     table = Table(caption="What deposed leaders did", columns=("kind", "count", "meaning"), rows=rows)
-    details = [t for t in generic("figures of the leadership checker", figures) if t.rows]
-    return table, details
+    claims = figures.get("claimed")
+    claimed = generic("claims that outlived their epoch, at least so long", claims)[0] if _rows_of(claims) else None
+    figures = {key: value for key, value in figures.items() if key != "claimed"}
+    return table, claimed, generic("figures of the leadership checker", figures) if figures else []
+
+
+def _rows_of(value: Any) -> bool:
+    return isinstance(value, list | tuple) and bool(value) and all(isinstance(row, dict) for row in value)
 
 
 def _sum(before: Any, value: Any) -> Any:

@@ -13,6 +13,7 @@ from harness.report import html as page
 from harness.report import tables
 from harness.report.case import ReportCase
 from harness.report.html import render
+from harness.report.zombies import zombies
 from harness.verdict import Validity, Verdict
 from tests.report import sample
 
@@ -203,3 +204,45 @@ def test_operations_table_counts_every_outcome() -> None:
     counted = sum(int(cell.replace("\u202f", "")) for row in made.rows for cell in row[1:4])
     assert counted == len(case.history.operations)
     assert any(o.type is Outcome.INFO for o in case.history.operations)
+
+
+def test_zombie_table_sums_over_subjects_and_says_what_was_not_counted() -> None:
+    case = sample.zookeeper_invalid()
+    more = Verdict(
+        checker="leadership",
+        guarantee="leader-self-fencing",
+        validity=Validity.INVALID,
+        anomalies={"self-fencing-failed": 3},
+        figures={"claimed_count": 4, "claimed": [{"node": "n1"}], "acted": 1},
+    )
+    found = zombies(msgspec.structs.replace(case, verdicts=(*case.verdicts, more)))
+    assert found is not None
+    counts = {row[0]: row[1] for row in found[0].rows}
+    assert counts["claimed"] == "5"
+    assert counts["acted"] == "3"
+    assert counts["self-fencing failed"] == "3"
+    assert found[1] is not None
+    assert len(found[1].rows) == 2
+    assert zombies(msgspec.structs.replace(case, verdicts=case.verdicts[:1])) is None
+    bare = Verdict(checker="leadership", guarantee="g", validity=Validity.UNKNOWN)
+    none = zombies(msgspec.structs.replace(case, verdicts=(bare,)))
+    assert none is not None
+    assert {row[1] for row in none[0].rows} == {"not counted", "0"}
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "said"),
+    [
+        ("from_ns", 1_500_000_000, "1.500 s"),
+        ("length_ns", 1_500_000, "1.5 ms"),
+        ("latency_ns_p99", 999, "999 ns"),
+        ("recovered_after_ns_by_node", {"n1": 2_000_000}, "n1: 2 ms"),
+        ("count", 12_345, "12\u202f345"),
+        ("seed", 869337847, "869337847"),
+        ("exact", True, "yes"),
+        ("epoch", None, "–"),
+        ("nodes", ("n1", "n2"), "n1, n2"),
+    ],
+)
+def test_figures_are_said_by_their_name(key: str, value: object, said: str) -> None:
+    assert tables.cell(key, value) == said

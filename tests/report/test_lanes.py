@@ -12,7 +12,7 @@ from harness.report.lanes import LaneState, lanes
 from harness.report.svg import packed
 from harness.report.timeline import cut, focus, timeline
 from tests.report import sample
-from tests.report.sample import MS, S, Tape
+from tests.report.tape import MS, S, Tape
 
 
 def test_stretches_follow_what_the_node_said() -> None:
