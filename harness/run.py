@@ -115,6 +115,7 @@ def check_plan(plan: Plan) -> Plan:
         plan,
         version=plan.version or system.default_version,
         workload_options=options,
+        require=tuple(dict.fromkeys((*plan.require, *workload.requires(options)))),
         system_options=merge_options(plan.system, wanted, system.options()),
     )
 

@@ -3,13 +3,16 @@
 A workload is written against a protocol of `harness.coordination` and runs unchanged on every system that offers it.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Protocol
 
 from harness.client import Client
 from harness.coordination import Locks
 from harness.generator import Generator
 from harness.systems.system import System
+
+#: Opens one more connection to the same node; raises `coordination.Definite`.
+Connect = Callable[[], Awaitable[Locks]]
 
 
 class Workload(Protocol):
@@ -37,6 +40,14 @@ class Workload(Protocol):
 
     def guarantee(self, system: System, options: Mapping[str, Any]) -> str:
         """The guarantee that this workload is about, by name."""
+        ...
+
+    def requires(self, options: Mapping[str, Any]) -> tuple[str, ...]:
+        """Guarantees that these options ask for by name, as `--require` would."""
+        ...
+
+    def notice(self, options: Mapping[str, Any]) -> str | None:
+        """What a person should know before a run with these options; None for nothing."""
         ...
 
     def checkers(self, system: System, options: Mapping[str, Any]) -> tuple[str, ...]:
@@ -67,6 +78,8 @@ class Workload(Protocol):
         """Operations after healing and settling, ending by itself."""
         ...
 
-    def client(self, store: Locks, options: Mapping[str, Any], now_ns: Callable[[], int]) -> Client:
-        """Wrap one fresh connection; closing the client closes the connection."""
+    def client(
+        self, store: Locks, options: Mapping[str, Any], now_ns: Callable[[], int], connect: Connect | None = None
+    ) -> Client:
+        """Wrap one fresh connection; closing the client closes it, and every other one opened by `connect`."""
         ...

@@ -18,9 +18,15 @@ from harness.durations import parse_duration_ns
 from harness.generator import Draw, Generator, Offer, draws, each_worker, limit, reserve, stagger
 from harness.operation import Completion, Outcome
 from harness.systems.system import System
+from harness.workload import Connect
 
 LOCK: Final = "lock"
 KEY: Final = "guarded"
+
+_NO_FENCING: Final = (
+    "without fencing this run is expected to be invalid: a holder that stalls past its lease overwrites the next one's"
+    " update"
+)
 
 
 class Lock:
@@ -37,7 +43,7 @@ class Lock:
             "rate": 60.0,
             "work": "10ms",
             "stall": "3500ms",
-            "stall_one_in": 40,
+            "stall_one_in": 60,
             "members": strong.value,
         }
 
@@ -46,6 +52,12 @@ class Lock:
 
     def guarantee(self, system: System, options: Mapping[str, Any]) -> str:
         return "fenced-lock" if options["fencing"] == "on" else "lock-mutual-exclusion"
+
+    def requires(self, options: Mapping[str, Any]) -> tuple[str, ...]:
+        return ("lock-mutual-exclusion",) if options["fencing"] == "off" else ()
+
+    def notice(self, options: Mapping[str, Any]) -> str | None:
+        return _NO_FENCING if options["fencing"] == "off" else None
 
     def checkers(self, system: System, options: Mapping[str, Any]) -> tuple[str, ...]:
         return ("lock",)
@@ -75,10 +87,14 @@ class Lock:
     def final_generator(self, options: Mapping[str, Any], node_count: int) -> Generator:
         return reserve((node_count, each_worker(limit(2, draws(_members)))))
 
-    def client(self, store: Locks, options: Mapping[str, Any], now_ns: Callable[[], int]) -> Client:
+    def client(
+        self, store: Locks, options: Mapping[str, Any], now_ns: Callable[[], int], connect: Connect | None = None
+    ) -> Client:
         return LockClient(
             store,
             ReadMode(options["members"]),
+            # With fencing the guarded value is written by the lock's own session.
+            connect=None if options["fencing"] == "on" else connect,
             fencing=options["fencing"] == "on",
             work=_Work(
                 work_ms=parse_duration_ns(options["work"], what="work") // 1_000_000,
@@ -106,30 +122,40 @@ class _Work(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LockClient:
-    """One connection for the lock and for the guarded value.
+    """One connection for the lock and, with fencing, for the guarded value; without, `connect` opens another for it.
 
     The value of `critical` is the element; its result [token, acquired_ns, last_held_ns]: between the two times, on
     the history's clock, the client believed that it held the lock.
     """
 
     def __init__(
-        self, store: Locks, strong: ReadMode, *, fencing: bool, work: _Work, now_ns: Callable[[], int]
+        self,
+        store: Locks,
+        strong: ReadMode,
+        *,
+        fencing: bool,
+        work: _Work,
+        now_ns: Callable[[], int],
+        connect: Connect | None = None,
     ) -> None:
         self._store = store
+        self._connect = connect
+        self._resource: Locks | None = store if connect is None else None
         self._strong = strong
         self._fencing = fencing
         self._work = work
         self._now_ns = now_ns
 
     async def invoke(self, offer: Offer) -> Completion:
+        resource = await self._opened_resource()
         if offer.f == "members":
-            reply = await self._store.read(KEY, self._strong)
+            reply = await resource.read(KEY, self._strong)
             return Completion(Outcome.OK, _decode(reply.value), position=reply.position, epoch=reply.epoch)
         element = offer.value
         held = await self._store.acquire(LOCK)
         acquired_ns = self._now_ns()
         try:
-            epoch, position, last_held_ns = await self._update(element, held)
+            epoch, position, last_held_ns = await self._update(resource, element, held)
         except Definite:
             await self._let_go(held)
             raise
@@ -143,15 +169,15 @@ class LockClient:
             session=self._store.session_id,
         )
 
-    async def _update(self, element: int, held: Held) -> tuple[int | None, int | None, int]:
-        before = await self._store.read(KEY, self._strong)
+    async def _update(self, resource: Locks, element: int, held: Held) -> tuple[int | None, int | None, int]:
+        before = await resource.read(KEY, self._strong)
         await asyncio.sleep(self._work.seconds(element))
         value = _encode([*_decode(before.value), element])
         last_held_ns = self._now_ns()
         if self._fencing:
             reply = await self._store.guarded_write(KEY, value, LOCK, held)
         else:
-            reply = await self._store.write(KEY, value)
+            reply = await resource.write(KEY, value)
         return reply.epoch, reply.position, last_held_ns
 
     async def _let_go(self, held: Held) -> bool:
@@ -162,8 +188,16 @@ class LockClient:
             return False
         return True
 
+    async def _opened_resource(self) -> Locks:
+        if self._resource is None:
+            assert self._connect is not None
+            self._resource = await self._connect()
+        return self._resource
+
     async def close(self) -> None:
         await self._store.close()
+        if self._resource is not None and self._resource is not self._store:
+            await self._resource.close()
 
 
 def _encode(elements: list[int]) -> bytes:

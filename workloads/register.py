@@ -19,6 +19,7 @@ from harness.generator import Context, Draw, Generator, Invocation, Offer, each_
 from harness.generators.contract import Step
 from harness.operation import Completion, OpEvent, Outcome
 from harness.systems.system import System
+from harness.workload import Connect
 
 _SMALL_VALUES: Final = 5
 
@@ -46,6 +47,12 @@ class Register:
 
     def guarantee(self, system: System, options: Mapping[str, Any]) -> str:
         return system.read_guarantee(ReadMode(options["reads"]))
+
+    def requires(self, options: Mapping[str, Any]) -> tuple[str, ...]:
+        return ()
+
+    def notice(self, options: Mapping[str, Any]) -> str | None:
+        return None
 
     def checkers(self, system: System, options: Mapping[str, Any]) -> tuple[str, ...]:
         by_guarantee = {
@@ -83,7 +90,9 @@ class Register:
         keys = self.keys(options)
         return reserve((node_count, each_worker(limit(len(keys), _Reads(keys=keys, in_turn=True)))))
 
-    def client(self, store: Locks, options: Mapping[str, Any], now_ns: Callable[[], int]) -> Client:
+    def client(
+        self, store: Locks, options: Mapping[str, Any], now_ns: Callable[[], int], connect: Connect | None = None
+    ) -> Client:
         return RegisterClient(store, ReadMode(options["reads"]))
 
 

@@ -12,6 +12,7 @@ from harness.durations import parse_duration_ns
 from harness.generator import Draw, Generator, Offer, draws, each_worker, limit, phases, reserve, sleep, stagger
 from harness.operation import Completion, Outcome
 from harness.systems.system import System
+from harness.workload import Connect
 
 NAME: Final = "s"
 
@@ -37,6 +38,12 @@ class Set:
 
     def guarantee(self, system: System, options: Mapping[str, Any]) -> str:
         return "no-lost-acknowledged-writes"
+
+    def requires(self, options: Mapping[str, Any]) -> tuple[str, ...]:
+        return ()
+
+    def notice(self, options: Mapping[str, Any]) -> str | None:
+        return None
 
     def checkers(self, system: System, options: Mapping[str, Any]) -> tuple[str, ...]:
         return ("set",)
@@ -71,7 +78,9 @@ class Set:
         twice = phases(limit(1, draws(_members)), sleep(300_000_000), limit(1, draws(_members)))
         return reserve((node_count, each_worker(twice)))
 
-    def client(self, store: Locks, options: Mapping[str, Any], now_ns: Callable[[], int]) -> Client:
+    def client(
+        self, store: Locks, options: Mapping[str, Any], now_ns: Callable[[], int], connect: Connect | None = None
+    ) -> Client:
         return SetClient(store, ReadMode(options["members"]))
 
 

@@ -1,6 +1,7 @@
 """What a run says first and last: the seed, the command that repeats it, the verdict and its witness."""
 
 import os
+import shlex
 import sys
 from collections import Counter
 from pathlib import Path
@@ -8,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from harness import store
+from harness import registry, store
 from harness.cli.progress import shorten
 from harness.errors import ExitCode
 from harness.plan import Plan
@@ -37,13 +38,14 @@ def say_first(plan: Plan, number: int, times: int) -> None:
         f"{plan.system} {plan.version} | {plan.workload} | {plan.nemesis} | {plan.nodes} nodes | {plan.runtime}{which}"
     )
     _err(f"seed {plan.seed}; repeat with: {repeat_command(plan)}")
+    notice = registry.workload(plan.workload).notice(plan.workload_options)
+    if notice:
+        _err(f"note: {notice}")
 
 
 def repeat_command(plan: Plan) -> str:
     """The flags that give this plan again; settings that have no flag of their own stand in -o and -O."""
     words = ["fencepost run", f"--system {plan.system}", f"--workload {plan.workload}", f"--nemesis {plan.nemesis}"]
-    from harness import registry
-
     defaults = Plan(system="", workload="", seed=0, version=registry.system(plan.system).default_version)
     for field in ("nodes", "time_limit", "quiet", "op_timeout", "deadline", "version"):
         value = getattr(plan, field)
@@ -56,23 +58,17 @@ def repeat_command(plan: Plan) -> str:
 
 
 def _changed_options(plan: Plan) -> dict[str, object]:
-    from harness import registry
-
     defaults = registry.workload(plan.workload).options(registry.system(plan.system))
     return {name: value for name, value in plan.workload_options.items() if defaults.get(name) != value}
 
 
 def _changed_system_options(plan: Plan) -> dict[str, object]:
-    from harness import registry
-
     system = registry.system(plan.system)
     defaults = {**system.options(), **registry.workload(plan.workload).system_options(system)}
     return {name: value for name, value in plan.system_options.items() if defaults.get(name) != value}
 
 
 def _quoted(text: str) -> str:
-    import shlex
-
     return shlex.quote(text)
 
 
