@@ -124,7 +124,9 @@ def test_a_stale_holder_is_fenced_however_late_its_write_arrives(semantics: dict
     locks = semantics["locks"]
     assert locks["held"] == ["definite", "held"]
     assert locks["late"] == ["definite", "fenced"]
-    assert locks["own"][0] == "not-sent"  # the server closed the expired session's connection
+    assert locks["own"] == ["definite", "fenced"]
+    assert locks["unfenced"] == "ok"  # a plain write knows nothing of the lock: that is what fencing is for
+    assert locks["expired"] == ["definite", "lease-expired"]
     assert locks["late release"] == ["definite", "not-held"]
     assert locks["after release"] == ["definite", "fenced"]
     assert [locks[name] for name in ("written", "good", "released", "renewed")] == ["ok"] * 4

@@ -240,7 +240,7 @@ def test_a_connection_that_ends_after_the_request_was_sent(run: Run, answer: Ans
             assert await asking == ("indefinite", "connection-lost")
             sent = len(server.requests)
             assert await outcome(client.write("k", b"2")) == ("not-sent", "not-sent")
-            assert await outcome(client.renew()) == ("not-sent", "not-sent")
+            assert await outcome(client.acquire("l")) == ("not-sent", "not-sent")
             assert len(server.requests) == sent
             await client.close()
 
@@ -284,21 +284,33 @@ def test_an_idle_session_is_kept_alive_and_silence_never_ends_it(run: Run) -> No
         async with scripted(lambda request, i: (0, scripts.data(b"v")), timeout_ms=150, answers_pings=False) as server:
             client = await opened(server.port, session_timeout_ms=150)
             await asyncio.sleep(0.5)
-            assert server.pings >= 3
+            assert len(server.pings) >= 3
             assert (await client.read("k", ReadMode.PLAIN)).value == b"v"
             await client.close()
 
     run(scenario())
 
 
-def test_from_the_first_renewal_on_the_caller_alone_keeps_the_session_alive(run: Run) -> None:
+def test_a_lock_is_bound_to_a_session_that_only_renew_keeps_alive(run: Run) -> None:
+    granted = struct.pack(">ibi", Op.SET_DATA, 0, -1) + STAT
+    granted += struct.pack(">ibi", Op.CREATE, 0, -1) + struct.pack(">i", 2) + b"/l" + struct.pack(">ibi", -1, 1, -1)
+
     async def scenario() -> None:
-        async with scripted(lambda request, i: CLOSE, timeout_ms=150) as server:
+        async with scripted(lambda request, i: (0, granted), timeout_ms=150) as server:
             client = await opened(server.port, session_timeout_ms=150)
+            assert await outcome(client.renew()) == ("definite", "lease-expired")
+            held = await client.acquire("l")
+            assert (held.token, held.handle, held.epoch) == ((7 << 32) + 4, "6", 7)
             assert (await client.renew()).position == scripts.ZXID
-            before = server.pings
             await asyncio.sleep(0.3)
-            assert server.pings == before
+            assert server.pings.count(1) == 1
+            assert server.pings.count(0) >= 2
+            # The server ends the session: the lease is over, the data session is not, a new lease can be had.
+            server.writers[1].close()
+            await asyncio.sleep(0.05)
+            assert await outcome(client.renew()) == ("definite", "lease-expired")
+            await client.acquire("l")
+            assert len(server.writers) == 3
             await client.close()
 
     run(scenario())

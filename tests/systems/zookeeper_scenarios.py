@@ -351,6 +351,8 @@ async def _locks(lab: Lab) -> dict[str, Any]:
     # The stalled holder's write, delayed on its way: the same bytes arrive through another session.
     late = await outcome(lambda: renewing.guarded_write("k", b"late", "lock", first))
     own = await outcome(lambda: stalled.guarded_write("k", b"late", "lock", first))
+    expired = await outcome(stalled.renew)
+    unfenced = await outcome(lambda: stalled.write("k", b"unfenced"))
     late_release = await outcome(lambda: renewing.release("lock", first))
     good = await outcome(lambda: other.guarded_write("k", b"second", "lock", second))
     released = await outcome(lambda: other.release("lock", second))
@@ -369,6 +371,8 @@ async def _locks(lab: Lab) -> dict[str, Any]:
         "written": written[0],
         "late": late,
         "own": own,
+        "expired": expired,
+        "unfenced": unfenced[0],
         "late release": late_release,
         "good": good[0],
         "released": released[0],

@@ -42,7 +42,8 @@ class Scripted:
     #: A session is granted; else the server answers a time-out of 0, or not at all.
     grants: bool | None = True
     answers_pings: bool = True
-    pings: int = 0
+    #: The local connection numbers, in the order of the pings.
+    pings: list[int] = field(default_factory=list)
     requests: list[Request] = field(default_factory=list)
     writers: list[asyncio.StreamWriter] = field(default_factory=list)
 
@@ -97,7 +98,7 @@ async def _serve(state: Scripted, script: Script, reader: asyncio.StreamReader, 
         xid, op = struct.unpack_from(">ii", frame)
         request = Request(xid, op, frame[8:])
         if request.op == Op.PING:
-            state.pings += 1
+            state.pings.append(state.writers.index(writer))
             if state.answers_pings:
                 writer.write(reply(-2))
             continue
@@ -121,7 +122,14 @@ async def _frame(reader: asyncio.StreamReader) -> bytes:
 
 
 async def opened(port: int, session_timeout_ms: int = 60_000, connect_timeout_s: float = 2.0) -> ZooKeeperClient:
-    connection = await open_connection(
-        ADDRESS, port, session_timeout_ms=session_timeout_ms, connect_timeout_s=connect_timeout_s
-    )
-    return ZooKeeperClient(ZooKeeperSession(connection))
+    async def session(keep_alive: bool) -> ZooKeeperSession:
+        connection = await open_connection(
+            ADDRESS,
+            port,
+            session_timeout_ms=session_timeout_ms,
+            connect_timeout_s=connect_timeout_s,
+            keep_alive=keep_alive,
+        )
+        return ZooKeeperSession(connection)
+
+    return ZooKeeperClient(await session(True), lambda: session(False))

@@ -13,6 +13,12 @@ was answered, and a leader that was paused and has just woken would by then ofte
 once it has applied our write, hence everything acknowledged before it. A read is answered only if what stands before
 it succeeded. The barrier's write is no part of the operation's effect: nobody reads that znode.
 
+**Locks and leases.** The lock's ephemeral belongs to a second session, opened at the first `acquire` and kept alive by
+`renew` alone, as a lease is; the first session carries the data and outlives a holder that stalls. On one session
+ZooKeeper would fence by itself, since the server refuses whatever an expired session sends; a resource that knows
+nothing of the lock does not, and that is what an unfenced `write` under a lock stands for. When the lock session has
+ended, the next `acquire` opens another: a new lease, as it would be on etcd.
+
 **Fencing.** ZooKeeper can check versions in a multi, nothing else, and every fresh ephemeral has version 0. So the
 lock's own znode counts the grants: `acquire` is multi[set lock, create holder], all or nothing, and the set's version v
 is then this grant's and no other's; its mzxid, which grows with every grant, is the token. `guarded_write` is
@@ -21,14 +27,22 @@ holder that our grant has not ended (released or expired); both are judged with 
 order of writes, so a write by a holder that lost the lock is refused wherever it is delayed on its way.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from struct import Struct
 from typing import Final, TypeVar, assert_never
 
 from harness.coordination import Definite, Held, Indefinite, Members, NotSent, ReadMode, Reply
 from harness.systems.zookeeper import wire
 from harness.systems.zookeeper.connection import Parse
-from harness.systems.zookeeper.errors import BAD_VERSION, NO_NODE, NODE_EXISTS, SESSION_EXPIRED, ServerError
+from harness.systems.zookeeper.errors import (
+    BAD_VERSION,
+    NO_NODE,
+    NODE_EXISTS,
+    NOT_SENT,
+    SESSION_EXPIRED,
+    ServerError,
+    raised,
+)
 from harness.systems.zookeeper.session import (
     ANY_VERSION,
     EPHEMERAL,
@@ -41,6 +55,8 @@ from harness.systems.zookeeper.session import (
 from harness.systems.zookeeper.wire import HEADER_BYTES, Op, Stat
 
 T = TypeVar("T")
+#: Opens the session that locks are bound to, on the same server, kept alive by nobody.
+OpenLease = Callable[[], Awaitable[ZooKeeperSession]]
 
 ROOT: Final = "/fencepost"
 LOCKS: Final = "/fencepost-locks"
@@ -55,10 +71,12 @@ _MZXID_AND_VERSION: Final = Struct(">8xq16xi")
 
 
 class ZooKeeperClient:
-    """One session on one server. Every call may raise `Definite` or `Indefinite` by the table of `errors.py`."""
+    """Two sessions on one server: data, and the lease of its locks. Calls raise by the table of `errors.py`."""
 
-    def __init__(self, session: ZooKeeperSession) -> None:
+    def __init__(self, session: ZooKeeperSession, open_lease: OpenLease) -> None:
         self.session = session
+        self._open_lease = open_lease
+        self._lease: ZooKeeperSession | None = None
         self._paths: dict[str, bytes] = {}
 
     @property
@@ -72,6 +90,8 @@ class ZooKeeperClient:
 
     async def close(self) -> None:
         self.session.close()
+        if self._lease is not None:
+            self._lease.close()
 
     # Key-value storage
 
@@ -117,34 +137,43 @@ class ZooKeeperClient:
     # Locks
 
     async def renew(self) -> Reply:
-        """One ping. From the first renewal or acquisition on, no ping is sent unasked."""
-        self.session.connection.stop_keep_alive()
+        """One ping of the lock session; whether it is over is known when the server closed its connection."""
+        lease = self._lease
+        if lease is None or lease.connection.ended is not None:
+            raise Definite("lease-expired", lease.connection.ended or "" if lease else "never granted")
         try:
-            return _stamped(await self.session.connection.ping())
+            return _stamped(await lease.connection.ping())
         except ServerError as error:
             raise_outcome(error, {SESSION_EXPIRED: "lease-expired"})
 
     async def acquire(self, name: str) -> Held:
-        self.session.connection.stop_keep_alive()
         lock, holder = _lock_paths(name)
         grant = [
             (Op.SET_DATA, wire.set_record(lock, b"", ANY_VERSION)),
             (Op.CREATE, wire.create_record(holder, b"", EPHEMERAL)),
         ]
+        lease = await self._live_lease()
         words = {NODE_EXISTS: "held"}
         try:
-            zxid, results = await self.session.call_multi(grant)
+            zxid, results = await lease.call_multi(grant)
         except ServerError as error:
             if error.code != NO_NODE:
                 raise_outcome(error, words)
-            await self.session.make_if_absent(f"{LOCKS}/{name}")
+            await lease.make_if_absent(f"{LOCKS}/{name}")
             try:
-                zxid, results = await self.session.call_multi(grant)
+                zxid, results = await lease.call_multi(grant)
             except ServerError as again:
                 raise_outcome(again, words)
         stat = results[0].stat
         assert stat is not None
         return Held(token=stat.mzxid, handle=str(stat.version), epoch=zxid >> 32, position=zxid)
+
+    async def _live_lease(self) -> ZooKeeperSession:
+        if self.session.connection.ended is not None:
+            raise raised(NOT_SENT, self.session.connection.ended)
+        if self._lease is None or self._lease.connection.ended is not None:
+            self._lease = await self._open_lease()
+        return self._lease
 
     async def release(self, name: str, held: Held) -> Reply:
         """Raises `Definite("not-held")` when the grant had ended before."""

@@ -6,8 +6,8 @@ and its late reply is dropped. The connection never reconnects and never closes 
 answer is late. Client libraries do close then (kazoo and the Java client after a third to two thirds of the session's
 time-out), and would so lose the very connections on which a paused leader answers stale when it wakes (ZOOKEEPER-1675).
 
-While nobody has taken over keeping the session alive (`stop_keep_alive`), a ping is sent when the session was idle for
-a third of its time-out; its answer means nothing to us and its absence neither.
+With `keep_alive` a ping is sent when the session was idle for a third of its time-out; its answer means nothing to us
+and its absence neither. Without, the session ends unless its owner pings.
 """
 
 import asyncio
@@ -46,7 +46,7 @@ class _Sent(NamedTuple):
 class Connection(asyncio.Protocol):
     """Made by `open_connection`. `watch_events` holds what the server reported, in its order."""
 
-    def __init__(self, timeout_ms: int) -> None:
+    def __init__(self, timeout_ms: int, keep_alive: bool) -> None:
         self._loop = asyncio.get_running_loop()
         self._asked_timeout_ms = timeout_ms
         self._transport: asyncio.Transport | None = None
@@ -57,7 +57,8 @@ class Connection(asyncio.Protocol):
         self._xid = 0
         self._sent: deque[_Sent] = deque()
         self._pings: deque[asyncio.Future[int] | None] = deque()
-        self._keep_alive: asyncio.TimerHandle | None = None
+        self._keeps_alive = keep_alive
+        self._next_ping: asyncio.TimerHandle | None = None
         self._last_sent_s = 0.0
         self.watch_events: asyncio.Queue[WatchEvent] = asyncio.Queue()
 
@@ -103,19 +104,13 @@ class Connection(asyncio.Protocol):
         self.send(wire.PING_FRAME)
         return answer
 
-    def stop_keep_alive(self) -> None:
-        """From now on the caller alone keeps the session alive. Idempotent."""
-        if self._keep_alive is not None:
-            self._keep_alive.cancel()
-            self._keep_alive = None
-
     async def opened(self) -> None:
         """Wait until the server granted a session; raises `Definite` when it did not."""
         await self._opened
 
     def close(self) -> None:
         """Tell the server, if that takes no waiting, and close. Idempotent; never raises."""
-        self.stop_keep_alive()
+        self._stop_pings()
         transport = self._transport
         if transport is None or self._ended is not None:
             return
@@ -134,7 +129,7 @@ class Connection(asyncio.Protocol):
         self.send(wire.connect_frame(self._asked_timeout_ms))
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self.stop_keep_alive()
+        self._stop_pings()
         self._end(repr(exc) if exc else "closed by the server")
 
     def data_received(self, data: bytes) -> None:
@@ -191,7 +186,8 @@ class Connection(asyncio.Protocol):
         self._connected = connected
         if not self._opened.done():
             self._opened.set_result(connected)
-        self._wait_for_idleness()
+        if self._keeps_alive:
+            self._wait_for_idleness()
 
     def _take_ping(self, zxid: int, error: int) -> None:
         answer = self._pings.popleft() if self._pings else None
@@ -212,7 +208,12 @@ class Connection(asyncio.Protocol):
             self._pings.append(None)
             self.send(wire.PING_FRAME)
             due_s = self._last_sent_s + third_s
-        self._keep_alive = self._loop.call_at(due_s, self._wait_for_idleness)
+        self._next_ping = self._loop.call_at(due_s, self._wait_for_idleness)
+
+    def _stop_pings(self) -> None:
+        if self._next_ping is not None:
+            self._next_ping.cancel()
+            self._next_ping = None
 
     def _check_open(self) -> None:
         if self._ended is not None:
@@ -247,13 +248,17 @@ def _fail(answer: "asyncio.Future[Any]", error: Exception) -> None:
     answer.exception()
 
 
-async def open_connection(address: str, port: int, *, session_timeout_ms: int, connect_timeout_s: float) -> Connection:
+async def open_connection(
+    address: str, port: int, *, session_timeout_ms: int, connect_timeout_s: float, keep_alive: bool = True
+) -> Connection:
     """Connect and open a session; raises `Definite("not-connected")` when that fails or takes too long."""
     loop = asyncio.get_running_loop()
     connection: Connection | None = None
     try:
         async with asyncio.timeout(connect_timeout_s):
-            _, connection = await loop.create_connection(lambda: Connection(session_timeout_ms), address, port)
+            _, connection = await loop.create_connection(
+                lambda: Connection(session_timeout_ms, keep_alive), address, port
+            )
             await connection.opened()
     except (OSError, TimeoutError) as error:
         if connection is not None:

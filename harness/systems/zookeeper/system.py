@@ -108,8 +108,12 @@ class ZooKeeper:
     async def open_client(
         self, place: Place, *, connect_timeout_s: float, options: Mapping[str, object] | None = None
     ) -> Locks:
-        session = await _open_session(place, connect_timeout_s, _settings(options or {})["session_timeout_ms"])
-        return ZooKeeperClient(session)
+        session_ms = _settings(options or {})["session_timeout_ms"]
+
+        async def open_lease() -> ZooKeeperSession:
+            return await _open_session(place, connect_timeout_s, session_ms, keep_alive=False)
+
+        return ZooKeeperClient(await _open_session(place, connect_timeout_s, session_ms), open_lease)
 
     def question(self, place: Place) -> Question:
         return SrvrQuestion(place.name, place.address, server.CLIENT_PORT)
@@ -145,12 +149,15 @@ async def _asked(place: Place, timeout_s: float) -> Answer | None:
         return None
 
 
-async def _open_session(place: Place, connect_timeout_s: float, session_timeout_ms: int) -> ZooKeeperSession:
+async def _open_session(
+    place: Place, connect_timeout_s: float, session_timeout_ms: int, *, keep_alive: bool = True
+) -> ZooKeeperSession:
     connection = await open_connection(
         place.address,
         server.CLIENT_PORT,
         session_timeout_ms=session_timeout_ms,
         connect_timeout_s=connect_timeout_s,
+        keep_alive=keep_alive,
     )
     return ZooKeeperSession(connection)
 
