@@ -48,7 +48,8 @@ def _cut(lab: "Lab", links: list[Link], routes: list[Route], sockets: list[socke
     last_through = min(times[last] for last, times in zip(arrived, sent, strict=True))
     first_lost = max(times[last + 1] for last, times in zip(arrived, sent, strict=True))
     rounds = statistics.median(b - a for a, b in pairwise(sent[0]))
-    return {"spread_ms": (first_lost - last_through) / 1e6, "round_ms": rounds / 1e6}
+    spread_ms = (first_lost - last_through) / 1e6
+    return {"spread_ms": spread_ms, "round_ms": rounds / 1e6, "numbers": max(arrived) - min(arrived)}
 
 
 def _wait_for_rounds(sent: list[int], count: int) -> None:
