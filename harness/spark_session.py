@@ -76,7 +76,7 @@ appender.console.layout.pattern = %d{HH:mm:ss} %p %c{1}: %m%n
 _END_S: Final = 10.0
 
 #: The niceness of the JVM: while it boots, the harness still times operations of the settle phase.
-_NICE: Final = 10
+_NICE: Final = 5
 
 
 class SparkHandle:
@@ -248,6 +248,11 @@ def prepared_archive() -> Path | None:
     return java.existing_archive(_ARCHIVE, _key())
 
 
+def prepared_archive() -> Path | None:
+    """The start-up archive, if there is one for this Java, these jars and these flags."""
+    return java.existing_archive(_ARCHIVE, _key())
+
+
 def _exercise(spark: "SparkSession", scratch: Path) -> None:
     """A little of everything that the analyses use: a window, a join, aggregates, a file written and read."""
     from pyspark.sql import Window
@@ -271,7 +276,8 @@ def _archive_flags() -> list[str]:
     return java.find_java().using(prepared_archive())
 
 
-def _spark_home() -> Path:
+def spark_home() -> Path:
+    """Where PySpark keeps Spark itself."""
     spec = importlib.util.find_spec("pyspark")
     if spec is None or spec.origin is None:
         raise MachineError("PySpark is not installed", hint="run `make setup`")
@@ -279,10 +285,11 @@ def _spark_home() -> Path:
 
 
 def _jars() -> list[Path]:
-    return sorted((_spark_home() / "jars").glob("*.jar"))
+    return sorted((spark_home() / "jars").glob("*.jar"))
 
 
-def _class_path() -> str:
+def class_path() -> str:
+    """All of Spark's jars, always in the same order: a start-up archive depends on it."""
     return ":".join(map(str, _jars()))
 
 
@@ -315,7 +322,7 @@ def _launch(master: str, folder: Path, flags: Sequence[str]) -> "subprocess.Pope
         f"-Dlog4j2.configurationFile={logging}",
         f"-Djava.io.tmpdir={folder}",
         "-cp",
-        _class_path(),
+        class_path(),
         "org.apache.spark.deploy.SparkSubmit",
         *(part for key, value in _settings(master, folder).items() for part in ("--conf", f"{key}={value}")),
         "pyspark-shell",
@@ -323,7 +330,7 @@ def _launch(master: str, folder: Path, flags: Sequence[str]) -> "subprocess.Pope
     environment = {
         **os.environ,
         "_PYSPARK_DRIVER_CONN_INFO_PATH": str(folder / "connection"),
-        "SPARK_HOME": str(_spark_home()),
+        "SPARK_HOME": str(spark_home()),
         "SPARK_CONNECT_MODE": "0",
     }
     if master.startswith("local"):

@@ -58,7 +58,6 @@ class _Cluster:
 
     def elections(self) -> None:
         at, epoch = 0, 1
-        self.add(0, EpochEvent, node=self.epochs[0][1], incarnation=0, epoch=1, source="log")
         while (at := at + int(self.rng.uniform(0.1, 0.5) * self.length_ns)) < self.length_ns:
             epoch += self.rng.randint(1, 3)
             leader = self.rng.choice(NODES)
@@ -125,17 +124,15 @@ class _Cluster:
                 self.add(at + 100 * MS, NodeEvent, node=node, change=NodeChange.STARTED, incarnation=1, pid=2)
         self.add(self.length_ns // 2, SampleEvent, loop_lag_ns_max=5, node_cpu_ns={"n1": 3})
 
-    def clients(self, operations: int, keys: int) -> None:
-        each = max(1, operations // 6)
-        for lane in range(6):
+    def clients(self, operations: int, keys: int, lanes: int) -> None:
+        for lane in range(lanes):
             at, process = self.rng.randrange(10) * MS, lane
-            for _ in range(each):
+            for _ in range(operations // lanes):
                 at, alive = self._operation(process, at, self.rng.randrange(keys))
-                process = process if alive else process + 6
-                if at is None:
-                    break
+                process = process if alive else process + lanes
 
-    def _operation(self, process: int, at: int, key: int) -> tuple[Any, bool]:
+    def _operation(self, process: int, at: int, key: int) -> tuple[int, bool]:
+        """Returns when the lane goes on, and whether the process may."""
         rng = self.rng
         node = rng.choice(NODES)
         f = rng.choice(("read", "read", "write", "cas", "sync"))
@@ -144,7 +141,7 @@ class _Cluster:
         done = at + rng.choice((0, 1, 2, 3, 20, 200)) * MS
         draw = rng.random()
         if draw < 0.03:
-            return None, False
+            return at + 50 * MS, False
         outcome = Outcome.INFO if draw < 0.1 else Outcome.FAIL if draw < 0.2 else Outcome.OK
         if outcome is not Outcome.OK:
             self.add(done, OpEvent, type=outcome, error=rng.choice(("timeout", "refused")), **of)
@@ -166,14 +163,16 @@ class _Cluster:
         return done + rng.choice((0, 1, 5)) * MS, True
 
 
-def random_history(seed: int, *, operations: int = 120, length_ms: int = 1500, keys: int = 3) -> list[Event]:
-    """A valid history, the same for the same arguments."""
+def random_history(
+    seed: int, *, operations: int = 120, length_ms: int = 1500, keys: int = 3, lanes: int = 6
+) -> list[Event]:
+    """A valid history, the same for the same arguments; each of the `lanes` plays one process after another."""
     cluster = _Cluster(random.Random(seed), length_ms)
     cluster.phases()
     cluster.elections()
     cluster.faults()
     cluster.polls()
-    cluster.clients(operations, keys)
+    cluster.clients(operations, keys, lanes)
     return cluster.events()
 
 
