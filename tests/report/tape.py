@@ -1,4 +1,4 @@
-"""Histories written by hand: events in any order of writing, a cluster's frame, a load, and what nodes say of the lead."""
+"""Histories written by hand: events in any order, a cluster's frame, a load, and what nodes say of the lead."""
 
 import random
 from collections.abc import Callable

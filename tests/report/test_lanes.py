@@ -89,6 +89,17 @@ def test_everything_is_kept_below_the_limit_and_the_witness_above_it() -> None:
     assert "500 of 3\u202f000" in part.said
 
 
+def test_witnesses_are_kept_wherever_they_stand() -> None:
+    operations = sample.huge(3_000).history.operations
+    ok = [i for i, o in enumerate(operations) if o.type is Outcome.OK]
+    wanted = set(random.Random(3).sample(ok, 40))
+    kept = cut(operations, {operations[i].invoke_index for i in wanted}, None, most=100).kept
+    assert wanted <= set(kept)
+    assert len(kept) == 100
+    alone = cut(operations, {operations[i].invoke_index for i in wanted}, None, most=10).kept
+    assert wanted == set(alone)  # more than the limit, and nothing else
+
+
 @given(st.lists(st.tuples(st.integers(0, 50), st.integers(0, 20)), max_size=40))
 def test_packed_rows_never_overlap(raw: list[tuple[int, int]]) -> None:
     intervals = sorted((start, start + length) for start, length in raw)
