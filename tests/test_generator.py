@@ -118,6 +118,13 @@ def test_time_limit_ends_what_is_pending() -> None:
     assert names(events) == ["b"]
 
 
+def test_time_limit_does_not_wait_for_an_operation_beyond_its_end() -> None:
+    slow = time_limit(10 * MS, stagger(1000 * MS, named("a")))
+    events = simulate(sequence(slow, once(Offer("b"))))
+    assert names(events) == ["a", "b"]
+    assert invocations(events)[1].time_ns <= 10 * MS
+
+
 def test_stagger_holds_the_total_rate_with_uniform_gaps() -> None:
     events = simulate(limit(4000, stagger(MS, named("a"))), workers=8, respond=respond(2 * MS))
     times = [event.time_ns for event in invocations(events)]
@@ -140,7 +147,16 @@ def test_stagger_skips_what_a_stall_missed() -> None:
     after = [t for t in times if t > 1000 * MS]
     assert len(after) == 149
     # 149 operations at 1 ms, less the 10 ms of slack that may be caught up.
-    assert after[-1] - after[0] > 100 * MS
+    assert after[-1] - after[0] > 120 * MS
+
+
+def test_stagger_catches_a_little_lateness_up() -> None:
+    def now_and_then(event: OpEvent, draw: Draw) -> tuple[int, Completion]:
+        return (4 * MS if event.value[1] % 10 == 0 else 1), Completion(Outcome.OK)
+
+    g = limit(400, stagger(MS, named("a")))
+    times = [event.time_ns for event in invocations(simulate(g, workers=1, respond=now_and_then))]
+    assert 360 * MS < times[-1] - times[0] < 440 * MS
 
 
 def test_delay_is_even() -> None:
@@ -245,6 +261,17 @@ def test_until_ok_in_parallel_stops_at_the_first() -> None:
     events = simulate(until_ok(repeat(once(Offer("try")))), workers=3, respond=respond(MS, fail=0.9, info=0))
     first_ok = next(e.time_ns for e in events if e.type is Outcome.OK)
     assert all(e.time_ns <= first_ok for e in invocations(events))
+
+
+def test_until_ok_does_not_count_what_began_before_it() -> None:
+    def slow_is_ok(event: OpEvent, draw: Draw) -> tuple[int, Completion]:
+        if event.f == "slow":
+            return 5 * MS, Completion(Outcome.OK)
+        return MS, Completion(Outcome.OK if event.time_ns > 20 * MS else Outcome.FAIL)
+
+    g = sequence(once(Offer("slow")), until_ok(repeat(once(Offer("try")))))
+    events = simulate(g, workers=2, respond=slow_is_ok)
+    assert max(e.time_ns for e in invocations(events)) > 20 * MS
 
 
 def test_flip_flop_alternates_until_one_is_over() -> None:

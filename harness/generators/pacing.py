@@ -1,12 +1,14 @@
 """Combinators that say *when*: time_limit, stagger, delay, sleep. They read time from the context only."""
 
+from typing import Final
+
 import msgspec
 
 from harness.generators.contract import PENDING, Context, Generator, Invocation, Pending, Step, Stream
 from harness.operation import OpEvent
 
-#: A paced generator that is later than this (or than ten intervals) skips what it missed.
-SLACK_NS = 10_000_000
+#: A paced generator catches up so much lateness, and skips what it missed beyond.
+SLACK_NS: Final = 10_000_000
 
 
 class _TimeLimit(msgspec.Struct, frozen=True):
@@ -45,10 +47,7 @@ class _Paced(msgspec.Struct, frozen=True):
             return None, self
         if isinstance(step, Pending):
             return step, (self if g is self.g else _Paced(self.interval_ns, self.jitter, g, self.next_ns))
-        now_ns = ctx.time_ns
-        due_ns = now_ns if self.next_ns is None else self.next_ns
-        if now_ns - due_ns > max(SLACK_NS, 10 * self.interval_ns):
-            due_ns = now_ns
+        due_ns = ctx.time_ns if self.next_ns is None else self.next_ns
         gap_ns = self.interval_ns
         if self.jitter:
             gap_ns = ctx.draw(step.worker, Stream.PACE).below(2 * gap_ns + 1)
@@ -64,9 +63,9 @@ class _Paced(msgspec.Struct, frozen=True):
 def stagger(interval_ns: int, g: Generator) -> Generator:
     """`g` at one operation per `interval_ns` on average, over all its workers together: gaps uniform in 0..2 intervals.
 
-    The gap after an operation is drawn from (seed, worker, i) of that operation. A little lateness (timers, a busy
-    loop) is caught up, so that the rate holds; after a stall longer than 10 ms and ten intervals what was missed is
-    skipped: a store that comes back is not flooded. The first operation comes at once. `stagger(0, g)` is `g`.
+    The gap after an operation is drawn from (seed, worker, i) of that operation. Lateness up to 10 ms (timers, a busy
+    loop) is caught up, so that the rate holds; what a longer stall missed beyond that is skipped: a store that comes
+    back is not flooded. The first operation comes at once. `stagger(0, g)` is `g`.
     """
     return _Paced(interval_ns, True, g) if interval_ns > 0 else g
 
