@@ -180,8 +180,8 @@
       pen.strokeRect(x(s.superseded[0]), top + 1, Math.max(x(s.superseded[1]) - x(s.superseded[0]), 4), CLAIM - 2);
       pen.setLineDash([]); pen.lineWidth = 1;
       const s0 = Math.max(x(s.superseded[0]), LEFT), s1 = Math.min(x(s.superseded[1]), width), warn = "superseded";
-      if (s1 - s0 > pen.measureText(warn).width + 8 && (s0 - x0 > 60 || s1 - s0 > 130)) {
-        onLeader(warn, s1 - pen.measureText(warn).width - 9, top + 15);
+      if (s1 - s0 > pen.measureText(warn).width + 20 && (s0 - x0 > 60 || s1 - s0 > 150)) {
+        onLeader(warn, s1 - pen.measureText(warn).width - 16, top + 15);
       }
     }
     if (pen.measureText(text).width + 8 > w && s.state === "leader") text = s.epoch;
