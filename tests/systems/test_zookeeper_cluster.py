@@ -1,9 +1,12 @@
 """The ZooKeeper client, its questions and its readiness against three real servers, under real faults."""
 
+import time
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from harness.systems.zookeeper import ZOOKEEPER
 from tests.lab_scenario import run_scenario
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(240)]
@@ -138,3 +141,14 @@ def test_tokens_grow_and_only_grants_are_counted(semantics: dict[str, Any]) -> N
     assert locks["tokens grow"]
     assert locks["grants"] == ["1", "2", "3"]
     assert locks["counted"] == 3
+
+
+def test_the_start_up_archive_is_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    made = Path(ZOOKEEPER.resolve(ZOOKEEPER.default_version).paths["archive"])
+    assert made.stat().st_size > 10 << 20
+    assert [path.suffix for path in sorted(made.parent.iterdir())] == [".archive", ".lock"]
+    began = time.monotonic()
+    again = ZOOKEEPER.resolve(ZOOKEEPER.default_version)
+    assert again.paths["archive"] == str(made)
+    assert time.monotonic() - began < 2.0

@@ -173,5 +173,5 @@ async def _sync_and_read(place: Place) -> str | None:
             finally:
                 session.close()
     except (Definite, Indefinite, ServerError, TimeoutError) as error:
-        return f"{place.name} does not sync and read: {error or 'no answer in time'}"
+        return f"{place.name} does not sync and read: {str(error) or 'no answer in time'}"
     return None
