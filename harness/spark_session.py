@@ -137,6 +137,7 @@ class SparkHandle:
         assert self._jvm is not None
         try:
             gateway = self._jvm.await_gateway(deadline)
+            _require_none_active()
             with self._jvm.killed_at(deadline):
                 self._connected = True
                 self._session = _connect(*gateway)
@@ -248,11 +249,6 @@ def prepared_archive() -> Path | None:
     return java.existing_archive(_ARCHIVE, _key())
 
 
-def prepared_archive() -> Path | None:
-    """The start-up archive, if there is one for this Java, these jars and these flags."""
-    return java.existing_archive(_ARCHIVE, _key())
-
-
 def _exercise(spark: "SparkSession", scratch: Path) -> None:
     """A little of everything that the analyses use: a window, a join, aggregates, a file written and read."""
     from pyspark.sql import Window
@@ -351,13 +347,18 @@ def _launch(master: str, folder: Path, flags: Sequence[str]) -> "subprocess.Pope
     return process
 
 
-def _connect(port: int, secret: str) -> "SparkSession":
-    """A PySpark session on the gateway at `port`; PySpark takes the address only from the environment."""
+def _require_none_active() -> None:
+    """PySpark would hand out the other one's session, and stopping this one would stop that."""
     from pyspark import SparkContext
-    from pyspark.sql import SparkSession
 
     if SparkContext._active_spark_context is not None:
         raise HarnessError("another Spark session is in use in this interpreter")
+
+
+def _connect(port: int, secret: str) -> "SparkSession":
+    """A PySpark session on the gateway at `port`; PySpark takes the address only from the environment."""
+    from pyspark.sql import SparkSession
+
     told = {"PYSPARK_GATEWAY_PORT": str(port), "PYSPARK_GATEWAY_SECRET": secret}
     before = {name: os.environ.get(name) for name in told}
     os.environ.update(told)

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 
 from harness.errors import HarnessError
 from harness.spark_session import SparkHandle
@@ -66,9 +67,16 @@ def test_a_jvm_that_dies_is_reported_at_once(tmp_path: Path) -> None:
 
 
 def test_a_jvm_that_does_not_start_says_why(tmp_path: Path) -> None:
-    handle = SparkHandle("local[1]", scratch=tmp_path, jvm_flags=["--no-such-option"])
-    with pytest.raises(HarnessError, match=r"(?s)ended with status 1.*no-such-option"):
+    handle = SparkHandle("local[1]", scratch=tmp_path, jvm_flags=["--add-modules=no.such.module"])
+    with pytest.raises(HarnessError, match=r"(?s)ended with status 1.*no\.such\.module"):
         handle.session(timeout_s=30)
+
+
+def test_a_second_session_is_refused_and_the_first_lives_on(spark: SparkSession, tmp_path: Path) -> None:
+    handle = SparkHandle("local[1]", scratch=tmp_path)
+    with pytest.raises(HarnessError, match="another Spark session is in use"):
+        handle.session(timeout_s=60)
+    assert spark.range(3).count() == 3
 
 
 def test_a_deadline_holds(tmp_path: Path) -> None:
