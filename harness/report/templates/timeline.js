@@ -363,6 +363,5 @@
   readColours();
   if (data.focus) show(...data.focus);
   draw();
-  for (const note of document.querySelectorAll(".note.cut")) note.hidden = true;
   canvas.dataset.drawn = String(ops.count);
 })();
