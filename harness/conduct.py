@@ -17,7 +17,6 @@ from typing import Any
 
 from harness import registry, store
 from harness.client import Client
-from harness.coordination import Locks
 from harness.errors import FencepostError, HarnessError, NodeNotReady
 from harness.fault import View, parse_faults
 from harness.generator import Generator, time_limit
@@ -146,10 +145,9 @@ class _Run:
         timeout_s = self.plan.duration_ns("op_timeout") / 1e9
 
         async def open_client(process: int, node: str) -> Client:
-            async def connect() -> Locks:
-                return await self.system.open_client(self.lab.layout[node], connect_timeout_s=2.0, options=options)
-
-            return self.workload.client(await connect(), self.options, self.recorder.now_ns, connect)
+            place = self.lab.layout[node]
+            store_client = await self.system.open_client(place, connect_timeout_s=2.0, options=options)
+            return self.workload.client(store_client, self.options, self.recorder.now_ns)
 
         self.interpreter = Interpreter(
             workers=self.workload.workers(self.options, self.plan.nodes),

@@ -25,6 +25,7 @@ from harness.durations import parse_duration_ns
 from harness.errors import FencepostError, HarnessError, MachineError, UsageError
 from harness.judge import Judgement, judge, options_of
 from harness.plan import Plan, check_choices, merge_options, read_plan, write_plan
+from harness.runtime.supervisor import PARENT_VARIABLE
 from harness.spark_session import SparkHandle
 from harness.verdict import Validity
 from harness.workload import Workload
@@ -184,6 +185,7 @@ class _Runner:
                 cwd=Path(__file__).parent.parent,
                 # In a session of its own, so that Ctrl-C reaches it once and through us.
                 start_new_session=True,
+                env={**os.environ, PARENT_VARIABLE: str(os.getpid())},
                 text=True,
             )
         try:

@@ -6,14 +6,22 @@ JSON object each). SIGTERM means: no new operations, heal, keep what there is. W
 server, rule, mount and namespace with it.
 """
 
+import json
 import sys
+
+from harness.errors import FencepostError
+from harness.runtime import supervisor
 
 
 def main() -> int:
     """Enter the lab, then run; returns the process's exit status."""
-    from harness.runtime import supervisor
-
-    supervisor.enter()
+    try:
+        supervisor.enter()
+    except FencepostError as error:
+        refusal = {"topic": "error", "message": error.message, "hint": error.hint, "exit_code": int(error.exit_code)}
+        sys.stdout.write(json.dumps(refusal) + "\n")
+        return int(error.exit_code)
+    # Only now: what follows is heavy, and threads must not exist while namespaces are entered.
     from harness.conduct import run_folder
 
     return run_folder(sys.argv[1])

@@ -3,16 +3,13 @@
 A workload is written against a protocol of `harness.coordination` and runs unchanged on every system that offers it.
 """
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from harness.client import Client
 from harness.coordination import Locks
 from harness.generator import Generator
 from harness.systems.system import System
-
-#: Opens one more connection to the same node; raises `coordination.Definite`.
-Connect = Callable[[], Awaitable[Locks]]
 
 
 class Workload(Protocol):
@@ -78,8 +75,6 @@ class Workload(Protocol):
         """Operations after healing and settling, ending by itself."""
         ...
 
-    def client(
-        self, store: Locks, options: Mapping[str, Any], now_ns: Callable[[], int], connect: Connect | None = None
-    ) -> Client:
-        """Wrap one fresh connection; closing the client closes it, and every other one opened by `connect`."""
+    def client(self, store: Locks, options: Mapping[str, Any], now_ns: Callable[[], int]) -> Client:
+        """Wrap one fresh connection; closing the client closes the connection."""
         ...

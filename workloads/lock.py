@@ -18,7 +18,6 @@ from harness.durations import parse_duration_ns
 from harness.generator import Draw, Generator, Offer, draws, each_worker, limit, reserve, stagger
 from harness.operation import Completion, Outcome
 from harness.systems.system import System
-from harness.workload import Connect
 
 LOCK: Final = "lock"
 KEY: Final = "guarded"
@@ -87,14 +86,10 @@ class Lock:
     def final_generator(self, options: Mapping[str, Any], node_count: int) -> Generator:
         return reserve((node_count, each_worker(limit(2, draws(_members)))))
 
-    def client(
-        self, store: Locks, options: Mapping[str, Any], now_ns: Callable[[], int], connect: Connect | None = None
-    ) -> Client:
+    def client(self, store: Locks, options: Mapping[str, Any], now_ns: Callable[[], int]) -> Client:
         return LockClient(
             store,
             ReadMode(options["members"]),
-            # With fencing the guarded value is written by the lock's own session.
-            connect=None if options["fencing"] == "on" else connect,
             fencing=options["fencing"] == "on",
             work=_Work(
                 work_ms=parse_duration_ns(options["work"], what="work") // 1_000_000,
@@ -122,40 +117,30 @@ class _Work(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LockClient:
-    """One connection for the lock and, with fencing, for the guarded value; without, `connect` opens another for it.
+    """One connection for the lock and for the guarded value.
 
     The value of `critical` is the element; its result [token, acquired_ns, last_held_ns]: between the two times, on
     the history's clock, the client believed that it held the lock.
     """
 
     def __init__(
-        self,
-        store: Locks,
-        strong: ReadMode,
-        *,
-        fencing: bool,
-        work: _Work,
-        now_ns: Callable[[], int],
-        connect: Connect | None = None,
+        self, store: Locks, strong: ReadMode, *, fencing: bool, work: _Work, now_ns: Callable[[], int]
     ) -> None:
         self._store = store
-        self._connect = connect
-        self._resource: Locks | None = store if connect is None else None
         self._strong = strong
         self._fencing = fencing
         self._work = work
         self._now_ns = now_ns
 
     async def invoke(self, offer: Offer) -> Completion:
-        resource = await self._opened_resource()
         if offer.f == "members":
-            reply = await resource.read(KEY, self._strong)
+            reply = await self._store.read(KEY, self._strong)
             return Completion(Outcome.OK, _decode(reply.value), position=reply.position, epoch=reply.epoch)
         element = offer.value
         held = await self._store.acquire(LOCK)
         acquired_ns = self._now_ns()
         try:
-            epoch, position, last_held_ns = await self._update(resource, element, held)
+            epoch, position, last_held_ns = await self._update(element, held)
         except Definite:
             await self._let_go(held)
             raise
@@ -169,15 +154,15 @@ class LockClient:
             session=self._store.session_id,
         )
 
-    async def _update(self, resource: Locks, element: int, held: Held) -> tuple[int | None, int | None, int]:
-        before = await resource.read(KEY, self._strong)
+    async def _update(self, element: int, held: Held) -> tuple[int | None, int | None, int]:
+        before = await self._store.read(KEY, self._strong)
         await asyncio.sleep(self._work.seconds(element))
         value = _encode([*_decode(before.value), element])
         last_held_ns = self._now_ns()
         if self._fencing:
             reply = await self._store.guarded_write(KEY, value, LOCK, held)
         else:
-            reply = await resource.write(KEY, value)
+            reply = await self._store.write(KEY, value)
         return reply.epoch, reply.position, last_held_ns
 
     async def _let_go(self, held: Held) -> bool:
@@ -188,16 +173,8 @@ class LockClient:
             return False
         return True
 
-    async def _opened_resource(self) -> Locks:
-        if self._resource is None:
-            assert self._connect is not None
-            self._resource = await self._connect()
-        return self._resource
-
     async def close(self) -> None:
         await self._store.close()
-        if self._resource is not None and self._resource is not self._store:
-            await self._resource.close()
 
 
 def _encode(elements: list[int]) -> bytes:

@@ -19,7 +19,6 @@ from harness.generator import Context, Draw, Generator, Invocation, Offer, each_
 from harness.generators.contract import Step
 from harness.operation import Completion, OpEvent, Outcome
 from harness.systems.system import System
-from harness.workload import Connect
 
 _SMALL_VALUES: Final = 5
 
@@ -90,9 +89,7 @@ class Register:
         keys = self.keys(options)
         return reserve((node_count, each_worker(limit(len(keys), _Reads(keys=keys, in_turn=True)))))
 
-    def client(
-        self, store: Locks, options: Mapping[str, Any], now_ns: Callable[[], int], connect: Connect | None = None
-    ) -> Client:
+    def client(self, store: Locks, options: Mapping[str, Any], now_ns: Callable[[], int]) -> Client:
         return RegisterClient(store, ReadMode(options["reads"]))
 
 

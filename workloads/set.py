@@ -12,7 +12,6 @@ from harness.durations import parse_duration_ns
 from harness.generator import Draw, Generator, Offer, draws, each_worker, limit, phases, reserve, sleep, stagger
 from harness.operation import Completion, Outcome
 from harness.systems.system import System
-from harness.workload import Connect
 
 NAME: Final = "s"
 
@@ -78,9 +77,7 @@ class Set:
         twice = phases(limit(1, draws(_members)), sleep(300_000_000), limit(1, draws(_members)))
         return reserve((node_count, each_worker(twice)))
 
-    def client(
-        self, store: Locks, options: Mapping[str, Any], now_ns: Callable[[], int], connect: Connect | None = None
-    ) -> Client:
+    def client(self, store: Locks, options: Mapping[str, Any], now_ns: Callable[[], int]) -> Client:
         return SetClient(store, ReadMode(options["members"]))
 
 

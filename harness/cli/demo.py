@@ -67,9 +67,16 @@ def demonstrate(execute: Callable[[Plan, Path], Result], results: Path, seed: in
 
 
 def _claims(result: Result) -> str:
-    figures = next((v.figures for v in result.judgement.verdicts if v.checker == "leadership" and v.figures), {})
-    words = [f"{name} {value}" for name, value in figures.items() if isinstance(value, int | float)]
-    return "superseded leaders: " + (", ".join(words) or "none seen")
+    figures = next((v.figures for v in result.judgement.verdicts if "claimed_count" in v.figures), {})
+    claimed = figures.get("claimed_count", 0)
+    if not claimed:
+        return "no deposed leader was certainly seen to claim that it still leads"
+    awake_ms = figures.get("claimed_running_ns_max", 0) / 1e6
+    return (
+        f"deposed leaders claimed to lead {claimed} times, for up to {awake_ms:.0f} ms awake; "
+        f"of {figures.get('asked_of_superseded_leader', 0)} operations asked of them "
+        f"{figures.get('stale_answers', 0)} got a stale answer"
+    )
 
 
 def _witness(result: Result) -> tuple[str, ...]:
