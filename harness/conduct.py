@@ -384,7 +384,13 @@ class _Run:
         for node in self.lab.nodes.values():
             await node.kill()
         for name, node in self.lab.nodes.items():
-            await self.lab.copy_data(name, node.place.folder / "data.tar.gz")
+            archive = node.place.folder / "data.tar.gz"
+            try:
+                await self.lab.copy_data(name, archive)
+            except OSError as error:
+                # The data is evidence beside the history; a full disk must not cost the verdict.
+                archive.unlink(missing_ok=True)
+                tell("warning", text=f"the data of {name} could not be kept: {error.strerror}")
 
 
 async def _forward(source: asyncio.Event, target: asyncio.Event) -> None:

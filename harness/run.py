@@ -13,8 +13,9 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,6 +24,7 @@ import msgspec
 from harness import registry, store
 from harness.durations import parse_duration_ns
 from harness.errors import FencepostError, HarnessError, MachineError, UsageError
+from harness.history import History
 from harness.judge import Judgement, judge, options_of
 from harness.plan import Plan, check_choices, merge_options, read_plan, write_plan
 from harness.runtime.supervisor import PARENT_VARIABLE
@@ -42,11 +44,12 @@ Progress = Callable[[dict[str, Any]], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """A finished run: where it is kept and what was found."""
+    """A finished run: where it is kept and what was found; `document` is what verdict.json holds."""
 
     folder: Path
     judgement: Judgement
     warnings: tuple[str, ...]
+    document: dict[str, Any]
 
 
 class StopRequest:
@@ -263,11 +266,15 @@ def conclude_run(
         raise outcome.error or HarnessError("the runner left no history", hint=f"look into {folder}")
     if outcome.error is not None and not _has_operations(folder):
         raise outcome.error
-    seal(folder)
     warnings = [f"the run ended early: {outcome.error.message}"] if outcome.error else []
+    try:
+        seal(folder)
+    except OSError as error:
+        # No room for the columnar copy: the lines are the history too, and are judged as they are.
+        warnings.append(f"the history stays in {store.HISTORY_LINES}: {error.strerror}")
     result = judge_and_report(folder, progress=progress, spark=None if stop.count else spark, stopped=bool(stop.count))
     _drop_data(folder, result.judgement)
-    return Result(folder=folder, judgement=result.judgement, warnings=(*warnings, *result.warnings))
+    return replace(result, warnings=(*warnings, *result.warnings))
 
 
 def judge_stored(folder: Path, *, progress: Progress, spark: SparkHandle | None) -> Result:
@@ -285,6 +292,7 @@ def judge_and_report(folder: Path, *, progress: Progress, spark: SparkHandle | N
     from harness.report.case import ReportCase
     from harness.report.html import render
     from harness.report.junit import junit_xml
+    from harness.report.verdict_json import verdict_document
     from harness.report.verdict_json import write as write_verdict
 
     history, judgement = judge(folder)
@@ -300,21 +308,28 @@ def judge_and_report(folder: Path, *, progress: Progress, spark: SparkHandle | N
         plan_toml=(folder / store.PLAN).read_text(encoding="utf-8"),
     )
     # First what a gate reads, so that nothing that happens to the analysis or the report can cost it.
-    write_verdict(case, folder / store.VERDICT)
-    (folder / store.JUNIT).write_text(junit_xml(case), encoding="utf-8")
-    analysis, warnings = _analyse(folder, spark, stopped)
+    warnings = _unforeseen(history)
+    with _unless_full(folder / store.VERDICT, warnings) as path:
+        write_verdict(case, path)
+    with _unless_full(folder / store.JUNIT, warnings) as path:
+        path.write_text(junit_xml(case), encoding="utf-8")
+    analysis, doubts = _analyse(folder, spark, stopped)
+    warnings += doubts
     case = msgspec.structs.replace(case, analysis=analysis)
     rendered = render(case)
-    (folder / store.REPORT).write_text(rendered.html, encoding="utf-8")
+    with _unless_full(folder / store.REPORT, warnings) as path:
+        path.write_text(rendered.html, encoding="utf-8")
     warnings += [f"the report: {problem}" for problem in rendered.problems]
     progress({"topic": "judged", "validity": judgement.validity.value, "seed": plan.seed})
-    return Result(folder=folder, judgement=judgement, warnings=tuple(warnings))
+    return Result(folder=folder, judgement=judgement, warnings=tuple(warnings), document=verdict_document(case))
 
 
 def _analyse(folder: Path, spark: SparkHandle | None, stopped: bool) -> tuple[dict[str, Any] | None, list[str]]:
     """Spark's results as plain data. Its failure costs the report a section, never the verdict."""
     if spark is None:
         return None, ["not analysed by Spark: the run was stopped"] if stopped else []
+    if not (folder / store.HISTORY).exists():
+        return None, [f"not analysed by Spark: there is no {store.HISTORY}"]
     try:
         from checkers.spark.pipeline import analyse
 
@@ -323,6 +338,27 @@ def _analyse(folder: Path, spark: SparkHandle | None, stopped: bool) -> tuple[di
     except Exception as error:
         return None, [f"not analysed by Spark: {type(error).__name__}: {str(error)[:300]}"]
     return msgspec.to_builtins(found), []
+
+
+@contextlib.contextmanager
+def _unless_full(path: Path, warnings: list[str]) -> Iterator[Path]:
+    """A file that cannot be written costs itself and is told; the verdict is said and exits as it must."""
+    try:
+        yield path
+    except OSError as error:
+        path.unlink(missing_ok=True)
+        warnings.append(f"{path.name} could not be written: {error.strerror}")
+
+
+def _unforeseen(history: History) -> list[str]:
+    """Exceptions of clients that no table foresaw: `info`, sound, and a defect of the client to mend."""
+    prefix = "unforeseen: "
+    found = Counter(
+        operation.error.removeprefix(prefix).partition(":")[0]
+        for operation in history.operations
+        if operation.error is not None and operation.error.startswith(prefix)
+    )
+    return [f"{count} operations ended by an exception that no client foresaw: {name}" for name, count in found.items()]
 
 
 def _has_operations(folder: Path) -> bool:

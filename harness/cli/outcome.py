@@ -1,5 +1,6 @@
 """What a run says first and last: the seed, the command that repeats it, the verdict and its witness."""
 
+import json
 import os
 import shlex
 import sys
@@ -75,7 +76,7 @@ def _quoted(text: str) -> str:
 def say_last(plan: Plan, result: "Result", *, as_json: bool) -> None:
     """The verdict on stdout; where to look and how to repeat it on stderr."""
     if as_json:
-        sys.stdout.write((result.folder / store.VERDICT).read_text(encoding="utf-8"))
+        sys.stdout.write(json.dumps(result.document, indent=2) + "\n")
     else:
         _say_verdict(result)
     for warning in result.warnings:

@@ -22,6 +22,18 @@ pub trait Bits: Clone + Eq {
     }
 
     #[inline]
+    fn is_subset(&self, other: &Self) -> bool {
+        self.words().iter().zip(other.words()).all(|(a, b)| a & !b == 0)
+    }
+
+    /// The same members of `mask` are in both.
+    #[inline]
+    fn is_equal_within(&self, other: &Self, mask: &Self) -> bool {
+        let pairs = self.words().iter().zip(other.words()).zip(mask.words());
+        pairs.into_iter().all(|((a, b), mask)| (a ^ b) & mask == 0)
+    }
+
+    #[inline]
     fn count(&self) -> u32 {
         self.words().iter().map(|word| word.count_ones()).sum()
     }
@@ -74,6 +86,7 @@ mod tests {
         b.insert(3);
         b.insert(last);
         assert!(a != b && b.count() == 2 && b.count_in(&a) == 1);
+        assert!(a.is_subset(&b) && !b.is_subset(&a) && a.is_equal_within(&b, &a) && !a.is_equal_within(&b, &b));
         b.remove(last);
         assert!(a == b && b.contains(3) && !b.contains(last));
     }

@@ -16,62 +16,17 @@ pub struct Config<S, B> {
     pub trace: u32,
 }
 
-/// What a configuration may lack and still stand for another one that has it, slot by slot.
-pub struct Spare<B> {
-    /// From which `refreshed` on: 0 for an operation that never returns, one more than the number of its invocation for
-    /// one that overwrites, never for others.
-    pub from: Vec<u32>,
-    /// The slots of those others.
-    pub never: B,
-}
-
-impl<B: Bits> Spare<B> {
-    pub const NEVER: u32 = u32::MAX;
-
-    pub fn new(words: usize) -> Self {
-        Spare { from: Vec::new(), never: B::empty(words) }
-    }
-
-    pub fn set(&mut self, slot: usize, from: u32) {
-        if self.from.len() <= slot {
-            self.from.resize(slot + 1, Self::NEVER);
-        }
-        self.from[slot] = from;
-        if from == Self::NEVER {
-            self.never.insert(slot);
-        } else {
-            self.never.remove(slot);
-        }
-    }
-}
-
 impl<S: Copy + Eq + Hash, B: Bits> Config<S, B> {
-    /// Whatever completes `other` completes `self`: the same operations are in, or fewer where the missing ones need
-    /// not go in at all, or may count as in.
+    /// Whatever completes `other` completes `self`: the same operations are in, but for some that are not `needed`.
+    ///
+    /// Needed are those that must go in and do not overwrite. One that never returns need not go in. One that overwrites
+    /// and is in `other` was open when `other` was refreshed, so `self`, refreshed no earlier, may count it as in.
     #[inline]
-    fn covers(&self, other: &Self, spare: &Spare<B>) -> bool {
-        if self.state != other.state || self.refreshed < other.refreshed {
-            return false;
-        }
-        self.used == other.used || self.covers_more(other, spare)
-    }
-
-    fn covers_more(&self, other: &Self, spare: &Spare<B>) -> bool {
-        let words = self.used.words().iter().zip(other.used.words()).zip(spare.never.words());
-        for (word, ((&mine, &theirs), &never)) in words.enumerate() {
-            let mut missing = theirs & !mine;
-            if mine & !theirs != 0 || missing & never != 0 {
-                return false;
-            }
-            while missing != 0 {
-                let slot = word * 64 + missing.trailing_zeros() as usize;
-                if spare.from[slot] > self.refreshed {
-                    return false;
-                }
-                missing &= missing - 1;
-            }
-        }
-        true
+    fn covers(&self, other: &Self, needed: &B) -> bool {
+        self.state == other.state
+            && self.refreshed >= other.refreshed
+            && self.used.is_subset(&other.used)
+            && self.used.is_equal_within(&other.used, needed)
     }
 
     fn hash(&self) -> usize {
@@ -111,15 +66,15 @@ impl<S: Copy + Eq + Hash, B: Bits> ConfigSet<S, B> {
     }
 
     #[inline]
-    pub fn add(&mut self, config: Config<S, B>, spare: &Spare<B>) {
+    pub fn add(&mut self, config: Config<S, B>, needed: &B) {
         if self.entries.len() >= SCANNED {
             return self.add_hashed(config);
         }
         for held in &mut self.entries {
-            if held.covers(&config, spare) {
+            if held.covers(&config, needed) {
                 return;
             }
-            if self.replacing && config.covers(held, spare) {
+            if self.replacing && config.covers(held, needed) {
                 *held = config;
                 return;
             }
@@ -164,18 +119,18 @@ impl<S: Copy + Eq + Hash, B: Bits> ConfigSet<S, B> {
     }
 
     /// Drop configurations that another one covers. Only the nearest are compared: dropping fewer is always right.
-    pub fn drop_covered(&mut self, spare: &Spare<B>) {
+    pub fn drop_covered(&mut self, needed: &B) {
         const COMPARED: usize = 64;
         let count = self.entries.len();
         if count <= SCANNED {
             return; // `add` has compared all pairs
         }
-        // Group what differs in spare operations only, those that used fewest first.
+        // Group what differs in operations that are not needed only, those that used fewest first.
         let group = |c: &Config<S, B>| {
             let mut hasher = Mix(0);
             c.state.hash(&mut hasher);
-            for (word, never) in c.used.words().iter().zip(spare.never.words()) {
-                hasher.write_u64(word & never);
+            for (word, needed) in c.used.words().iter().zip(needed.words()) {
+                hasher.write_u64(word & needed);
             }
             hasher.finish()
         };
@@ -191,7 +146,7 @@ impl<S: Copy + Eq + Hash, B: Bits> ConfigSet<S, B> {
                 kept.clear();
             }
             let candidate = &self.entries[i];
-            if kept.iter().take(COMPARED).any(|&k| self.entries[k].covers(candidate, spare)) {
+            if kept.iter().take(COMPARED).any(|&k| self.entries[k].covers(candidate, needed)) {
                 dropped[i] = true;
             } else {
                 kept.push(i);

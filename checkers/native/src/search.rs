@@ -20,7 +20,7 @@ use std::collections::HashMap;
 use std::time::Instant;
 
 use crate::bits::Bits;
-use crate::configs::{Config, ConfigSet, Spare};
+use crate::configs::{Config, ConfigSet};
 use crate::model::Model;
 use crate::operation::Op;
 use crate::trace::Trace;
@@ -163,7 +163,8 @@ struct Walk<'a, M: Model, B: Bits> {
     /// Occupied slots, in the order of invocation.
     pending: Vec<u32>,
     open_ended: B,
-    spare: Spare<B>,
+    /// Slots of operations that return and do not overwrite.
+    needed: B,
     live: ConfigSet<M::State, B>,
     work: ConfigSet<M::State, B>,
     next: ConfigSet<M::State, B>,
@@ -174,7 +175,7 @@ impl<'a, M: Model, B: Bits> Walk<'a, M, B> {
     fn new(model: &'a M, ops: &'a [Op], words: usize, width: usize, limits: Limits) -> Self {
         let mut live = ConfigSet::new(true);
         let start = Config { state: model.initial(), used: B::empty(words), refreshed: 0, trace: Trace::START };
-        live.add(start, &Spare::new(words));
+        live.add(start, &B::empty(words));
         Walk {
             model,
             ops,
@@ -188,7 +189,7 @@ impl<'a, M: Model, B: Bits> Walk<'a, M, B> {
             slot_of: vec![0; ops.len()],
             pending: Vec::new(),
             open_ended: B::empty(words),
-            spare: Spare::new(words),
+            needed: B::empty(words),
             live,
             work: ConfigSet::new(false),
             next: ConfigSet::new(true),
@@ -243,14 +244,13 @@ impl<'a, M: Model, B: Bits> Walk<'a, M, B> {
         };
         self.slot_of[index as usize] = slot;
         self.pending.push(slot);
-        let spare_from = match op.is_open_ended() {
-            true => 0,
-            false if open.overwrites => number + 1,
-            false => Spare::<B>::NEVER,
-        };
-        self.spare.set(slot as usize, spare_from);
         if op.is_open_ended() {
             self.open_ended.insert(slot as usize);
+        }
+        if op.is_open_ended() || open.overwrites {
+            self.needed.remove(slot as usize);
+        } else {
+            self.needed.insert(slot as usize);
         }
         if open.reads_only {
             for config in &mut self.live.entries {
@@ -272,18 +272,18 @@ impl<'a, M: Model, B: Bits> Walk<'a, M, B> {
             if config.used.contains(slot as usize) {
                 let mut kept = config;
                 kept.used.remove(slot as usize);
-                self.next.add(kept, &self.spare);
+                self.next.add(kept, &self.needed);
                 continue;
             }
             if done.overwrites && done.since < config.refreshed {
                 let mut kept = config.clone();
                 kept.trace = self.trace.push_absorbed(kept.trace, done.index);
-                self.next.add(kept, &self.spare);
+                self.next.add(kept, &self.needed);
             }
-            self.work.add(config, &self.spare);
+            self.work.add(config, &self.needed);
         }
         self.expand_all(slot, number)?;
-        self.next.drop_covered(&self.spare);
+        self.next.drop_covered(&self.needed);
         self.narrow();
         if !self.next.entries.is_empty() {
             self.pending.retain(|&other| other != slot);
@@ -339,9 +339,9 @@ impl<'a, M: Model, B: Bits> Walk<'a, M, B> {
             self.steps += 1;
             if grown.used.contains(goal as usize) {
                 grown.used.remove(goal as usize);
-                self.next.add(grown, &self.spare);
+                self.next.add(grown, &self.needed);
             } else {
-                self.work.add(grown, &self.spare);
+                self.work.add(grown, &self.needed);
             }
         }
     }
