@@ -179,22 +179,23 @@ def test_what_a_superseded_leader_was_sent(spark: SparkSession) -> None:
 
 
 def test_service_counts_and_gaps_per_segment(spark: SparkSession) -> None:
-    cuts = segments(999, [250])
+    """Cut within a bucket, at the very moment of a completion, which belongs to what follows."""
+    cuts = segments(999, [255])
     width = 10
     ops = [
-        {"node": "n1", "type": "ok", "invoked_ns": 240, "completed_ns": 241},
-        {"node": "n2", "type": "fail", "invoked_ns": 242, "completed_ns": 243},
-        {"node": "n2", "type": "ok", "invoked_ns": 243, "completed_ns": 249},
-        {"node": "n1", "type": "ok", "invoked_ns": 249, "completed_ns": 250},
-        {"node": "n1", "type": "info", "invoked_ns": 251},
+        {"node": "n1", "type": "ok", "invoked_ns": 250, "completed_ns": 250},
+        {"node": "n2", "type": "fail", "invoked_ns": 251, "completed_ns": 252},
+        {"node": "n2", "type": "ok", "invoked_ns": 252, "completed_ns": 254},
+        {"node": "n1", "type": "ok", "invoked_ns": 254, "completed_ns": 255},
+        {"node": "n1", "type": "info", "invoked_ns": 256},
     ]
     cut_rows = [cut._asdict() for cut in cuts]
     found = service(frame(spark, schemas.OPERATIONS, *ops), frame(spark, schemas.SEGMENTS, *cut_rows), width)
     columns = ("node", "ok", "fail", "info", "served", "gap_ns_max", "gap_from_ns")
-    before, after = (next(c.segment for c in cuts if c.from_ns == at) for at in (240, 250))
+    before, after = (next(c.segment for c in cuts if c.from_ns == at) for at in (250, 255))
     assert rows_of(found.where(F.col("segment") == before), schemas.SERVICE, *columns) == [
         ("n1", 2, 0, 0, 1, None, None),
-        ("n2", 1, 1, 0, 1, 8, 241),
+        ("n2", 1, 1, 0, 1, 4, 250),
     ]
     assert rows_of(found.where(F.col("segment") == after), schemas.SERVICE, *columns) == [
         ("n1", 0, 0, 1, 1, None, None)
