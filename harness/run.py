@@ -33,7 +33,7 @@ from harness.verdict import Validity
 from harness.workload import Workload
 
 #: What judging and reporting may take of `--deadline`.
-_JUDGE_SHARE_S: Final = 15.0
+_JUDGE_SHARE_S: Final = 5.0
 #: After a stop by hand the runner has this long to heal and to finish; then it is ended (which heals too).
 _STOP_GRACE_S: Final = 7.0
 #: How long Spark may keep the report waiting.

@@ -108,7 +108,7 @@ class Budget(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 class Thresholds(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Below these, a `valid` is a vacuous pass and becomes `unknown`; they stand in the plan."""
 
-    ok_operations_min: int = 50
+    ok_operations_min: int = 100
     effective_faults_min: int = 1
     exposure_min: int = 1
     stall_ns_max: int = 500_000_000

@@ -1,13 +1,22 @@
 //! The binding between Python and the search: columns in, one result per key out; nothing else.
 
+#[forbid(unsafe_code)]
 mod bits;
+#[forbid(unsafe_code)]
 mod configs;
+#[forbid(unsafe_code)]
 pub mod keys;
+#[forbid(unsafe_code)]
 pub mod model;
+#[forbid(unsafe_code)]
 pub mod operation;
+#[forbid(unsafe_code)]
 mod reduce;
+#[forbid(unsafe_code)]
 mod replay;
+#[forbid(unsafe_code)]
 pub mod search;
+#[forbid(unsafe_code)]
 mod trace;
 
 use pyo3::prelude::*;
