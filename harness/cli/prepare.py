@@ -38,9 +38,10 @@ def archives() -> dict[str, Path | None]:
 
 
 def _makers() -> dict[str, Callable[[], Path | None]]:
+    from checkers.spark.training import exercise
     from harness import spark_session
 
-    return {"ZooKeeper": _zookeeper, "Spark": spark_session.prepare_archive}
+    return {"ZooKeeper": _zookeeper, "Spark": lambda: spark_session.prepare_archive(exercise)}
 
 
 def _zookeeper() -> Path | None:
