@@ -55,9 +55,9 @@ def _system(name: str) -> Check:
 
 def _native_core() -> Check:
     def look() -> str:
-        from checkers import _core
+        from checkers._core import build_info
 
-        return " ".join(str(value) for value in _core.build_info().values())
+        return " ".join(str(value) for value in build_info().values())
 
     return _guarded("native core", look)
 
