@@ -5,7 +5,6 @@ kept, named, and makes the exit code 1; nothing is repeated until it fits.
 """
 
 import sys
-import tempfile
 import time
 from collections import Counter
 from pathlib import Path
@@ -45,19 +44,18 @@ def main() -> int:
     odd: list[str] = []
     stop = StopRequest()
     stop.install()
-    with tempfile.TemporaryDirectory(prefix="fencepost-") as scratch:
-        spark = SparkHandle("local[*]", scratch=Path(scratch))
-        try:
-            for number in range(TIMES):
-                for name, plan, validity, least in rows(1000 + number):
-                    result = execute(plan, results, progress=Progress(), stop=stop, spark=spark)
-                    counts.setdefault(name, Counter())[result.judgement.validity.value] += 1
-                    expected[name] = (validity, least)
-                    if result.judgement.validity is not validity:
-                        odd.append(f"{name}: {result.judgement.validity.value} in {result.folder}")
-                    print(f"{number + 1:2}/{TIMES} {name}: {result.judgement.validity.value}", flush=True)
-        finally:
-            spark.stop()
+    spark = SparkHandle()
+    try:
+        for number in range(TIMES):
+            for name, plan, validity, least in rows(1000 + number):
+                result = execute(plan, results, progress=Progress(), stop=stop, spark=spark)
+                counts.setdefault(name, Counter())[result.judgement.validity.value] += 1
+                expected[name] = (validity, least)
+                if result.judgement.validity is not validity:
+                    odd.append(f"{name}: {result.judgement.validity.value} in {result.folder}")
+                print(f"{number + 1:2}/{TIMES} {name}: {result.judgement.validity.value}", flush=True)
+    finally:
+        spark.stop()
     write_section("soak", _table(counts, expected, time.monotonic() - began))
     for line in odd:
         print(f"not as expected: {line}", file=sys.stderr)

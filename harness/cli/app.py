@@ -2,7 +2,6 @@
 
 import os
 import sys
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -173,20 +172,19 @@ class _Session:
         from harness.run import StopRequest
         from harness.spark_session import SparkHandle
 
-        self._scratch = tempfile.TemporaryDirectory(prefix="fencepost-")
         self.progress = Progress()
         self.stop = StopRequest()
         self.stop.install()
         self.spark = None
         if self._use_spark:
-            self.spark = SparkHandle(self._spark_master, scratch=Path(self._scratch.name))
+            # It makes its scratch folder when it boots: a command that is killed before leaves nothing.
+            self.spark = SparkHandle(self._spark_master)
         return self
 
     def __exit__(self, *_: object) -> None:
         self.progress.close()
         if self.spark is not None:
             self.spark.stop()
-        self._scratch.cleanup()
 
     def execute(self, plan: Plan, results: Path) -> "Result":
         from harness.run import execute
