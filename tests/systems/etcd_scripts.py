@@ -2,13 +2,20 @@
 
 import asyncio
 import contextlib
+import os
 import struct
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from harness.systems.etcd.channel import connect, grpc
 from harness.systems.etcd.client import EtcdClient
+from harness.systems.etcd.grpc_call import connect
+
+# Its servers tell stderr of every connection that a client closes, unless they are told before the first import.
+os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
+
+import grpc
+import grpc.aio
 
 _SETTINGS, _HEADERS, _RST_STREAM, _GOAWAY = 4, 1, 3, 7
 REFUSED_STREAM = 7

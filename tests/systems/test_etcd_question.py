@@ -3,11 +3,12 @@
 import asyncio
 from typing import Any
 
+import grpc
 import pytest
 
+from harness.coordination import Indefinite
 from harness.operation import Claim
 from harness.systems.etcd import rpc_pb2 as rpc
-from harness.systems.etcd.channel import RpcError, grpc
 from harness.systems.etcd.probe import Health
 from harness.systems.etcd.question import EtcdQuestion
 from harness.systems.etcd.system import disagreement
@@ -78,7 +79,7 @@ def test_a_refusal_is_no_answer() -> None:
     async def scenario() -> None:
         async with scripts.scripted(Script((grpc.StatusCode.UNAVAILABLE, "etcdserver: server stopped"))) as port:
             question = EtcdQuestion("127.0.0.1", port)
-            with pytest.raises(RpcError):
+            with pytest.raises(Indefinite):
                 await question.ask()
             await question.close()
 
@@ -96,7 +97,7 @@ def test_a_node_that_comes_back_is_asked_over_a_new_connection() -> None:
                 while wire.requests == served and not asking.done():
                     await asyncio.sleep(0.01)
                 wire.cut()
-                with pytest.raises(RpcError):
+                with pytest.raises(Indefinite):
                     await asking
             await question.close()
 
@@ -131,7 +132,7 @@ def test_a_silent_connection_is_replaced_only_after_it_had_answered() -> None:
                 with pytest.raises(TimeoutError):
                     async with asyncio.timeout(0.1):
                         await question.ask()
-            assert question._line is second, "it redials by itself"
+            assert question._line is second, "another could not do better"
             silent[0] = False
             assert (await question.ask()).claims is Claim.YES
             assert not question._retired

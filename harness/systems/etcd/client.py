@@ -8,13 +8,13 @@ Stamps: `position` is the header's revision, `value_position` the key's mod_revi
 the answering node knew it (that of the last entry it applied: a lower bound).
 """
 
-import asyncio
-from typing import Any, Final
+from typing import Final
 
 from harness.coordination import Definite, Held, Indefinite, Members, NotSent, ReadMode, Reply
 from harness.systems.etcd import errors
 from harness.systems.etcd import rpc_pb2 as rpc
-from harness.systems.etcd.channel import Connection, Method, RpcError, unary
+from harness.systems.etcd.grpc_call import unary
+from harness.systems.etcd.http2 import Connection
 
 #: Elements of a set live below its name; "0" is the byte after "/", so [name/, name0) holds them all.
 _SEPARATOR: Final = b"/"
@@ -33,14 +33,11 @@ class EtcdClient:
         self._connection = connection
         self._lock_ttl_s = lock_ttl_s
         self._lease: int | None = None
-        self._closed = False
-        channel = connection.channel
-        self._range = unary(channel, "KV/Range", rpc.RangeRequest, rpc.RangeResponse)
-        self._put = unary(channel, "KV/Put", rpc.PutRequest, rpc.PutResponse)
-        self._txn = unary(channel, "KV/Txn", rpc.TxnRequest, rpc.TxnResponse)
-        self._grant = unary(channel, "Lease/LeaseGrant", rpc.LeaseGrantRequest, rpc.LeaseGrantResponse)
-        # A stream of one request and one answer is, on the wire, a unary call: no reader, no hidden task.
-        self._keep_alive = unary(channel, "Lease/LeaseKeepAlive", rpc.LeaseKeepAliveRequest, rpc.LeaseKeepAliveResponse)
+        self._range = unary(connection, "KV/Range", rpc.RangeResponse)
+        self._put = unary(connection, "KV/Put", rpc.PutResponse)
+        self._txn = unary(connection, "KV/Txn", rpc.TxnResponse)
+        self._grant = unary(connection, "Lease/LeaseGrant", rpc.LeaseGrantResponse)
+        self._keep_alive = unary(connection, "Lease/LeaseKeepAlive", rpc.LeaseKeepAliveResponse)
 
     @property
     def session_id(self) -> int | None:
@@ -48,30 +45,11 @@ class EtcdClient:
         return None
 
     async def close(self) -> None:
-        self._closed = True
-        await self._connection.close()
-
-    async def _call(self, method: Method, request: object) -> Any:
-        """Make one request; the only place where an outcome is decided."""
-        if not self._connection.connected:
-            raise NotSent(errors.NOT_CONNECTED, "the connection is closed or lost")
-        try:
-            return await method(request)
-        except RpcError as error:
-            outcome = errors.outcome(error.code().name, error.details() or "")
-            if outcome.code == errors.CONNECTION_LOST:
-                self._connection.lose()
-            raise outcome from None
-        except asyncio.CancelledError:
-            task = asyncio.current_task()
-            if self._closed and task is not None and not task.cancelling():
-                # `close` gave the stream up, not the caller.
-                raise Indefinite(errors.CLOSED, "the client was closed while the request was under way") from None
-            raise
+        self._connection.close()
 
     async def _transact(self, compare: "rpc.Compare", success: "rpc.RequestOp", otherwise: str) -> Reply:
         """One comparison and, if it holds, one write; raises `Definite(otherwise)` if it does not."""
-        answer = await self._call(self._txn, rpc.TxnRequest(compare=(compare,), success=(success,)))
+        answer = await self._txn(rpc.TxnRequest(compare=(compare,), success=(success,)))
         if not answer.succeeded:
             raise Definite(otherwise)
         return _written(answer.header)
@@ -80,7 +58,7 @@ class EtcdClient:
 
     async def read(self, key: str, mode: ReadMode) -> Reply:
         """`STRONG` is etcd's default, linearizable; `PLAIN` is serializable: this node's copy, as old as it may be."""
-        answer = await self._call(self._range, rpc.RangeRequest(key=key.encode(), serializable=_serializable(mode)))
+        answer = await self._range(rpc.RangeRequest(key=key.encode(), serializable=_serializable(mode)))
         header = answer.header
         if not answer.kvs:
             return Reply(position=header.revision, epoch=header.raft_term)
@@ -94,7 +72,7 @@ class EtcdClient:
         )
 
     async def write(self, key: str, value: bytes) -> Reply:
-        answer = await self._call(self._put, rpc.PutRequest(key=key.encode(), value=value))
+        answer = await self._put(rpc.PutRequest(key=key.encode(), value=value))
         return _written(answer.header)
 
     async def cas(self, key: str, old: bytes, new: bytes) -> Reply:
@@ -118,14 +96,13 @@ class EtcdClient:
 
     async def members(self, name: str, mode: ReadMode) -> Members:
         prefix = name.encode() + _SEPARATOR
-        answer = await self._call(
-            self._range,
+        answer = await self._range(
             rpc.RangeRequest(
                 key=prefix,
                 range_end=name.encode() + _AFTER_SEPARATOR,
                 serializable=_serializable(mode),
                 keys_only=True,
-            ),
+            )
         )
         elements = sorted(int(pair.key[len(prefix) :]) for pair in answer.kvs)
         return Members(tuple(elements), position=answer.header.revision, epoch=answer.header.raft_term)
@@ -153,7 +130,7 @@ class EtcdClient:
 
     async def _new_lease(self) -> int:
         try:
-            answer = await self._call(self._grant, rpc.LeaseGrantRequest(TTL=self._lock_ttl_s))
+            answer = await self._grant(rpc.LeaseGrantRequest(TTL=self._lock_ttl_s))
         except (Definite, Indefinite) as error:
             if isinstance(error, NotSent):
                 raise
@@ -166,7 +143,7 @@ class EtcdClient:
         """Keep the lease alive for another time to live, by one request and its answer."""
         if self._lease is None:
             raise Definite(errors.LEASE_EXPIRED, "this client holds no lease")
-        answer = await self._call(self._keep_alive, rpc.LeaseKeepAliveRequest(ID=self._lease))
+        answer = await self._keep_alive(rpc.LeaseKeepAliveRequest(ID=self._lease))
         if answer.TTL <= 0:
             self._lease = None
             raise Definite(errors.LEASE_EXPIRED, "the server knows no such lease")

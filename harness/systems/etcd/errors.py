@@ -36,7 +36,10 @@ NOT_HELD: Final = "not-held"
 FENCED: Final = "fenced"
 LEASE_EXPIRED: Final = "lease-expired"
 LEASE_NOT_GRANTED: Final = "lease-not-granted"
-#: The row after which a connection is not used again.
+#: The server said that it did not act on the request: see `http2.Refused`.
+REFUSED: Final = "refused"
+TOO_MANY_STREAMS: Final = "too-many-streams"
+#: The connection ended after the request was handed over: indefinite.
 CONNECTION_LOST: Final = "connection-lost"
 #: The client was closed while the request was under way: indefinite.
 CLOSED: Final = "closed"
@@ -44,6 +47,9 @@ CLOSED: Final = "closed"
 #: Definite, by our own knowledge: code and reason.
 OWN_DEFINITE: Final = {
     NOT_CONNECTED: "the connection was not open when the request was made: not one byte of it was sent",
+    TOO_MANY_STREAMS: "as many requests were under way as the server allows: not one byte of it was sent",
+    REFUSED: "the server gave its word that it did not act on the request and will not (RFC 9113, 6.8 and 8.7): it "
+    "reset the stream as refused before any answer, or is going away and named an earlier stream as its last",
     CAS_MISMATCH: "the transaction was answered: its comparison failed, so nothing was written",
     EXISTS: "the transaction was answered: the key was there, so nothing was written",
     HELD: "the transaction was answered: another holds the lock",

@@ -4,9 +4,9 @@ import asyncio
 from dataclasses import dataclass
 from typing import Any, Final
 
-from harness.coordination import Definite
+from harness.coordination import Definite, Indefinite
 from harness.systems.etcd import rpc_pb2 as rpc
-from harness.systems.etcd.channel import RpcError, connect, unary
+from harness.systems.etcd.grpc_call import connect, unary
 
 _PROBED_KEY: Final = b"fencepost/probe"
 
@@ -53,16 +53,16 @@ async def _asked(address: str, port: int, timeout_s: float, *, read: bool) -> An
     what = "Status"
     try:
         async with asyncio.timeout_at(deadline):
-            ask = unary(connection.channel, "Maintenance/Status", rpc.StatusRequest, rpc.StatusResponse)
+            ask = unary(connection, "Maintenance/Status", rpc.StatusResponse)
             said = await ask(rpc.StatusRequest())
             if read and _complaint(said) is None:
                 what = "a linearizable read"
-                ask = unary(connection.channel, "KV/Range", rpc.RangeRequest, rpc.RangeResponse)
+                ask = unary(connection, "KV/Range", rpc.RangeResponse)
                 await ask(rpc.RangeRequest(key=_PROBED_KEY))
             return said
     except TimeoutError:
         raise NoAnswer(f"{what} was not answered within {timeout_s:g} s") from None
-    except RpcError as error:
-        raise NoAnswer(f"{what} failed: {error.code().name}: {error.details()}") from None
+    except (Definite, Indefinite) as error:
+        raise NoAnswer(f"{what} failed: {error}") from None
     finally:
-        await connection.close()
+        connection.close()

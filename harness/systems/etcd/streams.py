@@ -1,0 +1,58 @@
+"""One request on an HTTP/2 connection, its answer, and every way in which it can end without one."""
+
+import asyncio
+from typing import Final, NamedTuple
+
+from harness.systems.etcd import frames
+from harness.systems.etcd.headers import Headers
+
+
+class NotOpen(Exception):
+    """Not sent: the connection is not open, or takes no further request."""
+
+
+class TooManyStreams(Exception):
+    """Not sent: as many requests are under way as the server allows."""
+
+
+class Refused(Exception):
+    """The server said that it did not act on the request and will not."""
+
+
+class StreamReset(Exception):
+    """The server, or we upon nonsense, gave this one request up."""
+
+    def __init__(self, code: int, why: str = "") -> None:
+        super().__init__(why or f"the stream was reset: {frames.name_of(code)}")
+        self.code: Final = code
+
+
+class ConnectionLost(Exception):
+    """The connection ended before the answer."""
+
+
+class Closed(ConnectionLost):
+    """It ended because its owner closed it."""
+
+
+class Response(NamedTuple):
+    """A whole answer. One of headers alone (gRPC's "trailers only") has them as trailers as well."""
+
+    headers: Headers
+    body: bytes
+    trailers: Headers
+
+
+class Stream:
+    """One request under way."""
+
+    __slots__ = ("answer", "chunks", "headers", "number", "unsent", "window")
+
+    def __init__(self, number: int, answer: "asyncio.Future[Response]", window: int) -> None:
+        self.number: Final = number
+        self.answer: Final = answer
+        #: What the server lets us send on this stream; may be negative after its SETTINGS changed.
+        self.window = window
+        self.unsent = b""
+        self.headers: Headers | None = None
+        self.chunks: list[bytes] = []
