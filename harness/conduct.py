@@ -10,7 +10,7 @@ import signal
 import sys
 import time
 import traceback
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Callable, Coroutine
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
@@ -25,16 +25,16 @@ from harness.interpreter import Interpreter, new_event_loop
 from harness.observer import Observers
 from harness.operation import NodeChange, NodeEvent, NoteEvent, PhaseEvent, PhaseName
 from harness.plan import Plan, read_plan
+from harness.readiness import await_healthy, await_ready
 from harness.recorder import Recorder
 from harness.runtime.lab import Lab
-from harness.runtime.node import Node, NodeState
+from harness.runtime.node import Node
 from harness.systems.system import Artifacts, System
 from harness.workload import Workload
 from nemesis.conductor import Conductor
 from nemesis.schedule import Entry, draw_schedule
 
 _TICK_S = 0.5
-_READY_POLL_S = 0.02
 #: After a stop by hand everything, the verdict included, has ten seconds; settling gets this share of them.
 _STOPPED_SETTLE_S = 2.5
 _STOPPED_FINAL_S = 1.5
@@ -95,6 +95,7 @@ class _Run:
         self.folder, self.plan, self.system, self.workload = folder, plan, system, workload
         self.artifacts, self.stack = artifacts, stack
         self.stop = asyncio.Event()
+        self.stopped_at: float | None = None
         self.phase = PhaseName.WARM_UP
         self.phase_ends_ns: int | None = None
         self.background: set[asyncio.Task[Any]] = set()
@@ -104,10 +105,10 @@ class _Run:
         """Cluster up and healthy, keys made, observers asking."""
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, self._stop_by_hand)
+            loop.add_signal_handler(number, self._stop_early, "stopping")
         self.lab = await Lab.open(self.folder, self.plan.nodes)
         self.stack.push_async_callback(self.lab.close)
-        self.recorder = Recorder(self.folder / store.HISTORY_LINES, on_disk_full=self._disk_full)
+        self.recorder = Recorder(self.folder / store.HISTORY_LINES, on_disk_full=lambda: self._stop_early("disk-full"))
         self._write_zero()
         self.recorder.start()
         self.stack.push_async_callback(self.recorder.close)
@@ -122,8 +123,8 @@ class _Run:
         self.lab.realise(self.system.specs(self.lab.layout, self.artifacts, options))
         for node in self.lab.nodes.values():
             await node.start()
-        await asyncio.gather(*(self._await_ready(node) for node in self.lab.nodes.values()))
-        wrong = await self._await_healthy(deadline_s=30.0)
+        await asyncio.gather(*(await_ready(self.system, node, self.recorder) for node in self.lab.nodes.values()))
+        wrong = await await_healthy(self.system, self.lab.layout, deadline_s=30.0)
         if wrong:
             raise NodeNotReady(f"the cluster is not healthy after 30 s: {wrong}", hint=f"the logs are in {self.folder}")
         await self._prepare(options)
@@ -177,8 +178,8 @@ class _Run:
         self._begin(PhaseName.HEAL, None)
         await self.conductor.heal_all()
         self._begin(PhaseName.SETTLE, plan.duration_ns("settle"))
-        settle_s = _STOPPED_SETTLE_S if self.stop.is_set() else plan.duration_ns("settle") / 1e9
-        wrong = await self._await_healthy(deadline_s=settle_s)
+        settle_s = self.plan.duration_ns("settle") / 1e9
+        wrong = await await_healthy(self.system, self.lab.layout, deadline_s=settle_s, relevant=self._may_settle)
         if wrong:
             self.recorder.record(NoteEvent, topic="not-healthy-after-healing", text=wrong)
         if not self.stop.is_set():
@@ -236,60 +237,25 @@ class _Run:
         leader, epoch = self.observers.leader()
         return View(nodes=tuple(self.lab.nodes), leader=leader, epoch=epoch)
 
-    # -- readiness ------------------------------------------------------------------------------------------------
+    # -- servers --------------------------------------------------------------------------------------------------
 
     def _started(self, node: Node) -> None:
         self.recorder.record(
             NodeEvent, node=node.name, change=NodeChange.STARTED, incarnation=node.incarnation, pid=node.pid
         )
         if node.incarnation > 0:
-            self._spawn(self._await_ready(node, fatal=False))
+            self._spawn(self._await_ready_again(node))
 
-    async def _await_ready(self, node: Node, *, fatal: bool = True) -> None:
-        incarnation = node.incarnation
-        deadline_s = node.spec.ready_timeout_s
+    async def _await_ready_again(self, node: Node) -> None:
+        """After a restart by the nemesis: one that does not come back is a finding, not the end of the run."""
+        try:
+            await await_ready(self.system, node, self.recorder)
+        except NodeNotReady as error:
+            self.recorder.record(NoteEvent, topic="not-ready-again", text=error.message)
 
-        def alive() -> bool:
-            return node.incarnation == incarnation and node.state is not NodeState.DEAD
-
-        if await self._until(lambda: self.system.ready(node), deadline_s, alive):
-            self.recorder.record(
-                NodeEvent, node=node.name, change=NodeChange.READY, incarnation=incarnation, pid=node.pid
-            )
-        elif fatal:
-            became = (
-                "ended before it was ready" if node.state is NodeState.DEAD else f"is not ready after {deadline_s:g} s"
-            )
-            raise NodeNotReady(
-                f"{node.name} {became}; the end of its log:\n{node.log_tail(12)}",
-                hint=f"its whole log is {node.log}",
-            )
-
-    async def _await_healthy(self, *, deadline_s: float) -> str | None:
-        wrong: list[str | None] = ["not asked yet"]
-
-        async def healthy() -> bool:
-            wrong[0] = await self.system.healthy(self.lab.layout)
-            return wrong[0] is None
-
-        await self._until(healthy, deadline_s, lambda: True)
-        return wrong[0]
-
-    async def _until(
-        self, condition: Callable[[], Awaitable[bool]], deadline_s: float, relevant: Callable[[], bool]
-    ) -> bool:
-        """Poll a condition until it holds or the deadline has passed; an attempt that throws is a no."""
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + deadline_s
-        while relevant() and loop.time() < deadline:
-            try:
-                async with asyncio.timeout(max(deadline - loop.time(), 0.01)):
-                    if await condition():
-                        return True
-            except Exception:  # noqa: S110  # not ready is what a refused or broken attempt means
-                pass
-            await asyncio.sleep(_READY_POLL_S)
-        return False
+    def _may_settle(self) -> bool:
+        """Until the settle phase's deadline, or for a short while after a stop by hand."""
+        return self.stopped_at is None or asyncio.get_running_loop().time() - self.stopped_at < _STOPPED_SETTLE_S
 
     async def _prepare(self, options: dict[str, object]) -> None:
         place = next(iter(self.lab.layout.values()))
@@ -345,7 +311,7 @@ class _Run:
             error = task.exception()
             traceback.print_exception(error)
             self.recorder.record(NoteEvent, topic="harness-error", text=f"{type(error).__name__}: {error}")
-            self.stop.set()
+            self._stop_early("harness-error")
 
     async def _cancel_background(self) -> None:
         tasks = list(self.background)
@@ -353,14 +319,12 @@ class _Run:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    def _stop_by_hand(self) -> None:
+    def _stop_early(self, topic: str) -> None:
+        """No new operations; what is left of the run is cut short, but for the healing."""
         if not self.stop.is_set():
-            tell("stopping")
+            tell(topic)
+            self.stopped_at = asyncio.get_running_loop().time()
             self.stop.set()
-
-    def _disk_full(self) -> None:
-        tell("disk-full")
-        self.stop.set()
 
     # -- files ----------------------------------------------------------------------------------------------------
 

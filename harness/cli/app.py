@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from harness import registry
-from harness.errors import ExitCode, UsageError
+from harness.errors import ExitCode, PlanError, UsageError
 from harness.plan import Plan, read_plan
 
 if TYPE_CHECKING:
@@ -71,7 +71,12 @@ def run(plan_file: Path | None, results: Path, as_json: bool, times: int, use_sp
     from harness.cli.outcome import exit_code_of, say_first, say_last, say_times
     from harness.run import check_plan
 
-    plan = check_plan(_plan_of(plan_file, flags))
+    try:
+        plan = check_plan(_plan_of(plan_file, flags))
+    except PlanError:
+        raise
+    except UsageError as error:
+        raise UsageError(f"{plan_file}: {error.message}" if plan_file else error.message, hint=error.hint) from None
     with _Session(plan.spark_master, use_spark=use_spark) as session:
         found: list[Result] = []
         for number in range(times):

@@ -31,6 +31,8 @@ class Progress:
             self.line("stopping: no new operations, healing; once more ends at once")
         elif topic == "disk-full":
             self.line("the disk is full: no new operations; judging what there is")
+        elif topic == "harness-error":
+            self.line("the harness failed inside: no new operations; healing and judging what there is")
         elif topic == "warning":
             self.line(f"warning: {message['text']}")
         elif topic == "folder":

@@ -1,0 +1,71 @@
+"""Waiting for servers: a condition with a deadline, asked again until it holds; never a mere sleep.
+
+A server that ended before it was ready is told at once, with the end of its log; so is one that is late.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from harness.errors import NodeNotReady
+from harness.operation import NodeChange, NodeEvent
+from harness.recorder import Recorder
+from harness.runtime.node import Layout, Node, NodeState
+from harness.systems.system import System
+
+_POLL_S: Final = 0.02
+_LOG_LINES: Final = 12
+
+
+async def await_ready(system: System, node: Node, recorder: Recorder) -> None:
+    """Wait until this process of `node` serves, and record it.
+
+    Raises:
+        NodeNotReady: it ended, was replaced by another one, or was late; with the end of its log.
+    """
+    incarnation = node.incarnation
+    deadline_s = node.spec.ready_timeout_s
+
+    def alive() -> bool:
+        return node.incarnation == incarnation and node.state is not NodeState.DEAD
+
+    if await _until(lambda: system.ready(node), deadline_s, alive):
+        recorder.record(NodeEvent, node=node.name, change=NodeChange.READY, incarnation=incarnation, pid=node.pid)
+        return
+    became = f"is not ready after {deadline_s:g} s" if alive() else "ended before it was ready"
+    raise NodeNotReady(
+        f"{node.name} {became}; the end of its log:\n{node.log_tail(_LOG_LINES)}", hint=f"its whole log is {node.log}"
+    )
+
+
+async def await_healthy(
+    system: System, layout: Layout, *, deadline_s: float, relevant: Callable[[], bool] = lambda: True
+) -> str | None:
+    """Wait until the whole cluster is healthy; None, or what is still wrong at the deadline, in words.
+
+    Gives up before the deadline once `relevant` no longer holds.
+    """
+    wrong: str | None = "not asked yet"
+
+    async def healthy() -> bool:
+        nonlocal wrong
+        wrong = await system.healthy(layout)
+        return wrong is None
+
+    await _until(healthy, deadline_s, relevant)
+    return wrong
+
+
+async def _until(condition: Callable[[], Awaitable[bool]], deadline_s: float, relevant: Callable[[], bool]) -> bool:
+    """Poll a condition until it holds or the deadline has passed; an attempt that throws is a no."""
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + deadline_s
+    while relevant() and loop.time() < deadline:
+        try:
+            async with asyncio.timeout(max(deadline - loop.time(), 0.01)):
+                if await condition():
+                    return True
+        except Exception:  # noqa: S110  # not ready is what a refused or broken attempt means
+            pass
+        await asyncio.sleep(_POLL_S)
+    return False
