@@ -67,7 +67,7 @@ def name_of(code: int) -> str:
     return ErrorCode(code).name if code in ErrorCode._value2member_map_ else f"error {code:#x}"
 
 
-def frame(kind: int, flags: int, stream: int, body: bytes) -> bytes:
+def frame(kind: int, flags: int, stream: int, body: bytes | memoryview) -> bytes:
     size = len(body)
     return HEAD.pack(size >> 8, size & 0xFF, kind, flags, stream) + body
 

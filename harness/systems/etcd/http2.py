@@ -117,7 +117,7 @@ class Connection(asyncio.Protocol):
             transport.write(b"".join((opening, block, data, body)))
         else:
             transport.write(opening + block)
-            stream.unsent = body
+            stream.unsent = memoryview(body)
             self._held_back[number] = stream
             self._send_held_back()
         return stream

@@ -53,6 +53,7 @@ class Stream:
         self.answer: Final = answer
         #: What the server lets us send on this stream; may be negative after its SETTINGS changed.
         self.window = window
-        self.unsent = b""
+        #: What the windows hold back of the request; a view, since a large one is sent in many parts.
+        self.unsent = memoryview(b"")
         self.headers: Headers | None = None
         self.chunks: list[bytes] = []
