@@ -151,6 +151,32 @@ def test_blocks_are_read_with_a_table_until_the_server_gives_it_up() -> None:
     asyncio.run(asyncio.wait_for(scenario(), 20))
 
 
+def test_equal_bytes_may_differ_while_there_is_a_table() -> None:
+    first_of_table, plain_head = b"\xbe", b"\x88"
+
+    def entering(name: bytes, value: bytes) -> bytes:
+        return b"\x40" + bytes((len(name),)) + name + bytes((len(value),)) + value
+
+    async def scenario() -> None:
+        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            peer = Peer(reader, writer)
+            await reader.readexactly(len(wire.PREFACE))
+            peer.send(wire.settings())
+            for end in (entering(b"grpc-status", b"3"), first_of_table, entering(b"grpc-status", b"0"), first_of_table):
+                stream = await peer.request()
+                peer.send(
+                    wire.frame(wire.HEADERS, wire.END_HEADERS, stream, plain_head),
+                    wire.frame(wire.DATA, 0, stream, wire.PUT),
+                    wire.frame(wire.HEADERS, wire.END_HEADERS | wire.END_STREAM, stream, end),
+                )
+
+        async with wire.listening(serve) as port, scripts.client_of(port) as client:
+            ends = [(await outcome(client.write("k", b"v")))[0] for _ in range(4)]
+            assert ends == ["definite", "definite", "ok", "ok"]
+
+    asyncio.run(asyncio.wait_for(scenario(), 20))
+
+
 def test_pings_are_answered_and_settings_acknowledged(run: Any) -> None:
     async def scenario() -> None:
         async with playing() as (_, peer):
@@ -277,6 +303,7 @@ def test_windows_towards_us_are_filled_up(run: Any) -> None:
                 granted = await peer.frame(wire.WINDOW_UPDATE)
                 assert granted.stream == 0
                 assert int.from_bytes(granted.body, "big") > 16 << 20
+                assert await peer.silent(), "granted once"
 
     run(scenario())
 

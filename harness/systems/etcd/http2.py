@@ -148,8 +148,7 @@ class Connection(asyncio.Protocol):
         self._end(ConnectionLost, f"the connection broke: {exc}" if exc else "the server closed the connection")
 
     def eof_received(self) -> None:
-        # A server that has closed its half answers nothing any more.
-        self._end(ConnectionLost, "the server closed the connection")
+        # A server that has closed its half answers nothing any more, so what we still had to say does not matter.
         if self._transport is not None:
             self._transport.abort()
 
