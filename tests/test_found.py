@@ -1,0 +1,29 @@
+"""Histories of real systems that misbehaved, kept as they were recorded: a change to a checker must not lose one."""
+
+from pathlib import Path
+
+import pytest
+
+from harness.judge import judge
+from harness.verdict import Validity
+
+FOUND = Path(__file__).parent / "histories" / "found"
+
+#: Folder, the guarantee that is broken, the anomaly and how often, as first judged.
+FINDINGS = [
+    ("etcd-3.5.1-lost-writes", "no-lost-acknowledged-writes", "lost-write", 2),
+    ("zookeeper-3.9.5-stale-after-sync", "fresh-after-sync", "stale-read", 8),
+]
+
+
+@pytest.mark.parametrize(("folder", "guarantee", "anomaly", "count"), FINDINGS)
+def test_a_finding_stays_found(folder: str, guarantee: str, anomaly: str, count: int) -> None:
+    _, judgement = judge(FOUND / folder)
+    assert judgement.validity is Validity.INVALID
+    broken = [v for v in judgement.verdicts if v.guarantee == guarantee and anomaly in v.anomalies]
+    assert [v.anomalies[anomaly] for v in broken] == [count]
+    assert broken[0].witnesses
+
+
+def test_every_kept_history_is_judged() -> None:
+    assert {path.name for path in FOUND.iterdir()} == {folder for folder, *_ in FINDINGS}
