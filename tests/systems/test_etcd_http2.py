@@ -192,6 +192,30 @@ def test_pings_are_answered_and_settings_acknowledged(run: Any) -> None:
 # Flow control.
 
 
+def test_a_bandwidth_ping_is_answered_with_the_next_request(run: Any) -> None:
+    """grpc-go sends one for every request; answered on their own they would double what is written."""
+    ping = bytes((2, 4, 16, 16, 9, 14, 7, 7))
+
+    async def scenario() -> None:
+        async with playing() as (client, peer):
+            peer.send(wire.frame(wire.PING, 0, 0, ping))
+            assert await peer.silent()
+            for value in (b"small", b"v" * 20_000):
+                put = begun(client.write("k", value))
+                assert await peer.frame() == (wire.PING, wire.ACK, 0, ping)
+                stream = (await peer.frame()).stream
+                while not (await peer.frame()).flags & wire.END_STREAM:
+                    pass
+                peer.send(wire.answer(stream), wire.frame(wire.PING, 0, 0, ping))
+                assert await put == ("ok", "")
+            peer.send(wire.frame(wire.PING, 0, 0, bytes(8)))
+            assert (await peer.frame()).body == bytes(8), "another content is answered at once"
+            peer.send(wire.frame(wire.PING, 0, 0, ping))
+            assert (await peer.frame()).body == ping, "and so is a second one that waits"
+
+    run(scenario())
+
+
 def test_a_request_waits_for_its_streams_window(run: Any) -> None:
     async def scenario() -> None:
         async with playing(wire.settings((wire.INITIAL_WINDOW, 7))) as (client, peer):

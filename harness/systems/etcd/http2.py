@@ -35,6 +35,10 @@ from harness.systems.etcd.streams import (
 
 #: The connection's window is filled up when this much of it is spent.
 _REFILL_BYTES: Final = 1 << 24
+#: The ping by which grpc-go measures bandwidth: one for every request, none while the last is unanswered
+#: (internal/transport/bdp_estimator.go). Answered on its own it would double what we write; nobody waits for it, so it
+#: is answered together with the next request. Pings with any other content are answered at once.
+_BANDWIDTH_PING: Final = b"\x02\x04\x10\x10\x09\x0e\x07\x07"
 #: A header block that goes on and on is an attack or a defect.
 _BLOCK_BYTES_MAX: Final = 1 << 16
 
@@ -80,6 +84,8 @@ class Connection(asyncio.Protocol):
         #: Those of them whose request has not left as a whole, longest waiting first.
         self._held_back: dict[int, Stream] = {}
         self._next = 1
+        #: The answer to a bandwidth ping, until the next request takes it along.
+        self._pong = b""
         self._credit = frames.WINDOW_BYTES_MAX
         # What the server grants.
         self._window = frames.WINDOW_BYTES
@@ -114,12 +120,13 @@ class Connection(asyncio.Protocol):
         if size <= self._window and size <= self._stream_window and size <= self._frame_bytes:
             self._window -= size
             data = frames.HEAD.pack(size >> 8, size & 0xFF, frames.DATA, frames.END_STREAM, number)
-            transport.write(b"".join((opening, block, data, body)))
+            transport.write(b"".join((self._pong, opening, block, data, body)))
         else:
-            transport.write(opening + block)
+            transport.write(b"".join((self._pong, opening, block)))
             stream.unsent = memoryview(body)
             self._held_back[number] = stream
             self._send_held_back()
+        self._pong = b""
         return stream
 
     def give_up(self, stream: Stream) -> None:
@@ -267,8 +274,13 @@ class Connection(asyncio.Protocol):
     def _take_ping(self, flags: int, number: int, body: bytes) -> None:
         if len(body) != 8 or number != 0:
             raise _Broken(ErrorCode.FRAME_SIZE_ERROR, f"a PING of {len(body)} bytes on stream {number}")
-        if not flags & frames.ACK:
-            self._write(frames.frame(frames.PING, frames.ACK, 0, body))
+        if flags & frames.ACK:
+            return
+        answer = frames.frame(frames.PING, frames.ACK, 0, body)
+        if body == _BANDWIDTH_PING and not self._pong:
+            self._pong = answer
+        else:
+            self._write(answer)
 
     def _take_settings(self, flags: int, number: int, body: bytes) -> None:
         acknowledges = bool(flags & frames.ACK)
