@@ -28,7 +28,7 @@ from harness.plan import Plan, read_plan
 from harness.readiness import await_healthy, await_ready
 from harness.recorder import Recorder
 from harness.runtime.lab import Lab
-from harness.runtime.node import Node
+from harness.runtime.node import Node, NodeState
 from harness.systems.system import Artifacts, System
 from harness.workload import Workload
 from nemesis.conductor import Conductor
@@ -247,11 +247,13 @@ class _Run:
             self._spawn(self._await_ready_again(node))
 
     async def _await_ready_again(self, node: Node) -> None:
-        """After a restart by the nemesis: one that does not come back is a finding, not the end of the run."""
+        """After a restart by the nemesis: one that is late is noted; one that died has its event."""
         try:
             await await_ready(self.system, node, self.recorder)
         except NodeNotReady as error:
-            self.recorder.record(NoteEvent, topic="not-ready-again", text=error.message)
+            if node.state is NodeState.RUNNING:
+                # The first line alone: a history goes where a server's log, full of paths, should not.
+                self.recorder.record(NoteEvent, topic="not-ready-again", text=error.message.splitlines()[0])
 
     def _may_settle(self) -> bool:
         """Until the settle phase's deadline, or for a short while after a stop by hand."""
