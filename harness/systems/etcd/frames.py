@@ -1,4 +1,4 @@
-"""HTTP/2's frames as bytes: numbers, and the few that a client writes. Source: RFC 9113, sections 4 to 7."""
+"""HTTP/2's frames as bytes: numbers, the few that a client writes, parts to read. Source: RFC 9113, sections 4 to 7."""
 
 import struct
 from enum import IntEnum
@@ -62,6 +62,14 @@ class ErrorCode(IntEnum):
     HTTP_1_1_REQUIRED = 0xD
 
 
+class Broken(Exception):
+    """The server broke the protocol: nothing after this can be trusted."""
+
+    def __init__(self, code: ErrorCode, why: str) -> None:
+        super().__init__(why)
+        self.code: Final = code
+
+
 def name_of(code: int) -> str:
     """The error code's name, or its number where the RFC has none."""
     return ErrorCode(code).name if code in ErrorCode._value2member_map_ else f"error {code:#x}"
@@ -90,3 +98,27 @@ def settings(values: dict[int, int]) -> bytes:
 
 
 SETTINGS_ACK: Final = frame(SETTINGS, ACK, 0, b"")
+
+
+def unpadded(flags: int, body: bytes) -> bytes:
+    """The body of a frame of data or headers without its padding."""
+    if not flags & PADDED:
+        return body
+    if not body or body[0] >= len(body):
+        raise Broken(ErrorCode.PROTOCOL_ERROR, "more padding than frame")
+    return body[1 : len(body) - body[0]]
+
+
+def integer(body: bytes) -> int:
+    """The body of a frame that is one number."""
+    if len(body) != INT.size:
+        raise Broken(ErrorCode.FRAME_SIZE_ERROR, f"a frame of {len(body)} bytes where 4 must be")
+    number: int = INT.unpack(body)[0]
+    return number
+
+
+def widened(window: int, change: int) -> int:
+    """A window after an update or new settings; one that was shrunk may be negative."""
+    if window + change > WINDOW_BYTES_MAX:
+        raise Broken(ErrorCode.FLOW_CONTROL_ERROR, "a window of more than 2^31 - 1 bytes")
+    return window + change

@@ -20,7 +20,7 @@ import asyncio
 from typing import Final, cast
 
 from harness.systems.etcd import frames
-from harness.systems.etcd.frames import ErrorCode
+from harness.systems.etcd.frames import Broken, ErrorCode
 from harness.systems.etcd.headers import BadBlock, BlockReader, Headers
 from harness.systems.etcd.streams import (
     Closed,
@@ -53,14 +53,6 @@ _GREETING: Final = (
     )
     + frames.window_update(0, frames.WINDOW_BYTES_MAX - frames.WINDOW_BYTES)
 )
-
-
-class _Broken(Exception):
-    """The server broke the protocol: nothing after this can be trusted."""
-
-    def __init__(self, code: ErrorCode, why: str) -> None:
-        super().__init__(why)
-        self.code: Final = code
 
 
 class Connection(asyncio.Protocol):
@@ -170,13 +162,13 @@ class Connection(asyncio.Protocol):
                 high, low, kind, flags, number = frames.HEAD.unpack_from(data, offset)
                 size = high << 8 | low
                 if size > frames.FRAME_BYTES:
-                    raise _Broken(ErrorCode.FRAME_SIZE_ERROR, f"a frame of {size} bytes: is it HTTP/2?")
+                    raise Broken(ErrorCode.FRAME_SIZE_ERROR, f"a frame of {size} bytes: is it HTTP/2?")
                 start = offset + frames.HEAD_BYTES
                 if end - start < size:
                     break
                 offset = start + size
                 self._take(kind, flags, number & frames.STREAM_MAX, data[start:offset])
-        except _Broken as error:
+        except Broken as error:
             self._break(error)
             return
         self._rest = data[offset:]
@@ -185,44 +177,44 @@ class Connection(asyncio.Protocol):
 
     def _take(self, kind: int, flags: int, number: int, body: bytes) -> None:
         if self._expected is not None and kind != self._expected:
-            raise _Broken(ErrorCode.PROTOCOL_ERROR, f"a frame of kind {kind} where {self._expected} must come")
+            raise Broken(ErrorCode.PROTOCOL_ERROR, f"a frame of kind {kind} where {self._expected} must come")
         if kind == frames.DATA:
             self._take_data(flags, number, body)
         elif kind == frames.HEADERS:
-            body = _unpadded(flags, body)
+            body = frames.unpadded(flags, body)
             if flags & frames.WITH_PRIORITY:
                 body = body[5:]
             self._take_block_part(flags, number, bool(flags & frames.END_STREAM), bytearray(), body)
         elif kind == frames.CONTINUATION:
             if self._partial is None or self._partial[0] != number:
-                raise _Broken(ErrorCode.PROTOCOL_ERROR, "a CONTINUATION of nothing")
+                raise Broken(ErrorCode.PROTOCOL_ERROR, "a CONTINUATION of nothing")
             _, ends, before = self._partial
             self._take_block_part(flags, number, ends, before, body)
         elif kind == frames.WINDOW_UPDATE:
-            self._take_window_update(number, _int(body))
+            self._take_window_update(number, frames.integer(body))
         elif kind == frames.PING:
             self._take_ping(flags, number, body)
         elif kind == frames.SETTINGS:
             self._take_settings(flags, number, body)
         elif kind == frames.RST_STREAM:
-            self._take_reset(number, _int(body))
+            self._take_reset(number, frames.integer(body))
         elif kind == frames.GOAWAY:
             self._take_goaway(number, body)
         elif kind == frames.PUSH_PROMISE:
-            raise _Broken(ErrorCode.PROTOCOL_ERROR, "a PUSH_PROMISE, which we had forbidden")
+            raise Broken(ErrorCode.PROTOCOL_ERROR, "a PUSH_PROMISE, which we had forbidden")
         # PRIORITY means nothing to a client, and frames of unknown kinds are to be ignored.
 
     def _take_data(self, flags: int, number: int, body: bytes) -> None:
         # Padding counts, and so does what nobody waits for any more.
         self._credit -= len(body)
         if self._credit < 0:
-            raise _Broken(ErrorCode.FLOW_CONTROL_ERROR, "more data than was granted")
+            raise Broken(ErrorCode.FLOW_CONTROL_ERROR, "more data than was granted")
         if self._credit < frames.WINDOW_BYTES_MAX - _REFILL_BYTES:
             self._write(frames.window_update(0, frames.WINDOW_BYTES_MAX - self._credit))
             self._credit = frames.WINDOW_BYTES_MAX
         stream = self._stream(number)
         if flags & frames.PADDED:
-            body = _unpadded(flags, body)
+            body = frames.unpadded(flags, body)
         if stream is None:
             return
         if stream.headers is None:
@@ -239,7 +231,7 @@ class Connection(asyncio.Protocol):
             return
         before += part
         if len(before) > _BLOCK_BYTES_MAX:
-            raise _Broken(ErrorCode.ENHANCE_YOUR_CALM, f"a header block of more than {_BLOCK_BYTES_MAX} bytes")
+            raise Broken(ErrorCode.ENHANCE_YOUR_CALM, f"a header block of more than {_BLOCK_BYTES_MAX} bytes")
         self._partial = (number, ends, before)
         self._expected = frames.CONTINUATION
 
@@ -247,7 +239,7 @@ class Connection(asyncio.Protocol):
         try:
             headers = self._blocks.read(block)
         except BadBlock as error:
-            raise _Broken(ErrorCode.COMPRESSION_ERROR, f"a header block that cannot be read: {error}") from None
+            raise Broken(ErrorCode.COMPRESSION_ERROR, f"a header block that cannot be read: {error}") from None
         stream = self._stream(number)
         if stream is None:
             return
@@ -261,19 +253,19 @@ class Connection(asyncio.Protocol):
     def _take_window_update(self, number: int, increment: int) -> None:
         increment &= frames.WINDOW_BYTES_MAX
         if increment == 0:
-            raise _Broken(ErrorCode.PROTOCOL_ERROR, "a window update of nothing")
+            raise Broken(ErrorCode.PROTOCOL_ERROR, "a window update of nothing")
         if number == 0:
-            self._window = _widened(self._window, increment)
+            self._window = frames.widened(self._window, increment)
         else:
             stream = self._stream(number)
             if stream is None:
                 return
-            stream.window = _widened(stream.window, increment)
+            stream.window = frames.widened(stream.window, increment)
         self._send_held_back()
 
     def _take_ping(self, flags: int, number: int, body: bytes) -> None:
         if len(body) != 8 or number != 0:
-            raise _Broken(ErrorCode.FRAME_SIZE_ERROR, f"a PING of {len(body)} bytes on stream {number}")
+            raise Broken(ErrorCode.FRAME_SIZE_ERROR, f"a PING of {len(body)} bytes on stream {number}")
         if flags & frames.ACK:
             return
         answer = frames.frame(frames.PING, frames.ACK, 0, body)
@@ -285,10 +277,10 @@ class Connection(asyncio.Protocol):
     def _take_settings(self, flags: int, number: int, body: bytes) -> None:
         acknowledges = bool(flags & frames.ACK)
         if number != 0 or len(body) % frames.SETTING.size or (acknowledges and body):
-            raise _Broken(ErrorCode.FRAME_SIZE_ERROR, f"SETTINGS of {len(body)} bytes on stream {number}")
+            raise Broken(ErrorCode.FRAME_SIZE_ERROR, f"SETTINGS of {len(body)} bytes on stream {number}")
         if acknowledges:
             if self._expected is not None:
-                raise _Broken(ErrorCode.PROTOCOL_ERROR, "the server acknowledges settings before it sent its own")
+                raise Broken(ErrorCode.PROTOCOL_ERROR, "the server acknowledges settings before it sent its own")
             self._blocks.forget_table()
             return
         for name, value in frames.SETTING.iter_unpack(body):
@@ -305,12 +297,12 @@ class Connection(asyncio.Protocol):
             self._streams_max = value
         elif name == frames.SETTINGS_INITIAL_WINDOW_SIZE:
             change = value - self._stream_window
-            self._stream_window = _widened(0, value)
+            self._stream_window = frames.widened(0, value)
             for stream in self._streams.values():
-                stream.window = _widened(stream.window, change)
+                stream.window = frames.widened(stream.window, change)
         elif name == frames.SETTINGS_MAX_FRAME_SIZE:
             if not frames.FRAME_BYTES <= value <= frames.FRAME_BYTES_MAX:
-                raise _Broken(ErrorCode.PROTOCOL_ERROR, f"a largest frame of {value} bytes")
+                raise Broken(ErrorCode.PROTOCOL_ERROR, f"a largest frame of {value} bytes")
             self._frame_bytes = value
         # The size of the header table does not matter: our blocks use none.
 
@@ -326,7 +318,7 @@ class Connection(asyncio.Protocol):
 
     def _take_goaway(self, number: int, body: bytes) -> None:
         if len(body) < frames.GOAWAY_BODY.size or number != 0:
-            raise _Broken(ErrorCode.FRAME_SIZE_ERROR, f"a GOAWAY of {len(body)} bytes on stream {number}")
+            raise Broken(ErrorCode.FRAME_SIZE_ERROR, f"a GOAWAY of {len(body)} bytes on stream {number}")
         last, code = frames.GOAWAY_BODY.unpack_from(body)
         last &= frames.STREAM_MAX
         said = body[frames.GOAWAY_BODY.size :][:200].decode("ascii", "replace")
@@ -345,7 +337,7 @@ class Connection(asyncio.Protocol):
         """The open stream; None for one that is over. One that we never opened breaks the protocol."""
         stream = self._streams.get(number)
         if stream is None and (number >= self._next or not number & 1):
-            raise _Broken(ErrorCode.PROTOCOL_ERROR, f"a frame on stream {number}, which was never opened")
+            raise Broken(ErrorCode.PROTOCOL_ERROR, f"a frame on stream {number}, which was never opened")
         return stream
 
     def _forget(self, stream: Stream) -> bool:
@@ -407,7 +399,7 @@ class Connection(asyncio.Protocol):
             self._end(ConnectionLost, self._shut)
             self._hang_up()
 
-    def _break(self, error: _Broken) -> None:
+    def _break(self, error: Broken) -> None:
         self._end(ConnectionLost, f"the server broke the protocol: {error}")
         self._write(frames.goaway(error.code))
         self._hang_up()
@@ -433,27 +425,6 @@ class Connection(asyncio.Protocol):
             self._opened.exception()
         for stream in list(self._streams.values()):
             self._fail(stream, kind(why))
-
-
-def _unpadded(flags: int, body: bytes) -> bytes:
-    if not flags & frames.PADDED:
-        return body
-    if not body or body[0] >= len(body):
-        raise _Broken(ErrorCode.PROTOCOL_ERROR, "more padding than frame")
-    return body[1 : len(body) - body[0]]
-
-
-def _int(body: bytes) -> int:
-    if len(body) != frames.INT.size:
-        raise _Broken(ErrorCode.FRAME_SIZE_ERROR, f"a frame of {len(body)} bytes where 4 must be")
-    number: int = frames.INT.unpack(body)[0]
-    return number
-
-
-def _widened(window: int, change: int) -> int:
-    if window + change > frames.WINDOW_BYTES_MAX:
-        raise _Broken(ErrorCode.FLOW_CONTROL_ERROR, "a window of more than 2^31 - 1 bytes")
-    return window + change
 
 
 async def open_connection(address: str, port: int) -> Connection:
