@@ -73,7 +73,7 @@ def _claims(result: Result) -> str:
         return "no deposed leader was certainly seen to claim that it still leads"
     awake_ms = figures.get("claimed_running_ns_max", 0) / 1e6
     return (
-        f"deposed leaders claimed to lead {claimed} times, for up to {awake_ms:.0f} ms awake; "
+        f"deposed leaders claimed to lead {claimed} time{'s' * (claimed != 1)}, for up to {awake_ms:.0f} ms awake; "
         f"of {figures.get('asked_of_superseded_leader', 0)} operations asked of them "
         f"{figures.get('stale_answers', 0)} got a stale answer"
     )

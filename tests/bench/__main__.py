@@ -1,21 +1,23 @@
 """`make bench`: every figure of docs/benchmarks.md, measured one after the other, and written there.
 
-Medians; the machine's load stands beside them. `python -m tests.bench NAME...` measures some modules only and prints.
+Medians; the machine's load stands beside them. `python -m tests.bench NAME...` measures some modules only and renews
+their rows.
 """
 
 import importlib
 import os
 import sys
 
-from tests.bench.document import machine_line, write_section
+from tests.bench.document import machine_line, read_section, write_section
 from tests.bench.figure import Figure
 
+HEAD = ("| figure | measured | wanted | how |", "| --- | --- | --- | --- |")
 MODULES = ("interpreter", "memory", "checkers", "lab", "etcd", "zookeeper", "spark", "pipeline")
 
 
 def main(chosen: list[str]) -> int:
     machine = machine_line()
-    lines = ["| figure | measured | wanted | how |", "| --- | --- | --- | --- |"]
+    rows: dict[str, str] = {}
     for name in chosen or MODULES:
         print(f"{name}: load {os.getloadavg()[0]:.1f}", flush=True)
         figures: list[Figure] = importlib.import_module(f"tests.bench.{name}").run()
@@ -23,10 +25,18 @@ def main(chosen: list[str]) -> int:
             print(
                 f"  {figure.name}: {figure.value:.4g} {figure.unit} (wanted {figure.target}) {figure.note}", flush=True
             )
-            lines.append(f"| {figure.name} | {figure.value:.4g} {figure.unit} | {figure.target} | {figure.note} |")
-    if not chosen:
-        write_section("bench", [machine, "", *lines])
+            rows[figure.name] = (
+                f"| {figure.name} | {figure.value:.4g} {figure.unit} | {figure.target} | {figure.note} |"
+            )
+    if chosen:
+        write_section("bench", [rows.pop(_name(line), line) for line in read_section("bench")])
+    else:
+        write_section("bench", [machine, "", *HEAD, *rows.values()])
     return 0
+
+
+def _name(line: str) -> str:
+    return line.removeprefix("| ").partition(" | ")[0]
 
 
 if __name__ == "__main__":

@@ -8,7 +8,6 @@ prints one case as JSON.
 
 import json
 import random
-import resource
 import statistics
 import subprocess
 import sys
@@ -21,7 +20,7 @@ from checkers.models import encode
 from harness.history import History
 from harness.operation import OpEvent, Outcome
 from harness.verdict import Budget, Facts
-from tests.bench.figure import Figure
+from tests.bench.figure import Figure, peak_mb
 from tests.histories.simulate import Shape, valid_history
 
 KEYS: Final = 200
@@ -90,7 +89,7 @@ def measure(case: str, repeats: int) -> dict[str, Any]:
     operations = given.operations
     facts = Facts(system="imaginary", workload="register", nodes=("n1",), guarantees=())
     columns = encode(operations)
-    before_mb = _peak_mb()
+    before_mb = peak_mb()
     from_columns, from_operations = [], []
     verdict = ""
     for _ in range(repeats):
@@ -105,13 +104,9 @@ def measure(case: str, repeats: int) -> dict[str, Any]:
         "verdict": verdict,
         "columns_s": statistics.median(from_columns),
         "operations_s": statistics.median(from_operations),
-        "peak_mb": _peak_mb(),
+        "peak_mb": peak_mb(),
         "before_mb": before_mb,
     }
-
-
-def _peak_mb() -> float:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
 if __name__ == "__main__":

@@ -22,6 +22,12 @@ def machine_line() -> str:
     return f"{time.strftime('%Y-%m-%d', time.gmtime())}, {cpu}, {platform.release()}, load {load} at the start"
 
 
+def read_section(name: str) -> list[str]:
+    """The lines between the marks of section `name`."""
+    text = DOCUMENT.read_text(encoding="utf-8")
+    return text.partition(f"<!-- {name} -->\n")[2].partition(f"<!-- /{name} -->")[0].splitlines()
+
+
 def write_section(name: str, lines: list[str]) -> None:
     """Replace what stands between `<!-- name -->` and `<!-- /name -->`."""
     text = DOCUMENT.read_text(encoding="utf-8")

@@ -1,5 +1,6 @@
 """One line of docs/benchmarks.md."""
 
+from pathlib import Path
 from typing import NamedTuple
 
 
@@ -11,3 +12,9 @@ class Figure(NamedTuple):
     unit: str
     target: str
     note: str
+
+
+def peak_mb() -> float:
+    """This process's peak resident memory; `ru_maxrss` would count what the parent had before it started us."""
+    status = Path("/proc/self/status").read_text(encoding="ascii")
+    return int(next(line for line in status.splitlines() if line.startswith("VmHWM:")).split()[1]) / 1024

@@ -5,7 +5,6 @@ Each step is a process of its own, so that its peak is its own; every field that
 
 import json
 import os
-import resource
 import subprocess
 import sys
 import tempfile
@@ -16,7 +15,7 @@ from harness.generator import Draw
 from harness.operation import Completion, Outcome
 from harness.reader import read_history, seal
 from harness.recorder import HISTORY_LINES, Recorder
-from tests.bench.figure import Figure
+from tests.bench.figure import Figure, peak_mb
 
 _STEPS = ("lines", "lines-paired", "seal", "parquet", "parquet-paired")
 
@@ -45,10 +44,9 @@ def step(name: str, folder: Path) -> None:
         events = len(history.events)
         if name.endswith("paired"):
             events += len(history.operations)
-    peak_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     load = os.getloadavg()[0]
     seconds = round(time.perf_counter() - begun, 2)
-    print(json.dumps({"step": name, "held": events, "peak_mb": round(peak_mb), "seconds": seconds, "load": load}))
+    print(json.dumps({"step": name, "held": events, "peak_mb": round(peak_mb()), "seconds": seconds, "load": load}))
 
 
 def run(events: int = 1_000_000) -> list[Figure]:
