@@ -22,20 +22,16 @@ from typing import Any, Final
 import msgspec
 
 from harness import registry, store
-from harness.durations import parse_duration_ns
 from harness.errors import FencepostError, HarnessError, MachineError, UsageError
 from harness.history import History
 from harness.judge import Judgement, judge, options_of
 from harness.plan import Plan, check_choices, merge_options, read_plan, write_plan
 from harness.runtime.supervisor import PARENT_VARIABLE
 from harness.spark_session import SparkHandle
+from harness.stopping import STOP_GRACE_S, StoppedTwice, StopRequest
 from harness.verdict import Validity
 from harness.workload import Workload
 
-#: What judging and reporting may take of `--deadline`.
-_JUDGE_SHARE_S: Final = 5.0
-#: After a stop by hand the runner has this long to heal and to finish; then it is ended (which heals too).
-_STOP_GRACE_S: Final = 7.0
 #: How long Spark may keep the report waiting.
 _SPARK_DEADLINE_S: Final = 60.0
 
@@ -50,39 +46,6 @@ class Result:
     judgement: Judgement
     warnings: tuple[str, ...]
     document: dict[str, Any]
-
-
-class StopRequest:
-    """Ctrl-C and SIGTERM, shared by all runs of a command: once is a wish, twice an order."""
-
-    def __init__(self) -> None:
-        self.count = 0
-        self.by_hand = False
-        self._actions: list[Callable[[], None]] = []
-
-    def install(self) -> None:
-        """Handle SIGINT and SIGTERM from now on; main thread only."""
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, lambda *_: self.request(by_hand=True))
-
-    def request(self, *, by_hand: bool = False) -> None:
-        self.count += 1
-        self.by_hand = self.by_hand or by_hand
-        for action in list(self._actions):
-            action()
-
-    @contextlib.contextmanager
-    def on_request(self, action: Callable[[], None]) -> Any:
-        """Call `action` at every request while the context lasts."""
-        self._actions.append(action)
-        try:
-            yield
-        finally:
-            self._actions.remove(action)
-
-
-class StoppedTwice(Exception):
-    """The person insisted: everything has been ended, nothing more is judged."""
 
 
 def check_plan(plan: Plan) -> Plan:
@@ -157,7 +120,7 @@ def execute(
     store.write_json(folder / store.RUN, run_facts)
     progress({"topic": "folder", "folder": str(folder)})
     outcome = _Runner(folder, plan, progress, stop, spark).run()
-    if stop.count > 1:
+    if stop.insisted:
         raise StoppedTwice
     return conclude_run(folder, outcome, progress=progress, stop=stop, spark=spark)
 
@@ -193,8 +156,7 @@ class _Runner:
             )
         try:
             with self.stop.on_request(self._stop):
-                self._arm_deadline()
-                if self.stop.count:
+                if self.stop.asked:
                     self._stop()
                 assert self.child.stdout is not None
                 for line in self.child.stdout:
@@ -206,7 +168,7 @@ class _Runner:
             if self.child.poll() is None:
                 self.child.kill()
                 self.child.wait()
-        if not self.outcome.finished and self.outcome.error is None and self.stop.count == 0:
+        if not self.outcome.finished and self.outcome.error is None and not self.stop.asked:
             self.outcome.error = HarnessError(
                 f"the runner ended with status {self.child.returncode} before the run was over",
                 hint=f"its log is {self.folder / store.RUNNER_LOG}",
@@ -231,22 +193,17 @@ class _Runner:
         self.progress(message)
 
     def _stop(self) -> None:
-        if self.stop.count > 1:
+        if self.stop.insisted:
             self._end()
             return
         with contextlib.suppress(ProcessLookupError):
             os.kill(self.child.pid, signal.SIGTERM)
-        self._after(_STOP_GRACE_S, self._end)
+        self._after(STOP_GRACE_S, self._end)
 
     def _end(self) -> None:
         # The runner's death takes servers, rules, mounts and namespaces with it.
         with contextlib.suppress(ProcessLookupError):
             os.kill(self.child.pid, signal.SIGKILL)
-
-    def _arm_deadline(self) -> None:
-        if self.plan.deadline:
-            whole_s = parse_duration_ns(self.plan.deadline) / 1e9
-            self._after(max(whole_s - _JUDGE_SHARE_S - _STOP_GRACE_S, 1.0), self.stop.request)
 
     def _after(self, delay_s: float, action: Callable[[], None]) -> None:
         timer = threading.Timer(delay_s, action)
@@ -272,9 +229,19 @@ def conclude_run(
     except OSError as error:
         # No room for the columnar copy: the lines are the history too, and are judged as they are.
         warnings.append(f"the history stays in {store.HISTORY_LINES}: {error.strerror}")
-    result = judge_and_report(folder, progress=progress, spark=None if stop.count else spark, stopped=bool(stop.count))
+    with stop.on_request(lambda: _hurry(stop, spark)):
+        late = None if stop.asked else spark
+        result = judge_and_report(folder, progress=progress, spark=late, stopped=stop.asked)
     _drop_data(folder, result.judgement)
     return replace(result, warnings=(*warnings, *result.warnings))
+
+
+def _hurry(stop: StopRequest, spark: SparkHandle | None) -> None:
+    """Asked to end while judging: Spark's part is given up, and a person who insists gets nothing more."""
+    if spark is not None:
+        spark.abandon()
+    if stop.insisted:
+        raise StoppedTwice
 
 
 def judge_stored(folder: Path, *, progress: Progress, spark: SparkHandle | None) -> Result:

@@ -150,6 +150,11 @@ class SparkHandle:
             ) from error
         return self._session
 
+    def abandon(self) -> None:
+        """Kill the JVM at once: a call under way fails. For signal handlers and timers; `stop` still tidies up."""
+        if self._jvm is not None:
+            self._jvm.kill()
+
     def stop(self, end_s: float = _END_S) -> None:
         """End the session and the JVM and remove the scratch folder; the second call does nothing."""
         if self._stopped:
@@ -211,7 +216,7 @@ class _Jvm:
     @contextlib.contextmanager
     def killed_at(self, deadline: float) -> Iterator[None]:
         """Kill it if the block lasts beyond `deadline`: a call into a live gateway can hang, into a dead one fails."""
-        timer = threading.Timer(max(0.0, deadline - time.monotonic()), self._kill)
+        timer = threading.Timer(max(0.0, deadline - time.monotonic()), self.kill)
         timer.daemon = True
         timer.start()
         try:
@@ -219,7 +224,7 @@ class _Jvm:
         finally:
             timer.cancel()
 
-    def _kill(self) -> None:
+    def kill(self) -> None:
         if self.process.poll() is None:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self.process.pid, signal.SIGKILL)

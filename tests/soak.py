@@ -14,8 +14,9 @@ import msgspec
 from harness.cli.demo import FINDING, demo_plans
 from harness.cli.progress import Progress
 from harness.plan import Plan
-from harness.run import StopRequest, check_plan, execute
+from harness.run import check_plan, execute
 from harness.spark_session import SparkHandle
+from harness.stopping import StoppedTwice, StopRequest
 from harness.verdict import Validity
 from tests.bench.document import write_section
 
@@ -54,6 +55,8 @@ def main() -> int:
                 if result.judgement.validity is not validity:
                     odd.append(f"{name}: {result.judgement.validity.value} in {result.folder}")
                 print(f"{number + 1:2}/{TIMES} {name}: {result.judgement.validity.value}", flush=True)
+                if stop.asked:
+                    raise StoppedTwice
     finally:
         spark.stop()
     write_section("soak", _table(counts, expected, time.monotonic() - began))

@@ -167,6 +167,16 @@ def test_one_ctrl_c_heals_judges_and_ends(tmp_path: Path) -> None:
     _assert_nothing_left(tmp_path)
 
 
+def test_a_deadline_ends_a_run_that_would_last_longer_with_a_verdict(tmp_path: Path) -> None:
+    done = _run(
+        "run", "--system", "etcd", "--workload", "set", "--nemesis", "partition:one", "--time-limit", "200s",
+        "--deadline", "25s", "--results", str(tmp_path), timeout_s=120,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "not analysed by Spark: the run was stopped" in done.stderr
+    assert read_history(_only_folder(tmp_path)).healed_ns is not None
+
+
 def test_two_ctrl_c_end_at_once_with_130_and_leave_nothing(tmp_path: Path) -> None:
     plan = (
         "--system",

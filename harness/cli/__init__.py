@@ -16,7 +16,7 @@ def main(arguments: list[str] | None = None) -> int:
     import click
 
     from harness.cli.app import app
-    from harness.run import StoppedTwice
+    from harness.stopping import StoppedTwice
 
     try:
         code = app.main(arguments, prog_name="fencepost", standalone_mode=False)

@@ -13,8 +13,9 @@ from harness.errors import ExitCode, PlanError, UsageError
 from harness.plan import Plan, read_plan
 
 if TYPE_CHECKING:
-    from harness.run import Result, StopRequest
+    from harness.run import Result
     from harness.spark_session import SparkHandle
+    from harness.stopping import StopRequest
 
 _CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
 
@@ -77,7 +78,7 @@ def run(plan_file: Path | None, results: Path, as_json: bool, times: int, use_sp
         raise
     except UsageError as error:
         raise UsageError(f"{plan_file}: {error.message}" if plan_file else error.message, hint=error.hint) from None
-    with _Session(plan.spark_master, use_spark=use_spark) as session:
+    with _Session(plan.spark_master, use_spark=use_spark) as session, session.stop.deadline(plan.deadline):
         found: list[Result] = []
         for number in range(times):
             one = plan if number == 0 else _with_seed(plan, plan.seed + number)
@@ -85,7 +86,7 @@ def run(plan_file: Path | None, results: Path, as_json: bool, times: int, use_sp
             result = session.execute(one, results)
             say_last(one, result, as_json=as_json)
             found.append(result)
-            if session.stop.count:
+            if session.stop.asked:
                 break
     say_times(found, times)
     return exit_code_of(found)
@@ -174,8 +175,8 @@ class _Session:
 
     def __enter__(self) -> "_Session":
         from harness.cli.progress import Progress
-        from harness.run import StopRequest
         from harness.spark_session import SparkHandle
+        from harness.stopping import StopRequest
 
         self.progress = Progress()
         self.stop = StopRequest()

@@ -1,0 +1,57 @@
+"""A wish to end and an order: who asked, how often, and what acts on it."""
+
+import threading
+
+import pytest
+
+from harness.errors import UsageError
+from harness.run import _hurry
+from harness.stopping import StoppedTwice, StopRequest
+
+
+def test_asked_once_is_a_wish_and_by_hand_twice_an_order() -> None:
+    stop = StopRequest()
+    stop.request(by_hand=True)
+    assert (stop.asked, stop.insisted) == (True, False)
+    stop.request(by_hand=True)
+    assert stop.insisted
+
+
+def test_a_deadline_is_nobodys_insistence() -> None:
+    stop = StopRequest()
+    stop.request()
+    stop.request(by_hand=True)
+    assert not stop.insisted
+
+
+def test_actions_act_only_while_they_are_wanted() -> None:
+    stop = StopRequest()
+    acted: list[int] = []
+    with stop.on_request(lambda: acted.append(1)):
+        stop.request()
+    stop.request()
+    assert acted == [1]
+
+
+def test_the_deadline_asks_by_itself_and_is_taken_back() -> None:
+    stop = StopRequest()
+    asked = threading.Event()
+    with stop.on_request(asked.set), stop.deadline("1s"):
+        assert asked.wait(30)
+    assert stop.asked
+    late = StopRequest()
+    with late.deadline("10h"):
+        pass
+    with late.deadline(""):
+        assert not late.asked
+    with pytest.raises(UsageError), late.deadline("soon"):
+        pass
+
+
+def test_insisting_while_judging_ends_the_command() -> None:
+    stop = StopRequest()
+    stop.request(by_hand=True)
+    _hurry(stop, None)
+    stop.request(by_hand=True)
+    with pytest.raises(StoppedTwice):
+        _hurry(stop, None)
