@@ -361,8 +361,13 @@ def _require_none_active() -> None:
 
 
 def _connect(port: int, secret: str) -> "SparkSession":
-    """A PySpark session on the gateway at `port`; PySpark takes the address only from the environment."""
+    """A PySpark session on the gateway at `port`; PySpark takes the address only from the environment.
+
+    It also puts its own handler of SIGINT in the place of ours, which is put back: Ctrl-C belongs to the command.
+    """
     from pyspark.sql import SparkSession
+
+    ours = signal.getsignal(signal.SIGINT)
 
     told = {"PYSPARK_GATEWAY_PORT": str(port), "PYSPARK_GATEWAY_SECRET": secret}
     before = {name: os.environ.get(name) for name in told}
@@ -370,6 +375,8 @@ def _connect(port: int, secret: str) -> "SparkSession":
     try:
         return SparkSession.builder.getOrCreate()
     finally:
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGINT, ours)
         for name, value in before.items():
             if value is None:
                 del os.environ[name]

@@ -105,3 +105,21 @@ def test_it_ends_when_the_harness_is_killed(tmp_path: Path) -> None:
     finally:
         if runs(pid):
             os.killpg(pid, signal.SIGKILL)
+
+
+def test_ctrl_c_stays_with_the_command(spark: SparkSession) -> None:
+    assert spark.range(1).count() == 1
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_a_jvm_that_is_abandoned_fails_its_calls_and_is_tidied_up(tmp_path: Path) -> None:
+    handle = SparkHandle("local[1]", scratch=tmp_path)
+    handle.abandon()
+    handle.boot()
+    pid = handle.pid
+    assert pid is not None
+    handle.abandon()
+    with pytest.raises(HarnessError, match="JVM ended"):
+        handle.session(timeout_s=30)
+    assert not runs(pid)
+    assert list(tmp_path.iterdir()) == []
