@@ -41,6 +41,8 @@ Train = Callable[[list[str]], None]
 _FIRST_WITH_AOT_OUTPUT: Final = 25
 _FIRST_WITH_ARCHIVE_AT_EXIT: Final = 13
 _RETRY_AFTER_S: Final = 3600.0
+#: Archives of one name that stay in the cache folder.
+_KEPT_MAX: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +144,7 @@ def archive(name: str, key_parts: Sequence[str], train: Train, *, wait_s: float 
             return None
         problem = _make(java, path, train)
         if problem is None:
+            _prune(path, name)
             return path
         failed.write_text(problem + "\n", encoding="utf-8")
         return None
@@ -179,6 +182,16 @@ def _make(java: Java, path: Path, train: Train) -> str | None:
             os.fsync(whole.fileno())
         made.replace(path)
     return None
+
+
+def _prune(newest: Path, name: str) -> None:
+    """Keep the latest few archives of `name`: each environment has its own, and one is up to 200 MB.
+
+    A JVM that has mapped one keeps it until it ends.
+    """
+    made = sorted(newest.parent.glob(f"{name}-*.archive"), key=lambda path: path.stat().st_mtime, reverse=True)
+    for old in made[_KEPT_MAX:]:
+        old.unlink(missing_ok=True)
 
 
 def _is_recent(marker: Path) -> bool:

@@ -123,6 +123,20 @@ def test_a_failed_training_leaves_nothing_and_is_not_repeated_at_once(cache: Pat
     assert archive("t", ["k"], train) is not None
 
 
+@pytest.mark.usefixtures("cache")
+def test_only_the_latest_few_of_a_name_are_kept() -> None:
+    other = archive("other", ["k"], train)
+    made = []
+    for number in range(6):
+        path = archive("t", [str(number)], train)
+        assert path is not None
+        os.utime(path, (1000 + number, 1000 + number))
+        made.append(path)
+    assert [path.exists() for path in made] == [False, False, True, True, True, True]
+    assert other is not None
+    assert other.exists()
+
+
 def test_a_cache_that_cannot_be_made_means_no_archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_bytes(b"")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
