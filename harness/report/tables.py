@@ -18,6 +18,8 @@ from harness.verdict import Validity, Verdict, merge
 
 #: Longer tables are cut, and say so.
 ROWS_MAX: Final = 60
+#: A note is cut after so many characters; the history holds the whole.
+_NOTE_MAX: Final = 300
 #: Columns of nanoseconds that are moments of the run; all other `_ns` columns are lengths.
 _MOMENTS: Final = frozenset(
     f"{name}_ns"
@@ -129,9 +131,13 @@ def _anomalies(verdicts: list[Verdict]) -> str:
     return ", ".join(f"{count(number)} × {name}" for name, number in found.most_common())
 
 
+def _cut(said: str) -> str:
+    return said if len(said) <= _NOTE_MAX else f"{said[:_NOTE_MAX]} ..."
+
+
 def notes(history: History) -> list[tuple[str, str]]:
     """What a reader must know about the run, each thing once with its count."""
-    found = Counter((e.topic, e.text) for e in history.events if isinstance(e, NoteEvent))
+    found = Counter((e.topic, _cut(e.text)) for e in history.events if isinstance(e, NoteEvent))
     return [(topic, said if n == 1 else f"{said} ({n} times)") for (topic, said), n in found.most_common(20)]
 
 
