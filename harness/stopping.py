@@ -8,7 +8,7 @@ import contextlib
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from typing import Final
+from typing import Any, Final
 
 from harness.durations import parse_duration_ns
 
@@ -25,6 +25,7 @@ class StopRequest:
         self.asked = False
         self._presses = 0
         self._actions: list[Callable[[], None]] = []
+        self._before: dict[signal.Signals, Any] = {}
 
     @property
     def insisted(self) -> bool:
@@ -32,9 +33,15 @@ class StopRequest:
         return self._presses > 1
 
     def install(self) -> None:
-        """Handle SIGINT and SIGTERM from now on; main thread only."""
+        """Handle SIGINT and SIGTERM from now on, until `uninstall`; main thread only."""
         for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, lambda *_: self.request(by_hand=True))
+            self._before[number] = signal.signal(number, lambda *_: self.request(by_hand=True))
+
+    def uninstall(self) -> None:
+        """Give the signals back to who had them. Idempotent."""
+        while self._before:
+            number, handler = self._before.popitem()
+            signal.signal(number, handler)
 
     def request(self, *, by_hand: bool = False) -> None:
         """Ask for the end; what is registered by `on_request` acts at once."""

@@ -1,5 +1,6 @@
 """A wish to end and an order: who asked, how often, and what acts on it."""
 
+import signal
 import threading
 
 import pytest
@@ -46,6 +47,18 @@ def test_the_deadline_asks_by_itself_and_is_taken_back() -> None:
         assert not late.asked
     with pytest.raises(UsageError), late.deadline("soon"):
         pass
+
+
+def test_signals_are_given_back() -> None:
+    before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
+    stop = StopRequest()
+    stop.install()
+    assert signal.getsignal(signal.SIGINT) is not before[0]
+    signal.raise_signal(signal.SIGINT)
+    assert stop.asked
+    stop.uninstall()
+    stop.uninstall()
+    assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == before
 
 
 def test_insisting_while_judging_ends_the_command() -> None:

@@ -189,8 +189,11 @@ class _Session:
 
     def __exit__(self, *_: object) -> None:
         self.progress.close()
-        if self.spark is not None:
-            self.spark.stop()
+        try:
+            if self.spark is not None:
+                self.spark.stop()
+        finally:
+            self.stop.uninstall()
 
     def execute(self, plan: Plan, results: Path) -> "Result":
         from harness.run import execute
