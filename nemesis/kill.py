@@ -44,5 +44,8 @@ class Kill:
         for node in nodes:
             if node.state in (NodeState.DEAD, NodeState.NEW):
                 await node.start()
+        down = [node.name for node in nodes if node.state is not NodeState.RUNNING]
+        if down:
+            return Proof(FaultOutcome.INDETERMINATE, f"not running after the restart: {', '.join(down)}")
         pids = ", ".join(str(node.pid) for node in nodes)
         return Proof(FaultOutcome.HEALED, f"restarted as process {pids}")

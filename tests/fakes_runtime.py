@@ -16,6 +16,7 @@ class FakeNode:
     name: str
     unstoppable: bool = False
     unkillable: bool = False
+    unstartable: bool = False
     state: NodeState = NodeState.RUNNING
     incarnation: int = 0
     pid: int | None = 100
@@ -32,7 +33,7 @@ class FakeNode:
 
     async def start(self) -> None:
         self.actions.append("start")
-        self.state = NodeState.RUNNING
+        self.state = NodeState.DEAD if self.unstartable else NodeState.RUNNING
         self.incarnation += 1
 
     async def kill(self) -> None:

@@ -201,6 +201,15 @@ def test_a_server_that_survives_is_not_called_killed() -> None:
     assert records.events[1].outcome is FaultOutcome.INDETERMINATE
 
 
+def test_a_server_that_does_not_come_back_is_not_called_healed() -> None:
+    runtime = FakeRuntime()
+    runtime.nodes["n2"].unstartable = True
+    conductor, records, _ = _conductor(runtime)
+    asyncio.run(conductor.run([_entry("kill:leader")], stop=asyncio.Event()))
+    assert records.events[-1].outcome is FaultOutcome.INDETERMINATE
+    assert "n2" in (records.events[-1].proof or "")
+
+
 def test_a_fault_that_throws_is_recorded_and_still_healed(monkeypatch: pytest.MonkeyPatch) -> None:
     async def broken(*_: object) -> None:
         raise RuntimeError("no such rule")

@@ -49,10 +49,6 @@ def _be32(value: int) -> bytes:
     return struct.pack(">i" if value < 0 else ">I", value)
 
 
-def _be64(value: int) -> bytes:
-    return struct.pack(">Q", value)
-
-
 def _verdict(verdict: Verdict) -> bytes:
     """NFTA_DATA_VERDICT with its code and chain."""
     inner = [attribute(1, _be32(verdict.code))]

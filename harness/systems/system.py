@@ -5,7 +5,6 @@ A system is one object of this protocol in `harness.registry.SYSTEMS`. Nothing h
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Protocol
 
 from harness.coordination import Locks, ReadMode
@@ -114,8 +113,3 @@ class System(Protocol):
     def options(self) -> dict[str, object]:
         """The system's own settings with their defaults, as they stand in a plan's [system_options]."""
         ...
-
-
-def data_bytes(folder: Path) -> int:
-    """Bytes of all regular files below `folder`."""
-    return sum(p.stat().st_size for p in folder.rglob("*") if p.is_file())
