@@ -1,0 +1,202 @@
+"""What is kept in the user's cache folder: folders made once, and digests.
+
+Every binary that a run uses is recorded with its SHA-256; hashing some tens of megabytes costs as much as starting a
+server, so digests are kept, keyed by path, size and modification time. A digest that cannot be kept costs time, never
+the run; a folder that cannot be made ends the command, since building a server anew for each run is no use to anybody.
+"""
+
+import fcntl
+import hashlib
+import os
+import re
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import IO, Final
+
+import msgspec
+import platformdirs
+
+from harness.errors import MachineError
+
+#: How often a waiting process looks whether the lock is free.
+_LOOK_S: Final = 0.1
+#: A key is part of a file name, and a person who looks into the folder should know what lies there.
+_KEY: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,199}")
+
+
+def cache_folder() -> Path:
+    """The user's cache folder for this product, made if it is absent and can be made."""
+    folder = platformdirs.user_cache_path("fencepost")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise MachineError(
+            f"{folder}: the cache folder cannot be made: {error.strerror}",
+            hint="set XDG_CACHE_HOME to a folder that you may write",
+        ) from None
+    return folder
+
+
+def key_of(name: str, parts: Iterable[str]) -> str:
+    """A key for `kept`: a readable name, then a digest of everything that the content depends on."""
+    digest = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:20]
+    return f"{re.sub(r'[^A-Za-z0-9_.+-]+', '-', name)[:120]}-{digest}"
+
+
+def kept(kind: str, key: str, make: Callable[[Path], None], *, wait_s: float = 1800.0) -> Path:
+    """The folder `kind`/`key` of the cache; when it is not there yet, `make` fills a new one that then gets this name.
+
+    Two that start at once: one makes, the other waits for it up to `wait_s`. The folder appears under its name in one
+    step, synchronised to disk, so a crash leaves nothing that counts; what it leaves is removed by the next attempt.
+    What is there is returned without a lock, a network or a look inside.
+
+    Args:
+        kind: the source's own folder, such as "maven".
+        key: names everything that the content depends on; see `key_of`.
+        make: fills the empty folder that it is given; whatever it raises is passed on.
+
+    Raises:
+        MachineError: the cache cannot be written, or another process has been at it for longer than `wait_s`.
+    """
+    if not _KEY.fullmatch(key):
+        raise ValueError(f"{key!r}: a key is letters, digits and _.+- only")
+    folder = cache_folder() / kind
+    path = folder / key
+    if path.is_dir():
+        return path
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = (folder / f".{key}.lock").open("a")
+    except OSError as error:
+        raise _unwritable(folder, error) from None
+    with lock:
+        _wait_for(lock, path, wait_s)
+        if not path.is_dir():
+            _make(path, make)
+    return path
+
+
+def _make(path: Path, make: Callable[[Path], None]) -> None:
+    """Under the lock: a new folder, filled, written through, renamed."""
+    making = path.with_name(f".making-{path.name}")
+    try:
+        if making.exists():
+            shutil.rmtree(making)
+        making.mkdir()
+    except OSError as error:
+        raise _unwritable(path.parent, error) from None
+    try:
+        make(making)
+        _synchronise(making)
+        making.rename(path)
+    finally:
+        shutil.rmtree(making, ignore_errors=True)
+
+
+def _wait_for(lock: IO[str], path: Path, wait_s: float) -> None:
+    """Take the lock, which the kernel frees when its holder dies; says once what is being waited for."""
+    deadline = time.monotonic() + wait_s
+    said = False
+    while True:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        except BlockingIOError:
+            if time.monotonic() >= deadline:
+                raise MachineError(
+                    f"{path}: another process has been making this for more than {wait_s:g} s",
+                    hint=f"wait for it, or end it: `fuser {lock.name}` names it",
+                ) from None
+        if not said:
+            say(f"waiting for another process that makes {path.parent.name}/{path.name}")
+            said = True
+        time.sleep(_LOOK_S)
+
+
+def _synchronise(folder: Path) -> None:
+    """Write everything through, so that the new name cannot outlive a power cut that its content does not."""
+    for where, _, files in os.walk(folder):
+        for name in files:
+            file = Path(where) / name
+            if file.is_file() and not file.is_symlink() and os.access(file, os.R_OK):
+                with file.open("rb") as whole:
+                    os.fsync(whole.fileno())
+
+
+def _unwritable(folder: Path, error: OSError) -> MachineError:
+    return MachineError(
+        f"{folder}: the cache folder cannot be written: {error.strerror}",
+        hint="free some space there, or set XDG_CACHE_HOME to a folder that you may write",
+    )
+
+
+def say(text: str) -> None:
+    """Tell a person what takes long; stdout belongs to the verdict."""
+    sys.stderr.write(text + "\n")
+    sys.stderr.flush()
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """Replace `path` at once: a reader sees the old bytes or the new ones, also when we are killed midway."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+        os.replace(name, path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+class _Digest(msgspec.Struct, frozen=True):
+    """One remembered digest, with what it was computed from."""
+
+    path: str
+    size: int
+    mtime_ns: int
+    sha256: str
+
+
+def sha256_of(path: Path) -> str:
+    """The SHA-256 of a file, in hexadecimal; remembered for as long as path, size and modification time stay."""
+    path = path.absolute()
+    status = path.stat()
+    remembered = _digest_file(path)
+    if remembered is not None:
+        digest = _recall(remembered)
+        if digest is not None and (digest.path, digest.size, digest.mtime_ns) == (
+            str(path),
+            status.st_size,
+            status.st_mtime_ns,
+        ):
+            return digest.sha256
+    with path.open("rb") as file:
+        sha256 = hashlib.file_digest(file, "sha256").hexdigest()
+    if remembered is not None:
+        digest = _Digest(path=str(path), size=status.st_size, mtime_ns=status.st_mtime_ns, sha256=sha256)
+        try:
+            write_atomically(remembered, msgspec.json.encode(digest))
+        except OSError:
+            # A full or read-only cache: the digest is right all the same, the next run computes it again.
+            return sha256
+    return sha256
+
+
+def _digest_file(path: Path) -> Path | None:
+    try:
+        folder = cache_folder()
+    except MachineError:
+        return None
+    return folder / "digests" / f"{hashlib.sha256(str(path).encode()).hexdigest()[:32]}.json"
+
+
+def _recall(file: Path) -> _Digest | None:
+    try:
+        return msgspec.json.decode(file.read_bytes(), type=_Digest)
+    except (OSError, msgspec.DecodeError):
+        return None

@@ -1,0 +1,89 @@
+"""Jars by Maven coordinates.
+
+Through `mvn` where it is installed, since it knows the user's repositories, mirrors and passwords; else through the Ivy
+inside pyspark, run by our own Java (`ivy`), so that a Python environment alone is enough. The two settle conflicts of
+versions in their own ways (Maven: the nearest, Ivy: the latest). Whoever needs the same jars from both names every jar
+and excludes everything else: `exclude=EVERYTHING`.
+"""
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+from xml.etree import ElementTree
+
+from harness.errors import MachineError
+from harness.runtime.artifacts import ivy, tool
+from harness.runtime.artifacts.cache import kept, key_of, say
+
+#: Excludes what the named jars depend on.
+EVERYTHING: Final = ("*:*",)
+
+_RESOLVE_TIMEOUT_S: Final = 600.0
+_COORDINATE: Final = re.compile(r"[\w.-]+:[\w.-]+:[\w.+-]+")
+_EXCLUDED: Final = re.compile(r"([\w.-]+|\*):([\w.-]+|\*)")
+
+
+def jars(coordinates: Sequence[str], *, exclude: Sequence[str] = ()) -> list[Path]:
+    """The jars of these coordinates and of what they need to run, in the cache, sorted by name.
+
+    Args:
+        coordinates: "group:artifact:version"; on a conflict Maven prefers the earlier one.
+        exclude: "group:artifact" of what is left out of the dependencies; either may be "*".
+
+    Raises:
+        MachineError: they cannot be resolved; the message ends with what the resolver said.
+    """
+    for text, pattern in [*((c, _COORDINATE) for c in coordinates), *((e, _EXCLUDED) for e in exclude)]:
+        if not pattern.fullmatch(text):
+            raise ValueError(f"{text!r} is no Maven coordinate")
+    first = coordinates[0].split(":")
+    key = key_of(f"{first[1]}-{first[2]}", [*coordinates, "exclude", *exclude])
+    folder = kept("maven", key, lambda target: _fetch(coordinates, exclude, target))
+    return sorted(folder.glob("*.jar"))
+
+
+def _fetch(coordinates: Sequence[str], exclude: Sequence[str], target: Path) -> None:
+    mvn = tool.found("mvn")
+    say(f"fetching {coordinates[0]} through {'mvn' if mvn else 'Ivy'}, once")
+    if mvn:
+        _through_mvn(mvn, coordinates, exclude, target)
+    else:
+        ivy.retrieve(coordinates, exclude, target, timeout_s=_RESOLVE_TIMEOUT_S)
+    if not any(target.glob("*.jar")):
+        raise MachineError(f"{', '.join(coordinates)}: the resolver ended well but left no jar")
+
+
+def _through_mvn(mvn: str, coordinates: Sequence[str], exclude: Sequence[str], target: Path) -> None:
+    pom = target / "pom.xml"
+    pom.write_text(pom_of(coordinates, exclude), encoding="utf-8")
+    flags = ["-q", "-B", "-Dstyle.color=never", "-DincludeScope=runtime", f"-DoutputDirectory={target}"]
+    tool.run(
+        [mvn, *flags, "-f", str(pom), "dependency:copy-dependencies"],
+        what=f"resolving {', '.join(coordinates)}",
+        timeout_s=_RESOLVE_TIMEOUT_S,
+        hint="is there a network, and does `mvn` reach its repository? A mirror is named in ~/.m2/settings.xml",
+        cwd=target,
+    )
+    pom.unlink()
+
+
+def pom_of(coordinates: Sequence[str], exclude: Sequence[str]) -> str:
+    """A project that has nothing but these dependencies."""
+    project = ElementTree.Element("project", xmlns="http://maven.apache.org/POM/4.0.0")
+    _children(project, modelVersion="4.0.0", groupId="fencepost", artifactId="servers", version="1", packaging="pom")
+    dependencies = ElementTree.SubElement(project, "dependencies")
+    for coordinate in coordinates:
+        group, artifact, version = coordinate.split(":")
+        dependency = ElementTree.SubElement(dependencies, "dependency")
+        _children(dependency, groupId=group, artifactId=artifact, version=version)
+        exclusions = ElementTree.SubElement(dependency, "exclusions")
+        for excluded in exclude:
+            group, artifact = excluded.split(":")
+            _children(ElementTree.SubElement(exclusions, "exclusion"), groupId=group, artifactId=artifact)
+    return ElementTree.tostring(project, encoding="unicode")
+
+
+def _children(parent: ElementTree.Element, **texts: str) -> None:
+    for tag, text in texts.items():
+        ElementTree.SubElement(parent, tag).text = text

