@@ -49,7 +49,7 @@ def _veth() -> str:
 
 
 def _nf_tables() -> str:
-    from harness.runtime.lab import rule_set
+    from harness.runtime.link_rules import rule_set
 
     with nftables.Nftables() as kernel:
         kernel.commit(rule_set())

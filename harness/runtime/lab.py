@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Final
 
 from harness.errors import HarnessError, MachineError
-from harness.runtime import namespaces, nftables, probe
+from harness.runtime import link_rules, namespaces, probe
 from harness.runtime.lab_node import LabNode, NamespaceThread
 from harness.runtime.links import Contributions, all_links
 from harness.runtime.netlink import Routing
@@ -33,10 +33,6 @@ _NODES_MAX: Final = 99
 _ROUTER_MAC: Final = bytes.fromhex("0277000000fe")
 #: Devices carry packets a moment after they are up: the kernel notices that by a work queue of its own.
 _CARRIER_TIMEOUT_S: Final = 5.0
-_MAP: Final = "links"
-_TABLE: Final = "fencepost"
-_VERDICTS: Final = {Effect.DROP: nftables.DROP, Effect.RESET: nftables.goto("rst")}
-_EFFECTS: Final = {verdict: effect for effect, verdict in _VERDICTS.items()}
 
 
 class LabNetwork:
@@ -46,9 +42,8 @@ class LabNetwork:
         self._keys = {name: socket.inet_aton(address) for name, address in addresses.items()}
         self._names = {key: name for name, key in self._keys.items()}
         self._prober = prober
-        self._kernel = nftables.Nftables()
         self._contributions = Contributions()
-        self._kernel.commit(rule_set())
+        self._map = link_rules.LinkMap(link_rules.Where.ROUTER, {})
 
     @property
     def blocked(self) -> Mapping[Link, Effect]:
@@ -70,65 +65,24 @@ class LabNetwork:
 
     def _enforce(self, wanted: Contributions) -> None:
         """Make the kernel's map equal `wanted` in one transaction; only then is it our state."""
-        merged = wanted.merged()
-        batch = nftables.Batch(_TABLE)
-        batch.flush_map(_MAP)
-        batch.add_elements(
-            _MAP, {self._keys[source] + self._keys[target]: _VERDICTS[how] for (source, target), how in merged.items()}
-        )
+        state = {self._keys[source] + self._keys[target]: effect for (source, target), effect in wanted.merged().items()}
         try:
-            self._kernel.commit(batch)
+            self._map.replace(state)
         except OSError as error:
-            # A refused batch changed nothing; a lost answer leaves it open, and only the kernel knows.
-            self._kernel.drain()
-            if self.read_back() != merged:
-                raise HarnessError(f"the links could not be changed: {error}") from error
+            raise HarnessError(f"the links could not be changed: {error}") from error
         self._contributions = wanted
 
     def read_back(self) -> dict[Link, Effect]:
         """The state in force as the kernel tells it."""
-        held = self._kernel.read_map(nftables.Batch(_TABLE), _MAP)
-        return {Link(self._names[key[:4]], self._names[key[4:]]): _EFFECTS[verdict] for key, verdict in held.items()}
+        held = self._map.read()
+        return {Link(self._names[key[:4]], self._names[key[4:]]): effect for key, effect in held.items()}
 
     async def probe(self, links: Iterable[Link], timeout_s: float = 0.2) -> dict[Link, Reach]:
         return await self._prober.probe(links, timeout_s)
 
     def close(self) -> None:
-        batch = nftables.Batch(_TABLE)
-        batch.delete_table()
-        self._kernel.commit(batch)
-        self._kernel.close()
-
-
-def rule_set() -> nftables.Batch:
-    """One map of verdicts by (source, target), asked once for each packet, wherever it passes."""
-    batch = nftables.Batch(_TABLE)
-    batch.add_table()
-    batch.add_verdict_map(_MAP, 8, 1)
-    is_ipv4 = (nftables.load_family(), nftables.equals(b"\x02"))
-    is_tcp = (nftables.load_protocol(), nftables.equals(b"\x06"))
-    is_icmp_unreachable = (
-        nftables.load_protocol(),
-        nftables.equals(b"\x01"),
-        nftables.load_transport_header(0, 1),
-        nftables.equals(b"\x03"),
-    )
-    accept = nftables.conclude(nftables.ACCEPT)
-    batch.add_chain("rst")
-    # First of all let resets through: those that the next rule makes pass our own hooks too, under the same map.
-    rst_bit = (nftables.load_transport_header(13, 1), nftables.keep_bits(b"\x04"), nftables.differs(b"\x00"))
-    batch.add_rule("rst", *is_tcp, *rst_bit, accept)
-    batch.add_rule("rst", *is_tcp, nftables.reject_with_tcp_reset())
-    batch.add_rule("rst", nftables.reject_with_port_unreachable())
-    batch.add_hook_chain("forward", nftables.HOOK_FORWARD, -10)  # node to node
-    batch.add_hook_chain("input", nftables.HOOK_INPUT, -10)  # node to client
-    batch.add_hook_chain("output", nftables.HOOK_OUTPUT, -10)  # client to node
-    # The refusals of node-to-node datagrams come from the router's address: no fault of a client's link may eat them.
-    batch.add_rule("output", *is_ipv4, *is_icmp_unreachable, accept)
-    both_addresses = (nftables.load_network_header(12, 4, 8), nftables.load_network_header(16, 4, 9))
-    for chain in ("forward", "input", "output"):
-        batch.add_rule(chain, *is_ipv4, *both_addresses, nftables.look_up_verdict(_MAP, 1))
-    return batch
+        self._map.remove()
+        self._map.close()
 
 
 class Lab:

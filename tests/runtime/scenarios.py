@@ -18,8 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import HarnessError, MachineError
-from harness.runtime import lab as lab_module
-from harness.runtime import nftables, probe
+from harness.runtime import link_rules, nftables, probe
 from harness.runtime.lab import Lab
 from harness.runtime.lab_node import LabNode
 from harness.runtime.links import Contributions, all_links
@@ -180,15 +179,15 @@ def _reach(effect: Effect | None) -> Reach:
 async def refused_commit(lab: Lab, args: dict[str, Any]) -> Any:
     """A transaction that the kernel refuses changes neither the kernel nor what we think of it."""
     lab.network.apply(1, {Link("n1", "n2"): Effect.DROP})
-    good = lab_module._VERDICTS[Effect.RESET]
-    lab_module._VERDICTS[Effect.RESET] = nftables.goto("nowhere")
+    good = link_rules.VERDICTS[Effect.RESET]
+    link_rules.VERDICTS[Effect.RESET] = nftables.goto("nowhere")
     try:
         lab.network.apply(2, {Link("n3", "n2"): Effect.RESET})
         message = ""
     except HarnessError as error:
         message = error.message
     finally:
-        lab_module._VERDICTS[Effect.RESET] = good
+        link_rules.VERDICTS[Effect.RESET] = good
     unchanged = lab.network.blocked == lab.network.read_back() == {Link("n1", "n2"): Effect.DROP}
     lab.network.apply(2, {Link("n3", "n2"): Effect.RESET})
     try:
