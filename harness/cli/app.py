@@ -154,6 +154,43 @@ def demo(results: Path, seed: int | None) -> int:
         return demonstrate(session.execute, results, _seed(seed))
 
 
+@app.group()
+def images() -> None:
+    """The images of the container runtime: built from docker/, with or without an image registry."""
+
+
+@images.command("build")
+@click.argument("names", nargs=-1)
+@click.option("--base", multiple=True, metavar="NAME=IMAGE", help="An official base: java=eclipse-temurin:17-jre.")
+@click.option("--version", "versions", multiple=True, metavar="NAME=VERSION", help="Not the pinned one: etcd=3.5.21.")
+@click.option("--anew", is_flag=True, help="Also what is up to date, without the engine's build cache.")
+def images_build(names: tuple[str, ...], base: tuple[str, ...], versions: tuple[str, ...], anew: bool) -> int:
+    """Build the images NAMES (none named: all) that are absent or whose parts have changed."""
+    from harness.cli.images import build
+
+    return build(names, base=_pairs(base, "--base"), versions=_pairs(versions, "--version"), anew=anew)
+
+
+@images.command("list")
+def images_list() -> int:
+    """Every image, built or not: is it up to date, how large, how old, on which base."""
+    from harness.cli.images import list_images
+
+    return list_images()
+
+
+@images.command("context")
+@click.argument("name")
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.option("--version", default="", help="Not the pinned one.")
+@click.option("--base", default="", metavar="IMAGE", help="An official base.")
+def images_context(name: str, folder: Path, version: str, base: str) -> int:
+    """Prepare in FOLDER what image NAME is built from, and say the `docker build` command that does it by hand."""
+    from harness.cli.images import context
+
+    return context(name, folder, version=version, base=base)
+
+
 @app.command(hidden=True)
 def prepare() -> int:
     """Set-up's last step: make the start-up archives of the two Java programs, once for this user."""
