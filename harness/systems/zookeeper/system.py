@@ -17,7 +17,7 @@ from harness.operation import Claim
 from harness.runtime.java import archive
 from harness.runtime.node import Layout, Node, NodeSpec, Place
 from harness.systems.system import Answer, Artifacts, Question
-from harness.systems.zookeeper import server
+from harness.systems.zookeeper import server, versions
 from harness.systems.zookeeper.client import ZooKeeperClient
 from harness.systems.zookeeper.connection import open_connection
 from harness.systems.zookeeper.errors import ServerError
@@ -62,18 +62,16 @@ class ZooKeeper:
         return _READ_GUARANTEES[mode]
 
     def resolve(self, version: str) -> Artifacts:
-        """`version` is the packaged one or a folder of jars. Makes the start-up archive when there is none yet."""
-        if version == self.default_version:
-            jars = server.packaged()
-        elif Path(version).is_dir():
+        """`version` is a known release or a folder of jars. Makes the start-up archive when there is none yet."""
+        if Path(version).is_dir():
             version, jars = server.given(Path(version).absolute())
         else:
-            raise UsageError(
-                f"ZooKeeper {version!r} is neither the packaged version nor a folder",
-                hint=f"give {self.default_version}, or the path of a folder with the jars of one ZooKeeper",
-            )
+            jars = versions.jars(version)
         made = archive("zookeeper", server.archive_key(jars), lambda flags: train(jars, flags))
         return server.artifacts(version, jars, made)
+
+    def known_versions(self) -> tuple[str, ...]:
+        return versions.known()
 
     def options(self) -> dict[str, object]:
         return dict(_DEFAULTS)
