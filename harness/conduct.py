@@ -1,4 +1,4 @@
-"""Conducts one run inside the lab: cluster up, phases, nemesis beside them, everything down again.
+"""Conducts one run: cluster up, phases, nemesis beside them, everything down again.
 
 The phases are plan data: warm-up, main (the only one with faults), heal, settle (a condition with a deadline), watch
 (the same load after healing), final (the reads that a verdict rests on).
@@ -12,6 +12,7 @@ import time
 import traceback
 from collections.abc import Callable, Coroutine
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,14 +28,16 @@ from harness.operation import NodeChange, NodeEvent, NoteEvent, PhaseEvent, Phas
 from harness.plan import Plan, read_plan
 from harness.readiness import await_healthy, await_ready
 from harness.recorder import Recorder
-from harness.runtime.lab import Lab
 from harness.runtime.node import Node, NodeState
+from harness.runtime.provider import Links
 from harness.systems.system import Artifacts, System
 from harness.workload import Workload
 from nemesis.conductor import Conductor
 from nemesis.schedule import Entry, draw_schedule
 
 _TICK_S = 0.5
+#: An engine that hangs must not hang the run.
+_START_DEADLINE_S = 60.0
 #: After a stop by hand everything, the verdict included, has ten seconds; settling gets this share of them.
 _STOPPED_SETTLE_S = 2.5
 _STOPPED_FINAL_S = 1.5
@@ -100,40 +103,41 @@ class _Run:
         self.phase_ends_ns: int | None = None
         self.background: set[asyncio.Task[Any]] = set()
         self.options = {**workload.options(system), **plan.workload_options}
+        self.setting = replace(plan.setting, links=Links(store.read_json(folder / store.RUN)["links"]))
 
     async def set_up(self) -> None:
         """Cluster up and healthy, keys made, observers asking."""
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._stop_early, "stopping")
-        self.lab = await Lab.open(self.folder, self.plan.nodes)
-        self.stack.push_async_callback(self.lab.close)
+        provider = registry.runtime(self.plan.runtime)
+        self.runtime = await provider.open(self.folder, self.setting, self.system.listeners, self.artifacts)
+        self.stack.push_async_callback(self.runtime.close)
         self.recorder = Recorder(self.folder / store.HISTORY_LINES, on_disk_full=lambda: self._stop_early("disk-full"))
         self._write_zero()
         self.recorder.start()
         self.stack.push_async_callback(self.recorder.close)
         self.stack.push_async_callback(self._cancel_background)
-        self.health = HealthSampler(self.recorder, node_cpu={n: node.cpu_ns for n, node in self.lab.nodes.items()})
+        self.health = HealthSampler(self.recorder, node_cpu={n: node.cpu_ns for n, node in self.runtime.nodes.items()})
         self._spawn(self.health.run())
-        for node in self.lab.nodes.values():
+        for node in self.runtime.nodes.values():
             node.on_start.append(self._started)
         self._spawn(self._watch_exits())
         tell("phase", phase="start", left_s=None)
         options = {**self.system.options(), **self.plan.system_options}
-        self.lab.realise(self.system.specs(self.lab.layout, self.artifacts, options))
-        for node in self.lab.nodes.values():
-            await node.start()
-        await asyncio.gather(*(await_ready(self.system, node, self.recorder) for node in self.lab.nodes.values()))
-        wrong = await await_healthy(self.system, self.lab.layout, deadline_s=30.0)
+        await self.runtime.realise(self.system.specs(self.runtime.layout, self.artifacts, options))
+        await self._start_all()
+        await asyncio.gather(*(await_ready(self.system, node, self.recorder) for node in self.runtime.nodes.values()))
+        wrong = await await_healthy(self.system, self.runtime.layout, deadline_s=30.0)
         if wrong:
             raise NodeNotReady(f"the cluster is not healthy after 30 s: {wrong}", hint=f"the logs are in {self.folder}")
         await self._prepare(options)
-        self.observers = Observers(self.system, self.lab.nodes, self.recorder)
+        self.observers = Observers(self.system, self.runtime.nodes, self.recorder)
         self.observers.start()
         self.stack.push_async_callback(self.observers.close)
         self._make_interpreter(options)
         self.conductor = Conductor(
-            runtime=self.lab,
+            runtime=self.runtime,
             faults=registry.faults(),
             records=self.recorder,
             view=self._view,
@@ -141,12 +145,19 @@ class _Run:
         )
         self._spawn(self._tick())
 
+    async def _start_all(self) -> None:
+        """All at once, each bounded; then every link must be open before anything is asked of the servers."""
+        async with asyncio.timeout(_START_DEADLINE_S), asyncio.TaskGroup() as group:
+            for node in self.runtime.nodes.values():
+                group.create_task(node.start())
+        await self.runtime.await_links()
+
     def _make_interpreter(self, options: dict[str, object]) -> None:
-        names = list(self.lab.nodes)
+        names = list(self.runtime.nodes)
         timeout_s = self.plan.duration_ns("op_timeout") / 1e9
 
         async def open_client(process: int, node: str) -> Client:
-            place = self.lab.layout[node]
+            place = self.runtime.layout[node]
             store_client = await self.system.open_client(place, connect_timeout_s=2.0, options=options)
             return self.workload.client(store_client, self.options, self.recorder.now_ns)
 
@@ -166,7 +177,7 @@ class _Run:
         """The phases, in order. A stop by hand shortens what is left; it skips no healing."""
         plan = self.plan
         await self._load(PhaseName.WARM_UP)
-        specs = [] if plan.nemesis == "none" else parse_faults(plan.nemesis, registry.faults(), plan.nodes)
+        specs = [] if plan.nemesis == "none" else parse_faults(plan.nemesis, registry.faults(), self.setting)
         schedule = draw_schedule(
             specs,
             registry.faults(),
@@ -179,7 +190,7 @@ class _Run:
         await self.conductor.heal_all()
         self._begin(PhaseName.SETTLE, plan.duration_ns("settle"))
         settle_s = self.plan.duration_ns("settle") / 1e9
-        wrong = await await_healthy(self.system, self.lab.layout, deadline_s=settle_s, relevant=self._may_settle)
+        wrong = await await_healthy(self.system, self.runtime.layout, deadline_s=settle_s, relevant=self._may_settle)
         if wrong:
             self.recorder.record(NoteEvent, topic="not-healthy-after-healing", text=wrong)
         if not self.stop.is_set():
@@ -235,7 +246,7 @@ class _Run:
 
     def _view(self) -> View:
         leader, epoch = self.observers.leader()
-        return View(nodes=tuple(self.lab.nodes), leader=leader, epoch=epoch)
+        return View(nodes=tuple(self.runtime.nodes), leader=leader, epoch=epoch)
 
     # -- servers --------------------------------------------------------------------------------------------------
 
@@ -260,7 +271,7 @@ class _Run:
         return self.stopped_at is None or asyncio.get_running_loop().time() - self.stopped_at < _STOPPED_SETTLE_S
 
     async def _prepare(self, options: dict[str, object]) -> None:
-        place = next(iter(self.lab.layout.values()))
+        place = next(iter(self.runtime.layout.values()))
         client = await self.system.open_client(place, connect_timeout_s=5.0, options=options)
         try:
             async with asyncio.timeout(20):
@@ -272,7 +283,7 @@ class _Run:
 
     async def _watch_exits(self) -> None:
         while True:
-            gone = await self.lab.next_exit()
+            gone = await self.runtime.next_exit()
             self.recorder.record(
                 NodeEvent,
                 node=gone.node,
@@ -346,13 +357,13 @@ class _Run:
         return sink
 
     async def _keep_data(self) -> None:
-        """Servers down, then their data out of the lab; the outer process drops it when nobody needs it."""
-        for node in self.lab.nodes.values():
+        """Servers down, then their data out of their places; the outer process drops it when nobody needs it."""
+        for node in self.runtime.nodes.values():
             await node.kill()
-        for name, node in self.lab.nodes.items():
-            archive = node.place.folder / "data.tar.gz"
+        for name, node in self.runtime.nodes.items():
+            archive = node.place.kept / "data.tar.gz"
             try:
-                await self.lab.copy_data(name, archive)
+                await self.runtime.copy_data(name, archive)
             except OSError as error:
                 # The data is evidence beside the history; a full disk must not cost the verdict.
                 archive.unlink(missing_ok=True)

@@ -12,6 +12,7 @@ from typing import Protocol
 from harness.errors import UsageError
 from harness.operation import FaultOutcome
 from harness.runtime.node import Effect, Link, Runtime
+from harness.runtime.provider import Setting
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,8 +81,8 @@ class Fault(Protocol):
         """From the proof to the beginning of healing, unless `for=` says otherwise."""
         ...
 
-    def refuse(self, spec: FaultSpec, node_count: int) -> str | None:
-        """Why this spec makes no sense on a cluster of this size; None when it does."""
+    def refuse(self, spec: FaultSpec, setting: Setting) -> str | None:
+        """Why this spec makes no sense on such a cluster; None when it does."""
         ...
 
     def resolve(self, spec: FaultSpec, view: View, draw: random.Random) -> Resolved | Skip: ...
@@ -91,12 +92,12 @@ class Fault(Protocol):
     async def heal(self, fault_id: int, resolved: Resolved, runtime: Runtime) -> Proof: ...
 
 
-def parse_faults(text: str, faults: Mapping[str, Fault], node_count: int) -> list[FaultSpec]:
+def parse_faults(text: str, faults: Mapping[str, Fault], setting: Setting) -> list[FaultSpec]:
     """`partition:leader:direction=out,kill` to specs, each checked against its fault; raises UsageError."""
-    return [_parse_one(part.strip(), faults, node_count) for part in text.split(",") if part.strip()]
+    return [_parse_one(part.strip(), faults, setting) for part in text.split(",") if part.strip()]
 
 
-def _parse_one(text: str, faults: Mapping[str, Fault], node_count: int) -> FaultSpec:
+def _parse_one(text: str, faults: Mapping[str, Fault], setting: Setting) -> FaultSpec:
     name, *rest = text.split(":")
     fault = faults.get(name)
     if fault is None:
@@ -118,13 +119,13 @@ def _parse_one(text: str, faults: Mapping[str, Fault], node_count: int) -> Fault
             if choices and value not in choices:
                 raise UsageError(f"{name}: {key}={value!r} is not a choice", hint=f"choose from: {', '.join(choices)}")
             options[key] = value
-    nodes = [f"n{i}" for i in range(1, node_count + 1)]
+    nodes = [f"n{i}" for i in range(1, setting.nodes + 1)]
     if target not in fault.targets and target not in nodes:
         raise UsageError(
             f"{name}: unknown target {target!r}", hint=f"choose from: {', '.join([*fault.targets, *nodes])}"
         )
     spec = FaultSpec(fault=name, target=target, options=options)
-    refusal = fault.refuse(spec, node_count)
+    refusal = fault.refuse(spec, setting)
     if refusal:
         raise UsageError(f"{spec.text}: {refusal}")
     return spec

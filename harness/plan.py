@@ -15,6 +15,7 @@ import tomli_w
 
 from harness.durations import parse_duration_ns
 from harness.errors import PlanError, UsageError, unknown_choice
+from harness.runtime.provider import Links, Setting
 from harness.verdict import Budget, Thresholds
 
 #: Version of the plan file's format.
@@ -40,6 +41,9 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     version: str = ""
     nemesis: str = "none"
     runtime: str = "lab"
+    links: str = "auto"
+    image: str = ""
+    limited_data: bool = False
     nodes: int = 3
     time_limit: str = "30s"
     quiet: str = "4s"
@@ -58,6 +62,17 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         """Nanoseconds of `time_limit`, `quiet`, ... or of a phase by its name."""
         text = getattr(self, field, None) or getattr(self.phases, field)
         return parse_duration_ns(text, what=field)
+
+    @property
+    def setting(self) -> Setting:
+        """Where the nodes live; `check_choices` has looked at `links` before."""
+        return Setting(
+            runtime=self.runtime,
+            nodes=self.nodes,
+            links=Links(self.links),
+            image=self.image,
+            limited_data=self.limited_data,
+        )
 
     @property
     def slug(self) -> str:
@@ -101,7 +116,7 @@ def read_plan(path: Path, *, seed: int) -> Plan:
 
 
 def check_choices(plan: Plan, *, choices: Mapping[str, tuple[str, ...]]) -> None:
-    """Check the fields that name things ("system", "workload", "runtime") and the durations; raises UsageError."""
+    """Check the fields that name things ("system", "workload", ...) and the durations; raises UsageError."""
     for field, known in choices.items():
         given = getattr(plan, field)
         if given not in known:

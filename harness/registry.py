@@ -10,6 +10,7 @@ from typing import Any, Final, cast
 from harness.errors import unknown_choice
 from harness.fault import Fault
 from harness.history import History
+from harness.runtime.provider import Provider
 from harness.systems.system import System
 from harness.verdict import Facts, Verdict
 
@@ -41,7 +42,7 @@ CHECKERS: Final = {
 }
 
 RUNTIMES: Final = {
-    "lab": "harness.runtime.lab:Lab",
+    "lab": "harness.runtime.lab_provider:LAB",
 }
 
 Checker = Callable[[History, Facts], list[Verdict]]
@@ -55,6 +56,11 @@ def system(name: str) -> System:
 def workload(name: str) -> Any:
     """The workload of this name, made new; raises UsageError."""
     return _load("workload", name, WORKLOADS)()
+
+
+def runtime(name: str) -> Provider:
+    """The runtime of this name; raises UsageError."""
+    return cast(Provider, _load("runtime", name, RUNTIMES))
 
 
 def faults() -> dict[str, Fault]:

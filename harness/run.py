@@ -26,6 +26,7 @@ from harness.errors import FencepostError, HarnessError, MachineError, UsageErro
 from harness.history import History
 from harness.judge import Judgement, judge, options_of
 from harness.plan import Plan, check_choices, merge_options, read_plan, write_plan
+from harness.runtime.provider import Links
 from harness.runtime.supervisor import PARENT_VARIABLE
 from harness.spark_session import SparkHandle
 from harness.stopping import STOP_GRACE_S, StoppedTwice, StopRequest
@@ -59,8 +60,14 @@ def check_plan(plan: Plan) -> Plan:
             "system": tuple(registry.SYSTEMS),
             "workload": tuple(registry.WORKLOADS),
             "runtime": tuple(registry.RUNTIMES),
+            "links": tuple(Links),
         },
     )
+    refusal = registry.runtime(plan.runtime).refuse(plan.setting)
+    if refusal:
+        raise UsageError(f"--runtime {plan.runtime}: {refusal}")
+    if plan.image and plan.version:
+        raise UsageError("--image and --version exclude each other", hint="the image decides the version")
     system = registry.system(plan.system)
     workload: Workload = registry.workload(plan.workload)
     if workload.protocol not in system.protocols:
@@ -71,7 +78,7 @@ def check_plan(plan: Plan) -> Plan:
     options = options_of(plan, system, workload)
     if plan.nemesis != "none":
         faults = registry.faults()
-        for spec in parse_faults(plan.nemesis, faults, plan.nodes):
+        for spec in parse_faults(plan.nemesis, faults, plan.setting):
             duration_of(spec, faults[spec.fault])
     known = {g.name for g in system.guarantees}
     for name in plan.require:
@@ -80,7 +87,7 @@ def check_plan(plan: Plan) -> Plan:
     wanted = {**workload.system_options(system), **plan.system_options}
     return msgspec.structs.replace(
         plan,
-        version=plan.version or system.default_version,
+        version=plan.version if plan.version or plan.image else system.default_version,
         workload_options=options,
         require=tuple(dict.fromkeys((*plan.require, *workload.requires(options)))),
         system_options=merge_options(plan.system, wanted, system.options()),
@@ -102,10 +109,9 @@ def execute(
         HarnessError: the cluster did not start or the harness failed before there was anything to judge.
         StoppedTwice: by hand.
     """
-    from harness.runtime.doctor import refuse_if_impossible
-
-    refuse_if_impossible()
-    artifacts = registry.system(plan.system).resolve(plan.version)
+    provider = registry.runtime(plan.runtime)
+    setting = provider.refuse_if_impossible(plan.setting)
+    artifacts = provider.resolve(registry.system(plan.system), plan.version, setting, _say(progress))
     folder = store.make_run_folder(results, plan.slug)
     write_plan(plan, folder / store.PLAN)
     run_facts = {
@@ -115,14 +121,28 @@ def execute(
         "seed": plan.seed,
         "started_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         "artifacts": msgspec.to_builtins(artifacts),
+        # What `auto` came to on this machine.
+        "links": setting.links.value,
         "machine": store.machine_facts(),
     }
     store.write_json(folder / store.RUN, run_facts)
     progress({"topic": "folder", "folder": str(folder)})
-    outcome = _Runner(folder, plan, progress, stop, spark).run()
+    left: list[str] = []
+    try:
+        outcome = _Runner(folder, plan, progress, stop, spark).run()
+    finally:
+        # Whatever ended the runner: nothing of it may stay, and what stays is named.
+        left += provider.sweep(folder)
+        for what in left:
+            progress({"topic": "warning", "text": what})
     if stop.insisted:
         raise StoppedTwice
-    return conclude_run(folder, outcome, progress=progress, stop=stop, spark=spark)
+    result = conclude_run(folder, outcome, progress=progress, stop=stop, spark=spark)
+    return replace(result, warnings=(*left, *result.warnings))
+
+
+def _say(progress: Progress) -> Callable[[str], None]:
+    return lambda text: progress({"topic": "preparing", "text": text})
 
 
 @dataclass(slots=True)
@@ -144,7 +164,7 @@ class _Runner:
     def run(self) -> _Outcome:
         with (self.folder / store.RUNNER_LOG).open("ab") as log:
             self.child = subprocess.Popen(
-                [sys.executable, "-m", "harness.runner", str(self.folder)],
+                [sys.executable, "-m", "harness.runner", str(self.folder), *self._manner()],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=log,
@@ -174,6 +194,9 @@ class _Runner:
                 hint=f"its log is {self.folder / store.RUNNER_LOG}",
             )
         return self.outcome
+
+    def _manner(self) -> list[str]:
+        return [] if registry.runtime(self.plan.runtime).in_namespaces else ["--plain"]
 
     def _hear(self, line: str) -> None:
         try:

@@ -1,9 +1,12 @@
-"""The runner: the process inside the lab that holds the cluster, the interpreter, the nemesis and the observers.
+"""The runner: the process that holds the cluster, the interpreter, the nemesis and the observers.
 
-It is started by the outer process as `python -m harness.runner <run folder>`, enters fresh namespaces before anything
-heavy is imported, carries out `plan.toml`, and hands over nothing but the folder and lines of progress on stdout (one
-JSON object each). SIGTERM means: no new operations, heal, keep what there is. Whatever happens, its death takes every
-server, rule, mount and namespace with it.
+It is started by the outer process as `python -m harness.runner <run folder> [--plain]`, carries out `plan.toml`, and
+hands over nothing but the folder and lines of progress on stdout (one JSON object each). SIGTERM means: no new
+operations, heal, keep what there is.
+
+For the lab it enters fresh namespaces before anything heavy is imported: its death then takes every server, rule, mount
+and namespace with it. `--plain` (containers) stays outside: it gets SIGTERM when the outer process dies, and what a
+runner that is killed leaves behind carries labels by which it is swept.
 """
 
 import json
@@ -14,9 +17,12 @@ from harness.runtime import supervisor
 
 
 def main() -> int:
-    """Enter the lab, then run; returns the process's exit status."""
+    """Enter the lab where that is asked for, then run; returns the process's exit status."""
     try:
-        supervisor.enter()
+        if "--plain" in sys.argv[2:]:
+            supervisor.accompany()
+        else:
+            supervisor.enter()
     except FencepostError as error:
         refusal = {"topic": "error", "message": error.message, "hint": error.hint, "exit_code": int(error.exit_code)}
         sys.stdout.write(json.dumps(refusal) + "\n")

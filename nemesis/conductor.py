@@ -72,10 +72,10 @@ class Conductor:
         """Heal every fault in force, then whatever else is cut, paused or dead. Idempotent."""
         for fault_id in list(self._active):
             await self._heal(fault_id)
-        self._runtime.network.heal_all()
+        await self._runtime.network.heal_all()
         for node in self._runtime.nodes.values():
             if node.state is NodeState.PAUSED:
-                node.resume()
+                await node.resume()
             elif node.state is NodeState.DEAD:
                 await node.start()
 

@@ -10,6 +10,7 @@ from typing import Final
 from harness.fault import FaultSpec, Proof, Resolved, Skip, View
 from harness.operation import FaultOutcome
 from harness.runtime.node import NodeState, Runtime
+from harness.runtime.provider import Setting
 from nemesis.targets import NODE_TARGETS, choose_nodes
 
 
@@ -21,7 +22,7 @@ class Kill:
     options: Mapping[str, tuple[str, ...]] = {"for": ()}
     default_duration_ns: Final = 2_000_000_000
 
-    def refuse(self, spec: FaultSpec, node_count: int) -> str | None:
+    def refuse(self, spec: FaultSpec, setting: Setting) -> str | None:
         return None
 
     def resolve(self, spec: FaultSpec, view: View, draw: random.Random) -> Resolved | Skip:
@@ -33,18 +34,18 @@ class Kill:
         pids = [node.pid for node in nodes]
         for node in nodes:
             await node.kill()
-        left = sum(bool(node.thread_states()) for node in nodes)
-        text = f"process {', '.join(str(pid) for pid in pids)} gone"
-        if left or any(node.state is not NodeState.DEAD for node in nodes):
-            return Proof(FaultOutcome.INDETERMINATE, f"{left} of {len(nodes)} servers still have threads")
-        return Proof(FaultOutcome.INSTALLED, text)
+        found = {node.name: await node.evidence() for node in nodes}
+        left = [f"{name}: {seen.text}" for name, seen in found.items() if seen.state is not NodeState.DEAD]
+        if left:
+            return Proof(FaultOutcome.INDETERMINATE, f"not gone: {'; '.join(left)}")
+        return Proof(FaultOutcome.INSTALLED, f"process {', '.join(str(pid) for pid in pids)} gone")
 
     async def heal(self, fault_id: int, resolved: Resolved, runtime: Runtime) -> Proof:
         nodes = [runtime.nodes[name] for name in resolved.nodes]
         for node in nodes:
             if node.state in (NodeState.DEAD, NodeState.NEW):
                 await node.start()
-        down = [node.name for node in nodes if node.state is not NodeState.RUNNING]
+        down = [node.name for node in nodes if (await node.evidence()).state is not NodeState.RUNNING]
         if down:
             return Proof(FaultOutcome.INDETERMINATE, f"not running after the restart: {', '.join(down)}")
         pids = ", ".join(str(node.pid) for node in nodes)

@@ -12,6 +12,7 @@ from typing import Final
 from harness.fault import FaultSpec, Proof, Resolved, Skip, View
 from harness.operation import FaultOutcome
 from harness.runtime.node import CLIENT, Effect, Link, Reach, Runtime
+from harness.runtime.provider import Setting
 from nemesis.targets import NODE_TARGETS, choose_nodes
 
 _SHAPES: Final = {
@@ -34,11 +35,11 @@ class Partition:
     }
     default_duration_ns: Final = 5_000_000_000
 
-    def refuse(self, spec: FaultSpec, node_count: int) -> str | None:
+    def refuse(self, spec: FaultSpec, setting: Setting) -> str | None:
         if spec.target not in _SHAPES:
             return None
-        if node_count < 5:
-            return f"{spec.target} needs at least 5 nodes, the plan has {node_count}"
+        if setting.nodes < 5:
+            return f"{spec.target} needs at least 5 nodes, the plan has {setting.nodes}"
         if spec.options.get("links", "node") != "node":
             return f"{spec.target} cuts links between nodes only; leave out links="
         return None
@@ -61,11 +62,11 @@ class Partition:
         return Resolved(nodes=chosen, links=dict.fromkeys(_directed(links, chosen, direction), Effect.DROP))
 
     async def inject(self, fault_id: int, resolved: Resolved, runtime: Runtime) -> Proof:
-        runtime.network.apply(fault_id, resolved.links)
+        await runtime.network.apply(fault_id, resolved.links)
         return await prove_links(resolved.links, runtime)
 
     async def heal(self, fault_id: int, resolved: Resolved, runtime: Runtime) -> Proof:
-        runtime.network.withdraw(fault_id)
+        await runtime.network.withdraw(fault_id)
         # Another fault may still hold some of these links: only those that nobody holds must be open.
         freed = [link for link in resolved.links if link not in runtime.network.blocked]
         found = await runtime.network.probe(freed, _SECOND_PROBE_S)

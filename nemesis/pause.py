@@ -1,4 +1,4 @@
-"""Pauses: every thread of a node's server is stopped (SIGSTOP), proven by the state of each thread.
+"""Pauses: every thread of a node's server is stopped (SIGSTOP, or a container's freezer), proven by looking at them.
 
 The default of seven seconds is longer than ZooKeeper's (syncLimit + 2) ticks at the lab's settings, so that a paused
 leader is surely superseded before it wakes.
@@ -12,6 +12,7 @@ from typing import Final
 from harness.fault import FaultSpec, Proof, Resolved, Skip, View
 from harness.operation import FaultOutcome
 from harness.runtime.node import Node, NodeState, Runtime
+from harness.runtime.provider import Setting
 from nemesis.targets import NODE_TARGETS, choose_nodes
 
 _PROOF_DEADLINE_S: Final = 2.0
@@ -25,7 +26,7 @@ class Pause:
     options: Mapping[str, tuple[str, ...]] = {"for": ()}
     default_duration_ns: Final = 7_000_000_000
 
-    def refuse(self, spec: FaultSpec, node_count: int) -> str | None:
+    def refuse(self, spec: FaultSpec, setting: Setting) -> str | None:
         return None
 
     def resolve(self, spec: FaultSpec, view: View, draw: random.Random) -> Resolved | Skip:
@@ -37,27 +38,26 @@ class Pause:
         if any(node.state is not NodeState.RUNNING for node in nodes):
             return Proof(FaultOutcome.INDETERMINATE, "a node was not running")
         for node in nodes:
-            node.pause()
-        return await _prove(nodes, stopped=True)
+            await node.pause()
+        return await _prove(nodes, NodeState.PAUSED, FaultOutcome.INSTALLED)
 
     async def heal(self, fault_id: int, resolved: Resolved, runtime: Runtime) -> Proof:
         nodes = [runtime.nodes[name] for name in resolved.nodes]
         for node in nodes:
-            node.resume()
-        return await _prove([node for node in nodes if node.state is NodeState.RUNNING], stopped=False)
+            await node.resume()
+        running = [node for node in nodes if node.state is NodeState.RUNNING]
+        return await _prove(running, NodeState.RUNNING, FaultOutcome.HEALED)
 
 
-async def _prove(nodes: list[Node], *, stopped: bool) -> Proof:
-    """Wait until every thread is stopped (or none is): one may still run for a moment after the signal."""
+async def _prove(nodes: list[Node], wanted: NodeState, outcome: FaultOutcome) -> Proof:
+    """Wait until every node is seen in this state: a thread may still run for a moment after the signal."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + _PROOF_DEADLINE_S
     while True:
-        states = [state for node in nodes for state in node.thread_states().values()]
-        halted = sum(state in "Tt" for state in states)
-        if stopped and states and halted == len(states):
-            return Proof(FaultOutcome.INSTALLED, f"{halted} of {len(states)} threads stopped")
-        if not stopped and halted == 0:
-            return Proof(FaultOutcome.HEALED, f"none of {len(states)} threads stopped")
+        found = {node.name: await node.evidence() for node in nodes}
+        text = "; ".join(f"{name}: {seen.text}" for name, seen in found.items()) or "no node runs"
+        if all(seen.state is wanted for seen in found.values()):
+            return Proof(outcome, text)
         if loop.time() > deadline:
-            return Proof(FaultOutcome.INDETERMINATE, f"{halted} of {len(states)} threads stopped")
+            return Proof(FaultOutcome.INDETERMINATE, text)
         await asyncio.sleep(0.002)

@@ -4,11 +4,11 @@
 the proofs must notice.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from harness.runtime.node import CLIENT, Effect, Exit, Link, NodeSpec, NodeState, Place, Reach
+from harness.runtime.node import CLIENT, Effect, Evidence, Exit, Link, Node, NodeSpec, NodeState, Place, Reach, Streams
 
 
 @dataclass
@@ -21,11 +21,13 @@ class FakeNode:
     incarnation: int = 0
     pid: int | None = 100
     actions: list[str] = field(default_factory=list)
+    wrap_argv: list[Callable[[tuple[str, ...]], Sequence[str]]] = field(default_factory=list)
+    on_start: list[Callable[[Node], None]] = field(default_factory=list)
 
     @property
     def place(self) -> Place:
         folder = Path(self.name)
-        return Place(name=self.name, number=1, address="10.77.0.1", folder=folder, data=folder / "data")
+        return Place(name=self.name, number=1, address="10.77.0.1", folder=folder, data=folder / "data", kept=folder)
 
     @property
     def spec(self) -> NodeSpec:
@@ -41,19 +43,18 @@ class FakeNode:
         if not self.unkillable:
             self.state = NodeState.DEAD
 
-    def pause(self) -> None:
+    async def pause(self) -> None:
         self.actions.append("pause")
         self.state = NodeState.PAUSED
 
-    def resume(self) -> None:
+    async def resume(self) -> None:
         self.actions.append("resume")
         self.state = NodeState.RUNNING
 
-    def thread_states(self) -> dict[int, str]:
-        if self.state is NodeState.DEAD:
-            return {}
-        stopped = self.state is NodeState.PAUSED and not self.unstoppable
-        return {1: "T" if stopped else "S", 2: "T" if stopped else "R"}
+    async def evidence(self) -> Evidence:
+        if self.state is NodeState.PAUSED and self.unstoppable:
+            return Evidence(NodeState.RUNNING, "0 of 2 threads stopped")
+        return Evidence(self.state, "2 of 2 threads stopped" if self.state is NodeState.PAUSED else str(self.state))
 
     def cpu_ns(self) -> int:
         return 0
@@ -72,13 +73,13 @@ class FakeNetwork:
         self.leaks: set[Link] = set()
         self.stuck: set[Link] = set()
 
-    def apply(self, fault_id: int, links: Mapping[Link, Effect]) -> None:
+    async def apply(self, fault_id: int, links: Mapping[Link, Effect]) -> None:
         self.contributions[fault_id] = links
 
-    def withdraw(self, fault_id: int) -> None:
+    async def withdraw(self, fault_id: int) -> None:
         self.contributions.pop(fault_id, None)
 
-    def heal_all(self) -> None:
+    async def heal_all(self) -> None:
         self.contributions.clear()
 
     @property
@@ -94,19 +95,26 @@ class FakeRuntime:
     def __init__(self, count: int = 3) -> None:
         self.nodes = {f"n{i}": FakeNode(f"n{i}") for i in range(1, count + 1)}
         self.network = FakeNetwork()
+        self.streams: Streams | None = None
 
     @property
     def layout(self) -> dict[str, Place]:
         return {name: node.place for name, node in self.nodes.items()}
 
-    def realise(self, specs: Iterable[NodeSpec]) -> None:
+    async def realise(self, specs: Iterable[NodeSpec]) -> None:
+        raise NotImplementedError
+
+    async def await_links(self, timeout_s: float = 5.0) -> None:
+        raise NotImplementedError
+
+    async def copy_data(self, node_name: str, target: Path) -> None:
         raise NotImplementedError
 
     async def next_exit(self) -> Exit:
         raise NotImplementedError
 
     async def close(self) -> None:
-        self.network.heal_all()
+        await self.network.heal_all()
 
     @property
     def every_link(self) -> list[Link]:

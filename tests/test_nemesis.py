@@ -14,6 +14,7 @@ from harness.errors import UsageError
 from harness.fault import FaultSpec, Resolved, Skip, View, parse_faults
 from harness.operation import FaultAction, FaultEvent, FaultOutcome, FaultStage
 from harness.runtime.node import CLIENT, Effect, Link, NodeState
+from harness.runtime.provider import Setting
 from nemesis.conductor import Conductor
 from nemesis.partition import Partition
 from nemesis.schedule import Entry, draw_schedule
@@ -27,7 +28,7 @@ def _view(count: int = 3, leader: str | None = "n2") -> View:
 
 
 def _cut(text: str, *, count: int = 3, seed: int = 0, leader: str | None = "n2") -> set[str]:
-    (spec,) = parse_faults(text, FAULTS, count)
+    (spec,) = parse_faults(text, FAULTS, Setting(nodes=count))
     resolved = FAULTS["partition"].resolve(spec, _view(count, leader), random.Random(seed))
     assert isinstance(resolved, Resolved)
     return {str(link) for link in resolved.links}
@@ -76,24 +77,24 @@ def test_across_a_bridge_one_node_sees_all_and_the_halves_do_not_meet(seed: int)
 )
 def test_a_wrong_fault_is_named_and_the_choices_listed(text: str, said: str) -> None:
     with pytest.raises(UsageError) as caught:
-        parse_faults(text, FAULTS, 3)
+        parse_faults(text, FAULTS, Setting(nodes=3))
     assert said in caught.value.message
 
 
 @given(st.sampled_from(["partition:leader:direction=out", "kill", "pause:n1:for=3s", "partition:minority:links=all"]))
 def test_a_canonical_spec_parses_back(text: str) -> None:
-    (spec,) = parse_faults(text, FAULTS, 3)
-    assert parse_faults(spec.text, FAULTS, 3) == [spec]
+    (spec,) = parse_faults(text, FAULTS, Setting(nodes=3))
+    assert parse_faults(spec.text, FAULTS, Setting(nodes=3)) == [spec]
 
 
 def test_without_a_leader_the_fault_is_skipped_with_the_reason() -> None:
-    (spec,) = parse_faults("pause:leader", FAULTS, 3)
+    (spec,) = parse_faults("pause:leader", FAULTS, Setting(nodes=3))
     assert isinstance(FAULTS["pause"].resolve(spec, _view(leader=None), random.Random(0)), Skip)
 
 
 @given(st.integers(0, 2**32), st.integers(1, 120))
 def test_a_schedule_fits_its_phase_and_repeats_from_its_seed(seed: int, seconds: int) -> None:
-    specs = parse_faults("partition:leader,kill,pause", FAULTS, 3)
+    specs = parse_faults("partition:leader,kill,pause", FAULTS, Setting(nodes=3))
     limit = seconds * 10**9
 
     def draw() -> list[Entry]:
@@ -109,7 +110,7 @@ def test_a_schedule_fits_its_phase_and_repeats_from_its_seed(seed: int, seconds:
 
 
 def test_which_node_leads_does_not_change_later_draws() -> None:
-    (spec,) = parse_faults("kill:minority", FAULTS, 5)
+    (spec,) = parse_faults("kill:minority", FAULTS, Setting(nodes=5))
     chosen = [FAULTS["kill"].resolve(spec, _view(5, leader), random.Random(3)) for leader in ("n1", "n4", None)]
     assert len({repr(c) for c in chosen}) == 1
 
@@ -137,7 +138,7 @@ def _conductor(runtime: FakeRuntime, leader: str | None = "n2") -> tuple[Conduct
 
 
 def _entry(text: str, duration_ns: int = 1_000_000) -> Entry:
-    (spec,) = parse_faults(text, FAULTS, 3)
+    (spec,) = parse_faults(text, FAULTS, Setting(nodes=3))
     return Entry(spec=spec, inject_ns=0, duration_ns=duration_ns, draw_seed=1)
 
 

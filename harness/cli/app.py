@@ -35,7 +35,12 @@ def _plan_flags(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--version", help="A known version, or the path of another binary or folder of jars."),
         click.option("--workload", help="What is asked: register, set, lock."),
         click.option("--nemesis", help="FAULT[:TARGET][:key=value]... joined by commas; none for no faults."),
-        click.option("--runtime", help="Where the nodes live: lab."),
+        click.option("--runtime", help="Where the nodes live: lab, containers. Default lab."),
+        click.option("--image", help="containers: a server image of your own, in place of ours."),
+        click.option("--links", help="containers: how links are enforced: auto, rules, sidecar, toxiproxy."),
+        click.option(
+            "--limited-data/--no-limited-data", default=None, help="containers: a hard size limit on data directories."
+        ),
         click.option("--nodes", type=int, help="3 or 5."),
         click.option("--time-limit", help="Length of the main phase; bounds new operations only. Default 30s."),
         click.option("--quiet", help="Time without a fault between two faults. Default 4s."),

@@ -8,7 +8,8 @@ import click
 
 from harness import registry
 from harness.errors import ExitCode, FencepostError
-from harness.runtime.doctor import Check, lab_checks
+from harness.runtime.doctor import lab_checks
+from harness.runtime.provider import Check
 
 
 def examine() -> int:

@@ -14,7 +14,7 @@ def listing(what: str) -> list[str]:
         "workloads": _workloads,
         "nemeses": _nemeses,
         "checkers": _checkers,
-        "runtimes": lambda: [_row("lab", "rootless network namespaces on this machine; no container engine, no root")],
+        "runtimes": lambda: [_row(name, registry.runtime(name).about) for name in registry.RUNTIMES],
         "guarantees": _guarantees,
     }
     return kinds[what]()

@@ -11,11 +11,11 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from harness.errors import MachineError
+from harness.runtime.provider import Check
 
 _ATTEMPT_TIMEOUT_S: Final = 10.0
 _FREE_DISK_MIN: Final = 1 << 30
@@ -33,17 +33,6 @@ _STEPS: Final = {
     "tmpfs": ("tmpfs for data directories", "the kernel needs CONFIG_TMPFS"),
     "proc": ("/proc of an own pid namespace", ""),
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Check:
-    """One line of `fencepost doctor`: what was looked for and found; when it will not do, why and the remedy."""
-
-    name: str
-    ok: bool
-    found: str
-    why: str | None = None
-    remedy: str | None = None
 
 
 def lab_checks(results: Path | None = None) -> list[Check]:

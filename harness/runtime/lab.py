@@ -49,23 +49,25 @@ class LabNetwork:
     def blocked(self) -> Mapping[Link, Effect]:
         return self._contributions.merged()
 
-    def apply(self, fault_id: int, links: Mapping[Link, Effect]) -> None:
+    async def apply(self, fault_id: int, links: Mapping[Link, Effect]) -> None:
         for link in links:
             if link.source == link.target or not {link.source, link.target} <= self._keys.keys():
                 raise HarnessError(f"there is no link {link}", hint=f"ends of links: {', '.join(self._keys)}")
         self._enforce(self._contributions.with_fault(fault_id, links))
 
-    def withdraw(self, fault_id: int) -> None:
+    async def withdraw(self, fault_id: int) -> None:
         if fault_id in self._contributions.by_fault:
             self._enforce(self._contributions.without_fault(fault_id))
 
-    def heal_all(self) -> None:
+    async def heal_all(self) -> None:
         # Also when we think that nothing is blocked: healing must not depend on our memory.
         self._enforce(Contributions())
 
     def _enforce(self, wanted: Contributions) -> None:
         """Make the kernel's map equal `wanted` in one transaction; only then is it our state."""
-        state = {self._keys[source] + self._keys[target]: effect for (source, target), effect in wanted.merged().items()}
+        state = {
+            self._keys[source] + self._keys[target]: effect for (source, target), effect in wanted.merged().items()
+        }
         try:
             self._map.replace(state)
         except OSError as error:
@@ -112,7 +114,7 @@ class Lab:
         lab = cls(folder, node_count)
         try:
             lab._build()
-            await lab._await_links()
+            await lab.await_links(_CARRIER_TIMEOUT_S)
         except OSError as error:
             await lab.close()
             raise MachineError(f"the lab could not be built: {error}", hint="see: fencepost doctor") from error
@@ -134,6 +136,10 @@ class Lab:
         assert self._network is not None, "made by Lab.open"
         return self._network
 
+    @property
+    def streams(self) -> None:
+        """Links are enforced by packet rules: there is no proxy to hold up a stream."""
+
     def _build(self) -> None:
         self._write_hosts()
         # The kernel makes namespaces slowly (milliseconds), so all threads begin before the first is needed.
@@ -144,7 +150,7 @@ class Lab:
             router.set_up(socket.if_nametoindex("lo"))
             _unlimit_refusals()
             for name, place in self._layout.items():
-                place.folder.mkdir(parents=True, exist_ok=True)
+                place.kept.mkdir(parents=True, exist_ok=True)
                 place.data.mkdir(exist_ok=True)
                 mac = _mac(place.number)
                 device = router.add_veth(name, _ROUTER_MAC, "eth0", mac, threads[name].namespace_fd)
@@ -165,17 +171,15 @@ class Lab:
         self._network = LabNetwork(addresses, prober)
         self._undo.callback(self._network.close)
 
-    async def _await_links(self) -> None:
+    async def await_links(self, timeout_s: float = _CARRIER_TIMEOUT_S) -> None:
         """Probe until every link has been found open."""
         shut: dict[Link, Reach] = dict.fromkeys(all_links(self._nodes), Reach.DROPPED)
-        deadline = time.monotonic() + _CARRIER_TIMEOUT_S
+        deadline = time.monotonic() + timeout_s
         while shut:
             found = await self.network.probe(shut, timeout_s=0.005)
             shut = {link: reach for link, reach in found.items() if reach is not Reach.OPEN}
             if shut and time.monotonic() > deadline:
-                raise HarnessError(
-                    f"links still shut {_CARRIER_TIMEOUT_S:g} s after the start: {', '.join(map(str, shut))}"
-                )
+                raise HarnessError(f"links still shut {timeout_s:g} s after the start: {', '.join(map(str, shut))}")
 
     def _write_hosts(self) -> None:
         """Let every process inside resolve the nodes' names, by an own hosts file over /etc/hosts."""
@@ -188,7 +192,7 @@ class Lab:
             namespaces.mount(str(hosts), "/etc/hosts", None, namespaces.MS_BIND)
             self._undo.callback(namespaces.unmount, "/etc/hosts")
 
-    def realise(self, specs: Iterable[NodeSpec]) -> None:
+    async def realise(self, specs: Iterable[NodeSpec]) -> None:
         by_name = {spec.name: spec for spec in specs}
         if by_name.keys() != self._nodes.keys():
             raise HarnessError(f"specs for {sorted(by_name)}, but the nodes are {sorted(self._nodes)}")
@@ -234,7 +238,7 @@ def _mac(number: int) -> bytes:
 
 def _place(folder: Path, name: str, number: int) -> Place:
     home = folder / "nodes" / name
-    return Place(name=name, number=number, address=f"10.77.0.{number}", folder=home, data=home / "data")
+    return Place(name=name, number=number, address=f"10.77.0.{number}", folder=home, data=home / "data", kept=home)
 
 
 def _configure_inside(address: str) -> None:

@@ -19,7 +19,7 @@ from typing import IO, ParamSpec, TypeVar
 
 from harness.errors import HarnessError
 from harness.runtime import namespaces, processes
-from harness.runtime.node import Exit, NodeSpec, NodeState, Place
+from harness.runtime.node import Evidence, Exit, Node, NodeSpec, NodeState, Place
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -66,15 +66,11 @@ class NamespaceThread:
 
 
 class LabNode:
-    """One server of the lab; see `harness.runtime.node.Node`.
-
-    `wrap_argv` functions are applied to the command in order at every start, `on_start` functions are called with the
-    node right after every start: through them a fault wraps a command or arms a process.
-    """
+    """One server of the lab; see `harness.runtime.node.Node`."""
 
     def __init__(self, place: Place, thread: NamespaceThread, exits: "asyncio.Queue[Exit]") -> None:
         self.wrap_argv: list[Callable[[tuple[str, ...]], Sequence[str]]] = []
-        self.on_start: list[Callable[[LabNode], None]] = []
+        self.on_start: list[Callable[[Node], None]] = []
         self.thread = thread
         self._place = place
         self._exits = exits
@@ -117,7 +113,7 @@ class LabNode:
 
     @property
     def log(self) -> Path:
-        return self._place.folder / "server.log"
+        return self._place.kept / "server.log"
 
     @property
     def _is_up(self) -> bool:
@@ -228,17 +224,27 @@ class LabNode:
                 raise HarnessError(f"processes of node {self.name} are still there {_KILL_TIMEOUT_S:g} s after SIGKILL")
             await asyncio.sleep(0.001)
 
-    def pause(self) -> None:
+    async def pause(self) -> None:
         if self._is_up and self._process is not None:
             processes.signal_group(self._process.pid, signal.SIGSTOP)
             self._state = NodeState.PAUSED
 
-    def resume(self) -> None:
+    async def resume(self) -> None:
         if self._state is NodeState.PAUSED and self._process is not None:
             processes.signal_group(self._process.pid, signal.SIGCONT)
             self._state = NodeState.RUNNING
 
+    async def evidence(self) -> Evidence:
+        """The state of every thread of every process of the group, as the kernel tells it."""
+        states = list(self.thread_states().values())
+        if not states:
+            return Evidence(NodeState.NEW if self._process is None else NodeState.DEAD, "no thread left")
+        halted = sum(state in "Tt" for state in states)
+        state = NodeState.PAUSED if halted == len(states) else NodeState.RUNNING
+        return Evidence(state, f"{halted} of {len(states)} threads stopped")
+
     def thread_states(self) -> dict[int, str]:
+        """State letter of every thread of every process of the node ("R", "S", "T", ...); empty when none is left."""
         return processes.thread_states(self._group_in_proc) if self._process is not None else {}
 
     def cpu_ns(self) -> int:

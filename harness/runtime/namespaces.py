@@ -72,13 +72,13 @@ def mount_proc() -> None:
     mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC)
 
 
-def die_with_parent() -> None:
-    """Have the kernel send SIGKILL when the parent *thread* ends.
+def die_with_parent(signal_number: int = signal.SIGKILL) -> None:
+    """Have the kernel send SIGKILL (or another signal) when the parent *thread* ends.
 
     The setting is lost by fork, and by every change of credentials (so call it after `unshare(NEWUSER)`). A parent that
     died before the call is not noticed: whoever calls this must look for that afterwards.
     """
-    _check(_libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0), "prctl(PR_SET_PDEATHSIG)")
+    _check(_libc.prctl(_PR_SET_PDEATHSIG, signal_number, 0, 0, 0), "prctl(PR_SET_PDEATHSIG)")
 
 
 def _identity_map(path: str) -> str:

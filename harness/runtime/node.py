@@ -1,10 +1,10 @@
 """What a system asks of a runtime (data), and what a runtime gives (a node that can be started, stopped and asked).
 
 A system is asked for `NodeSpec`s, not for processes. The runtime realises them: a process group in a network
-namespace (lab), later a container. Faults act on `Node` and `Network` only, by name; they never see an address.
+namespace (lab) or a container. Faults act on `Node` and `Network` only, by name; they never see an address.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -16,13 +16,32 @@ CLIENT = "client"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """Where one node lives: its name, its address, its folder for configuration and logs, its data directory."""
+    """Where one node lives, and by which names it is reached.
+
+    `address` is what its server listens on; `folder` (configuration) and `data` are paths as the server sees them,
+    which is inside a container for one. `kept` is on this machine: logs, configurations and copies of data for people.
+
+    Other nodes dial `peer(port)` and the harness dials `dial(port)`: they differ from (address, port) where a link goes
+    through a proxy or a published port. `peer` is the same text on every node, as etcd's member ids demand.
+    """
 
     name: str
     number: int
     address: str
     folder: Path
     data: Path
+    kept: Path
+    host: str = ""
+    port_shift: int = 0
+    endpoints: Mapping[int, tuple[str, int]] = field(default_factory=dict)
+
+    def peer(self, port: int) -> tuple[str, int]:
+        """Host and port at which other nodes reach the listener `port`; the server must listen on this port."""
+        return self.host or self.address, port + self.port_shift
+
+    def dial(self, port: int) -> tuple[str, int]:
+        """Host and port at which the harness reaches the client listener `port`."""
+        return self.endpoints.get(port, (self.address, port))
 
 
 #: All nodes of a cluster by name, in order: what a system needs to write configurations.
@@ -67,8 +86,23 @@ class Exit:
     expected: bool
 
 
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What was measured of a node's process now, not remembered: its state, and the words for a proof."""
+
+    state: NodeState
+    text: str
+
+
 class Node(Protocol):
-    """One server, wherever it lives. All calls return quickly; what must be waited for is a coroutine."""
+    """One server, wherever it lives. What may have to be waited for is a coroutine.
+
+    `wrap_argv` functions are applied to the command in order at every start, `on_start` functions are called with the
+    node right after every start: through them a fault wraps a command or arms a process.
+    """
+
+    wrap_argv: list[Callable[[tuple[str, ...]], Sequence[str]]]
+    on_start: "list[Callable[[Node], None]]"
 
     @property
     def name(self) -> str: ...
@@ -84,35 +118,37 @@ class Node(Protocol):
         ...
 
     @property
-    def pid(self) -> int | None: ...
+    def pid(self) -> int | None:
+        """Of the server's first process as this machine numbers it; None when it is gone or runs on another machine."""
+        ...
 
     async def start(self) -> None:
         """Start the process (again, with the data kept). Does not wait for readiness."""
         ...
 
     async def kill(self) -> None:
-        """SIGKILL the whole process group and wait until it is gone (also when it is paused). Idempotent."""
+        """SIGKILL all its processes and wait until they are gone (also when it is paused). Idempotent."""
         ...
 
-    def pause(self) -> None:
-        """Stop every thread of the process group (SIGSTOP). Idempotent."""
+    async def pause(self) -> None:
+        """Stop every thread of every process (SIGSTOP, or the freezer). Idempotent."""
         ...
 
-    def resume(self) -> None:
+    async def resume(self) -> None:
         """Let it run again. Idempotent."""
         ...
 
-    def thread_states(self) -> dict[int, str]:
-        """State letter of every thread of every process of the node ("R", "S", "T", ...); empty when none is left."""
+    async def evidence(self) -> Evidence:
+        """Look at the processes now. PAUSED only when no thread can run, DEAD only when none is left."""
         ...
 
     def cpu_ns(self) -> int:
-        """Processor time of the node's process so far; 0 when it is gone."""
+        """Processor time of the node's process so far; 0 when it is gone or cannot be read from here."""
         ...
 
     @property
     def log(self) -> Path:
-        """The file that the server's stdout and stderr go to, appended over all starts."""
+        """The file on this machine that the server's stdout and stderr go to, appended over all starts."""
         ...
 
     def log_tail(self, lines: int = 20) -> str: ...
@@ -146,16 +182,16 @@ class Reach(StrEnum):
 class Network(Protocol):
     """Who can talk to whom: a set of contributions keyed by the fault that made them, merged, applied as one."""
 
-    def apply(self, fault_id: int, links: Mapping[Link, Effect]) -> None:
-        """Set this fault's contribution and enforce the merged state in one transaction."""
+    async def apply(self, fault_id: int, links: Mapping[Link, Effect]) -> None:
+        """Set this fault's contribution and enforce the merged state, in one transaction where the runtime has one."""
         ...
 
-    def withdraw(self, fault_id: int) -> None:
+    async def withdraw(self, fault_id: int) -> None:
         """Take this fault's contribution back. Idempotent."""
         ...
 
-    def heal_all(self) -> None:
-        """Withdraw everything. Idempotent."""
+    async def heal_all(self) -> None:
+        """Withdraw everything, toxics included. Idempotent."""
         ...
 
     @property
@@ -164,7 +200,74 @@ class Network(Protocol):
         ...
 
     async def probe(self, links: Iterable[Link], timeout_s: float = 0.2) -> dict[Link, Reach]:
-        """Send one datagram over each directed link (independent of the servers) and say what became of it."""
+        """Send something of our own over each directed link (independent of the servers), say what became of it."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Toxic:
+    """What happens to the bytes of a stream: Toxiproxy's kind ("latency", ...) and its attributes by their names."""
+
+    kind: str
+    attributes: Mapping[str, int] = field(default_factory=dict)
+    toxicity: float = 1.0
+
+
+class Ending(StrEnum):
+    """How a connection of our own ended: all came, closed or reset before that, or nothing more until the deadline."""
+
+    COMPLETE = "complete"
+    CLOSED = "closed early"
+    RESET = "reset"
+    SILENT = "silent"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Experience:
+    """What one connection of our own over a link experienced: some round trips, then many bytes in one go.
+
+    `byte_count` and `pieces` (as they were read) are those of the whole connection, `rate_kb_s` that of the many bytes.
+    `closing_ms` is from the last byte to the end of the connection, `ended_ms` from its beginning to its end.
+    """
+
+    ending: Ending
+    round_trips_ms: tuple[float, ...] = ()
+    byte_count: int = 0
+    pieces: int = 0
+    rate_kb_s: float = 0.0
+    closing_ms: float = 0.0
+    ended_ms: float = 0.0
+
+    @property
+    def round_trip_ms(self) -> float | None:
+        """The shortest; None when not one came back."""
+        return min(self.round_trips_ms, default=None)
+
+    def __str__(self) -> str:
+        trips = self.round_trips_ms
+        words = [f"round trip {min(trips):.1f} to {max(trips):.1f} ms"] if trips else []
+        if self.byte_count:
+            words.append(f"{self.byte_count} bytes in {self.pieces} pieces at {self.rate_kb_s:.4g} kB/s")
+        return ", ".join([*words, f"{self.ending} after {self.ended_ms:.0f} ms"])
+
+
+class Streams(Protocol):
+    """Faults above the packet level, on links whose connections go through a proxy (`--links toxiproxy`)."""
+
+    async def apply(self, fault_id: int, links: Mapping[Link, Toxic]) -> None:
+        """Set this fault's toxics on the bytes that flow along each directed link, and read them back."""
+        ...
+
+    async def withdraw(self, fault_id: int) -> None:
+        """Remove this fault's toxics. Idempotent."""
+        ...
+
+    async def read_back(self) -> Mapping[Link, tuple[Toxic, ...]]:
+        """The toxics in force on each link, as the proxy tells them."""
+        ...
+
+    async def measure(self, links: Iterable[Link], timeout_s: float = 5.0) -> Mapping[Link, Experience]:
+        """What a new connection of our own over each link experiences now; for the proof."""
         ...
 
 
@@ -177,13 +280,31 @@ class Runtime(Protocol):
     def layout(self) -> Layout: ...
     @property
     def network(self) -> Network: ...
+    @property
+    def streams(self) -> Streams | None:
+        """None where links are enforced by packet rules."""
+        ...
 
-    def realise(self, specs: Iterable[NodeSpec]) -> None:
+    async def realise(self, specs: Iterable[NodeSpec]) -> None:
         """Give every place its spec: write files, mount data directories. Once, before the first start."""
         ...
 
+    async def await_links(self, timeout_s: float = 5.0) -> None:
+        """Probe until every directed link has been found open; once all nodes run for the first time.
+
+        Raises HarnessError that names the links which stay shut.
+        """
+        ...
+
     async def next_exit(self) -> Exit:
-        """Wait for the next server process that ends, whoever ended it."""
+        """Wait for the next server process that ends, whoever ended it.
+
+        Raises HarnessError when the place itself is gone (an engine that stopped), so that the run ends early.
+        """
+        ...
+
+    async def copy_data(self, node_name: str, target: Path) -> None:
+        """Write the data directory of a node that is stopped as a tar.gz to `target`, one folder `node_name` in it."""
         ...
 
     async def close(self) -> None:

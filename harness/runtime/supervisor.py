@@ -80,6 +80,17 @@ def enter() -> None:
     raise SystemExit(_wait_for(init))
 
 
+def accompany() -> None:
+    """For a runner that stays outside of namespaces: SIGTERM when its starter dies, so that it heals and removes.
+
+    The starter must be a thread that outlives the run. The variable stays set: it names the owner of what is made.
+    """
+    starter = int(os.environ.get(PARENT_VARIABLE, os.getppid()))
+    namespaces.die_with_parent(signal.SIGTERM)
+    if os.getppid() != starter:
+        os._exit(_died_of(signal.SIGTERM))
+
+
 def _unshare() -> None:
     try:
         namespaces.unshare_with_user(_INSIDE)

@@ -15,11 +15,36 @@ from harness.verdict import Guarantee, LeadershipBound
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Artifacts:
-    """Where a system's binaries are, resolved before the run; `version` is what they say of themselves."""
+    """Where a system's binaries are, resolved before the run; `version` is what they say of themselves.
+
+    In a container `paths` are those inside, but for "image", the image's reference.
+    """
 
     version: str
     paths: Mapping[str, str]
     sha256: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImageFacts:
+    """What an engine knows of an image; our own images carry labels that begin with `org.fencepost.`."""
+
+    reference: str
+    id: str
+    labels: Mapping[str, str]
+    entrypoint: tuple[str, ...]
+    command: tuple[str, ...]
+    environment: Mapping[str, str]
+    architecture: str
+
+    @property
+    def version(self) -> str:
+        """Of the system inside: by our label, else by the common one, else the tag."""
+        for label in ("org.fencepost.version", "org.opencontainers.image.version"):
+            if self.labels.get(label):
+                return self.labels[label]
+        tag = self.reference.rpartition("/")[2].partition("@")[0].partition(":")[2]
+        return tag or "unknown"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +79,11 @@ class System(Protocol):
     @property
     def default_version(self) -> str: ...
     @property
+    def listeners(self) -> Mapping[str, int]:
+        """Ports by what they are for: "client" is dialled by clients, every other one by nodes."""
+        ...
+
+    @property
     def subject(self) -> str:
         """What beliefs are about: "leader"."""
         ...
@@ -77,6 +107,10 @@ class System(Protocol):
 
     def resolve(self, version: str) -> Artifacts:
         """Find the binaries of `version`, or of a path; raises UsageError or MachineError with the remedy."""
+        ...
+
+    def in_image(self, image: ImageFacts) -> Artifacts:
+        """The binaries inside an image, ours or a person's; the path "image" names it. Raises UsageError."""
         ...
 
     def known_versions(self) -> tuple[str, ...]:

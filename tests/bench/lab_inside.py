@@ -26,13 +26,13 @@ async def cuts(lab: "Lab", args: dict[str, Any]) -> list[dict[str, float]]:
     links = [Link(a, b) for a, b in permutations(lab.nodes, 2)]
     sockets = {name: node.thread.call(_socket, node.place.address) for name, node in lab.nodes.items()}
     routes = [(number, sockets[a], (lab.layout[b].address, _PORT)) for number, (a, b) in enumerate(links)]
-    found = [_cut(lab, links, routes, list(sockets.values())) for _ in range(args["cuts"])]
+    found = [await _cut(lab, links, routes, list(sockets.values())) for _ in range(args["cuts"])]
     for opened in sockets.values():
         opened.close()
     return found
 
 
-def _cut(lab: "Lab", links: list[Link], routes: list[Route], sockets: list[socket.socket]) -> dict[str, float]:
+async def _cut(lab: "Lab", links: list[Link], routes: list[Route], sockets: list[socket.socket]) -> dict[str, float]:
     """One cut, committed by this thread while another sends and receives, one datagram on each link a round."""
     sent: list[list[int]] = [[] for _ in links]
     arrived = [-1] * len(links)
@@ -40,11 +40,11 @@ def _cut(lab: "Lab", links: list[Link], routes: list[Route], sockets: list[socke
     traffic = threading.Thread(target=_run_traffic, args=(routes, sockets, sent, arrived, stop))
     traffic.start()
     _wait_for_rounds(sent[-1], _MARGIN)
-    lab.network.apply(1, dict.fromkeys(links, Effect.DROP))
+    await lab.network.apply(1, dict.fromkeys(links, Effect.DROP))
     _wait_for_rounds(sent[-1], len(sent[-1]) + _MARGIN)
     stop.set()
     traffic.join()
-    lab.network.withdraw(1)
+    await lab.network.withdraw(1)
     last_through = min(times[last] for last, times in zip(arrived, sent, strict=True))
     first_lost = max(times[last + 1] for last, times in zip(arrived, sent, strict=True))
     rounds = statistics.median(b - a for a, b in pairwise(sent[0]))
@@ -96,9 +96,9 @@ async def commits(lab: "Lab", args: dict[str, Any]) -> dict[str, float]:
     applied, healed = [], []
     for _ in range(args["commits"]):
         begun = time.perf_counter_ns()
-        lab.network.apply(1, split)
+        await lab.network.apply(1, split)
         middle = time.perf_counter_ns()
-        lab.network.withdraw(1)
+        await lab.network.withdraw(1)
         applied.append(middle - begun)
         healed.append(time.perf_counter_ns() - middle)
     found = {}

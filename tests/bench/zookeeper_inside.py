@@ -14,7 +14,7 @@ from harness.systems.zookeeper.session import ZooKeeperSession
 
 async def _start(lab: Lab) -> None:
     artifacts = ZOOKEEPER.resolve(ZOOKEEPER.default_version)
-    lab.realise(ZOOKEEPER.specs(lab.layout, artifacts, ZOOKEEPER.options()))
+    await lab.realise(ZOOKEEPER.specs(lab.layout, artifacts, ZOOKEEPER.options()))
 
 
 async def _open(lab: Lab, node: str) -> ZooKeeperClient:

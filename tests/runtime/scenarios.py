@@ -37,7 +37,7 @@ def specs(lab: Lab, **changes: Any) -> list[NodeSpec]:
 
 
 async def start_all(lab: Lab) -> None:
-    lab.realise(specs(lab))
+    await lab.realise(specs(lab))
     for node in lab.nodes.values():
         await node.start()
     for node in lab.nodes.values():
@@ -105,11 +105,11 @@ async def patterns(lab: Lab, args: dict[str, Any]) -> Any:
         links = {Link(a, b): Effect(effect) for a, b, effect in pattern}
         wanted = dict.fromkeys(all_links(lab.nodes), Reach.OPEN)
         wanted |= {link: Reach.RESET if how is Effect.RESET else Reach.DROPPED for link, how in links.items()}
-        lab.network.apply(number, links)
+        await lab.network.apply(number, links)
         found = await lab.network.probe(wanted)
         if found != wanted or lab.network.read_back() != links:
             wrong.append([number, "applied", {str(link): r for link, r in found.items() if r != wanted[link]}])
-        lab.network.withdraw(number)
+        await lab.network.withdraw(number)
         found = await lab.network.probe(wanted)
         if set(found.values()) != {Reach.OPEN} or lab.network.read_back() or lab.network.blocked:
             wrong.append([number, "withdrawn", {str(link): r for link, r in found.items() if r is not Reach.OPEN}])
@@ -126,11 +126,11 @@ async def connections(lab: Lab, args: dict[str, Any]) -> Any:
             client = tcp_socket(lab, source)
             await loop.sock_connect(client, (lab.layout["n1"].address, PORT))
             before = await ask(lab, client, "hello")
-            lab.network.apply(1, {Link(source, "n1"): effect, Link("n1", source): effect})
+            await lab.network.apply(1, {Link(source, "n1"): effect, Link("n1", source): effect})
             during = await ask(lab, client, "hello")
             new = await connect(lab, source, "n1")
             beside = await connect(lab, "n3", "n1")
-            lab.network.heal_all()
+            await lab.network.heal_all()
             seen[f"{source} {effect}"] = [before, during, new, beside, await connect(lab, source, "n1")]
             client.close()
     return seen
@@ -146,13 +146,13 @@ async def any_order(lab: Lab, args: dict[str, Any]) -> Any:
         match draw.choice(["apply", "apply", "apply", "withdraw", "withdraw", "heal"]):
             case "apply":
                 links = {link: draw.choice(list(Effect)) for link in draw.sample(every, draw.randrange(len(every)))}
-                lab.network.apply(fault, links)
+                await lab.network.apply(fault, links)
                 model = model.with_fault(fault, links)
             case "withdraw":
-                lab.network.withdraw(fault)
+                await lab.network.withdraw(fault)
                 model = model.without_fault(fault)
             case _:
-                lab.network.heal_all()
+                await lab.network.heal_all()
                 model = Contributions()
         merged = model.merged()
         assert lab.network.read_back() == merged == lab.network.blocked, f"step {step}"
@@ -161,8 +161,8 @@ async def any_order(lab: Lab, args: dict[str, Any]) -> Any:
             wanted = {link: _reach(merged.get(link)) for link in every}
             wrong = {str(link): [found[link], wanted[link]] for link in every if found[link] is not wanted[link]}
             assert not wrong, f"step {step}: {wrong}"
-    lab.network.heal_all()
-    lab.network.heal_all()
+    await lab.network.heal_all()
+    await lab.network.heal_all()
     return {"left": len(lab.network.read_back()), "probes": sorted(set((await lab.network.probe(every)).values()))}
 
 
@@ -178,20 +178,20 @@ def _reach(effect: Effect | None) -> Reach:
 
 async def refused_commit(lab: Lab, args: dict[str, Any]) -> Any:
     """A transaction that the kernel refuses changes neither the kernel nor what we think of it."""
-    lab.network.apply(1, {Link("n1", "n2"): Effect.DROP})
+    await lab.network.apply(1, {Link("n1", "n2"): Effect.DROP})
     good = link_rules.VERDICTS[Effect.RESET]
     link_rules.VERDICTS[Effect.RESET] = nftables.goto("nowhere")
     try:
-        lab.network.apply(2, {Link("n3", "n2"): Effect.RESET})
+        await lab.network.apply(2, {Link("n3", "n2"): Effect.RESET})
         message = ""
     except HarnessError as error:
         message = error.message
     finally:
         link_rules.VERDICTS[Effect.RESET] = good
     unchanged = lab.network.blocked == lab.network.read_back() == {Link("n1", "n2"): Effect.DROP}
-    lab.network.apply(2, {Link("n3", "n2"): Effect.RESET})
+    await lab.network.apply(2, {Link("n3", "n2"): Effect.RESET})
     try:
-        lab.network.apply(3, {Link("n1", "n9"): Effect.DROP})
+        await lab.network.apply(3, {Link("n1", "n9"): Effect.DROP})
     except HarnessError as error:
         return {"message": message, "unchanged": unchanged, "after": len(lab.network.read_back()), "no": error.message}
     return None
@@ -219,8 +219,8 @@ async def life(lab: Lab, args: dict[str, Any]) -> Any:
     node.wrap_argv.append(wrap)
     node.on_start.append(lambda n: started.append(n.incarnation))
     seen: dict[str, Any] = {"states": [node.state], "cpu": node.cpu_ns() > 0, "pid": node.pid is not None}
-    node.pause()
-    node.pause()
+    await node.pause()
+    await node.pause()
     async with asyncio.timeout(2):
         while set(node.thread_states().values()) != {"T"}:
             await asyncio.sleep(0.001)
@@ -228,11 +228,11 @@ async def life(lab: Lab, args: dict[str, Any]) -> Any:
     client = tcp_socket(lab, CLIENT)
     await asyncio.get_running_loop().sock_connect(client, (node.place.address, PORT))  # the kernel accepts for it
     seen["paused answer"] = await ask(lab, client, "hello")
-    node.resume()
-    node.resume()
+    await node.resume()
+    await node.resume()
     seen["resumed threads"] = sorted(set(node.thread_states().values()))
     client.close()
-    node.pause()
+    await node.pause()
     await node.kill()
     await node.kill()
     seen["states"].append(node.state)
@@ -288,7 +288,7 @@ async def unordered_exits(lab: Lab, args: dict[str, Any]) -> Any:
 
 async def cancelled_start(lab: Lab, args: dict[str, Any]) -> Any:
     """A start is cancelled while its process is being born: it does not live on, and the node can be started."""
-    lab.realise(specs(lab))
+    await lab.realise(specs(lab))
     node = lab.nodes["n1"]
     cancelled = 0
     for _ in range(20):
@@ -320,7 +320,7 @@ def _command_lines() -> list[str]:
 
 async def data(lab: Lab, args: dict[str, Any]) -> Any:
     """Files and data files of a spec, the size limit, and the copy that leaves the namespace."""
-    lab.realise(specs(lab, files={"conf/a": "1"}, data_files={"myid": "7"}))
+    await lab.realise(specs(lab, files={"conf/a": "1"}, data_files={"myid": "7"}))
     place = lab.layout["n1"]
     try:
         (place.data / "big").write_bytes(b"x" * (2 << 20))
@@ -353,7 +353,7 @@ async def bad_specs(lab: Lab, args: dict[str, Any]) -> Any:
         specs(lab, argv=("/no/such/program",)),
     ):
         try:
-            lab.realise(wrong)
+            await lab.realise(wrong)
             await lab.nodes["n1"].start()
         except HarnessError as error:
             said.append(error.message)
@@ -363,7 +363,7 @@ async def bad_specs(lab: Lab, args: dict[str, Any]) -> Any:
 async def shut_one(lab: Lab, args: dict[str, Any]) -> Any:
     """For two labs at once: cut a link of ours, meet the other, look again whether ours alone is cut."""
     links = {Link("n1", "n2"): Effect.DROP} if args["cut"] else {}
-    lab.network.apply(1, links)
+    await lab.network.apply(1, links)
     Path(args["mine"]).touch()
     async with asyncio.timeout(DEADLINE_S):
         while not Path(args["other"]).exists():
@@ -375,8 +375,8 @@ async def shut_one(lab: Lab, args: dict[str, Any]) -> Any:
 async def live_on(lab: Lab, args: dict[str, Any]) -> Any:
     """Be killed: servers up, a link cut, a node paused, and no end."""
     await start_all(lab)
-    lab.network.apply(1, {Link("n1", "n2"): Effect.DROP})
-    lab.nodes["n3"].pause()
+    await lab.network.apply(1, {Link("n1", "n2"): Effect.DROP})
+    await lab.nodes["n3"].pause()
     Path(args["mark"]).write_text(str([os.getpid()]))
     await asyncio.sleep(600)
 
@@ -430,7 +430,7 @@ async def refusal_storm(lab: Lab, args: dict[str, Any]) -> Any:
     links = {Link("n1", name): Effect.RESET for name in lab.nodes if name != "n1"}
     links |= {Link(name, "n1"): Effect.RESET for name in lab.nodes if name != "n1"}
     links |= {Link("n1", CLIENT): Effect.RESET, Link(CLIENT, "n1"): Effect.RESET}
-    lab.network.apply(1, links)
+    await lab.network.apply(1, links)
     found = [set((await lab.network.probe(links)).values()) for _ in range(20)]
     assert probe.PORT not in (PORT,)
     return sorted(set().union(*found))

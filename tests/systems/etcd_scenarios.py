@@ -16,8 +16,12 @@ OPTIONS: Final = {**ETCD.options(), "heartbeat_ms": 50, "election_ms": 500}
 NAMES: Final = ("n1", "n2", "n3")
 
 
+#: Something done to the cluster.
+Action = Callable[[], Awaitable[None]]
+
+
 async def start(lab: Lab, options: dict[str, object] = OPTIONS) -> None:
-    lab.realise(ETCD.specs(lab.layout, ETCD.resolve(ETCD.default_version), options))
+    await lab.realise(ETCD.specs(lab.layout, ETCD.resolve(ETCD.default_version), options))
     for node in lab.nodes.values():
         await node.start()
     await settled(lab)
@@ -58,7 +62,7 @@ async def outcome(request: Callable[[], Awaitable[Any]], timeout_s: float = 1.5)
 
 async def pause(node: Node) -> None:
     """Pause, and wait until every thread has stopped."""
-    node.pause()
+    await node.pause()
     async with asyncio.timeout(2):
         while set(node.thread_states().values()) != {"T"}:
             await asyncio.sleep(0.005)
@@ -85,7 +89,7 @@ async def faults(lab: Lab, _: dict[str, Any]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for case in (_dropped, _reset, _killed, _paused, _minority, _beliefs):
         found[case.__name__.strip("_")] = await case(lab)
-        lab.network.heal_all()
+        await lab.network.heal_all()
         await settled(lab)
     return found
 
@@ -93,7 +97,7 @@ async def faults(lab: Lab, _: dict[str, Any]) -> dict[str, Any]:
 async def _dropped(lab: Lab) -> dict[str, Any]:
     client = await opened(lab, "n2")
     await client.write("k", b"0")
-    lab.network.apply(1, both_ways(CLIENT, "n2", Effect.DROP))
+    await lab.network.apply(1, both_ways(CLIENT, "n2", Effect.DROP))
     in_flight, opening = await asyncio.gather(
         outcome(lambda: client.write("k", b"1")), outcome(lambda: opened(lab, "n2"), 3.0)
     )
@@ -104,11 +108,11 @@ async def _dropped(lab: Lab) -> dict[str, Any]:
 async def _reset(lab: Lab) -> dict[str, Any]:
     client = await opened(lab, "n2")
     await client.write("k", b"0")
-    lab.network.apply(2, both_ways(CLIENT, "n2", Effect.RESET))
+    await lab.network.apply(2, both_ways(CLIENT, "n2", Effect.RESET))
     in_flight = await outcome(lambda: client.write("k", b"1"))
     after = await outcome(lambda: client.write("k", b"2"))
     opening = await outcome(lambda: opened(lab, "n2"), 3.0)
-    lab.network.withdraw(2)
+    await lab.network.withdraw(2)
     healed = await outcome(lambda: client.write("k", b"3"))
     await client.close()
     return {"in flight": in_flight, "after": after, "opening": opening, "same client, healed": healed}
@@ -154,7 +158,7 @@ async def _paused(lab: Lab) -> dict[str, Any]:
     in_flight, opening = await asyncio.gather(
         outcome(lambda: client.write("k", b"1")), outcome(lambda: opened(lab, "n2"), 3.0)
     )
-    node.resume()
+    await node.resume()
     await client.close()
     return {"in flight": in_flight, "opening": opening}
 
@@ -167,7 +171,7 @@ async def _minority(lab: Lab) -> dict[str, Any]:
     cut: dict[Link, Effect] = {}
     for other in others:
         cut |= both_ways(leader, other, Effect.DROP)
-    lab.network.apply(5, cut)
+    await lab.network.apply(5, cut)
     write, strong, plain, grant = await asyncio.gather(
         outcome(lambda: client.write("k", b"1"), 12.0),
         outcome(lambda: client.read("k", ReadMode.STRONG), 12.0),
@@ -196,13 +200,13 @@ async def _beliefs(lab: Lab) -> dict[str, Any]:
     cut: dict[Link, Effect] = {}
     for other in others:
         cut |= both_ways(leader, other, Effect.DROP)
-    lab.network.apply(6, cut)
+    await lab.network.apply(6, cut)
     began = time.monotonic()
     while (said := await _said(question))["claims"] == "yes" and time.monotonic() - began < 10:
         await asyncio.sleep(0.02)
     found["stepped down after"] = time.monotonic() - began
     found["cut off"] = said
-    lab.network.withdraw(6)
+    await lab.network.withdraw(6)
     await settled(lab)
     for name, begin, end in (
         ("paused", lab.nodes[leader].pause, lab.nodes[leader].resume),
@@ -231,7 +235,7 @@ async def _beliefs(lab: Lab) -> dict[str, Any]:
     return found
 
 
-async def _silence(question: Any, begin: Callable[[], None], end: Callable[[], None]) -> dict[str, Any]:
+async def _silence(question: Any, begin: Action, end: Action) -> dict[str, Any]:
     """Asked at 20 Hz through a silence of 3 s, at most four questions at a time, as an observer does."""
     answered: list[float] = []
     outstanding: set[asyncio.Task[None]] = set()
@@ -240,12 +244,12 @@ async def _silence(question: Any, begin: Callable[[], None], end: Callable[[], N
         if (await _said(question, 1.0))["claims"] != "silent":
             answered.append(time.monotonic())
 
-    begin()
+    await begin()
     began = time.monotonic()
     ended = None
     while time.monotonic() - began < 5:
         if ended is None and time.monotonic() - began > 3:
-            end()
+            await end()
             ended = time.monotonic()
         if len(outstanding) < 4:
             task = asyncio.create_task(ask())

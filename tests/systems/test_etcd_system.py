@@ -17,7 +17,14 @@ from harness.verdict import Standing
 ROOT = Path(__file__).resolve().parents[2]
 ARTIFACTS = Artifacts(version="3.5.1", paths={"etcd": "/x/etcd"}, sha256={"etcd": "0" * 64})
 LAYOUT = {
-    f"n{i}": Place(name=f"n{i}", number=i, address=f"10.0.0.{i}", folder=Path(f"/run/n{i}"), data=Path(f"/data/n{i}"))
+    f"n{i}": Place(
+        name=f"n{i}",
+        number=i,
+        address=f"10.0.0.{i}",
+        folder=Path(f"/run/n{i}"),
+        data=Path(f"/data/n{i}"),
+        kept=Path(f"/kept/n{i}"),
+    )
     for i in (1, 2, 3)
 }
 

@@ -27,7 +27,14 @@ Node count: 6
 
 def places(root: Path) -> dict[str, Place]:
     return {
-        f"n{i}": Place(name=f"n{i}", number=i, address=f"10.77.0.{i}", folder=root / f"n{i}", data=root / f"n{i}/data")
+        f"n{i}": Place(
+            name=f"n{i}",
+            number=i,
+            address=f"10.77.0.{i}",
+            folder=root / f"n{i}",
+            data=root / f"n{i}/data",
+            kept=root / f"n{i}",
+        )
         for i in (1, 2, 3)
     }
 

@@ -24,7 +24,7 @@ NAMES: Final = ("n1", "n2", "n3")
 
 
 async def start(lab: Lab, options: dict[str, object]) -> None:
-    lab.realise(ZOOKEEPER.specs(lab.layout, ZOOKEEPER.resolve(ZOOKEEPER.default_version), options))
+    await lab.realise(ZOOKEEPER.specs(lab.layout, ZOOKEEPER.resolve(ZOOKEEPER.default_version), options))
     for node in lab.nodes.values():
         await node.start()
     await settled(lab)
@@ -85,7 +85,7 @@ async def roles(lab: Lab) -> tuple[str, str]:
 
 
 async def pause(node: Node) -> None:
-    node.pause()
+    await node.pause()
     async with asyncio.timeout(2):
         while set(node.thread_states().values()) != {"T"}:
             await asyncio.sleep(0.005)
@@ -104,7 +104,7 @@ async def faults(lab: Lab, _: dict[str, Any]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for case in (_dropped, _reset, _minority, _killed):
         found[case.__name__.strip("_")] = await case(lab)
-        lab.network.heal_all()
+        await lab.network.heal_all()
         await settled(lab)
     return found
 
@@ -112,11 +112,11 @@ async def faults(lab: Lab, _: dict[str, Any]) -> dict[str, Any]:
 async def _dropped(lab: Lab) -> dict[str, Any]:
     client = await opened(lab, "n2")
     await client.write("k", b"0")
-    lab.network.apply(1, both_ways(CLIENT, ("n2",), Effect.DROP))
+    await lab.network.apply(1, both_ways(CLIENT, ("n2",), Effect.DROP))
     in_flight, opening = await asyncio.gather(
         outcome(lambda: client.write("k", b"1")), outcome(lambda: opened(lab, "n2"), 3.0)
     )
-    lab.network.withdraw(1)
+    await lab.network.withdraw(1)
     # The kernel sends the write again once it gets through; its late answer must not be taken for the read's.
     healed = await outcome(lambda: client.read("k", ReadMode.SYNC), 5.0)
     await client.close()
@@ -126,11 +126,11 @@ async def _dropped(lab: Lab) -> dict[str, Any]:
 async def _reset(lab: Lab) -> dict[str, Any]:
     client = await opened(lab, "n2")
     await client.write("k", b"0")
-    lab.network.apply(2, both_ways(CLIENT, ("n2",), Effect.RESET))
+    await lab.network.apply(2, both_ways(CLIENT, ("n2",), Effect.RESET))
     in_flight = await outcome(lambda: client.write("k", b"1"))
     after = await outcome(lambda: client.write("k", b"2"))
     opening = await outcome(lambda: opened(lab, "n2"), 3.0)
-    lab.network.withdraw(2)
+    await lab.network.withdraw(2)
     healed = await outcome(lambda: client.write("k", b"3"))
     await client.close()
     return {"in flight": in_flight, "after": after, "opening": opening, "same session, healed": healed}
@@ -147,7 +147,7 @@ async def _paused(lab: Lab) -> dict[str, Any]:
     said = (await modes(lab))[follower]
     opening = await outcome(lambda: opened(lab, follower), 3.0)
     await asyncio.sleep(5.0)
-    lab.nodes[follower].resume()
+    await lab.nodes[follower].resume()
     result = {"answered": await asked, "opening": opening, "said": said, "session kept": client.session_id == session}
     await settled(lab)
     result["after"] = await outcome(lambda: client.write("k", b"1"), 5.0)
@@ -160,7 +160,7 @@ async def _minority(lab: Lab) -> dict[str, Any]:
     leader, _ = await roles(lab)
     client, other, third = [await opened(lab, leader) for _ in range(3)]
     await client.write("k", b"0")
-    lab.network.apply(3, both_ways(leader, tuple(n for n in NAMES if n != leader), Effect.DROP))
+    await lab.network.apply(3, both_ways(leader, tuple(n for n in NAMES if n != leader), Effect.DROP))
     cut = time.monotonic()
     plain = await outcome(lambda: third.read("k", ReadMode.PLAIN))
     asked = asyncio.create_task(outcome(lambda: client.write("k", b"1"), 20.0))

@@ -16,7 +16,7 @@ from harness.runtime import artifacts as binaries
 from harness.runtime.node import Layout, Node, NodeSpec, Place
 from harness.systems.etcd import versions
 from harness.systems.etcd.promises import CHECK_QUORUM, GUARANTEES
-from harness.systems.system import Artifacts, Question
+from harness.systems.system import Artifacts, ImageFacts, Question
 from harness.verdict import Guarantee, LeadershipBound, Standing
 
 if TYPE_CHECKING:
@@ -49,6 +49,7 @@ class Etcd:
 
     name: Final = "etcd"
     default_version: Final = DEFAULT_VERSION
+    listeners: Final[Mapping[str, int]] = {"client": CLIENT_PORT, "peer": PEER_PORT}
     subject: Final = "leader"
     protocols: Final = frozenset({"key-value", "locks"})
     read_modes: Final = (ReadMode.STRONG, ReadMode.PLAIN)
@@ -73,12 +74,12 @@ class Etcd:
 
     def specs(self, layout: Layout, artifacts: Artifacts, options: Mapping[str, object]) -> list[NodeSpec]:
         given = _numbers(options)
-        cluster = ",".join(f"{place.name}=http://{place.address}:{PEER_PORT}" for place in layout.values())
+        cluster = ",".join(f"{place.name}={_url(*place.peer(PEER_PORT))}" for place in layout.values())
         return [
             NodeSpec(
                 name=place.name,
                 argv=_argv(artifacts.paths["etcd"], place, cluster, given),
-                listeners={"client": CLIENT_PORT, "peer": PEER_PORT},
+                listeners=self.listeners,
                 data_limit_bytes=_DATA_LIMIT_BYTES,
             )
             for place in layout.values()
@@ -99,7 +100,7 @@ class Etcd:
         from harness.systems.etcd import probe
 
         try:
-            return bool((await probe.status(node.place.address, CLIENT_PORT, _ATTEMPT_S)).leader)
+            return bool((await probe.status(*node.place.dial(CLIENT_PORT), _ATTEMPT_S)).leader)
         except probe.NoAnswer:
             return False
 
@@ -108,7 +109,7 @@ class Etcd:
         from harness.systems.etcd import probe
 
         found = await asyncio.gather(
-            *(probe.health(place.name, place.address, CLIENT_PORT, _ATTEMPT_S) for place in layout.values())
+            *(probe.health(place.name, *place.dial(CLIENT_PORT), _ATTEMPT_S) for place in layout.values())
         )
         return disagreement(found)
 
@@ -119,12 +120,12 @@ class Etcd:
         from harness.systems.etcd.grpc_call import connect
 
         lock_ttl_s = _numbers(options or {})["lock_ttl_s"]
-        return EtcdClient(await connect(place.address, CLIENT_PORT, connect_timeout_s), lock_ttl_s=lock_ttl_s)
+        return EtcdClient(await connect(*place.dial(CLIENT_PORT), connect_timeout_s), lock_ttl_s=lock_ttl_s)
 
     def question(self, place: Place) -> Question:
         from harness.systems.etcd.question import EtcdQuestion
 
-        return EtcdQuestion(place.address, CLIENT_PORT)
+        return EtcdQuestion(*place.dial(CLIENT_PORT))
 
     async def prepare(self, client: Locks, keys: tuple[str, ...]) -> None:
         """Nothing: a put makes its key."""
@@ -135,13 +136,14 @@ class Etcd:
 
 
 def _argv(binary: str, place: Place, cluster: str, given: Mapping[str, int]) -> tuple[str, ...]:
-    client, peer = f"http://{place.address}:{CLIENT_PORT}", f"http://{place.address}:{PEER_PORT}"
+    client, peer = _url(place.address, CLIENT_PORT), _url(*place.peer(PEER_PORT))
     flags = {
         "name": place.name,
         "data-dir": str(place.data / "etcd"),
         "listen-client-urls": client,
         "advertise-client-urls": client,
-        "listen-peer-urls": peer,
+        # A name is refused here: etcd listens on addresses only.
+        "listen-peer-urls": _url(place.address, place.peer(PEER_PORT)[1]),
         "initial-advertise-peer-urls": peer,
         "initial-cluster": cluster,
         # Ignored once there is data, so a restart has the same command line.
@@ -159,6 +161,10 @@ def _argv(binary: str, place: Place, cluster: str, given: Mapping[str, int]) -> 
         "log-outputs": "stderr",
     }
     return (binary, *(f"--{flag}={value}" for flag, value in flags.items()))
+
+
+def _url(host: str, port: int) -> str:
+    return f"http://{host}:{port}"
 
 
 def _numbers(options: Mapping[str, object]) -> dict[str, int]:

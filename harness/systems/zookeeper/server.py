@@ -12,6 +12,7 @@ longest session raised above 20 ticks (a session must outlive a pause several ti
 """
 
 import re
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
@@ -20,13 +21,16 @@ from harness.errors import UsageError
 from harness.runtime.artifacts import required_package_folder, sha256_of
 from harness.runtime.java import QUICK_FLAGS, Java, find_java, jar_parts
 from harness.runtime.node import Layout, NodeSpec, Place
-from harness.systems.system import Artifacts
+from harness.systems.system import Artifacts, ImageFacts
 
 PACKAGED_VERSION: Final = "3.9.5"
 MAIN_CLASS: Final = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
 CLIENT_PORT: Final = 2181
 PEER_PORT: Final = 2888
 ELECTION_PORT: Final = 3888
+LISTENERS: Final[Mapping[str, int]] = {"client": CLIENT_PORT, "peer": PEER_PORT, "election": ELECTION_PORT}
+#: The jars in an image of ours.
+IMAGE_CLASSPATH: Final = "/opt/zookeeper/lib/*"
 
 _NEEDED: Final = ("zookeeper", "zookeeper-jute", "slf4j-api", "metrics-core", "snappy-java")
 _FOR_LOGS: Final = ("log4j-api", "log4j-slf4j2-impl")
@@ -93,17 +97,42 @@ def artifacts(version: str, jars: list[Path], archive: Path | None) -> Artifacts
     return Artifacts(version=version, paths=paths, sha256=sha256)
 
 
+def in_image(image: ImageFacts) -> Artifacts:
+    """An image of ours is run by `java` on its jars; any other as it is meant to be, by its own entry point.
+
+    The official image takes its configuration from the folder that ZOO_CONF_DIR names, so that it can be given ours.
+    """
+    if image.labels.get("org.fencepost.system") == "zookeeper":
+        paths = {"java": "java", "classpath": IMAGE_CLASSPATH}
+    else:
+        command = (*image.entrypoint, *image.command)
+        if not command:
+            raise UsageError(
+                f"{image.reference}: the image has neither an entry point nor a command",
+                hint="give an image that starts a ZooKeeper server by itself, as the official one does",
+            )
+        paths = {"command": shlex.join(command)}
+    return Artifacts(version=image.version, paths={"image": image.reference, **paths}, sha256={"image": image.id})
+
+
 def archive_key(jars: list[Path]) -> list[str]:
     return [*_JVM_FLAGS, MAIN_CLASS, *jar_parts(jars)]
 
 
 def argv(java: Java, jars: list[Path], archive: Path | None, folder: Path, more: tuple[str, ...] = ()) -> list[str]:
     """The command line of a server whose configuration is `folder`/zoo.cfg; `more` are further JVM flags."""
-    logs = [*_LOG_FLAGS, f"-Dlog4j.configuration=file:{folder}/log4j1.properties"]
-    logs.append(f"-Dlogback.configurationFile={folder}/logback.xml")
     classpath = ":".join(map(str, jars))
-    flags = [*_JVM_FLAGS, *logs, *java.using(archive), *more]
+    flags = [*_JVM_FLAGS, *_log_flags(folder), *java.using(archive), *more]
     return [str(java.binary), *flags, "-cp", classpath, MAIN_CLASS, str(folder / "zoo.cfg")]
+
+
+def _log_flags(folder: Path) -> list[str]:
+    """For each kind of logging that jars may bring."""
+    return [
+        *_LOG_FLAGS,
+        f"-Dlog4j.configuration=file:{folder}/log4j1.properties",
+        f"-Dlogback.configurationFile={folder}/logback.xml",
+    ]
 
 
 def log_files(jars: list[Path]) -> dict[str, str]:
@@ -140,22 +169,45 @@ def zoo_cfg(
 
 def spec(place: Place, layout: Layout, artifacts: Artifacts, options: Mapping[str, int]) -> NodeSpec:
     """One server of the cluster `layout` as data."""
-    jars = [Path(jar) for jar in artifacts.paths["classpath"].split(":")]
-    archive = artifacts.paths.get("archive")
-    servers = {p.number: f"{p.address}:{PEER_PORT}:{ELECTION_PORT}" for p in layout.values()}
+    # Both ports belong to the one host of the server.
+    servers = {p.number: ":".join(map(str, (*p.peer(PEER_PORT), p.peer(ELECTION_PORT)[1]))) for p in layout.values()}
     configuration = zoo_cfg(
         address=place.address, client_port=CLIENT_PORT, data=place.data, servers=servers, options=options
     )
-    command = argv(find_java(), jars, Path(archive) if archive else None, place.folder)
+    if "image" in artifacts.paths:
+        command, environment, logs = _inside(place, artifacts)
+    else:
+        jars = [Path(jar) for jar in artifacts.paths["classpath"].split(":")]
+        archive = artifacts.paths.get("archive")
+        command = tuple(argv(find_java(), jars, Path(archive) if archive else None, place.folder))
+        environment, logs = {}, log_files(jars)
     return NodeSpec(
         name=place.name,
-        argv=tuple(command),
-        listeners={"client": CLIENT_PORT, "peer": PEER_PORT, "election": ELECTION_PORT},
-        files={"zoo.cfg": configuration, **log_files(jars)},
+        argv=command,
+        environment=environment,
+        listeners=LISTENERS,
+        files={"zoo.cfg": configuration, **logs},
         data_files={"myid": f"{place.number}\n"},
         data_limit_bytes=options["data_limit_mib"] << 20,
         ready_timeout_s=30.0,
     )
+
+
+def _inside(place: Place, artifacts: Artifacts) -> tuple[tuple[str, ...], dict[str, str], dict[str, str]]:
+    """Command, environment and log configurations of a server in a container; its jars cannot be seen from here."""
+    logs = {"log4j1.properties": _LOG4J1, "log4j.properties": _LOG4J1, "logback.xml": _LOGBACK}
+    flags = [*_JVM_FLAGS, *_log_flags(place.folder)]
+    if "command" not in artifacts.paths:
+        java, classpath = artifacts.paths["java"], artifacts.paths["classpath"]
+        return (java, *flags, "-cp", classpath, MAIN_CLASS, str(place.folder / "zoo.cfg")), {}, logs
+    environment = {
+        "ZOO_CONF_DIR": str(place.folder),
+        "ZOOCFGDIR": str(place.folder),
+        "ZOO_DATA_DIR": str(place.data),
+        "ZOO_MY_ID": str(place.number),
+        "SERVER_JVMFLAGS": shlex.join(flags),
+    }
+    return tuple(shlex.split(artifacts.paths["command"])), environment, logs
 
 
 def _one(folder: Path, name: str) -> Path:

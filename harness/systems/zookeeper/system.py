@@ -16,7 +16,7 @@ from harness.errors import UsageError, unknown_choice
 from harness.operation import Claim
 from harness.runtime.java import archive
 from harness.runtime.node import Layout, Node, NodeSpec, Place
-from harness.systems.system import Answer, Artifacts, Question
+from harness.systems.system import Answer, Artifacts, ImageFacts, Question
 from harness.systems.zookeeper import server, versions
 from harness.systems.zookeeper.client import ZooKeeperClient
 from harness.systems.zookeeper.connection import open_connection
@@ -51,6 +51,7 @@ class ZooKeeper:
 
     name: Final = "zookeeper"
     default_version: Final = server.PACKAGED_VERSION
+    listeners: Final = server.LISTENERS
     subject: Final = "leader"
     protocols: Final = frozenset({"key-value", "locks"})
     read_modes: Final = tuple(_READ_GUARANTEES)
@@ -114,7 +115,7 @@ class ZooKeeper:
         return ZooKeeperClient(await _open_session(place, connect_timeout_s, session_ms), open_lease)
 
     def question(self, place: Place) -> Question:
-        return SrvrQuestion(place.name, place.address, server.CLIENT_PORT)
+        return SrvrQuestion(place.name, *place.dial(server.CLIENT_PORT))
 
     async def prepare(self, client: Locks, keys: tuple[str, ...]) -> None:
         if not isinstance(client, ZooKeeperClient):
@@ -142,7 +143,7 @@ async def _asked(place: Place, timeout_s: float) -> Answer | None:
     """What the node says, or None when it does not answer in time."""
     try:
         async with asyncio.timeout(timeout_s):
-            return await SrvrQuestion(place.name, place.address, server.CLIENT_PORT).ask()
+            return await SrvrQuestion(place.name, *place.dial(server.CLIENT_PORT)).ask()
     except (OSError, TimeoutError, ValueError):
         return None
 
@@ -151,8 +152,7 @@ async def _open_session(
     place: Place, connect_timeout_s: float, session_timeout_ms: int, *, keep_alive: bool = True
 ) -> ZooKeeperSession:
     connection = await open_connection(
-        place.address,
-        server.CLIENT_PORT,
+        *place.dial(server.CLIENT_PORT),
         session_timeout_ms=session_timeout_ms,
         connect_timeout_s=connect_timeout_s,
         keep_alive=keep_alive,

@@ -1,0 +1,45 @@
+"""The lab as a `Provider`: what it needs of this machine, and how it is opened."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from harness.runtime import doctor
+from harness.runtime.lab import Lab
+from harness.runtime.provider import Check, Links, Say, Setting
+from harness.systems.system import Artifacts, System
+
+
+class LabProvider:
+    """`harness.runtime.provider.Provider`."""
+
+    name: Final = "lab"
+    about: Final = "rootless network namespaces on this machine; no container engine, no root"
+    in_namespaces: Final = True
+
+    def refuse(self, setting: Setting) -> str | None:
+        if setting.image:
+            return "an image is run by --runtime containers; the lab runs binaries (--version)"
+        if setting.links not in (Links.AUTO, Links.RULES):
+            return f"links={setting.links} is for --runtime containers; the lab has packet rules"
+        return None
+
+    def checks(self) -> list[Check]:
+        return doctor.lab_checks()
+
+    def refuse_if_impossible(self, setting: Setting) -> Setting:
+        doctor.refuse_if_impossible()
+        return setting
+
+    def resolve(self, system: System, version: str, setting: Setting, say: Say) -> Artifacts:
+        return system.resolve(version)
+
+    async def open(self, folder: Path, setting: Setting, listeners: Mapping[str, int], artifacts: Artifacts) -> Lab:
+        return await Lab.open(folder, setting.nodes)
+
+    def sweep(self, folder: Path | None) -> list[str]:
+        """Nothing: the kernel removes everything with the last process of the namespaces."""
+        return []
+
+
+LAB: Final = LabProvider()

@@ -1,0 +1,99 @@
+"""What every runtime has beside the cluster itself: what it needs, what it can do, how it is opened and swept.
+
+The lab and the containers are one `Provider` each in `harness.registry.RUNTIMES`. The outer process asks it before a
+run (`refuse`, `refuse_if_impossible`, `resolve`) and after it (`sweep`); the runner opens the cluster with it.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from harness.runtime.node import Runtime
+
+if TYPE_CHECKING:
+    from harness.systems.system import Artifacts, System
+
+
+class Links(StrEnum):
+    """How links are enforced: by packet rules from here, from a side-car in each node's namespace, or by a proxy."""
+
+    AUTO = "auto"
+    RULES = "rules"
+    SIDECAR = "sidecar"
+    TOXIPROXY = "toxiproxy"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """The part of a plan that says where the nodes live; `image` is a person's own, `limited_data` a hard limit."""
+
+    runtime: str = "lab"
+    nodes: int = 3
+    links: Links = Links.AUTO
+    image: str = ""
+    limited_data: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One line of `fencepost doctor`: what was looked for and found; when it will not do, why and the remedy."""
+
+    name: str
+    ok: bool
+    found: str
+    why: str | None = None
+    remedy: str | None = None
+
+
+#: Told in words what takes long (an image that is built, a binary that is fetched).
+Say = Callable[[str], None]
+
+
+class Provider(Protocol):
+    @property
+    def name(self) -> str: ...
+    @property
+    def about(self) -> str:
+        """One line for `fencepost list runtimes`."""
+        ...
+
+    @property
+    def in_namespaces(self) -> bool:
+        """Whether the runner enters fresh namespaces before anything else (the lab), whose end removes everything."""
+        ...
+
+    def refuse(self, setting: Setting) -> str | None:
+        """Why this setting makes no sense here, whatever the machine; None when it does."""
+        ...
+
+    def checks(self) -> list[Check]:
+        """Everything that a run here needs of this machine, for `fencepost doctor`."""
+        ...
+
+    def refuse_if_impossible(self, setting: Setting) -> Setting:
+        """The setting with `auto` made concrete; raises MachineError with the reason and the remedy."""
+        ...
+
+    def resolve(self, system: "System", version: str, setting: Setting, say: Say) -> "Artifacts":
+        """The binaries or the image that nodes will run; may build or pull. Raises UsageError or MachineError."""
+        ...
+
+    async def open(
+        self, folder: Path, setting: Setting, listeners: Mapping[str, int], artifacts: "Artifacts"
+    ) -> Runtime:
+        """Make the nodes' places; what is kept of them lies below `folder`/nodes. No server runs yet.
+
+        `listeners` are the system's: "client" is dialled by the harness, every other one by nodes. `folder` is the
+        run's; what a runtime leaves outside of it is labelled with the run's id.
+        """
+        ...
+
+    def sweep(self, folder: Path | None) -> list[str]:
+        """Remove what the run in `folder` left behind (None: every run of this machine whose process is gone).
+
+        Called when no process of the run is left. Returns, in words, what could not be removed, with the command that
+        does it; what was removed is nobody's concern.
+        """
+        ...
