@@ -68,7 +68,9 @@ class ZooKeeper:
             version, jars = server.given(Path(version).absolute())
         else:
             jars = versions.jars(version)
-        made = archive("zookeeper", server.archive_key(jars), lambda flags: train(jars, flags))
+        # A name of their own: the archives of many releases must not push out the default's.
+        name = "zookeeper" if version == self.default_version else "other-zookeeper"
+        made = archive(name, server.archive_key(jars), lambda flags: train(jars, flags))
         return server.artifacts(version, jars, made)
 
     def known_versions(self) -> tuple[str, ...]:

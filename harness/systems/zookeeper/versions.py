@@ -1,8 +1,8 @@
 """Which releases of ZooKeeper are known, and where each comes from.
 
 3.9.5 is in the Python package pyspark (see `server`). All others are resolved by Maven coordinates: the server, and the
-few jars that a server of ours needs beside it, the same for each release. They are named one by one with everything
-else excluded, so that Maven and Ivy bring the same; each is checked against its sum in `jars.toml`
+few jars that a server of ours needs beside it, the same for almost every release. They are named one by one with
+everything else excluded, so that Maven and Ivy bring the same; each is checked against its sum in `jars.toml`
 (`python -m tools.record_sums zookeeper`).
 
 Left out are netty (a server with plain TCP does not load it) and the logging that a release brings (log4j 1.2,
@@ -28,6 +28,8 @@ _BESIDE: Final = (
     "io.dropwizard.metrics:metrics-core:4.1.12.1",
     "org.xerial.snappy:snappy-java:1.1.10.5",
 )
+#: Releases before 3.6.3 call it.
+_COMMONS_LANG: Final = "commons-lang:commons-lang:2.6"
 
 
 def known() -> tuple[str, ...]:
@@ -54,7 +56,8 @@ def jars(version: str) -> list[Path]:
 
 def coordinates(version: str) -> list[str]:
     own = [f"org.apache.zookeeper:{name}:{version}" for name in ("zookeeper", "zookeeper-jute")]
-    return [*own, *_BESIDE]
+    also = [_COMMONS_LANG] if releases.numbers(version) < (3, 6, 3) else []
+    return [*own, *_BESIDE, *also]
 
 
 @lru_cache(maxsize=1)
