@@ -1,0 +1,133 @@
+"""Who listens where in a star of networks around one Toxiproxy server: addresses, ports, proxies; a pure plan.
+
+Node k lives alone in network k, at .10, and the server stands in every network, at .2. Node i knows node k by the name
+"nk", which in network i is the server's address: so its connection to nk meets the proxy "i-k", which listens at
+port + k and connects to port + k of node k itself. etcd computes member ids of the URLs' text, so name and port of a
+node are the same text everywhere, and only resolve differently. Network 0 is the harness's: there stand the server's
+own interface, one proxy for each node's clients, and one for each link's probe.
+
+A cluster takes one /24 block, in /28 networks: so a star has at most 15 nodes.
+"""
+
+import ipaddress
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from harness.runtime.node import CLIENT, Link
+from harness.runtime.toxiproxy import ProxySpec
+from harness.runtime.toxiproxy_links import Wiring, probe_name, proxy_name
+
+NODES_MAX: Final = 15
+CONTROL_PORT: Final = 8474
+_CLIENT_PORTS: Final = 20000
+_PROBE_PORTS: Final = 21000
+_SERVER_HOST: Final = 2
+_NODE_HOST: Final = 10
+_WITNESS_HOST: Final = 12
+#: Private addresses that engines do not hand out by themselves (they take 172.16/12 and 192.168/16).
+_POOL: Final = ipaddress.IPv4Network("10.208.0.0/12")
+
+Block = ipaddress.IPv4Network
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Star:
+    """`listeners` are the system's by name; the harness dials "client", nodes dial the others."""
+
+    block: Block
+    node_count: int
+    listeners: Mapping[str, int]
+
+    @property
+    def wiring(self) -> Wiring:
+        return Wiring([f"n{k}" for k in range(1, self.node_count + 1)], self.listeners)
+
+    def subnet(self, number: int) -> Block:
+        """Of node `number`; 0 is the harness's."""
+        return list(self.block.subnets(new_prefix=28))[number]
+
+    def server(self, number: int) -> str:
+        """The Toxiproxy server's address in that network."""
+        return str(self.subnet(number)[_SERVER_HOST])
+
+    def node(self, number: int) -> str:
+        return str(self.subnet(number)[_NODE_HOST])
+
+    def witness(self, number: int) -> str:
+        """The address of what checks from within that network that it leads nowhere else."""
+        return str(self.subnet(number)[_WITNESS_HOST])
+
+    def hosts(self, number: int) -> dict[str, str]:
+        """What every node's name means in network `number`."""
+        return {
+            f"n{k}": self.node(number) if k == number else self.server(number) for k in range(1, self.node_count + 1)
+        }
+
+    @property
+    def client_ports(self) -> dict[int, int]:
+        """Node number to the port of network 0 at which its clients are served."""
+        return {k: _CLIENT_PORTS + k for k in range(1, self.node_count + 1)}
+
+    @property
+    def probe_ports(self) -> dict[Link, int]:
+        return {link: _PROBE_PORTS + index for index, link in enumerate(self.wiring.links)}
+
+    @property
+    def harness_ports(self) -> list[int]:
+        """Every port of network 0 that the harness dials."""
+        return [CONTROL_PORT, *self.client_ports.values(), *self.probe_ports.values()]
+
+    def proxies(self) -> list[ProxySpec]:
+        numbers = range(1, self.node_count + 1)
+        own = self.server(0)
+        made = [
+            ProxySpec(proxy_name(f"n{i}", f"n{k}", name), f"{self.server(i)}:{port + k}", f"{self.node(k)}:{port + k}")
+            for i in numbers
+            for k in numbers
+            if i != k
+            for name, port in self.listeners.items()
+            if name != CLIENT
+        ]
+        if CLIENT in self.listeners:
+            port = self.listeners[CLIENT]
+            made += [
+                ProxySpec(proxy_name(CLIENT, f"n{k}", CLIENT), f"{own}:{at}", f"{self.node(k)}:{port}")
+                for k, at in self.client_ports.items()
+            ]
+        made += [
+            ProxySpec(probe_name(link), f"{own}:{at}", f"{own}:{CONTROL_PORT}") for link, at in self.probe_ports.items()
+        ]
+        return made
+
+    def forbidden(self, number: int) -> list[tuple[str, int]]:
+        """What must not be reached from network `number`: the server elsewhere, its control, the nodes themselves."""
+        ports = [(k, port + k) for k in self._others(number) for name, port in self.listeners.items() if name != CLIENT]
+        elsewhere = [
+            (self.server(i), int(spec.listen.rpartition(":")[2]))
+            for i in self._others(number)
+            for spec in self.proxies()
+            if spec.listen.startswith(f"{self.server(i)}:")
+        ]
+        return [(self.server(0), CONTROL_PORT), *elsewhere, *((self.node(k), port) for k, port in ports)]
+
+    def allowed(self, number: int) -> tuple[str, int] | None:
+        """One thing that must be reached from there, so that reaching nothing proves something."""
+        for spec in self.proxies():
+            host, _, port = spec.listen.rpartition(":")
+            if host == self.server(number):
+                return host, int(port)
+        return None
+
+    def _others(self, number: int) -> list[int]:
+        return [k for k in range(1, self.node_count + 1) if k != number]
+
+
+def free_blocks(used: Iterable[str], start: int) -> Iterable[Block]:
+    """The blocks of our pool that overlap nothing of `used` (networks as text), beginning at the `start`-th."""
+    taken = [ipaddress.ip_network(text, strict=False) for text in used]
+    blocks: list[Block] = list(_POOL.subnets(new_prefix=24))
+    for offset in range(len(blocks)):
+        block = blocks[(start + offset) % len(blocks)]
+        if not any(block.overlaps(other) for other in taken if other.version == 4):
+            yield block
