@@ -141,22 +141,24 @@ def list_(what: str) -> int:
 
 
 @app.command()
-def doctor() -> int:
+@click.option("--sweep", "sweeping", is_flag=True, help="Remove what runs left behind whose processes are gone.")
+def doctor(sweeping: bool) -> int:
     """What this machine can do, and for each thing it cannot: why, and the remedy."""
-    from harness.cli.doctor import examine
+    from harness.cli.doctor import examine, sweep
 
-    return examine()
+    return sweep() if sweeping else examine()
 
 
 @app.command()
 @click.option("--results", type=click.Path(path_type=Path), default=Path("results"), help="Where runs are kept.")
 @click.option("--seed", type=int, default=None, help="Drawn when it is not given.")
-def demo(results: Path, seed: int | None) -> int:
+@click.option("--runtime", default="lab", help="Where the nodes live: lab, containers.")
+def demo(results: Path, seed: int | None, runtime: str) -> int:
     """Two real clusters attacked in the same way: etcd does no harm, ZooKeeper's woken leader answers stale."""
     from harness.cli.demo import demonstrate
 
     with _Session("local[*]") as session:
-        return demonstrate(session.execute, results, _seed(seed))
+        return demonstrate(session.execute, results, _seed(seed), runtime)
 
 
 @app.group()

@@ -22,12 +22,21 @@ _TIME_LIMIT = "24s"
 FINDING = "fresh-after-sync"
 
 
-def demo_plans(seed: int) -> tuple[Plan, Plan]:
+def demo_plans(seed: int, runtime: str = "lab") -> tuple[Plan, Plan]:
     """The etcd and the ZooKeeper plan of the demo."""
-    etcd = Plan(system="etcd", workload="register", nemesis=_NEMESIS, time_limit=_TIME_LIMIT, quiet="3s", seed=seed)
+    etcd = Plan(
+        system="etcd",
+        workload="register",
+        runtime=runtime,
+        nemesis=_NEMESIS,
+        time_limit=_TIME_LIMIT,
+        quiet="3s",
+        seed=seed,
+    )
     zookeeper = Plan(
         system="zookeeper",
         workload="register",
+        runtime=runtime,
         nemesis=_NEMESIS,
         time_limit=_TIME_LIMIT,
         quiet="3s",
@@ -38,11 +47,11 @@ def demo_plans(seed: int) -> tuple[Plan, Plan]:
     return check_plan(etcd), check_plan(zookeeper)
 
 
-def demonstrate(execute: Callable[[Plan, Path], Result], results: Path, seed: int) -> int:
+def demonstrate(execute: Callable[[Plan, Path], Result], results: Path, seed: int, runtime: str = "lab") -> int:
     """Both runs, then a summary; 0 when etcd was valid and the ZooKeeper finding showed, 2 when it did not."""
     began = time.monotonic()
     found = []
-    for plan in demo_plans(seed):
+    for plan in demo_plans(seed, runtime):
         say_first(plan, 0, 1)
         found.append(execute(plan, results))
     etcd, zookeeper = found
@@ -56,7 +65,8 @@ def demonstrate(execute: Callable[[Plan, Path], Result], results: Path, seed: in
     for step in _witness(zookeeper):
         click.echo(f"  - {step}")
     click.echo(f"  report: {report_path(zookeeper)}")
-    click.echo(f"{time.monotonic() - began:.0f} s; seed {seed}; again with: fencepost demo --seed {seed}")
+    again = f"fencepost demo --seed {seed}" + (f" --runtime {runtime}" if runtime != "lab" else "")
+    click.echo(f"{time.monotonic() - began:.0f} s; seed {seed}; again with: {again}")
     if etcd.judgement.validity is Validity.INVALID:
         click.echo("etcd was not expected to be invalid under a pause: this is a finding, look at its report")
         return int(ExitCode.INVALID)

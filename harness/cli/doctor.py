@@ -8,14 +8,16 @@ import click
 
 from harness import registry
 from harness.errors import ExitCode, FencepostError
-from harness.runtime.doctor import lab_checks
 from harness.runtime.provider import Check
+
+#: Groups without which the default runs are possible all the same.
+_OPTIONAL = ("containers", "report")
 
 
 def examine() -> int:
     """Print one line a check; exit 0 when the default runs can be made, else 254."""
     groups: list[tuple[str, list[Check]]] = [
-        ("lab", lab_checks()),
+        *((name, registry.runtime(name).checks()) for name in sorted(registry.RUNTIMES, reverse=True)),
         ("systems", [_system(name) for name in registry.SYSTEMS]),
         ("analysis", [_native_core(), _spark(), *_archives()]),
         ("report", [_browser()]),
@@ -29,11 +31,21 @@ def examine() -> int:
                 click.echo(f"      why: {check.why}")
             if check.remedy:
                 click.echo(f"      remedy: {check.remedy}")
-            needed = needed and (check.ok or title == "report")
+            needed = needed and (check.ok or title in _OPTIONAL)
     click.echo(
         "this machine can make the default runs" if needed else "something that the default runs need is missing"
     )
     return int(ExitCode.VALID if needed else ExitCode.USAGE)
+
+
+def sweep() -> int:
+    """Remove what runs whose processes are gone left behind; exit 0 when nothing stays."""
+    left = [what for name in registry.RUNTIMES for what in registry.runtime(name).sweep(None)]
+    for what in left:
+        click.echo(f"still there: {what}")
+    if not left:
+        click.echo("nothing is left of earlier runs")
+    return int(ExitCode.INTERNAL if left else ExitCode.VALID)
 
 
 def _guarded(name: str, look: Callable[[], str]) -> Check:

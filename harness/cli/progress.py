@@ -35,6 +35,8 @@ class Progress:
             self.line("the harness failed inside: no new operations; healing and judging what there is")
         elif topic == "warning":
             self.line(f"warning: {message['text']}")
+        elif topic == "preparing":
+            self.line(message["text"])
         elif topic == "folder":
             self.line(f"results in {shorten(message['folder'])}")
 

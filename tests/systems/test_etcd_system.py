@@ -11,7 +11,7 @@ from harness.coordination import ReadMode
 from harness.errors import UsageError
 from harness.runtime.node import Place
 from harness.systems.etcd import ETCD
-from harness.systems.system import Artifacts
+from harness.systems.system import Artifacts, ImageFacts
 from harness.verdict import Standing
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -181,3 +181,57 @@ def test_the_generated_messages_are_those_of_the_proto_file(tmp_path: Path) -> N
     for name in ("rpc_pb2.py", "rpc_pb2.pyi"):
         made = (tmp_path / "harness/systems/etcd" / name).read_text()
         assert made == (ROOT / "harness/systems/etcd" / name).read_text(), f"{name} differs; see the proto file's head"
+
+
+def _proxied(number: int) -> Place:
+    """As under Toxiproxy: named by host, told apart by port, dialled by the harness elsewhere."""
+    return Place(
+        name=f"n{number}",
+        number=number,
+        address=f"10.0.{number}.10",
+        folder=Path("/fencepost"),
+        data=Path("/data"),
+        kept=Path(f"/kept/n{number}"),
+        host=f"n{number}",
+        port_shift=number,
+        endpoints={2379: ("127.0.0.1", 4000 + number)},
+    )
+
+
+def test_behind_a_proxy_peers_are_named_by_one_text_and_addresses_are_listened_on() -> None:
+    layout = {f"n{i}": _proxied(i) for i in (1, 2, 3)}
+    inside = ETCD.in_image(image("fencepost/etcd:3.5.1", {"org.fencepost.version": "3.5.1"}))
+    (spec, *_) = ETCD.specs(layout, inside, ETCD.options())
+    assert spec.argv[0] == "etcd"
+    assert "--initial-cluster=n1=http://n1:2381,n2=http://n2:2382,n3=http://n3:2383" in spec.argv
+    assert "--initial-advertise-peer-urls=http://n1:2381" in spec.argv
+    assert "--listen-peer-urls=http://10.0.1.10:2381" in spec.argv
+    assert "--data-dir=/data/etcd" in spec.argv
+    assert layout["n2"].dial(2379) == ("127.0.0.1", 4002)
+
+
+@pytest.mark.parametrize(
+    ("reference", "labels", "version"),
+    [
+        ("fencepost/etcd:3.5.1", {"org.fencepost.version": "3.5.21"}, "3.5.21"),
+        ("host:5000/etcd:nightly", {"org.opencontainers.image.version": "v3.6.1"}, "v3.6.1"),
+        ("host:5000/team/etcd:nightly", {}, "nightly"),
+        ("host:5000/team/etcd@sha256:12ab", {}, "unknown"),
+    ],
+)
+def test_an_image_says_its_version_by_label_or_tag(reference: str, labels: dict[str, str], version: str) -> None:
+    artifacts = ETCD.in_image(image(reference, labels))
+    assert artifacts.version == version
+    assert artifacts.paths["image"] == reference
+
+
+def image(reference: str, labels: dict[str, str]) -> ImageFacts:
+    return ImageFacts(
+        reference=reference,
+        id="sha256:1",
+        labels=labels,
+        entrypoint=(),
+        command=("etcd",),
+        environment={},
+        architecture="amd64",
+    )

@@ -8,7 +8,7 @@ from harness.coordination import ReadMode
 from harness.errors import UsageError
 from harness.operation import Claim
 from harness.runtime.node import Place
-from harness.systems.system import Artifacts, System
+from harness.systems.system import Artifacts, ImageFacts, System
 from harness.systems.zookeeper import ZOOKEEPER, server
 from harness.systems.zookeeper.question import read_answer
 from harness.verdict import Standing
@@ -152,3 +152,55 @@ def test_each_read_mode_is_held_to_a_guarantee_that_is_stated() -> None:
     with pytest.raises(UsageError, match="strong") as wrong:
         ZOOKEEPER.read_guarantee(ReadMode.STRONG)
     assert "barrier, plain, sync" in str(wrong.value.hint)
+
+
+@pytest.mark.parametrize(
+    ("labels", "entrypoint", "argv"),
+    [
+        ({"org.fencepost.system": "zookeeper"}, (), "java"),
+        ({}, ("/docker-entrypoint.sh",), "/docker-entrypoint.sh"),
+    ],
+)
+def test_an_image_is_run_by_java_or_by_its_own_entry_point(
+    labels: dict[str, str], entrypoint: tuple[str, ...], argv: str
+) -> None:
+    facts = ImageFacts(
+        reference="r/zookeeper:3.9.3",
+        id="sha256:1",
+        labels=labels,
+        entrypoint=entrypoint,
+        command=("zkServer.sh", "start-foreground"),
+        environment={},
+        architecture="amd64",
+    )
+    place = Place(
+        name="n1",
+        number=1,
+        address="10.0.0.1",
+        folder=Path("/fencepost"),
+        data=Path("/data"),
+        kept=Path("/kept"),
+        host="n1",
+        port_shift=1,
+    )
+    inside = ZOOKEEPER.in_image(facts)
+    (spec,) = ZOOKEEPER.specs({"n1": place}, inside, ZOOKEEPER.options())
+    assert inside.version == "3.9.3"
+    assert spec.argv[0] == argv
+    assert "server.1=n1:2889:3889" in spec.files["zoo.cfg"]
+    assert "dataDir=/data\n" in spec.files["zoo.cfg"]
+    if labels:
+        assert spec.argv[-1] == "/fencepost/zoo.cfg"
+        assert "/opt/zookeeper/lib/*" in spec.argv
+    else:
+        assert spec.argv[1:] == ("zkServer.sh", "start-foreground")
+        assert spec.environment["ZOO_CONF_DIR"] == "/fencepost"
+        assert spec.environment["ZOO_MY_ID"] == "1"
+
+
+def test_an_image_that_starts_nothing_is_refused() -> None:
+    facts = ImageFacts(
+        reference="r/z:1", id="sha256:1", labels={}, entrypoint=(), command=(), environment={}, architecture="amd64"
+    )
+    with pytest.raises(UsageError, match="neither an entry point nor a command"):
+        ZOOKEEPER.in_image(facts)
