@@ -19,7 +19,7 @@ from harness.errors import FencepostError, HarnessError, MachineError, UsageErro
 from harness.runtime.artifacts.cache import cache_folder
 from harness.runtime.images import folder, parts
 from harness.runtime.images.engine_errors import engine_answers, failed_build, refuse_other_architecture
-from harness.runtime.images.recipes import OWNER, Recipe, names, recipe, reference_of
+from harness.runtime.images.recipes import Recipe, is_ours, names, recipe, reference_of
 
 if TYPE_CHECKING:
     from docker.models.images import Image
@@ -253,11 +253,7 @@ def _plan(wanted: Recipe, official_base: str) -> _Plan:
 def _official_base(image: "Image | None") -> str:
     """The official image that this one was built on; empty when on ours, on none, or not built."""
     base = image.labels.get(LABEL_BASE, "") if image else ""
-    return "" if base == _SCRATCH or _is_ours(base) else base
-
-
-def _is_ours(reference: str) -> bool:
-    return reference.startswith(f"{OWNER}/")
+    return "" if base == _SCRATCH or is_ours(base) else base
 
 
 def _found(client: "docker.DockerClient", reference: str) -> "Image | None":
@@ -276,7 +272,7 @@ def _is_current(client: "docker.DockerClient", plan: _Plan) -> bool:
 
 def _bring_up(client: "docker.DockerClient", plan: _Plan, progress: Progress, *, anew: bool = False) -> None:
     """Build the image, and before it its base where that is ours and not up to date. The caller holds the lock."""
-    if _is_ours(plan.base):
+    if is_ours(plan.base):
         own = _plan(recipe(plan.recipe.base), "")
         if not _is_current(client, own):
             _bring_up(client, own, progress)

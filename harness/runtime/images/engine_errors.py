@@ -42,7 +42,8 @@ def failed_build(reference: str, said: Sequence[str], error: str) -> HarnessErro
     if _FULL_DISK in error.lower():
         return _disk_full(f"{reference}: {error}")
     last = "\n".join(f"  {line}" for line in [line for line in said if line.strip()][-_LAST_LINES:])
-    if "pull access denied" in error or "lookup" in error or "not found" in error or "connection refused" in error:
+    steps = [line for line in said if line.startswith("Step ")]
+    if steps and " : FROM " in steps[-1]:
         return MachineError(
             f"{reference}: the base image cannot be pulled: {error}\n{last}".rstrip(),
             hint="leave --base out: the base is then made of parts of this machine",

@@ -52,6 +52,10 @@ def reference_of(name: str, version: str) -> str:
     return f"{OWNER}/{name}:{version}"
 
 
+def is_ours(reference: str) -> bool:
+    return reference.startswith(f"{OWNER}/")
+
+
 def names() -> tuple[str, ...]:
     """Every image, in the order in which versions.toml names them."""
     return tuple(folder.pinned())

@@ -1,0 +1,335 @@
+"""The images: what each is made of, when one is stale, and that an engine builds them with no network at all."""
+
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from harness.errors import HarnessError, MachineError, UsageError
+from harness.runtime import images
+from harness.runtime.images import agent, building, engine_errors, folder, machine, parts, recipes
+from harness.runtime.images.parts import Part
+
+GNU = shutil.which("ldd") is not None and not Path("/etc/alpine-release").exists()
+
+
+class TestAgentFiles:
+    def test_parents_and_imports(self) -> None:
+        assert list(agent.module_files("harness.errors")) == ["harness/__init__.py", "harness/errors.py"]
+
+    def test_imports_for_the_type_checker_are_left_out(self) -> None:
+        found = agent.module_files("harness.runtime.provider")
+        assert "harness/runtime/node.py" in found
+        assert "harness/systems/system.py" not in found
+
+    def test_anything_but_the_standard_library_is_refused(self) -> None:
+        with pytest.raises(HarnessError, match=r"imports click, but its Python has the standard library only"):
+            agent.module_files("harness.cli.app")
+
+    def test_module_that_is_not_there(self) -> None:
+        with pytest.raises(HarnessError, match=r"imports harness\.no_such, which is not there"):
+            agent.module_files("harness.no_such")
+
+    def test_agent_runs_on_these_files_alone(self, tmp_path: Path) -> None:
+        for target, source in agent.module_files().items():
+            (tmp_path / target).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(source, tmp_path / target)
+        code = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); import {agent.AGENT} as a; print(a.__file__)"
+        done = subprocess.run(
+            [sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, timeout=30, check=False
+        )
+        assert done.stdout.startswith(str(tmp_path)), done.stderr
+
+
+class TestParts:
+    @pytest.fixture
+    def some(self, tmp_path: Path) -> list[Part]:
+        source = tmp_path / "source"
+        (source / "deep" / "er").mkdir(parents=True)
+        (source / "deep" / "er" / "program").write_bytes(b"\x7fELF")
+        (source / "deep" / "er" / "program").chmod(0o700)
+        os.utime(source / "deep" / "er" / "program", (1_000_000, 1_000_000))
+        (source / "deep" / "link").symlink_to("er/program")
+        (source / "left_out").write_text("")
+        tree = parts.tree("root/opt", source, without=lambda path: path == "left_out")
+        return [*tree, parts.text("root/etc/hosts", "x\n"), Part(target="root/tmp", mode=0o1777)]
+
+    def test_archive_has_every_folder_above_and_keeps_times(self, some: list[Part]) -> None:
+        with tempfile.TemporaryFile() as file:
+            parts.write_archive(some, file)
+            file.seek(0)
+            with tarfile.open(fileobj=file) as archive:
+                found = {entry.name: entry for entry in archive.getmembers()}
+        assert list(found) == sorted(found)
+        assert {"root", "root/opt", "root/opt/deep", "root/opt/deep/er", "root/etc"} <= set(found)
+        program = found["root/opt/deep/er/program"]
+        assert (program.mode, program.mtime, program.uid, program.gid) == (0o744, 1_000_000, 0, 0)
+        assert found["root/opt/deep/link"].linkname == "er/program"
+        assert found["root/tmp"].mode == 0o1777
+        assert not any("left_out" in name for name in found)
+
+    def test_folder_is_the_same_as_the_archive(self, some: list[Part], tmp_path: Path) -> None:
+        parts.write_folder(some, tmp_path / "context")
+        found = {str(path.relative_to(tmp_path / "context")) for path in (tmp_path / "context").rglob("*")}
+        assert found == {part.target for part in parts.complete(some)}
+        assert (tmp_path / "context/root/opt/deep/er/program").stat().st_mtime == 1_000_000
+        assert (tmp_path / "context/root/tmp").stat().st_mode & 0o7777 == 0o1777
+
+    def test_last_of_two_counts(self) -> None:
+        both = [parts.text("a", "1"), parts.text("a", "2")]
+        assert [part.content for part in parts.complete(both)] == [b"2"]
+
+
+class TestMachine:
+    @pytest.mark.skipif(not GNU, reason="needs ldd and the GNU C library")
+    def test_libraries_of_a_program_lie_where_its_loader_looks(self) -> None:
+        found = {part.target: part.source for part in machine.libraries([Path(sys.executable).resolve()])}
+        names = [target.rpartition("/")[2] for target in found]
+        assert any(name.startswith("ld-linux") or name.startswith("ld64") for name in names)
+        assert "libc.so.6" in names
+        assert all(Path("/" + target.removeprefix("root/")).exists() for target in found)
+        assert all(source is not None and not source.is_symlink() for source in found.values())
+
+    @pytest.mark.skipif(not GNU, reason="needs ldd and the GNU C library")
+    def test_static_program_needs_none(self, tmp_path: Path) -> None:
+        script = tmp_path / "script"
+        script.write_text("#!/bin/true\n")
+        script.chmod(0o755)
+        assert machine.libraries([script]) == []
+
+    def test_missing_library_is_named(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(
+            machine, "_ldd", lambda _: "\tlibodd.so.9 => not found\n\tlibc.so.6 => /lib/libc.so.6 (0x1)\n"
+        )
+        with pytest.raises(MachineError, match=r"libodd\.so\.9: needed by server"):
+            machine.libraries([Path("server")])
+
+    def test_musl_is_refused_with_the_remedy(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(machine, "_ldd", lambda _: "\t/lib/ld-musl-x86_64.so.1 (0x7f)\n")
+        with pytest.raises(MachineError, match="musl") as caught:
+            machine.libraries([Path("server")])
+        assert "--base java=" in str(caught.value.hint)
+
+    def test_jdk_without_its_modules_cannot_link(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        home = tmp_path / "jdk"
+        (home / "bin").mkdir(parents=True)
+        (home / "bin" / "jlink").write_text("")
+        (home / "release").write_text('JAVA_VERSION="21.0.1"\n')
+        monkeypatch.setattr(machine, "_jdk_homes", lambda: iter([home]))
+        assert not machine.java_source().linked
+        (home / "jmods").mkdir()
+        (home / "jmods" / "java.base.jmod").write_text("")
+        assert machine.java_source() == machine.JavaSource(home, "21.0.1", linked=True)
+
+
+def a_recipe(**changed: Any) -> recipes.Recipe:
+    values: dict[str, Any] = {"name": "etcd", "version": "1.2.3", "identity": {"etcd": "aa"}, "parts": list}
+    return recipes.Recipe(**{**values, **changed})
+
+
+class TestRecipes:
+    def test_every_image_has_one(self) -> None:
+        for name in images.names():
+            assert images.recipe(name).reference.startswith(f"fencepost/{name}:")
+
+    def test_digest_is_of_everything(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        digests = {a_recipe().digest(""), a_recipe().digest("java"), a_recipe(identity={"etcd": "ab"}).digest("")}
+        digests.add(a_recipe(name="toxiproxy").digest(""))
+        monkeypatch.setattr(folder, "dockerfile", lambda name: b"FROM another\n")
+        digests.add(a_recipe().digest(""))
+        assert len(digests) == 5
+
+    def test_binary_of_a_person_cannot_take_the_place_of_a_released_version(self) -> None:
+        released, given = a_recipe(), a_recipe(is_given=True)
+        assert released.reference == "fencepost/etcd:1.2.3"
+        assert given.reference.startswith("fencepost/etcd:1.2.3-")
+
+    def test_unknown_image(self) -> None:
+        with pytest.raises(UsageError, match="unknown image 'cassandra'"):
+            images.recipe("cassandra")
+
+    def test_folder_of_an_installed_fencepost(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv(folder.FOLDER_VARIABLE, str(tmp_path))
+        with pytest.raises(MachineError, match="no Dockerfiles") as caught:
+            images.names()
+        assert folder.FOLDER_VARIABLE in str(caught.value.hint)
+
+    def test_python_is_of_debian(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(recipes.platform, "freedesktop_os_release", lambda: {"PRETTY_NAME": "Other Linux 1"})
+        with pytest.raises(MachineError, match="Other Linux 1") as caught:
+            images.recipe("python")
+        assert "--base python=" in str(caught.value.hint)
+
+
+class Engine:
+    """Images by reference, as the SDK shows them."""
+
+    def __init__(self, **labels: dict[str, str]) -> None:
+        self._labels = {reference.replace("_", ":"): found for reference, found in labels.items()}
+        self.images = self
+
+    def get(self, reference: str) -> Any:
+        import docker.errors
+
+        for name, labels in self._labels.items():
+            if reference == f"fencepost/{name}":
+                return SimpleNamespace(id=f"sha256:{name}", labels=labels, tags=[reference], attrs={})
+        raise docker.errors.ImageNotFound(reference)
+
+
+class TestEnsure:
+    def test_image_that_is_up_to_date_needs_no_parts(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        made = a_recipe(parts=lambda: pytest.fail("parts were made"))
+        monkeypatch.setattr(building, "recipe", lambda name, version: made)
+        engine: Any = Engine(**{"etcd_1.2.3": {building.LABEL_PARTS: made.digest("")}})
+        assert images.ensure(engine, "etcd") == "fencepost/etcd:1.2.3"
+
+    def test_image_on_an_official_base_stays_on_it(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        made = a_recipe(name="zookeeper", base="java", parts=lambda: pytest.fail("parts were made"))
+        monkeypatch.setattr(building, "recipe", lambda name, version: made)
+        labels = {building.LABEL_PARTS: made.digest("temurin:17"), building.LABEL_BASE: "temurin:17"}
+        engine: Any = Engine(**{"zookeeper_1.2.3": labels})
+        assert images.ensure(engine, "zookeeper") == "fencepost/zookeeper:1.2.3"
+
+    def test_without_parts_an_image_of_this_version_is_used_and_that_is_said(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def refuse(name: str, version: str) -> recipes.Recipe:
+            raise MachineError("there is no `go` on the PATH", hint="install Go")
+
+        monkeypatch.setattr(building, "recipe", refuse)
+        said: list[str] = []
+        engine: Any = Engine(**{"etcd_3.4.5": {}})
+        assert images.ensure(engine, "etcd", version="3.4.5", progress=said.append) == "fencepost/etcd:3.4.5"
+        assert "no `go` on the PATH" in said[0]
+        with pytest.raises(MachineError, match="no `go`"):
+            images.ensure(engine, "etcd", version="3.4.6")
+        with pytest.raises(MachineError, match="no `go`"):
+            images.ensure(engine, "etcd", version="./my-etcd")
+
+
+class TestChoices:
+    @pytest.mark.parametrize(
+        ("given", "message"),
+        [
+            ({"chosen": ["nothing"]}, "unknown image 'nothing'"),
+            ({"base": {"etcd": "debian"}}, "unknown base image 'etcd'"),
+            ({"versions": {"java": "17"}}, "the version of java cannot be chosen"),
+        ],
+    )
+    def test_refused_before_the_engine_is_asked(self, given: dict[str, Any], message: str) -> None:
+        engine: Any = None
+        with pytest.raises(UsageError, match=message):
+            images.build(engine, **given)
+
+    def test_bases_first_and_none_that_an_official_image_replaces(self) -> None:
+        assert building._in_order(["zookeeper"], {}) == ["java", "zookeeper"]
+        assert building._in_order(["zookeeper"], {"java": "temurin:17"}) == ["zookeeper"]
+        everything = building._in_order([], {})
+        assert sorted(everything) == sorted(images.names())
+        assert everything.index("java") < everything.index("zookeeper")
+
+
+class TestRefusals:
+    def test_full_disk(self) -> None:
+        error = engine_errors.failed_build("x", ["Step 1"], "write /a: No space left on device")
+        assert isinstance(error, MachineError) and "docker system df" in str(error.hint)
+
+    def test_what_the_builder_said_is_shown(self) -> None:
+        error = engine_errors.failed_build("x", ["Step 1/2", "", "Step 2/2 : COPY a b"], "a: no such file")
+        assert "Step 2/2 : COPY a b" in error.message
+
+    def test_base_that_cannot_be_pulled(self) -> None:
+        error = engine_errors.failed_build("x", ["Step 1/3 : ARG BASE", "Step 2/3 : FROM ${BASE}"], "no such host")
+        assert isinstance(error, MachineError) and "leave --base out" in str(error.hint)
+
+    def test_engine_that_is_gone(self) -> None:
+        import requests
+
+        with pytest.raises(MachineError, match="does not answer"), engine_errors.engine_answers():
+            raise requests.ConnectionError("refused")
+
+    def test_other_architecture(self) -> None:
+        engine: Any = SimpleNamespace(version=lambda: {"Arch": "sparc"})
+        with pytest.raises(MachineError, match="engine is for sparc"):
+            engine_errors.refuse_other_architecture(engine, "x")
+
+
+@pytest.mark.containers
+class TestOnAnEngine:
+    """Under a name of their own, so that they touch no image that anybody uses."""
+
+    @pytest.fixture
+    def client(self, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+        import docker
+
+        try:
+            client = docker.from_env()
+        except docker.errors.DockerException as error:
+            pytest.skip(f"no container engine answers ({error}): start one, such as by docker/engine.sh")
+        owner = f"fencepost-test-{os.getpid()}"
+        monkeypatch.setattr(recipes, "OWNER", owner)
+        yield client
+        # By its tag: the same content under another name is another's.
+        for image in client.images.list(filters={"reference": f"{owner}/*"}):
+            for tag in image.tags:
+                if tag.startswith(f"{owner}/"):
+                    client.images.remove(tag)
+        client.close()
+
+    def test_builds_without_network_and_builds_again_what_is_stale(self, client: Any, tmp_path: Path) -> None:
+        """From nothing and on a base of ours: the engine is not asked to pull anything."""
+        begun = time.time()
+        server = tmp_path / "etcd"
+        server.write_text(f"#!/bin/sh\necho etcd Version: 9.9.{os.getpid()}\n")
+        server.chmod(0o755)
+        first = images.ensure(client, "etcd", version=str(server))
+        second = images.ensure(client, "zookeeper")
+        kept = client.images.get(second)
+        assert images.ensure(client, "zookeeper") == second
+        assert client.images.get(second).id == kept.id
+        assert kept.labels["org.fencepost.base"].startswith(f"{recipes.OWNER}/java:")
+        assert client.images.get(first).labels["org.fencepost.system"] == "etcd"
+
+        server.write_text(server.read_text() + "# changed\n")
+        assert images.ensure(client, "etcd", version=str(server)) != first
+        with closing(
+            client.events(since=int(begun), until=int(time.time()) + 1, filters={"type": "image"}, decode=True)
+        ) as events:
+            assert [event for event in events if event.get("Action") == "pull"] == []
+
+    def test_stale_image_is_replaced_and_removed(
+        self, client: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    ) -> None:
+        made = {"content": b"1"}
+
+        def small(name: str, version: str = "") -> recipes.Recipe:
+            files = [Part(target="root/usr/local/bin/etcd", content=made["content"])]
+            return a_recipe(identity={"etcd": made["content"].decode()}, parts=lambda: files)
+
+        monkeypatch.setattr(building, "recipe", small)
+        lines: list[str] = []
+        reference = images.ensure(client, "etcd", progress=lines.append)
+        old = client.images.get(reference).id
+        made["content"] = b"2"
+        assert images.ensure(client, "etcd", progress=lines.append) == reference
+        assert client.images.get(reference).id != old
+        assert len(lines) == 2
+        assert [image for image in client.images.list(all=True) if image.id == old] == []
+        (built,) = images.build(client, ["etcd"])
+        assert built.was_current
+
+    def test_failed_build_shows_what_was_said(self, client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(building, "recipe", lambda name, version="": a_recipe())
+        with pytest.raises(HarnessError, match=r"(?s)the build failed.*COPY root"):
+            images.ensure(client, "etcd")

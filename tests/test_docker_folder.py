@@ -1,0 +1,167 @@
+"""The rules of `docker/`: images made by copying alone, every version in one file, nothing that can go stale."""
+
+import os
+import re
+import shutil
+import subprocess
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness import registry
+from harness.runtime import images
+
+DOCKER = Path(__file__).resolve().parent.parent / "docker"
+PINS: dict[str, dict[str, Any]] = tomllib.loads((DOCKER / "versions.toml").read_text(encoding="utf-8"))
+DOCKERFILES = sorted(DOCKER.glob("*/Dockerfile"))
+#: Neither runs anything while it is built: RUN, ADD (which fetches), ONBUILD, HEALTHCHECK with a shell are left out.
+ALLOWED = {"ARG", "FROM", "COPY", "ENV", "EXPOSE", "LABEL", "ENTRYPOINT", "CMD"}
+
+
+def instructions(dockerfile: Path) -> list[tuple[str, str]]:
+    """Instruction and arguments, continued lines joined, comments left out."""
+    lines = [line for line in dockerfile.read_text(encoding="utf-8").splitlines() if not line.startswith("#")]
+    joined = "\n".join(lines).replace("\\\n", " ")
+    found = []
+    for line in filter(None, (line.strip() for line in joined.splitlines())):
+        word, _, rest = line.partition(" ")
+        found.append((word, rest.strip()))
+    return found
+
+
+@pytest.mark.parametrize("dockerfile", DOCKERFILES, ids=lambda path: path.parent.name)
+class TestDockerfile:
+    def test_only_copies_onto_its_base(self, dockerfile: Path) -> None:
+        found = instructions(dockerfile)
+        assert {word for word, _ in found} <= ALLOWED
+        assert [word for word, _ in found[:2]] == ["ARG", "FROM"]
+        assert found[1] == ("FROM", "${BASE}")
+        assert [word for word, _ in found].count("FROM") == 1, "the classic builder pulls stages that nobody uses, too"
+
+    def test_builds_with_every_builder(self, dockerfile: Path) -> None:
+        text = dockerfile.read_text(encoding="utf-8")
+        assert not re.search(r"^#\s*(syntax|escape|check)\s*=", text, re.MULTILINE), "BuildKit would pull a frontend"
+        assert "--chmod" not in text and "--link" not in text and "<<" not in text, "not for the classic builder"
+
+    def test_needs_no_shell(self, dockerfile: Path) -> None:
+        for word, rest in instructions(dockerfile):
+            if word in ("ENTRYPOINT", "CMD"):
+                assert rest.startswith("[") and rest.endswith("]"), f"{word} {rest}"
+
+    def test_its_default_base_is_the_pinned_one(self, dockerfile: Path) -> None:
+        name = dockerfile.parent.name
+        base = PINS[name].get("base")
+        expected = PINS[base]["official"] if base else "scratch"
+        assert instructions(dockerfile)[0] == ("ARG", f"BASE={expected}")
+
+    def test_says_which_image_it_is(self, dockerfile: Path) -> None:
+        labels = " ".join(rest for word, rest in instructions(dockerfile) if word == "LABEL")
+        assert f'org.fencepost.image="{dockerfile.parent.name}"' in labels
+        is_system = dockerfile.parent.name in registry.SYSTEMS
+        assert ("org.fencepost.system" in labels) == is_system
+
+
+def test_one_folder_one_table_one_recipe() -> None:
+    assert {path.parent.name for path in DOCKERFILES} == set(PINS) == set(images.names())
+
+
+def test_folder_does_not_shadow_the_sdk() -> None:
+    assert not list(DOCKER.rglob("*.py"))
+
+
+@pytest.mark.parametrize("name", [name for name in PINS if name in registry.SYSTEMS])
+def test_pinned_system_is_the_one_that_the_lab_runs(name: str) -> None:
+    assert PINS[name]["version"] == registry.system(name).default_version
+
+
+def test_official_bases_name_no_registry() -> None:
+    for pin in PINS.values():
+        repository = pin.get("official", "").split(":")[0]
+        assert "." not in repository, "whose registry it is, is the engine's setting"
+
+
+def test_no_version_stands_anywhere_else() -> None:
+    versions = [pin["version"] for pin in PINS.values() if pin.get("version", "").count(".") == 2]
+    for path in [*DOCKERFILES, DOCKER / "README.md", DOCKER / "engine.sh"]:
+        text = path.read_text(encoding="utf-8")
+        assert [version for version in versions if version in text] == [], path
+
+
+class TestCompose:
+    text = (DOCKER / "compose.yaml").read_text(encoding="utf-8")
+
+    def test_runs_the_pinned_images(self) -> None:
+        found = dict(re.findall(r"image: fencepost/(\w+):\$\{\w+:-([\w.]+)\}", self.text))
+        assert found == {name: PINS[name]["version"] for name in ("etcd", "zookeeper")}
+
+    def test_has_three_nodes_a_system_with_the_addresses_of_a_run(self) -> None:
+        services = re.findall(r"^  (\w+)-(\d):\n    <<: \*(\w+)$", self.text, re.MULTILINE)
+        assert services == [(name, str(i), name) for name in ("etcd", "zookeeper") for i in (1, 2, 3)]
+        addresses = re.findall(r'ipv4_address: "\$\{FENCEPOST_SUBNET:-10\.78\}\.([\d.]+)"', self.text)
+        assert addresses == [f"{network}.1{i}" for network in (0, 1) for i in (1, 2, 3)]
+
+    def test_publishes_to_this_machine_only(self) -> None:
+        ports = re.findall(r"ports: (.*)", self.text)
+        assert len(ports) == 6 and all(re.fullmatch(r'\["127\.0\.0\.1:\d+:\d+"\]', port) for port in ports)
+
+    def test_is_what_compose_takes(self) -> None:
+        command = compose_command()
+        if command is None:
+            # Without compose: what it refuses most often is a tab, or an anchor that is not there.
+            assert "\t" not in self.text
+            assert set(re.findall(r"\*(\w+)$", self.text, re.MULTILINE)) <= set(
+                re.findall(r": &(\w+)$", self.text, re.M)
+            )
+            return
+        done = subprocess.run(
+            [*command, "-f", str(DOCKER / "compose.yaml"), "config"],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.count("ipv4_address: 10.78.") == 6
+
+    def test_files_that_it_mounts_are_there(self) -> None:
+        mounted = re.findall(r"- (\./\S+?):/", self.text)
+        assert len(mounted) == 6 and all((DOCKER / path).is_file() for path in mounted)
+        assert [(DOCKER / f"zookeeper/compose/myid.{i}").read_text() for i in (1, 2, 3)] == ["1\n", "2\n", "3\n"]
+
+
+def compose_command() -> list[str] | None:
+    if shutil.which("docker-compose"):
+        return ["docker-compose"]
+    if shutil.which("docker"):
+        asked = subprocess.run(["docker", "compose", "version"], capture_output=True, timeout=30, check=False)
+        return ["docker", "compose"] if asked.returncode == 0 else None
+    return None
+
+
+class TestEngineScript:
+    script = DOCKER / "engine.sh"
+
+    def run(self, *arguments: str) -> "subprocess.CompletedProcess[str]":
+        return subprocess.run([str(self.script), *arguments], capture_output=True, text=True, timeout=30, check=False)
+
+    def test_says_how_it_is_used(self) -> None:
+        done = self.run("start")
+        assert done.returncode == 2 and "engine.sh start FOLDER" in done.stderr
+
+    def test_engine_that_is_not_there(self, tmp_path: Path) -> None:
+        assert self.run("status", str(tmp_path / "none")).returncode == 1
+        done = self.run("stop", str(tmp_path / "none"), "--remove")
+        assert done.returncode == 0 and "not running" in done.stdout
+
+    def test_stops_nothing_but_an_engine(self, tmp_path: Path) -> None:
+        """The pid in the file of an engine that crashed may be another program's by now: here it is ours."""
+        (tmp_path / "docker.pid").write_text(f"{os.getpid()}\n")
+        assert "not running" in self.run("stop", str(tmp_path)).stdout
+
+    def test_removes_only_what_an_engine_made(self, tmp_path: Path) -> None:
+        (tmp_path / "dockerd.log").write_text("")
+        (tmp_path / "mine").write_text("")
+        done = self.run("stop", str(tmp_path), "--remove")
+        assert done.returncode != 0 and (tmp_path / "mine").exists() and not (tmp_path / "dockerd.log").exists()
