@@ -29,6 +29,7 @@ NEMESES: Final = {
     "kill": "nemesis.kill:Kill",
     "partition": "nemesis.partition:Partition",
     "pause": "nemesis.pause:Pause",
+    "toxic": "nemesis.toxic:ToxicFault",
 }
 
 CHECKERS: Final = {

@@ -31,6 +31,7 @@ CUTS: Final[Mapping[Effect, Toxic]] = {
     Effect.RESET: Toxic(kind="reset_peer", attributes={"timeout": 0}),
 }
 _REACH: Final = {Effect.DROP: Reach.DROPPED, Effect.RESET: Reach.RESET}
+_MEASURED_AT_ONCE: Final = 16
 #: The toxics of a cut have this name, those of a fault its id.
 _CUT: Final = "cut"
 
@@ -239,8 +240,8 @@ class ToxiproxyStreams:
     async def measure(self, links: Iterable[Link], timeout_s: float = 5.0) -> Mapping[Link, Experience]:
         asked = list(dict.fromkeys(links))
         self._links.wiring.check(asked)
-        # One after the other would be slow, all at once would measure each other: two share this machine well.
-        slots = asyncio.Semaphore(2)
+        # One after the other would be slow where nothing answers; hundreds at once would measure each other.
+        slots = asyncio.Semaphore(_MEASURED_AT_ONCE)
 
         async def one(link: Link) -> Experience:
             async with slots:

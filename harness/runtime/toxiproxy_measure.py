@@ -61,7 +61,7 @@ class _Asking(asyncio.Protocol):
 async def reach(host: str, port: int, timeout_s: float) -> Reach:
     """Ask once over the probe proxy at this address: DROPPED when nothing happened, RESET when it was ended at once.
 
-    An end without an answer counts as reset too: where ports are published, the engine's relay turns one into the other.
+    An end without an answer counts as reset too: where ports are published, the engine's relay makes it of a reset.
     """
     asking = _Asking()
     try:
