@@ -72,6 +72,12 @@ class Etcd:
     def known_versions(self) -> tuple[str, ...]:
         return versions.known()
 
+    def in_image(self, image: ImageFacts) -> Artifacts:
+        """`etcd` on the image's PATH, whoever made it; its own entry point is not used."""
+        return Artifacts(
+            version=image.version, paths={"image": image.reference, "etcd": "etcd"}, sha256={"image": image.id}
+        )
+
     def specs(self, layout: Layout, artifacts: Artifacts, options: Mapping[str, object]) -> list[NodeSpec]:
         given = _numbers(options)
         cluster = ",".join(f"{place.name}={_url(*place.peer(PEER_PORT))}" for place in layout.values())

@@ -76,6 +76,9 @@ class ZooKeeper:
     def known_versions(self) -> tuple[str, ...]:
         return versions.known()
 
+    def in_image(self, image: ImageFacts) -> Artifacts:
+        return server.in_image(image)
+
     def options(self) -> dict[str, object]:
         return dict(_DEFAULTS)
 
