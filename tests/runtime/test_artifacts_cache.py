@@ -1,0 +1,127 @@
+"""A kept folder is there whole or not at all, is made once by two that start together, and needs nothing afterwards."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from harness.errors import MachineError
+from harness.runtime.artifacts import cache, kept
+
+#: Makes the folder slowly; says on stdout when it begins, and what it got.
+_MAKER = """
+import sys, time
+from pathlib import Path
+from harness.runtime.artifacts import kept
+
+def make(folder: Path) -> None:
+    print("begun", flush=True)
+    time.sleep(float(sys.argv[1]))
+    (folder / "made").write_text("whole")
+
+print(kept("test", "one", make), flush=True)
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    return tmp_path / "fencepost" / "test"
+
+
+def _maker(seconds: float) -> "subprocess.Popen[str]":
+    return subprocess.Popen(
+        [sys.executable, "-c", _MAKER, str(seconds)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+
+
+def _must_not(folder: Path) -> None:
+    raise AssertionError("made again")
+
+
+def test_what_is_kept_is_not_made_again(folder: Path) -> None:
+    path = kept("test", "one", lambda making: (making / "made").write_text("whole") and None)
+    assert path == folder / "one"
+    assert kept("test", "one", _must_not) == path
+    assert (path / "made").read_text() == "whole"
+
+
+def test_two_processes_at_once_make_it_once_and_the_other_says_what_it_waits_for(folder: Path) -> None:
+    makers = [_maker(1.0), _maker(1.0)]
+    ends = [maker.communicate(timeout=30) for maker in makers]
+    assert sorted(out.count("begun") for out, _ in ends) == [0, 1]
+    assert all(out.endswith(f"{folder}/one\n") for out, _ in ends)
+    assert sorted(errors for _, errors in ends) == ["", "waiting for another process that makes test/one\n"]
+
+
+def test_a_crash_in_the_middle_leaves_nothing_that_counts(folder: Path) -> None:
+    maker = _maker(60.0)
+    assert maker.stdout is not None
+    assert maker.stdout.readline() == "begun\n"
+    assert (folder / ".making-one").is_dir()
+    maker.send_signal(signal.SIGKILL)
+    maker.communicate(timeout=10)
+    assert not (folder / "one").exists()
+
+    def make(making: Path) -> None:
+        assert list(making.iterdir()) == [], "remains of the crash are gone"
+        (making / "made").write_text("whole")
+
+    assert (kept("test", "one", make) / "made").read_text() == "whole"
+    assert sorted(path.name for path in folder.iterdir()) == [".one.lock", "one"]
+
+
+def test_a_failed_making_is_passed_on_and_leaves_nothing(folder: Path) -> None:
+    def fail(making: Path) -> None:
+        (making / "half").write_text("half")
+        raise MachineError("no network")
+
+    with pytest.raises(MachineError, match="no network"):
+        kept("test", "one", fail)
+    assert [path.name for path in folder.iterdir()] == [".one.lock"]
+
+
+def test_a_wait_has_a_deadline(folder: Path) -> None:
+    maker = _maker(60.0)
+    try:
+        assert maker.stdout is not None
+        assert maker.stdout.readline() == "begun\n"
+        began = time.monotonic()
+        with pytest.raises(MachineError, match=r"test/one: another process has been making this for more than 0\.3 s"):
+            kept("test", "one", _must_not, wait_s=0.3)
+        assert time.monotonic() - began < 5
+    finally:
+        maker.kill()
+        maker.communicate(timeout=10)
+
+
+def test_a_cache_that_cannot_be_written_is_said_with_the_remedy(folder: Path) -> None:
+    folder.parent.mkdir()
+    folder.write_text("a file in its place")
+    with pytest.raises(MachineError, match="the cache folder cannot be written") as caught:
+        kept("test", "one", _must_not)
+    assert "XDG_CACHE_HOME" in (caught.value.hint or "")
+
+
+def test_a_read_only_cache_serves_what_it_holds(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept("test", "one", lambda making: None)
+
+    def refuse(*_: object) -> None:
+        raise PermissionError("read-only")
+
+    monkeypatch.setattr(cache.fcntl, "flock", refuse)
+    assert kept("test", "one", _must_not) == folder / "one"
+
+
+def test_a_key_is_readable_and_holds_everything(folder: Path) -> None:
+    key = cache.key_of("zookeeper/3.6.3", ["a", "bc"])
+    assert key.startswith("zookeeper-3.6.3-")
+    assert key != cache.key_of("zookeeper/3.6.3", ["ab", "c"])
+    for wrong in ("../x", "", ".hidden", "a/b"):
+        with pytest.raises(ValueError, match="a key is"):
+            kept("test", wrong, lambda making: None)
+    assert not os.path.exists(folder)

@@ -1,0 +1,53 @@
+"""A program that fetches is ended at its deadline with all its children, and its last words stand in the error."""
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from harness.errors import MachineError
+from harness.runtime.artifacts import tool
+
+
+def test_what_it_prints_comes_back(tmp_path: Path) -> None:
+    script, environment = "echo $WORD; pwd; echo aside >&2", {"WORD": "w"}
+    said = tool.run(["sh", "-c", script], what="x", timeout_s=10, hint="h", cwd=tmp_path, environment=environment)
+    assert said == f"w\n{tmp_path}\n"
+    assert tool.run(["printf", "bytes"], what="x", timeout_s=10, hint="h", stdout=tmp_path / "out") == ""
+    assert (tmp_path / "out").read_text() == "bytes"
+
+
+def test_a_failure_names_what_where_and_the_last_words() -> None:
+    script = "for i in $(seq 100); do echo line $i; done; echo refused >&2; exit 3"
+    with pytest.raises(MachineError) as caught:
+        tool.run(["sh", "-c", script], what="resolving x", timeout_s=10, hint="try again")
+    assert caught.value.message.startswith("resolving x: `sh` ended with 3\n  line 90\n")
+    assert caught.value.message.endswith("\n  line 100\n  refused")
+    assert caught.value.hint == "try again"
+
+
+def test_at_the_deadline_the_whole_group_is_ended(tmp_path: Path) -> None:
+    script = f"sleep 60 & echo $! > {tmp_path}/child; wait"
+    began = time.monotonic()
+    with pytest.raises(MachineError, match=r"did not end within 0\.5 s"):
+        tool.run(["sh", "-c", script], what="x", timeout_s=0.5, hint="h")
+    assert time.monotonic() - began < 10
+    child = int((tmp_path / "child").read_text())
+    deadline = time.monotonic() + 10
+    while _runs(child) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert not _runs(child)
+
+
+def _runs(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except (ProcessLookupError, FileNotFoundError):
+        return False
+
+
+def test_a_program_that_does_not_start_is_said() -> None:
+    with pytest.raises(MachineError, match=r"x: /no/such does not start: No such file"):
+        tool.run(["/no/such"], what="x", timeout_s=1, hint="h")
