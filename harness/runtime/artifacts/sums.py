@@ -8,7 +8,11 @@ from harness.runtime.artifacts.cache import sha256_of
 
 
 def check(files: Iterable[Path], recorded: Mapping[str, str]) -> dict[str, str]:
-    """The sum of each file by its name; raises MachineError when one differs from `recorded` or is not in it."""
+    """The sum of each file by its name, once they are exactly the recorded ones.
+
+    Raises:
+        MachineError: a file has another content than recorded, is not recorded at all, or is missing.
+    """
     found: dict[str, str] = {}
     for file in files:
         came, expected = sha256_of(file), recorded.get(file.name)
@@ -18,4 +22,10 @@ def check(files: Iterable[Path], recorded: Mapping[str, str]) -> dict[str, str]:
                 hint=f"remove {file.parent} to fetch it again; the same once more means that its source differs",
             )
         found[file.name] = came
+    missing = sorted(set(recorded) - set(found))
+    if missing:
+        raise MachineError(
+            f"expected {len(recorded)} files, but {', '.join(missing)} cannot be found beside {', '.join(found) or 'none'}",
+            hint="remove their folder in the cache to fetch them again",
+        )
     return found

@@ -49,8 +49,9 @@ def jars(version: str) -> list[Path]:
         )
     from harness.runtime.artifacts import maven, sums
 
-    found = maven.jars(coordinates(version), exclude=maven.EVERYTHING)
-    sums.check(found, _sums())
+    wanted = coordinates(version)
+    found = maven.jars(wanted, exclude=maven.EVERYTHING)
+    sums.check(found, {name: _sums()[name] for name in map(_file_name, wanted)})
     return found
 
 
@@ -58,6 +59,11 @@ def coordinates(version: str) -> list[str]:
     own = [f"org.apache.zookeeper:{name}:{version}" for name in ("zookeeper", "zookeeper-jute")]
     also = [_COMMONS_LANG] if releases.numbers(version) < (3, 6, 3) else []
     return [*own, *_BESIDE, *also]
+
+
+def _file_name(coordinate: str) -> str:
+    _, artifact, version = coordinate.split(":")
+    return f"{artifact}-{version}.jar"
 
 
 @lru_cache(maxsize=1)
