@@ -6,10 +6,12 @@ goes from it to the client. Either way a change of state replaces the whole map 
 state between the old and the new.
 """
 
+import socket
 from collections.abc import Iterable, Mapping
 from enum import Enum
 from typing import Final
 
+from harness.errors import HarnessError
 from harness.runtime import nftables
 from harness.runtime.node import CLIENT, Effect, Link
 
@@ -83,6 +85,44 @@ def share(state: Mapping[Link, Effect], node: str) -> dict[Link, Effect]:
     }
 
 
+class Addresses:
+    """The keys of links in each node's map, and back: one for a node, one or more for the client as that node sees it.
+
+    `clients` may grow: an engine that translates addresses shows more than one for the client.
+    """
+
+    def __init__(self, nodes: Mapping[str, str], client: str) -> None:
+        self._nodes = {name: socket.inet_aton(address) for name, address in nodes.items()}
+        self._clients = {name: [socket.inet_aton(client)] for name in nodes}
+
+    def learn(self, node: str, source: str) -> bool:
+        """Whether a packet that `node` got from `source` is the client's. A new address of its is kept."""
+        packed = socket.inet_aton(source)
+        if packed in self._nodes.values():
+            return False
+        if packed not in self._clients[node]:
+            self._clients[node].append(packed)
+        return True
+
+    def state(self, links: Mapping[Link, Effect], node: str) -> dict[bytes, Effect]:
+        """The map of `node`'s own namespace when `links` are blocked."""
+        return {
+            source + target: effect
+            for link, effect in share(links, node).items()
+            for source in self._of(link.source, node)
+            for target in self._of(link.target, node)
+        }
+
+    def links(self, state: State, node: str) -> dict[Link, Effect]:
+        """What the map of `node` blocks."""
+        names = {address: name for name, address in self._nodes.items()}
+        names |= dict.fromkeys(self._clients[node], CLIENT)
+        return {Link(names[key[:4]], names[key[4:]]): effect for key, effect in state.items()}
+
+    def _of(self, end: str, node: str) -> list[bytes]:
+        return self._clients[node] if end == CLIENT else [self._nodes[end]]
+
+
 class LinkMap:
     """The map of one network namespace: the one of the thread that makes this object, for ever."""
 
@@ -133,7 +173,9 @@ def _verdicts(state: State) -> dict[bytes, nftables.Verdict]:
     return {key: VERDICTS[effect] for key, effect in state.items()}
 
 
-def no_such_link(links: Iterable[Link], ends: Iterable[str]) -> Link | None:
-    """The first of `links` whose ends are not two of `ends`."""
-    known = set(ends)
-    return next((link for link in links if link.source == link.target or not {*link} <= known), None)
+def refuse_unknown(links: Iterable[Link], ends: Iterable[str]) -> None:
+    """Raise HarnessError for a link whose ends are not two of `ends`."""
+    known = list(ends)
+    for link in links:
+        if link.source == link.target or not {*link} <= {*known}:
+            raise HarnessError(f"there is no link {link}", hint=f"ends of links: {', '.join(known)}")

@@ -17,8 +17,8 @@ from harness.runtime.probe_socket import PORT, ProbeSocket, Seen
 
 __all__ = ["PORT", "End", "Prober", "SocketEnd", "open_socket"]
 
-#: Probe number, source index, target index.
-_TAG: Final = struct.Struct("=QHH")
+#: Probe number, source index, target index. Its first byte is zero, so no tag begins as one that asks for an answer.
+_TAG: Final = struct.Struct(">QHH")
 
 #: Told of each probe of which something is known.
 Tell = Callable[[Seen], None]
@@ -34,6 +34,10 @@ class End(Protocol):
 
     def send(self, probes: Iterable[tuple[bytes, str]]) -> None:
         """Send each tag to the end of that name. Does not wait."""
+        ...
+
+    async def flush(self) -> None:
+        """Return when everything that `send` was told has been sent."""
         ...
 
     async def drain(self) -> None:
@@ -55,6 +59,9 @@ class SocketEnd:
     def send(self, probes: Iterable[tuple[bytes, str]]) -> None:
         for tag, target in probes:
             self._socket.send(tag, (self._addresses[target], PORT))
+
+    async def flush(self) -> None:
+        """Nothing to do: they were sent at once."""
 
     async def drain(self) -> None:
         self._read()
@@ -123,7 +130,9 @@ class Prober:
                     async with asyncio.timeout(timeout_s):
                         await all_found.wait()
             if len(found) < len(asked):
-                # What arrived while the loop was busy is still unread: a stall of ours must not look like a drop.
+                # While somebody was busy things stayed unsent and unread: a stall of ours, or of an agent's, must not
+                # look like a drop.
+                await asyncio.gather(*(end.flush() for end in self._ends.values()))
                 await asyncio.gather(*(end.drain() for end in self._ends.values()))
         finally:
             for tag in tags:
