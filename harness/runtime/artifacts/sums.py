@@ -25,7 +25,7 @@ def check(files: Iterable[Path], recorded: Mapping[str, str]) -> dict[str, str]:
     missing = sorted(set(recorded) - set(found))
     if missing:
         raise MachineError(
-            f"expected {len(recorded)} files, but {', '.join(missing)} cannot be found beside {', '.join(found) or 'none'}",
+            f"{', '.join(missing)} cannot be found beside {', '.join(found) or 'no other file'}",
             hint="remove their folder in the cache to fetch them again",
         )
     return found
