@@ -165,7 +165,7 @@ class TestRecipes:
         assert folder.FOLDER_VARIABLE in str(caught.value.hint)
 
     def test_python_is_of_debian(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(recipes.platform, "freedesktop_os_release", lambda: {"PRETTY_NAME": "Other Linux 1"})
+        monkeypatch.setattr("platform.freedesktop_os_release", lambda: {"PRETTY_NAME": "Other Linux 1"})
         with pytest.raises(MachineError, match="Other Linux 1") as caught:
             images.recipe("python")
         assert "--base python=" in str(caught.value.hint)

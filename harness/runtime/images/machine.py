@@ -87,20 +87,33 @@ def java_root(source: JavaSource, modules: Iterable[str]) -> list[Part]:
         )
     )
     programs = [part.source for part in runtime if part.source and _is_program(part.source)]
-    return [*skeleton(), *runtime, *libraries(programs, of=home), *_busybox()]
+    return [*skeleton(), *runtime, *_class_archive(home, source.version), *libraries(programs, of=home), *_busybox()]
 
 
 def _linked(source: JavaSource, modules: tuple[str, ...]) -> Path:
     key = key_of(f"java-{source.version}", [str(source.home), platform.machine(), *modules])
-    return kept("images", key, lambda making: _link(source, modules, making)) / "java"
+    return kept("images", key, lambda making: _link(source, modules, making / "java")) / "java"
 
 
-def _link(source: JavaSource, modules: tuple[str, ...], making: Path) -> None:
-    """Link the runtime, then let it write the archive of its own classes, which halves every start."""
-    output = making / "java"
+def _link(source: JavaSource, modules: tuple[str, ...], output: Path) -> None:
     flags = ["--strip-java-debug-attributes", "--no-header-files", "--no-man-pages"]
     _run([str(source.home / "bin" / "jlink"), *flags, "--add-modules", ",".join(modules), "--output", str(output)])
-    _run([str(output / "bin" / "java"), "-Xshare:dump", "-XX:+UseSerialGC"])
+
+
+def _class_archive(home: Path, version: str) -> list[Part]:
+    """The archive of a runtime's own classes, which halves the start of each server; as it is found where it has one.
+
+    It is bound to the size and time of the runtime's modules, not to where they lie.
+    """
+    within = Path("lib", "server", "classes.jsa")
+    modules = home / "lib" / "modules"
+    if (home / within).is_file() or not modules.is_file():
+        return []
+    status = modules.stat()
+    key = key_of(f"classes-{version}", [str(home), platform.machine(), str(status.st_size), str(status.st_mtime_ns)])
+    command = [str(home / "bin" / "java"), "-Xshare:dump", "-XX:+UseSerialGC"]
+    folder = kept("images", key, lambda making: _run([*command, f"-XX:SharedArchiveFile={making / within.name}"]))
+    return [parts.file(f"root/opt/java/{within}", folder / within.name)]
 
 
 def _run(command: list[str]) -> None:

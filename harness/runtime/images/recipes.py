@@ -8,8 +8,10 @@ is a question about identities alone, so one that is up to date needs neither a 
 import hashlib
 import importlib.metadata
 import platform
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
@@ -42,10 +44,16 @@ class Recipe:
 
     def digest(self, base: str) -> str:
         """Of everything that the image is made of, on this base (its digest, or the reference of an official image)."""
-        sums = hashlib.sha256(folder.dockerfile(self.name))
+        sums = hashlib.sha256(folder.dockerfile(self.name) + _making())
         for text in (base, *(f"{name}={value}" for name, value in sorted(self.identity.items()))):
             sums.update(b"\0" + text.encode())
         return sums.hexdigest()
+
+
+@lru_cache(maxsize=1)
+def _making() -> bytes:
+    """The code that makes the parts: when it changes, so may they."""
+    return b"".join(Path(str(module.__file__)).read_bytes() for module in (machine, parts, sys.modules[__name__]))
 
 
 def reference_of(name: str, version: str) -> str:
