@@ -10,7 +10,7 @@ A cluster takes one /24 block, in /28 networks: so a star has at most 15 nodes.
 """
 
 import ipaddress
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -25,8 +25,6 @@ _PROBE_PORTS: Final = 21000
 _SERVER_HOST: Final = 2
 _NODE_HOST: Final = 10
 _WITNESS_HOST: Final = 12
-#: Private addresses that engines do not hand out by themselves (they take 172.16/12 and 192.168/16).
-_POOL: Final = ipaddress.IPv4Network("10.208.0.0/12")
 
 Block = ipaddress.IPv4Network
 
@@ -121,13 +119,3 @@ class Star:
 
     def _others(self, number: int) -> list[int]:
         return [k for k in range(1, self.node_count + 1) if k != number]
-
-
-def free_blocks(used: Iterable[str], start: int) -> Iterable[Block]:
-    """The blocks of our pool that overlap nothing of `used` (networks as text), beginning at the `start`-th."""
-    taken = [ipaddress.ip_network(text, strict=False) for text in used]
-    blocks: list[Block] = list(_POOL.subnets(new_prefix=24))
-    for offset in range(len(blocks)):
-        block = blocks[(start + offset) % len(blocks)]
-        if not any(block.overlaps(other) for other in taken if other.version == 4):
-            yield block

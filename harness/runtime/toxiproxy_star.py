@@ -12,10 +12,8 @@ import asyncio
 import contextlib
 import json
 import time
-import zlib
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any, Final
 
 from docker.errors import APIError, DockerException, NotFound
@@ -24,10 +22,11 @@ from docker.models.networks import Network as EngineNetwork
 from docker.types import IPAMConfig, IPAMPool
 
 from harness.errors import HarnessError, MachineError
+from harness.runtime.engine_network import POOL, free_subnets, is_overlap
 from harness.runtime.fabric import INSIDE_DATA, INSIDE_FOLDER, Site
 from harness.runtime.node import CLIENT, Place, Reach
 from harness.runtime.toxiproxy import Control
-from harness.runtime.toxiproxy_addresses import CONTROL_PORT, NODES_MAX, Block, Star, free_blocks
+from harness.runtime.toxiproxy_addresses import CONTROL_PORT, NODES_MAX, Block, Star
 from harness.runtime.toxiproxy_links import ProxiedLinks, ToxiproxyNetwork, ToxiproxyStreams
 
 #: From the container's start to the first answer of its control interface.
@@ -35,8 +34,8 @@ _READY_TIMEOUT_S: Final = 10.0
 #: A request to the control interface; it takes a millisecond where nothing is wrong.
 _REQUEST_TIMEOUT_S: Final = 5.0
 _WITNESS_TIMEOUT_S: Final = 20.0
-#: Blocks that the engine may refuse, because another took them between our look and our asking.
-_BLOCKS_TRIED: Final = 8
+#: Blocks of addresses that the engine may refuse: each refusal is another run that was faster.
+_REFUSALS_MAX: Final = 16
 #: Tries addresses given as JSON and prints those that it reached.
 _WITNESS: Final = """
 import json, selectors, socket, sys, time
@@ -184,11 +183,8 @@ class StarFabric:
 
     def _make_networks(self) -> Star:
         """One network for the harness and one for each node, in a block of addresses that nobody uses."""
-        site, refusal = self._site, None
-        start = zlib.crc32(site.prefix.encode())
-        for tried, block in enumerate(free_blocks(_subnets_in_use(site), start)):
-            if tried == _BLOCKS_TRIED:
-                break
+        site, refused = self._site, 0
+        for block in free_subnets(site.client):
             star = Star(block=block, node_count=site.node_count, listeners=site.listeners)
             with contextlib.ExitStack() as undo:
                 try:
@@ -198,13 +194,15 @@ class StarFabric:
                         undo.callback(_ignore_missing, network.remove)
                 except APIError as error:
                     self._networks.clear()
-                    refusal = error
+                    refused += 1
+                    if not is_overlap(str(error)) or refused == _REFUSALS_MAX:
+                        raise
                     continue
                 self._undo.push(undo.pop_all())
                 return star
         raise MachineError(
-            f"no addresses for the cluster's networks: {refusal or 'every block of 10.208.0.0/12 is in use'}",
-            hint="remove networks that nobody uses: docker network prune",
+            f"no subnet of {POOL} is free for the cluster's networks",
+            hint="remove networks that nobody uses (docker network ls; fencepost doctor --sweep)",
         )
 
     def _network_name(self, number: int) -> str:
@@ -309,32 +307,3 @@ class StarFabric:
 def _ignore_missing(remove: Callable[[], object]) -> None:
     with contextlib.suppress(NotFound):
         remove()
-
-
-def _subnets_in_use(site: Site) -> list[str]:
-    """Of the engine's networks, and of this machine's routes: a network of ours must not hide another."""
-    found = []
-    for network in site.client.networks.list():
-        for config in (network.attrs.get("IPAM") or {}).get("Config") or []:
-            if config.get("Subnet"):
-                found.append(config["Subnet"])
-    return found + _routes()
-
-
-def _routes() -> list[str]:
-    """Destinations of this machine's IPv4 routes, but the default one; nothing where there is no /proc."""
-    try:
-        lines = Path("/proc/net/route").read_text(encoding="ascii").splitlines()[1:]
-    except OSError:
-        return []
-    found = []
-    for line in lines:
-        fields = line.split()
-        destination, mask = (int.from_bytes(bytes.fromhex(text), "little") for text in (fields[1], fields[7]))
-        if mask:
-            found.append(f"{_dotted(destination)}/{mask.bit_count()}")
-    return found
-
-
-def _dotted(address: int) -> str:
-    return ".".join(str(byte) for byte in address.to_bytes(4, "big"))
