@@ -66,7 +66,7 @@ def test_without_go_the_alternative_is_said(tools: Tools, monkeypatch: pytest.Mo
     monkeypatch.setattr(go_modules.tool, "found", lambda name: None)
     with pytest.raises(MachineError, match="there is no `go` on the PATH") as caught:
         _binary()
-    assert "path of a server binary" in (caught.value.hint or "")
+    assert "--version ./server" in (caught.value.hint or "")
 
 
 def _package(folder: Path, name: str, files: dict[str, str]) -> Path:

@@ -52,7 +52,7 @@ def _build(module: str, version: str, package: str, target: Path, ldflags: str, 
     if go is None:
         raise MachineError(
             f"{what}: there is no `go` on the PATH",
-            hint=f"install Go, or give the path of a {target.name} binary as version",
+            hint=f"install Go, or give a binary by its path (with a slash): --version ./{target.name}",
         )
     compiler = tool.run([go, "env", "GOVERSION", "GOFLAGS"], what="asking `go`", timeout_s=_ASK_TIMEOUT_S, hint="")
     known, _, flags = compiler.strip().partition("\n")
