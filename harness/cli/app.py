@@ -170,7 +170,7 @@ def images() -> None:
 @click.argument("names", nargs=-1)
 @click.option("--base", multiple=True, metavar="NAME=IMAGE", help="An official base: java=eclipse-temurin:17-jre.")
 @click.option("--version", "versions", multiple=True, metavar="NAME=VERSION", help="Not the pinned one: etcd=3.5.21.")
-@click.option("--anew", is_flag=True, help="Also what is up to date, without the engine's build cache.")
+@click.option("--anew", is_flag=True, help="Also what is up to date, on our own bases, without the build cache.")
 def images_build(names: tuple[str, ...], base: tuple[str, ...], versions: tuple[str, ...], anew: bool) -> int:
     """Build the images NAMES (none named: all) that are absent or whose parts have changed."""
     from harness.cli.images import build

@@ -36,19 +36,17 @@ def list_images() -> int:
 
 def context(name: str, into: Path, *, version: str, base: str) -> int:
     """Fill the folder, then say on stdout the command that builds from it."""
-    from harness.runtime.images import building
-
     if into.exists() and (not into.is_dir() or any(into.iterdir())):
         raise UsageError(f"{into}: expected a folder that is empty or not there", hint="name another one")
-    command = building.write_context(name, into, version=version, base=base)
+    command = images.write_context(name, into, version=version, base=base)
     click.echo(command)
     return 0
 
 
 def _connect() -> "docker.DockerClient":
-    import docker
+    from harness.runtime.engine import connect
 
-    return docker.from_env()
+    return connect()
 
 
 def _say(text: str) -> None:

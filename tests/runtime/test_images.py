@@ -17,7 +17,7 @@ import pytest
 
 from harness.errors import HarnessError, MachineError, UsageError
 from harness.runtime import images
-from harness.runtime.images import agent, building, engine_errors, folder, machine, parts, recipes
+from harness.runtime.images import agent, building, engine_errors, folder, machine, parts, plans, recipes
 from harness.runtime.images.parts import Part
 
 GNU = shutil.which("ldd") is not None and not Path("/etc/alpine-release").exists()
@@ -154,6 +154,9 @@ class TestRecipes:
         assert released.reference == "fencepost/etcd:1.2.3"
         assert given.reference.startswith("fencepost/etcd:1.2.3-")
 
+    def test_tag_of_a_version_that_no_tag_may_have(self) -> None:
+        assert a_recipe(version="3.6.0-alpha+git").reference == "fencepost/etcd:3.6.0-alpha-git"
+
     def test_unknown_image(self) -> None:
         with pytest.raises(UsageError, match="unknown image 'cassandra'"):
             images.recipe("cassandra")
@@ -191,13 +194,13 @@ class TestEnsure:
     def test_image_that_is_up_to_date_needs_no_parts(self, monkeypatch: pytest.MonkeyPatch) -> None:
         made = a_recipe(parts=lambda: pytest.fail("parts were made"))
         monkeypatch.setattr(building, "recipe", lambda name, version: made)
-        engine: Any = Engine(**{"etcd_1.2.3": {building.LABEL_PARTS: made.digest("")}})
+        engine: Any = Engine(**{"etcd_1.2.3": {plans.LABEL_PARTS: made.digest("")}})
         assert images.ensure(engine, "etcd") == "fencepost/etcd:1.2.3"
 
     def test_image_on_an_official_base_stays_on_it(self, monkeypatch: pytest.MonkeyPatch) -> None:
         made = a_recipe(name="zookeeper", base="java", parts=lambda: pytest.fail("parts were made"))
         monkeypatch.setattr(building, "recipe", lambda name, version: made)
-        labels = {building.LABEL_PARTS: made.digest("temurin:17"), building.LABEL_BASE: "temurin:17"}
+        labels = {plans.LABEL_PARTS: made.digest("temurin:17"), plans.LABEL_BASE: "temurin:17"}
         engine: Any = Engine(**{"zookeeper_1.2.3": labels})
         assert images.ensure(engine, "zookeeper") == "fencepost/zookeeper:1.2.3"
 
@@ -233,9 +236,9 @@ class TestChoices:
             images.build(engine, **given)
 
     def test_bases_first_and_none_that_an_official_image_replaces(self) -> None:
-        assert building._in_order(["zookeeper"], {}) == ["java", "zookeeper"]
-        assert building._in_order(["zookeeper"], {"java": "temurin:17"}) == ["zookeeper"]
-        everything = building._in_order([], {})
+        assert plans.in_order(["zookeeper"], {}) == ["java", "zookeeper"]
+        assert plans.in_order(["zookeeper"], {"java": "temurin:17"}) == ["zookeeper"]
+        everything = plans.in_order([], {})
         assert sorted(everything) == sorted(images.names())
         assert everything.index("java") < everything.index("zookeeper")
 

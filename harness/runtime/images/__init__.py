@@ -5,14 +5,17 @@
     machine   what is taken from this machine: a Java runtime, the libraries that a program needs
     agent     the modules of fencepost that the side-car runs
     recipes   what each image is made of, by name
-    building  `ensure`, `build`, `listed`: the engine's side
+    plans     each recipe on its base, and the labels that tell whether an image is that
+    building  `ensure`, `build`: the engine's side
+    listing   `listed`: what there is
 
 Every image is a Dockerfile that only copies a context prepared here, so the same file builds with and without an image
 registry, with the engine's own builder and with BuildKit, and never needs a network. What is in an image is known by
 the label `org.fencepost.parts`, a digest of everything that it was made of: an image whose parts have changed is stale.
 """
 
-from harness.runtime.images.building import Built, Listed, State, build, ensure, listed
+from harness.runtime.images.building import Built, build, ensure, write_context
+from harness.runtime.images.listing import Listed, State, listed
 from harness.runtime.images.recipes import names, recipe
 
-__all__ = ["Built", "Listed", "State", "build", "ensure", "listed", "names", "recipe"]
+__all__ = ["Built", "Listed", "State", "build", "ensure", "listed", "names", "recipe", "write_context"]

@@ -22,6 +22,7 @@ def engine_answers() -> Iterator[None]:
     """Translate what the SDK raises when the engine refuses or is gone."""
     import docker.errors
     import requests
+    import urllib3.exceptions
 
     try:
         yield
@@ -30,7 +31,13 @@ def engine_answers() -> Iterator[None]:
         if _FULL_DISK in text.lower():
             raise _disk_full(text) from None
         raise HarnessError(f"the container engine refused: {text}", hint="its own log says more") from error
-    except (docker.errors.DockerException, requests.RequestException, ConnectionError) as error:
+    except (
+        docker.errors.DockerException,
+        requests.RequestException,
+        # Raised where the SDK reads a stream by itself.
+        urllib3.exceptions.HTTPError,
+        ConnectionError,
+    ) as error:
         raise MachineError(
             f"the container engine does not answer (any more): {error}",
             hint="is it running? `fencepost doctor` says which engine was found",

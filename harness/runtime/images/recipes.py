@@ -8,6 +8,7 @@ is a question about identities alone, so one that is up to date needs neither a 
 import hashlib
 import importlib.metadata
 import platform
+import re
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -23,6 +24,7 @@ from harness.runtime.images.parts import Part
 #: Before every image's name.
 OWNER: Final = "fencepost"
 _PARTS_DIGITS: Final = 12
+_TAG_LONGEST: Final = 128
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +59,8 @@ def _making() -> bytes:
 
 
 def reference_of(name: str, version: str) -> str:
+    """The tag of an image; what a version says and a tag must not ("3.6.0+git") becomes a hyphen."""
+    version = re.sub(r"[^A-Za-z0-9_.-]", "-", version)[:_TAG_LONGEST]
     return f"{OWNER}/{name}:{version}"
 
 
