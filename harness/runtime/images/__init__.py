@@ -8,6 +8,7 @@
     plans     each recipe on its base, and the labels that tell whether an image is that
     building  `ensure`, `build`: the engine's side
     listing   `listed`: what there is
+    refusals  why an image could not be built
 
 Every image is a Dockerfile that only copies a context prepared here, so the same file builds with and without an image
 registry, with the engine's own builder and with BuildKit, and never needs a network. What is in an image is known by

@@ -16,9 +16,10 @@ from typing import IO, TYPE_CHECKING, Any, Final
 
 from harness.errors import HarnessError, MachineError, UsageError
 from harness.runtime.artifacts.cache import cache_folder
+from harness.runtime.engine import asking
 from harness.runtime.images import folder, parts, plans
-from harness.runtime.images.engine_errors import engine_answers, failed_build, refuse_other_architecture
 from harness.runtime.images.recipes import is_ours, recipe
+from harness.runtime.images.refusals import failed_build, refuse_other_architecture
 
 if TYPE_CHECKING:
     from docker.models.images import Image
@@ -59,20 +60,19 @@ def ensure(client: "docker.DockerClient", name: str, *, version: str = "", progr
         version: instead of the pinned one; for a system whatever `--version` takes.
         progress: is told in words what takes long.
     """
-    with engine_answers():
-        try:
-            wanted = recipe(name, version)
-            plan = plans.plan_of(wanted, plans.official_base_of(plans.found(client, wanted.reference)))
-        except MachineError as error:
-            reference = plans.pinned_reference(name, version)
-            if not reference or plans.found(client, reference) is None:
-                raise
-            progress(f"the image {reference} is used as it is: it cannot be compared with its parts: {error.message}")
-            return reference
-        if not plans.is_current(client, plan):
-            with _one_builder(progress):
-                _bring_up(client, plan, progress)
-        return plan.recipe.reference
+    try:
+        wanted = recipe(name, version)
+        plan = plans.plan_of(wanted, plans.official_base_of(plans.found(client, wanted.reference)))
+    except MachineError as error:
+        reference = plans.pinned_reference(name, version)
+        if not reference or plans.found(client, reference) is None:
+            raise
+        progress(f"the image {reference} is used as it is: it cannot be compared with its parts: {error.message}")
+        return reference
+    if not plans.is_current(client, plan):
+        with _one_builder(progress):
+            _bring_up(client, plan, progress)
+    return plan.recipe.reference
 
 
 def build(
@@ -96,7 +96,7 @@ def build(
     base, versions = dict(base or {}), dict(versions or {})
     plans.refuse_unknown(chosen, base, versions)
     result = []
-    with engine_answers(), _one_builder(progress):
+    with _one_builder(progress):
         for name in plans.in_order(chosen, base):
             begun = time.monotonic()
             wanted = recipe(name, versions.get(name, ""))
@@ -150,7 +150,7 @@ def _send(client: "docker.DockerClient", plan: plans.Plan, *, anew: bool) -> lis
     content = [*made.parts(), parts.Part(target="Dockerfile", content=folder.dockerfile(made.name), mode=0o644)]
     said: list[str] = []
     deadline = time.monotonic() + _BUILD_DEADLINE_S
-    with _archive(content) as context:
+    with _archive(content) as context, asking(f"building the image {made.reference}", MachineError):
         events: Iterator[dict[str, Any]] = client.api.build(
             fileobj=context,
             custom_context=True,
@@ -164,13 +164,23 @@ def _send(client: "docker.DockerClient", plan: plans.Plan, *, anew: bool) -> lis
             decode=True,
             timeout=int(_BUILD_DEADLINE_S),
         )
-        for event in events:
+        for event in _until_cut(events):
             said += str(event.get("stream", event.get("status", ""))).splitlines()
             if "error" in event:
                 raise failed_build(made.reference, said, str(event["error"]))
             if time.monotonic() > deadline:
                 raise failed_build(made.reference, said, f"not built within {_BUILD_DEADLINE_S:g} s")
     return said
+
+
+def _until_cut(events: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """The SDK reads this stream with urllib3 and lets its errors through, when the engine stops in the middle."""
+    import urllib3.exceptions
+
+    try:
+        yield from events
+    except urllib3.exceptions.HTTPError as error:
+        raise ConnectionError(str(error)) from error
 
 
 @contextmanager
@@ -195,12 +205,13 @@ def _remove_superseded(client: "docker.DockerClient", image: "Image") -> None:
     current = plans.found(client, str(image.id))
     if current is None or current.tags:
         return
-    try:
-        client.images.remove(str(image.id))
-    except docker.errors.APIError as error:
-        if error.status_code != 409:
-            raise
-        # In use: a run that began with it goes on with it.
+    with asking("removing an image that a newer one replaced", MachineError):
+        try:
+            client.images.remove(str(image.id))
+        except docker.errors.APIError as error:
+            if error.status_code != 409:
+                raise
+            # In use: a run that began with it goes on with it.
 
 
 def _built(client: "docker.DockerClient", plan: plans.Plan, elapsed_s: float, was_current: bool) -> Built:

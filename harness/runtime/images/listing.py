@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from harness.errors import FencepostError
+from harness.errors import FencepostError, MachineError
+from harness.runtime.engine import asking
 from harness.runtime.images import plans
-from harness.runtime.images.engine_errors import engine_answers
 from harness.runtime.images.recipes import names, recipe
 
 if TYPE_CHECKING:
@@ -42,14 +42,14 @@ class Listed:
 
 def listed(client: "docker.DockerClient") -> list[Listed]:
     """Every image that we know, built or not, then images of other versions; fetches and builds nothing."""
-    with engine_answers():
-        found = [_listed(client, name) for name in names()]
-        known = {line.id for line in found if line.id}
+    found = [_listed(client, name) for name in names()]
+    known = {line.id for line in found if line.id}
+    with asking("listing the images", MachineError):
         others = client.images.list(filters={"label": plans.LABEL_IMAGE})
-        for image in others:
-            if str(image.id).removeprefix("sha256:") not in known and image.tags:
-                found.append(_described(image, image.labels[plans.LABEL_IMAGE], image.tags[0], State.KEPT))
-        return found
+    for image in others:
+        if str(image.id).removeprefix("sha256:") not in known and image.tags:
+            found.append(_described(image, image.labels[plans.LABEL_IMAGE], image.tags[0], State.KEPT))
+    return found
 
 
 def _listed(client: "docker.DockerClient", name: str) -> Listed:

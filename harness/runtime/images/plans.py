@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from harness.errors import UsageError, unknown_choice
+from harness.errors import MachineError, UsageError, unknown_choice
+from harness.runtime.engine import asking
 from harness.runtime.images import folder
 from harness.runtime.images.recipes import Recipe, is_ours, names, recipe, reference_of
 
@@ -93,10 +94,11 @@ def official_base_of(image: "Image | None") -> str:
 def found(client: "docker.DockerClient", reference: str) -> "Image | None":
     import docker.errors
 
-    try:
-        return client.images.get(reference)
-    except docker.errors.ImageNotFound:
-        return None
+    with asking(f"looking for the image {reference}", MachineError):
+        try:
+            return client.images.get(reference)
+        except docker.errors.ImageNotFound:
+            return None
 
 
 def is_current(client: "docker.DockerClient", plan: Plan) -> bool:

@@ -1,11 +1,11 @@
-"""What an engine refuses while images are built, as errors that a person can act on."""
+"""Why an image could not be built, as errors that a person can act on."""
 
 import platform
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from harness.errors import HarnessError, MachineError
+from harness.runtime.engine import asking
 
 if TYPE_CHECKING:
     import docker
@@ -15,33 +15,6 @@ _LAST_LINES: Final = 20
 #: Names of one architecture: what the kernel says, what engines say.
 _ENGINE_NAMES: Final = {"x86_64": "amd64", "aarch64": "arm64", "armv7l": "arm", "i686": "386"}
 _FULL_DISK: Final = "no space left on device"
-
-
-@contextmanager
-def engine_answers() -> Iterator[None]:
-    """Translate what the SDK raises when the engine refuses or is gone."""
-    import docker.errors
-    import requests
-    import urllib3.exceptions
-
-    try:
-        yield
-    except docker.errors.APIError as error:
-        text = str(error.explanation or error)
-        if _FULL_DISK in text.lower():
-            raise _disk_full(text) from None
-        raise HarnessError(f"the container engine refused: {text}", hint="its own log says more") from error
-    except (
-        docker.errors.DockerException,
-        requests.RequestException,
-        # Raised where the SDK reads a stream by itself.
-        urllib3.exceptions.HTTPError,
-        ConnectionError,
-    ) as error:
-        raise MachineError(
-            f"the container engine does not answer (any more): {error}",
-            hint="is it running? `fencepost doctor` says which engine was found",
-        ) from None
 
 
 def failed_build(reference: str, said: Sequence[str], error: str) -> HarnessError | MachineError:
@@ -67,7 +40,8 @@ def _disk_full(text: str) -> MachineError:
 
 def refuse_other_architecture(client: "docker.DockerClient", reference: str) -> None:
     """The parts are of this machine's processor, so the engine's must be the same."""
-    theirs, ours = str(client.version().get("Arch", "")), platform.machine()
+    with asking("asking the engine for its architecture", MachineError):
+        theirs, ours = str(client.version().get("Arch", "")), platform.machine()
     if theirs and theirs not in (ours, _ENGINE_NAMES.get(ours)):
         raise MachineError(
             f"{reference}: the container engine is for {theirs}, the parts at hand are for {ours}",
