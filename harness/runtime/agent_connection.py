@@ -76,8 +76,8 @@ class AgentConnection(asyncio.Protocol):
         self._transport.write(line.encode() + b"\n")
         return answer
 
-    async def ask(self, do: str, **fields: Any) -> Answer:
-        answers = await answers_of({self._node: self.request(do, **fields)})
+    async def ask(self, do: str, timeout_s: float = ANSWER_TIMEOUT_S, **fields: Any) -> Answer:
+        answers = await answers_of({self._node: self.request(do, **fields)}, timeout_s)
         answer = answers[self._node]
         if isinstance(answer, HarnessError):
             raise answer

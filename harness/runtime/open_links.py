@@ -49,6 +49,6 @@ def guess(shut: Iterable[Link], where: str) -> str:
 
 
 def _all_shut(end: str, links: set[Link]) -> bool:
-    """Whether no link of `end` is known to be open, as far as `links` tell of more than one other end."""
-    others = {link.source if link.target == end else link.target for link in links if end in link}
-    return len(others) > 1 and all({Link(end, other), Link(other, end)} <= links for other in others)
+    """Whether `links` shut both ways between `end`, the client and whomever else they name with it."""
+    others = {CLIENT} | {link.source if link.target == end else link.target for link in links if end in link}
+    return all({Link(end, other), Link(other, end)} <= links for other in others)

@@ -50,15 +50,16 @@ class End(Protocol):
 class SocketEnd:
     """An end whose socket is in this process, read by the event loop."""
 
-    def __init__(self, opened: ProbeSocket, addresses: Mapping[str, str], tell: Tell) -> None:
+    def __init__(self, opened: ProbeSocket, addresses: Mapping[str, str], tell: Tell, port: int = PORT) -> None:
         self._socket = opened
+        self._port = port
         self._addresses = addresses
         self._tell = tell
         asyncio.get_running_loop().add_reader(opened.fileno(), self._read)
 
     def send(self, probes: Iterable[tuple[bytes, str]]) -> None:
         for tag, target in probes:
-            self._socket.send(tag, (self._addresses[target], PORT))
+            self._socket.send(tag, (self._addresses[target], self._port))
 
     async def flush(self) -> None:
         """Nothing to do: they were sent at once."""

@@ -78,6 +78,8 @@ class Agent:
             return {"id": asked["id"], **self._do[asked["do"]](asked)}
         except (OSError, RuntimeError) as error:
             return {"id": asked["id"], "error": str(error)}
+        except (LookupError, ValueError, TypeError) as error:
+            return {"id": asked["id"], "error": f"not understood: {error!r}"}
 
     def _open(self, asked: Answer) -> Answer:
         if asked["version"] != VERSION:

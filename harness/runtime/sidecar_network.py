@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from harness.errors import HarnessError, MachineError
-from harness.runtime.agent_connection import AgentConnection, Answer, answers_of
+from harness.runtime.agent_connection import ANSWER_TIMEOUT_S, AgentConnection, Answer, answers_of
 from harness.runtime.link_rules import Addresses, State, refuse_unknown
 from harness.runtime.links import Contributions
 from harness.runtime.node import CLIENT, Effect, Link, Reach
@@ -102,8 +102,15 @@ class AgentEnds:
 class SidecarNetwork:
     """The links of the cluster; see `harness.runtime.node.Network`."""
 
-    def __init__(self, addresses: Addresses, connections: Mapping[str, AgentConnection], prober: Prober) -> None:
+    def __init__(
+        self,
+        addresses: Addresses,
+        connections: Mapping[str, AgentConnection],
+        prober: Prober,
+        answer_timeout_s: float = ANSWER_TIMEOUT_S,
+    ) -> None:
         self._addresses = addresses
+        self._answer_timeout_s = answer_timeout_s
         self._connections = dict(connections)
         self._prober = prober
         self._contributions = Contributions()
@@ -160,7 +167,7 @@ class SidecarNetwork:
             self._held[name] = None
             requests[name] = self._connections[name].request("set", state=_said(state))
         failed = {}
-        for name, answer in (await answers_of(requests)).items():
+        for name, answer in (await answers_of(requests, self._answer_timeout_s)).items():
             if isinstance(answer, HarnessError) and not await self._holds(name, states[name]):
                 failed[name] = answer
             else:
@@ -174,7 +181,7 @@ class SidecarNetwork:
         return False
 
     async def _read(self, name: str) -> dict[bytes, Effect]:
-        answer = await self._connections[name].ask("read")
+        answer = await self._connections[name].ask("read", self._answer_timeout_s)
         return {bytes.fromhex(key): Effect(effect) for key, effect in answer["state"].items()}
 
     async def read_back(self) -> dict[Link, Effect]:

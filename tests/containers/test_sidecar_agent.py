@@ -1,0 +1,61 @@
+"""The side-car's agent without a container: real rules and real probes in the namespaces of a lab."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from harness.runtime.agent_connection import Frames
+from tests.lab_scenario import run_scenario
+
+HERE = "tests.containers.agent_scenarios"
+
+
+def test_every_shape_is_enforced_proven_and_undone() -> None:
+    assert run_scenario(f"{HERE}:shapes") == {"wrong": [], "codes": [0, 0, 0]}
+
+
+def test_no_probe_is_mistaken_for_another_kind_of_datagram() -> None:
+    assert run_scenario(f"{HERE}:many_probes", nodes=2) == 0
+
+
+def test_what_is_refused_and_who_has_died_is_told() -> None:
+    found = run_scenario(f"{HERE}:misfortunes")
+    assert found["nothing known"] == "the side-car of n1 refused: not understood: KeyError('dance')"
+    assert "the side-car of n1 refused" in found["set wrong"]
+    assert "the side-car of n1 refused" in found["no table"]
+    assert found["still"] == ["n2>n1"]
+    assert "the side-car of n3 has ended" in found["died"]
+    assert found["put back"] == []
+    assert "n3" in found["healed"]
+
+
+def test_an_agent_that_is_late_is_named_and_nothing_is_left_of_the_fault() -> None:
+    found = run_scenario(f"{HERE}:late")
+    assert "the side-car of n2 did not answer within 0.3 s" in found["said"]
+    assert found["left"] == found["blocked"] == 0
+
+
+def test_an_image_of_another_version_is_refused() -> None:
+    assert "speaks version 1, the harness 2" in run_scenario(f"{HERE}:other_version", nodes=1)
+
+
+def test_it_ends_when_its_stdin_does() -> None:
+    agent = [sys.executable, "-S", "-m", "harness.runtime.sidecar_agent"]
+    root = Path(__file__).resolve().parents[2]
+    assert subprocess.run(agent, check=False, cwd=root, input=b"", timeout=20).returncode == 0
+
+
+def test_what_it_imports_is_little() -> None:
+    from harness.runtime.images.agent import module_files
+
+    assert len(module_files()) <= 10
+
+
+@pytest.mark.parametrize("size", [1, 3, 8, 9, 1000])
+def test_frames_are_found_however_they_are_cut(size: int) -> None:
+    stream = b"\x01\0\0\0\0\0\0\x05hello\x02\0\0\0\0\0\0\x00\x01\0\0\0\0\0\0\x03abc"
+    frames = Frames()
+    found = [frame for at in range(0, len(stream), size) for frame in frames.feed(stream[at : at + size])]
+    assert found == [(1, b"hello"), (2, b""), (1, b"abc")]
