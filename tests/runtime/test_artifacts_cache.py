@@ -75,6 +75,28 @@ def test_a_crash_in_the_middle_leaves_nothing_that_counts(folder: Path) -> None:
     assert sorted(path.name for path in folder.iterdir()) == [".one.lock", "one"]
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_wish_to_end_ends_the_making(folder: Path, number: signal.Signals) -> None:
+    """Also in a command that takes these signals as a wish to heal and judge."""
+    handlers = "import signal\nfor n in (2, 15): signal.signal(n, lambda *_: print('asked', flush=True))\n"
+    maker = subprocess.Popen(
+        [sys.executable, "-c", handlers + _MAKER, "60"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert maker.stdout is not None
+    assert maker.stdout.readline() == "begun\n"
+    maker.send_signal(number)
+    out, errors = maker.communicate(timeout=10)
+    assert "asked" not in out
+    assert "KeyboardInterrupt" in errors
+    assert [path.name for path in folder.iterdir()] == [".one.lock"]
+
+
+def test_the_signals_are_given_back(folder: Path) -> None:
+    before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
+    kept("test", "one", lambda making: None)
+    assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == before
+
+
 def test_a_failed_making_is_passed_on_and_leaves_nothing(folder: Path) -> None:
     def fail(making: Path) -> None:
         (making / "half").write_text("half")

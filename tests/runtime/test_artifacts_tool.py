@@ -1,6 +1,8 @@
 """A program that fetches is ended at its deadline with all its children, and its last words stand in the error."""
 
 import os
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -38,6 +40,27 @@ def test_at_the_deadline_the_whole_group_is_ended(tmp_path: Path) -> None:
     while _runs(child) and time.monotonic() < deadline:
         time.sleep(0.02)
     assert not _runs(child)
+
+
+def test_it_dies_with_us(tmp_path: Path) -> None:
+    script = f"echo $$ > {tmp_path}/tool; exec sleep 60"
+    code = (
+        "import sys; from harness.runtime.artifacts import tool; tool.run(sys.argv[1:], what='', timeout_s=60, hint='')"
+    )
+    ours = subprocess.Popen([sys.executable, "-c", code, "sh", "-c", script])
+    try:
+        deadline = time.monotonic() + 10
+        while not (tmp_path / "tool").exists() or not (tmp_path / "tool").read_text().strip():
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+    finally:
+        ours.kill()
+        ours.wait()
+    pid = int((tmp_path / "tool").read_text())
+    deadline = time.monotonic() + 10
+    while _runs(pid) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert not _runs(pid)
 
 
 def _runs(pid: int) -> bool:

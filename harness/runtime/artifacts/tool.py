@@ -1,6 +1,7 @@
 """Run a program that fetches or builds something: with a deadline, its end assured, its last words in the error."""
 
 import contextlib
+import ctypes
 import os
 import shutil
 import signal
@@ -14,6 +15,9 @@ from harness.errors import MachineError
 
 #: Of the program's output, in an error.
 _LAST_LINES: Final = 12
+_LIBC: Final = ctypes.CDLL(None)
+#: linux/prctl.h
+_PR_SET_PDEATHSIG: Final = 1
 
 
 def found(program: str) -> str | None:
@@ -57,6 +61,7 @@ def run(
                 stdout=output,
                 stderr=errors,
                 start_new_session=True,
+                preexec_fn=_die_with_us,  # noqa: PLW1509: one system call, which takes no lock
             )
         except OSError as error:
             raise MachineError(f"{what}: {command[0]} does not start: {error.strerror}", hint=hint) from None
@@ -77,6 +82,11 @@ def run(
     how = f"did not end within {timeout_s:g} s" if status is None else f"ended with {status}"
     last = "\n".join(f"  {line}" for line in [line for line in words.splitlines() if line.strip()][-_LAST_LINES:])
     raise MachineError(f"{what}: `{Path(command[0]).name}` {how}\n{last}".rstrip(), hint=hint)
+
+
+def _die_with_us() -> None:
+    """In the child, before it becomes the program: the kernel kills it when we are killed ourselves."""
+    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def _end(process: "subprocess.Popen[bytes]") -> None:
