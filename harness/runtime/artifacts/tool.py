@@ -61,7 +61,7 @@ def run(
                 stdout=output,
                 stderr=errors,
                 start_new_session=True,
-                preexec_fn=_die_with_us,  # noqa: PLW1509: one system call, which takes no lock
+                preexec_fn=_die_with_us,  # noqa: PLW1509 - one system call, which takes no lock
             )
         except OSError as error:
             raise MachineError(f"{what}: {command[0]} does not start: {error.strerror}", hint=hint) from None
