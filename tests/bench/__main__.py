@@ -12,7 +12,7 @@ from tests.bench.document import machine_line, read_section, write_section
 from tests.bench.figure import Figure
 
 HEAD = ("| figure | measured | wanted | how |", "| --- | --- | --- | --- |")
-MODULES = ("interpreter", "memory", "checkers", "lab", "etcd", "zookeeper", "spark", "pipeline")
+MODULES = ("interpreter", "memory", "checkers", "lab", "etcd", "zookeeper", "toxiproxy", "spark", "pipeline")
 
 
 def main(chosen: list[str]) -> int:
