@@ -12,6 +12,7 @@ import pytest
 
 from harness import registry
 from harness.runtime import images
+from harness.runtime.engine_network import POOL, EngineNetwork
 
 DOCKER = Path(__file__).resolve().parent.parent / "docker"
 PINS: dict[str, dict[str, Any]] = tomllib.loads((DOCKER / "versions.toml").read_text(encoding="utf-8"))
@@ -100,7 +101,9 @@ class TestCompose:
         services = re.findall(r"^  (\w+)-(\d):\n    <<: \*(\w+)$", self.text, re.MULTILINE)
         assert services == [(name, str(i), name) for name in ("etcd", "zookeeper") for i in (1, 2, 3)]
         addresses = re.findall(r'ipv4_address: "\$\{FENCEPOST_SUBNET:-10\.78\}\.([\d.]+)"', self.text)
-        assert addresses == [f"{network}.1{i}" for network in (0, 1) for i in (1, 2, 3)]
+        networks = list(POOL.subnets(new_prefix=24))[:2]
+        expected = [EngineNetwork("", "", network, "").address(i) for network in networks for i in (1, 2, 3)]
+        assert [f"10.78.{address}" for address in addresses] == expected
 
     def test_publishes_to_this_machine_only(self) -> None:
         ports = re.findall(r"ports: (.*)", self.text)
