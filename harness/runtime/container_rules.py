@@ -5,8 +5,8 @@ the kernel's rules, and the node's probe socket. Both stay bound to that namespa
 one transaction per node, one straight after the other, without a process being started or a thread being switched.
 
 A started container has a new namespace without any rule. `attach` sets rules and state in it as soon as it is told of
-the process; until then packets pass that should not, which is measured (`last_attach_s`). The side-car
-(`container_sidecar`) has no such window.
+the process; until then packets pass that should not: for 10 to 30 ms after the server was executed, in which servers of
+ours do not listen yet. `last_attach_s` is an upper bound. The side-car (`container_sidecar`) has no such window.
 """
 
 import asyncio
@@ -54,6 +54,8 @@ def refusal(engine: "EngineFacts") -> str | None:
         return "the engine is rootless: its containers' namespaces belong to another user namespace"
     if not engine.same_kernel:
         return "the engine's containers run on another kernel than this one"
+    if not engine.may_enter:
+        return "the engine's containers are processes of another pid namespace, so they cannot be entered from here"
     said: list[str] = []
     # In a thread: the namespace is its own, and ends with it.
     thread = threading.Thread(target=_try_rules, args=(said,))
@@ -224,7 +226,10 @@ class RulesFabric:
 
     @property
     def last_attach_s(self) -> float:
-        """From the start of the last attached process to the moment when its links stood; the clock ticks in 10 ms."""
+        """From the birth of the last attached process to the moment when its links stood; the clock ticks in 10 ms.
+
+        The engine prepares the process for most of that time: the server itself was executed later.
+        """
         return self._last_attach_s
 
     def joining(self, name: str) -> Mapping[str, Any]:

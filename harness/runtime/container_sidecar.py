@@ -15,9 +15,10 @@ import socket
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from harness.errors import FencepostError, HarnessError, MachineError
+from harness.errors import FencepostError, MachineError
 from harness.runtime.agent_connection import AgentConnection
 from harness.runtime.container_rules import UNLIMITED_REFUSALS
+from harness.runtime.engine import EngineFacts, asking
 from harness.runtime.engine_network import (
     NODES_MAX,
     EngineNetwork,
@@ -38,8 +39,6 @@ from harness.runtime.sidecar_network import AgentEnds, SidecarNetwork, open_agen
 if TYPE_CHECKING:
     from docker.models.containers import Container
 
-    from harness.runtime.engine import EngineFacts
-
 #: Learning which addresses the engine shows of the client: one connection and one datagram per node and attempt.
 _LEARN_TIMEOUT_S: Final = 10.0
 _LEARN_ROUND_S: Final = 0.1
@@ -47,7 +46,7 @@ _LEARN_ROUND_S: Final = 0.1
 _MEMORY: Final = "64m"
 
 
-def refusal(engine: "EngineFacts") -> str | None:
+def refusal(engine: EngineFacts) -> str | None:
     """Why links cannot be enforced by side-cars of this engine; None when nothing is known against it.
 
     Whether its kernel has nf_tables is found when the first side-car sets its rules.
@@ -140,7 +139,6 @@ class SidecarFabric:
 
     def _start_one(self, name: str, image: str) -> socket.socket:
         """Runs in a thread: create, attach and start the side-car of `name`; gives its stdin and stdout."""
-        from docker.errors import APIError
         from docker.types import LogConfig
 
         client, network = self._site.client, self._engine_network.name
@@ -151,7 +149,8 @@ class SidecarFabric:
             for protocol in ("tcp", "udp")
             if protocol == "tcp" or inside == PORT
         }
-        try:
+        hint = "fencepost doctor says what this engine can do; --links toxiproxy needs no rights at all"
+        with asking(f"starting the side-car of {name}", MachineError, hint):
             container = client.containers.create(
                 image,
                 name=f"{self._site.prefix}-{name}-links",
@@ -178,11 +177,6 @@ class SidecarFabric:
             except BaseException:
                 attached.close()
                 raise
-        except APIError as error:
-            raise MachineError(
-                f"the side-car of {name} could not be started: {error.explanation or error}",
-                hint="fencepost doctor says what this engine can do; --links toxiproxy needs no rights at all",
-            ) from error
         return attached
 
     async def _connect(self, name: str, attached: socket.socket) -> AgentConnection:
@@ -275,14 +269,8 @@ def _attach(container: "Container") -> socket.socket:
 
 
 def _remove(container: "Container") -> None:
-    from docker.errors import APIError, NotFound
+    from docker.errors import NotFound
 
-    try:
+    hint = f"docker rm -f {container.name}"
+    with asking(f"removing the side-car {container.name}", hint=hint), contextlib.suppress(NotFound):
         container.remove(force=True, v=True)
-    except NotFound:
-        return
-    except APIError as error:
-        raise HarnessError(
-            f"the side-car {container.name} could not be removed: {error.explanation or error}",
-            hint=f"docker rm -f {container.name}",
-        ) from error

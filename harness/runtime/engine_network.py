@@ -5,16 +5,17 @@ machine overlaps. A route to something wider (a VPN's 10.0.0.0/8) is no obstacle
 specific. The engine has the last word: two runs that choose at once are told apart by its refusal.
 """
 
+import contextlib
 import errno
 import ipaddress
 import socket
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from harness.errors import HarnessError, MachineError
+from harness.errors import MachineError
+from harness.runtime.engine import asking
 from harness.runtime.fabric import INSIDE_DATA, INSIDE_FOLDER, Site
 from harness.runtime.node import CLIENT, Place
 
@@ -56,30 +57,28 @@ def make_network(
 
     options = {} if internal or masquerade else {"com.docker.network.bridge.enable_ip_masquerade": "false"}
     refused: list[str] = []
-    for subnet in free_subnets(client):
-        gateway = str(subnet[1])
-        try:
-            made = client.networks.create(
-                name,
-                driver="bridge",
-                check_duplicate=True,
-                internal=internal,
-                enable_ipv6=False,
-                labels=dict(labels),
-                options=options,
-                ipam=IPAMConfig(pool_configs=[IPAMPool(subnet=str(subnet), gateway=gateway)]),
-            )
-        except APIError as error:
-            if not is_overlap(str(error)):
-                raise MachineError(
-                    f"the engine made no network {name} ({subnet}): {error.explanation or error}",
-                    hint="fencepost doctor --sweep removes what earlier runs left",
-                ) from error
-            refused.append(str(subnet))
-            if len(refused) == _REFUSALS_MAX:
-                break
-        else:
-            return EngineNetwork(name, made.id or "", subnet, gateway)
+    with asking(f"making the network {name}", MachineError, "fencepost doctor --sweep removes what earlier runs left"):
+        for subnet in free_subnets(client):
+            gateway = str(subnet[1])
+            try:
+                made = client.networks.create(
+                    name,
+                    driver="bridge",
+                    check_duplicate=True,
+                    internal=internal,
+                    enable_ipv6=False,
+                    labels=dict(labels),
+                    options=options,
+                    ipam=IPAMConfig(pool_configs=[IPAMPool(subnet=str(subnet), gateway=gateway)]),
+                )
+            except APIError as error:
+                if not is_overlap(str(error)):
+                    raise
+                refused.append(str(subnet))
+                if len(refused) == _REFUSALS_MAX:
+                    break
+            else:
+                return EngineNetwork(name, made.id or "", subnet, gateway)
     raise MachineError(
         f"no subnet of {POOL} is free for a network"
         + (f"; the engine refused {', '.join(refused)}" if refused else ""),
@@ -89,17 +88,11 @@ def make_network(
 
 def remove_network(client: "DockerClient", network: EngineNetwork) -> None:
     """Remove it; nothing happens when it is gone already."""
-    from docker.errors import APIError, NotFound
+    from docker.errors import NotFound
 
-    try:
+    hint = f"docker network rm {network.name}"
+    with asking(f"removing the network {network.name}", hint=hint), contextlib.suppress(NotFound):
         client.networks.get(network.id).remove()
-    except NotFound:
-        return
-    except APIError as error:
-        raise HarnessError(
-            f"the network {network.name} could not be removed: {error.explanation or error}",
-            hint=f"docker network rm {network.name}",
-        ) from error
 
 
 def is_overlap(message: str) -> bool:
@@ -168,7 +161,7 @@ def free_ports(count: int) -> list[int]:
     The engine binds them a moment later; somebody may be faster, which its refusal then says.
     """
     chosen: list[int] = []
-    with ExitStack() as held:
+    with contextlib.ExitStack() as held:
         while len(chosen) < count:
             stream = held.enter_context(socket.socket())
             stream.bind((_LOOPBACK, 0))

@@ -5,16 +5,16 @@ The servers run in the side-car's image, which has a Python. Each test has an ow
 
 import asyncio
 import contextlib
-import os
-import platform
 import uuid
 from collections.abc import AsyncIterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
+from harness.errors import MachineError
+from harness.runtime import container_rules, container_sidecar
 from harness.runtime.container_rules import RulesFabric
 from harness.runtime.container_sidecar import SidecarFabric
+from harness.runtime.engine import connect, facts
 from harness.runtime.fabric import Site
 from harness.runtime.links import all_links
 from harness.runtime.node import CLIENT, Effect, Link, Reach
@@ -47,16 +47,12 @@ KINDS: dict[str, tuple[type[RulesFabric] | type[SidecarFabric], bool]] = {
 
 def engine() -> "DockerClient":
     """The engine of this machine; skips the calling test where there is none."""
-    from docker.errors import DockerException
-
-    import docker
 
     try:
-        client = docker.from_env()
-        client.ping()
-    except DockerException as error:
-        refuse(f"no container engine answers ({error}); remedy: start Docker or Podman, or set DOCKER_HOST")
-    return client
+        return connect()
+    except MachineError as error:
+        refuse(f"{error.message}; remedy: {error.hint}")
+        raise
 
 
 class Scene:
@@ -142,15 +138,17 @@ async def scene(kind: str, folder: Path, nodes: int = 3) -> AsyncIterator[Scene]
     from harness.runtime.images import ensure
 
     client = engine()
-    if kind == "rules" and os.geteuid() != 0:
-        refuse("links by packet rules from here need root; remedy: run the tests as root")
     prefix = f"fencepost-t{uuid.uuid4().hex[:8]}"
-    facts: Any = SimpleNamespace(kind="docker", rootless=False, same_kernel=True, architecture=platform.machine())
+    found = facts(client)
+    why = container_rules.refusal(found) if kind == "rules" else container_sidecar.refusal(found)
+    if why is None and kind != "published" and not found.reachable:
+        why = "container addresses cannot be reached from here"
+    refuse(why and f"{why}; remedy: run the tests as root, with the engine on this machine")
     opened, publish = KINDS[kind]
     image = await asyncio.to_thread(ensure, client, "sidecar")
     site = Site(
         client=client,
-        engine=facts,
+        engine=found,
         prefix=prefix,
         labels={LABEL: prefix},
         folder=folder,

@@ -135,8 +135,9 @@ def test_who_may_be_guilty(shut: list[Link], words: str) -> None:
 
 def test_what_an_engine_must_be_for_rules_from_here() -> None:
     def facts(**changes: Any) -> Any:
-        return SimpleNamespace(**{"rootless": False, "same_kernel": True, **changes})
+        return SimpleNamespace(**{"rootless": False, "same_kernel": True, "may_enter": True, **changes})
 
     assert "rootless" in (container_rules.refusal(facts(rootless=True)) or "root")
     assert "kernel" in (container_rules.refusal(facts(same_kernel=False)) or "") or os.geteuid() != 0
+    assert "pid namespace" in (container_rules.refusal(facts(may_enter=False)) or "") or os.geteuid() != 0
     assert container_sidecar.refusal(facts(rootless=True, same_kernel=False)) is None
