@@ -1,0 +1,92 @@
+"""Figures of the containers runtime: from a run to its first write, and the building of all images."""
+
+import os
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from harness import store
+from harness.operation import Outcome
+from harness.reader import read_history
+from tests.bench.figure import Figure
+
+_IMAGES = ("java", "python", "etcd", "zookeeper", "toxiproxy", "sidecar")
+
+
+def run(repeats: int = 5) -> list[Figure]:
+    return [
+        *(_first_write(system, target, repeats) for system, target in (("etcd", 5), ("zookeeper", 6))),
+        _images(cold=False),
+        _images(cold=True),
+    ]
+
+
+def _first_write(system: str, target_s: int, repeats: int) -> Figure:
+    taken = sorted(_start_to_write(system) for _ in range(repeats))
+    return Figure(
+        f"{system} on containers, from `run` to the first acknowledged write",
+        statistics.median(taken),
+        "s",
+        f"at most {target_s} s",
+        f"three nodes, links by rules, interpreter start included; {taken[0]:.2f} to {taken[-1]:.2f} s in {repeats}",
+    )
+
+
+def _start_to_write(system: str) -> float:
+    with TemporaryDirectory(prefix="fencepost-bench-") as folder:
+        began = time.time()
+        subprocess.run(
+            [
+                *(sys.executable, "-m", "harness.cli", "run", "--runtime", "containers", "--system", system),
+                *("--workload", "register", "--nemesis", "none", "--time-limit", "1s", "--no-spark"),
+                *("--results", folder, "--seed", "1"),
+            ],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=180,
+            check=False,
+        )
+        (run_folder,) = [path.parent for path in Path(folder).glob(f"*/*/{store.RUN}")]
+        zero_s = store.read_json(run_folder / store.RUN)["zero"]["wall_clock_s"]
+        operations = read_history(run_folder).operations
+        done = [one for one in operations if one.type is Outcome.OK and one.f == "write"]
+        first_ns = min(one.completed_ns for one in done if one.completed_ns is not None)
+        return float(zero_s + first_ns / 1e9 - began)
+
+
+def _images(*, cold: bool) -> Figure:
+    """Every image from nothing: no image of ours on the engine; `cold`: our own and Go's caches empty as well."""
+    from harness.runtime.engine import connect
+
+    client = connect()
+    try:
+        for image in client.images.list(filters={"label": "org.fencepost.image"}):
+            client.images.remove(image.id, force=True)
+    finally:
+        client.close()
+    with TemporaryDirectory(prefix="fencepost-bench-") as folder:
+        environment = dict(os.environ)
+        if cold:
+            environment |= {"XDG_CACHE_HOME": folder, "GOMODCACHE": f"{folder}/mod", "GOFLAGS": "-modcacherw"}
+            environment |= {"GOCACHE": f"{folder}/go"}
+        began = time.monotonic()
+        subprocess.run(
+            [sys.executable, "-m", "harness.cli", "images", "build", *_IMAGES],
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=600,
+            check=True,
+        )
+        taken = time.monotonic() - began
+    caches = "every cache empty, Go's module and build caches too" if cold else "downloads and Go's builds cached"
+    return Figure(
+        f"all images, {'everything fetched' if cold else 'parts at hand'}",
+        taken,
+        "s",
+        "at most 90 s" if cold else "-",
+        f"{len(_IMAGES)} images, none on the engine before; {caches}",
+    )
