@@ -12,7 +12,18 @@ from tests.bench.document import machine_line, read_section, write_section
 from tests.bench.figure import Figure
 
 HEAD = ("| figure | measured | wanted | how |", "| --- | --- | --- | --- |")
-MODULES = ("interpreter", "memory", "checkers", "lab", "etcd", "zookeeper", "toxiproxy", "spark", "pipeline")
+MODULES = (
+    "interpreter",
+    "memory",
+    "checkers",
+    "lab",
+    "container_links",
+    "etcd",
+    "zookeeper",
+    "toxiproxy",
+    "spark",
+    "pipeline",
+)
 
 
 def main(chosen: list[str]) -> int:
