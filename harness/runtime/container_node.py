@@ -1,0 +1,437 @@
+"""A node whose server lives in a container: a new container at every start, on a volume that stays.
+
+The engine is asked for everything that is done to a server, and told apart from what is seen of it: an exit counts as
+ours only when the engine carried our signal out, a pause only when the kernel (or a processor time that stands still)
+shows it. Where the engine's kernel is ours, that is looked at from here.
+"""
+
+import asyncio
+import os
+import signal
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from harness.errors import HarnessError
+from harness.runtime import container_cgroup, processes
+from harness.runtime.container_log import LogFollower, tail
+from harness.runtime.engine import EngineFacts, asking
+from harness.runtime.engine_calls import EngineCalls
+from harness.runtime.engine_events import EngineEvents
+from harness.runtime.node import Evidence, Exit, Node, NodeSpec, NodeState, Place
+from harness.runtime.ownership import remove_container
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from docker import DockerClient
+    from harness.runtime.container_making import Made, Making
+    from harness.runtime.fabric import Fabric
+
+#: From the engine's answer to a kill until it tells of the exit.
+_GONE_TIMEOUT_S: Final = 10.0
+#: From the exit until the last line of the log was read.
+_LOG_TIMEOUT_S: Final = 3.0
+#: Of a frozen container on another kernel the processor time is read twice, this far apart.
+_STANDSTILL_S: Final = 0.05
+#: Statuses above this are deaths by a signal, but for signals that programs turn into such a status by themselves.
+_SIGNALLED: Final = 128
+_OWN_STATUSES: Final = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Habitat:
+    """What all nodes of one cluster share."""
+
+    client: "DockerClient"
+    engine: EngineFacts
+    prefix: str
+    labels: "Mapping[str, str]"
+    image: str
+    of_ours: bool
+    fabric: "Fabric"
+    events: EngineEvents
+    calls: EngineCalls
+
+
+class ContainerNode:
+    """One server of the cluster; see `harness.runtime.node.Node`."""
+
+    def __init__(self, place: Place, habitat: Habitat, volume: str) -> None:
+        self.wrap_argv: list[Callable[[tuple[str, ...]], Sequence[str]]] = []
+        self.on_start: list[Callable[[Node], None]] = []
+        self._place, self._habitat, self._volume = place, habitat, volume
+        self._spec: NodeSpec | None = None
+        self._incarnation = -1
+        self._launches = 0
+        self._filled = False
+        self._state = NodeState.NEW
+        self._container = ""
+        self._pid: int | None = None
+        self._follower: LogFollower | None = None
+        self._gone = asyncio.Event()
+        #: The engine was asked to kill this incarnation. While it has not answered, an exit is held back.
+        self._kill_sent = False
+        self._kill_open = False
+        self._held: int | None = None
+        #: Start, kill, pause and resume wait for each other: no kill may miss a process that is just being born.
+        self._changing = asyncio.Lock()
+
+    @property
+    def name(self) -> str:
+        return self._place.name
+
+    @property
+    def place(self) -> Place:
+        return self._place
+
+    @property
+    def spec(self) -> NodeSpec:
+        if self._spec is None:
+            raise HarnessError(f"node {self.name} has no spec yet: realise() comes first")
+        return self._spec
+
+    @property
+    def state(self) -> NodeState:
+        return self._state
+
+    @property
+    def incarnation(self) -> int:
+        return self._incarnation
+
+    @property
+    def pid(self) -> int | None:
+        return self._pid if self._is_up else None
+
+    @property
+    def container_id(self) -> str:
+        """Of the container that was started last; empty before the first start."""
+        return self._container
+
+    @property
+    def log(self) -> Path:
+        return self._place.kept / "server.log"
+
+    @property
+    def _is_up(self) -> bool:
+        return self._state in (NodeState.RUNNING, NodeState.PAUSED)
+
+    def realise(self, spec: NodeSpec) -> None:
+        """Take the spec; its files are put into each container before it starts. Copies are kept for people."""
+        from harness.runtime.container_making import keep_copies
+
+        self._spec = spec
+        self._place.kept.mkdir(parents=True, exist_ok=True)
+        self.log.touch()
+        keep_copies(self._place.kept, spec.files)
+        keep_copies(self._place.kept / "data", spec.data_files)
+
+    # -- start ------------------------------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        async with self._changing:
+            if self._is_up:
+                raise HarnessError(f"node {self.name} is {self._state} already")
+            await self._start()
+
+    async def _start(self) -> None:
+        from harness.runtime.container_making import Made, keep_copies
+
+        making, made = self._making(), Made()
+        keep_copies(self._place.kept, self.spec.files)
+        launching = self._habitat.calls.begin(self._launch, making, made, self._container)
+        try:
+            await asyncio.shield(launching)
+        except asyncio.CancelledError:
+            # The thread cannot be called back: what it still gives birth to must not live on unknown to us.
+            launching.add_done_callback(lambda _: self._remove_later(made.container_id))
+            raise
+        except HarnessError:
+            self._remove_later(made.container_id)
+            raise
+        self._filled = True
+        self._container = made.container_id
+        self._pid = made.pid if self._is_ours(made) else None
+        self._incarnation += 1
+        self._state = NodeState.RUNNING
+        self._kill_sent, self._held = False, None
+        self._gone = asyncio.Event()
+        self._follower = LogFollower(self._habitat.client, made.container_id, self.log)
+        try:
+            # One that ended at once has no network namespace any more; its exit is told below.
+            if not made.ended:
+                await self._habitat.fabric.attach(self.name, made.container_id, self._pid)
+            for hook in self.on_start:
+                hook(self)
+        finally:
+            self._habitat.events.watch(made.container_id, self._died)
+
+    def _making(self) -> "Making":
+        from harness.runtime.container_making import Making
+
+        argv: Sequence[str] = self.spec.argv
+        for wrap in self.wrap_argv:
+            argv = wrap(tuple(argv))
+        habitat, number = self._habitat, self._launches
+        self._launches += 1
+        return Making(
+            image=habitat.image,
+            of_ours=habitat.of_ours,
+            name=f"{habitat.prefix}-{self.name}-{number}",
+            labels=habitat.labels,
+            argv=tuple(argv),
+            environment=self.spec.environment,
+            joining=habitat.fabric.joining(self.name),
+            volume=self._volume,
+            files=self.spec.files,
+            data_files=None if self._filled else self.spec.data_files,
+        )
+
+    def _launch(self, making: "Making", made: "Made", earlier: str) -> None:
+        """Runs in a thread: the earlier container away, the new one up."""
+        from harness.runtime.container_making import make_and_start
+
+        self._remove(earlier)
+        with asking(f"node {self.name} cannot be started", hint=f"its command is: {' '.join(making.argv)[:300]}"):
+            make_and_start(self._habitat.client, making, made)
+
+    def _is_ours(self, made: "Made") -> bool:
+        """Whether the process number that the engine tells means this process here."""
+        return (
+            self._habitat.engine.same_kernel
+            and made.pid is not None
+            and container_cgroup.belongs(made.pid, made.container_id)
+        )
+
+    def _remove(self, container_id: str) -> None:
+        from docker.errors import NotFound
+
+        if not container_id:
+            return
+        with asking(f"removing a container of node {self.name}", hint=f"docker rm -fv {container_id[:12]}"):
+            try:
+                remove_container(self._habitat.client, container_id)
+            except NotFound:
+                return
+
+    def _remove_later(self, container_id: str) -> None:
+        """What stays is found by its label when the cluster is closed."""
+        if container_id:
+            self._habitat.calls.begin(self._remove, container_id)
+
+    # -- end --------------------------------------------------------------------------------------------------------
+
+    def _died(self, status: int) -> None:
+        """The engine told of the exit of this incarnation. Runs on the loop."""
+        self._state = NodeState.DEAD
+        self._held = status
+        self._gone.set()
+        if not self._kill_open:
+            self._tell_exit()
+
+    def _tell_exit(self) -> None:
+        if self._held is None:
+            return
+        status, self._held = self._held, None
+        self._habitat.events.put(
+            Exit(
+                node=self.name,
+                incarnation=self._incarnation,
+                exit_status=exit_status(status),
+                expected=self._kill_sent,
+            )
+        )
+
+    async def kill(self) -> None:
+        async with self._changing:
+            await self._kill()
+
+    async def _kill(self) -> None:
+        if not self._is_up:
+            return
+        self._kill_sent = self._kill_open = True
+        try:
+            # One that had ended already was not our doing.
+            self._kill_sent = await self._habitat.calls(self._send_kill)
+            await self._await_gone()
+        finally:
+            self._kill_open = False
+            self._tell_exit()
+        await self._end_log()
+
+    def _send_kill(self) -> bool:
+        """Runs in a thread: SIGKILL everything in the container; False when it had ended before."""
+        from docker.errors import APIError, NotFound
+
+        api: Any = self._habitat.client.api
+        with asking(f"killing node {self.name}", hint=f"docker kill {self._container[:12]}"):
+            if self._state is NodeState.PAUSED:
+                self._signal_frozen()
+            try:
+                api.kill(self._container, "SIGKILL")
+            except NotFound:
+                return False
+            except APIError as error:
+                text = str(error.explanation or error).lower()
+                if "paused" in text:
+                    return self._thaw_and_kill(api)
+                if not _is_over(text):
+                    raise
+                return False
+        return True
+
+    def _signal_frozen(self) -> None:
+        """Before it is thawed, so that it never runs again. The container's other processes follow the first."""
+        may = self._habitat.engine.may_enter
+        if may and self._pid is not None and container_cgroup.belongs(self._pid, self._container):
+            os.kill(self._pid, signal.SIGKILL)
+
+    def _thaw_and_kill(self, api: Any) -> bool:
+        """Podman does not kill what is frozen."""
+        from docker.errors import APIError
+
+        api.unpause(self._container)
+        try:
+            api.kill(self._container, "SIGKILL")
+        except APIError as error:
+            # The signal that waited for the thaw was faster.
+            if not _is_over(str(error.explanation or error).lower()):
+                raise
+        return True
+
+    async def _await_gone(self) -> None:
+        """Until the engine told of the exit; when it does not, it is asked."""
+        try:
+            async with asyncio.timeout(_GONE_TIMEOUT_S):
+                while not self._gone.is_set():
+                    if self._habitat.events.failure is not None:
+                        raise self._habitat.events.failure
+                    waiting = asyncio.ensure_future(self._gone.wait())
+                    await asyncio.wait({waiting}, timeout=0.5)
+                    waiting.cancel()
+        except TimeoutError:
+            state = await self._habitat.calls(self._inspect)
+            if state.get("Running"):
+                raise HarnessError(
+                    f"processes of node {self.name} are still there {_GONE_TIMEOUT_S:g} s after SIGKILL",
+                    hint=f"docker rm -fv {self._container[:12]}",
+                ) from None
+            self._habitat.events.settle(self._container, int(state.get("ExitCode", -1)))
+
+    async def _end_log(self) -> None:
+        follower = self._follower
+        if follower is not None and not await self._habitat.calls(follower.join, _LOG_TIMEOUT_S):
+            follower.close()
+
+    async def remove(self) -> None:
+        """The container away, whatever it does; its volume stays. For the end of the cluster."""
+        async with self._changing:
+            self._kill_sent = True
+            await self._habitat.calls(self._remove, self._container)
+            self._state = NodeState.DEAD if self._container else self._state
+            await self._end_log()
+
+    # -- pause ------------------------------------------------------------------------------------------------------
+
+    async def pause(self) -> None:
+        async with self._changing:
+            if self._state is NodeState.RUNNING:
+                # Taken for paused until the engine said otherwise: a cancelled call may still freeze it.
+                self._state = NodeState.PAUSED
+                if not await self._habitat.calls(self._freeze, "pause") and self._state is NodeState.PAUSED:
+                    self._state = NodeState.RUNNING
+
+    async def resume(self) -> None:
+        async with self._changing:
+            if self._state is NodeState.PAUSED:
+                await self._habitat.calls(self._freeze, "unpause")
+                if self._state is NodeState.PAUSED:
+                    self._state = NodeState.RUNNING
+
+    def _freeze(self, action: str) -> bool:
+        """Runs in a thread. False when the container has ended, of which the engine tells by itself."""
+        from docker.errors import APIError
+
+        api: Any = self._habitat.client.api
+        with asking(f"{action} of node {self.name}", hint="fencepost doctor says whether this engine can pause"):
+            try:
+                getattr(api, action)(self._container)
+            except APIError as error:
+                text = str(error.explanation or error).lower()
+                if f"already {action}d" in text or (action == "unpause" and "not paused" in text):
+                    return True
+                if not _is_over(text):
+                    raise
+                return False
+        return True
+
+    # -- looking ----------------------------------------------------------------------------------------------------
+
+    async def evidence(self) -> Evidence:
+        if not self._container:
+            return Evidence(NodeState.NEW, "no container yet")
+        return await self._habitat.calls(self._look)
+
+    def _look(self) -> Evidence:
+        """Runs in a thread: what the engine says, and what the kernel shows of it."""
+        said = self._inspect()
+        words = f"the engine says {said.get('Status') or 'gone'}"
+        pid = int(said.get("Pid") or 0)
+        if not said.get("Running") and not said.get("Paused"):
+            if self._pid is not None and container_cgroup.belongs(self._pid, self._container):
+                return Evidence(NodeState.RUNNING, f"{words}, but process {self._pid} is there")
+            return Evidence(NodeState.DEAD, f"{words}, status {said.get('ExitCode', 'unknown')}")
+        if self._pid is not None:
+            frozen = container_cgroup.is_frozen(self._pid)
+            if frozen is not None:
+                count = container_cgroup.threads(self._pid)
+                words = f"freezer {'frozen' if frozen else 'thawed'}, {count} threads, {words}"
+                return Evidence(NodeState.PAUSED if frozen else NodeState.RUNNING, words)
+        if not said.get("Paused") or not pid:
+            return Evidence(NodeState.RUNNING, words)
+        used_ns = self._used_ns()
+        return Evidence(
+            NodeState.RUNNING if used_ns else NodeState.PAUSED,
+            f"{words}, {used_ns / 1e6:g} ms of processor time in {_STANDSTILL_S * 1e3:g} ms",
+        )
+
+    def _inspect(self) -> dict[str, Any]:
+        from docker.errors import NotFound
+
+        with asking(f"asking for node {self.name}"):
+            try:
+                state: dict[str, Any] = self._habitat.client.api.inspect_container(self._container)["State"]
+            except NotFound:
+                return {}
+        return state
+
+    def _used_ns(self) -> int:
+        """Processor time that the container takes meanwhile, as its engine counts it."""
+
+        def read() -> int:
+            with asking(f"asking for the processor time of node {self.name}"):
+                told: Any = self._habitat.client.api.stats(self._container, stream=False, one_shot=True)
+            return int(told["cpu_stats"]["cpu_usage"]["total_usage"])
+
+        before = read()
+        time.sleep(_STANDSTILL_S)
+        return read() - before
+
+    def cpu_ns(self) -> int:
+        return processes.cpu_ns(self._pid) if self._pid is not None and self._is_up else 0
+
+    def log_tail(self, lines: int = 20) -> str:
+        return tail(self.log, lines)
+
+
+def exit_status(told: int) -> int:
+    """An engine tells 137 of a process that died of signal 9, which is -9 here as in the lab."""
+    number = told - _SIGNALLED
+    return -number if 0 < number <= signal.NSIG and number not in _OWN_STATUSES else told
+
+
+def _is_over(text: str) -> bool:
+    """Whether an engine's refusal means that the container has ended: Docker's words and Podman's."""
+    return any(words in text for words in ("is not running", "not running", "can only kill running", "no such"))
