@@ -358,3 +358,60 @@ class TestOnAnEngine:
         monkeypatch.setattr(building, "recipe", lambda name, version="": a_recipe())
         with pytest.raises(HarnessError, match=r"(?s)the build failed.*COPY root"):
             images.ensure(client, "etcd")
+
+
+class TestCommands:
+    def test_context_goes_into_no_folder_that_holds_something(self, tmp_path: Path) -> None:
+        from harness.cli.images import context
+
+        (tmp_path / "mine").write_text("")
+        with pytest.raises(UsageError, match="expected a folder that is empty"):
+            context("etcd", tmp_path, version="", base="")
+
+    @pytest.mark.skipif(not GNU, reason="needs ldd and the GNU C library")
+    def test_context_is_what_the_printed_command_builds(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        from harness.cli.images import context
+
+        server = tmp_path / "etcd"
+        server.write_text("#!/bin/sh\necho etcd Version: 1.2.3\n")
+        server.chmod(0o755)
+        into = tmp_path / "context"
+        assert context("etcd", into, version=str(server), base="") == 0
+        said = capsys.readouterr().out
+        assert (into / "root/usr/local/bin/etcd").read_bytes() == server.read_bytes()
+        assert said.startswith("docker build -t fencepost/etcd:1.2.3-") and said.rstrip().endswith(str(into))
+        assert "--build-arg BASE=scratch" in said and "--label org.fencepost.parts=" in said
+
+    @pytest.mark.parametrize(
+        ("created", "expected"),
+        [
+            ("2026-01-02T00:00:00.123456789Z", "30 s"),
+            ("2026-01-01T22:00:00Z", "2 h"),
+            ("2025-12-01T00:00:00Z", "32 days"),
+            ("never", "?"),
+        ],
+    )
+    def test_age(self, created: str, expected: str) -> None:
+        from datetime import UTC, datetime
+
+        from harness.cli.images import _age
+
+        assert _age(created, datetime(2026, 1, 2, 0, 0, 30, tzinfo=UTC)) == expected
+
+    def test_listing(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+        from harness.cli import images as commands
+
+        some = [
+            images.Listed(name="etcd", reference="fencepost/etcd:1", state=images.State.ABSENT, why="no `go`"),
+            images.Listed(
+                name="java", reference="fencepost/java:17", state=images.State.STALE, id="ab" * 32, created="x"
+            ),
+        ]
+        monkeypatch.setattr(commands, "_connect", lambda: None)
+        monkeypatch.setattr(images, "listed", lambda client: some)
+        commands.list_images()
+        lines = capsys.readouterr().out.splitlines()
+        assert lines[1].split() == ["fencepost/etcd:1", "not", "built"] and "no `go`" in lines[2]
+        assert "stale" in lines[3] and "abababababab" in lines[3]
