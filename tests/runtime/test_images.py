@@ -132,6 +132,33 @@ class TestMachine:
         assert machine.java_source() == machine.JavaSource(home, "21.0.1", linked=True)
 
 
+class TestCompiled:
+    @pytest.fixture
+    def root(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+        library = tmp_path / "root" / "usr/lib/python"
+        (library / "json").mkdir(parents=True)
+        (library / "one.py").write_text("x = 1\n")
+        (library / "json" / "two.py").write_text("x = 2\n")
+        return tmp_path / "root"
+
+    def test_beside_each_module_and_valid_whatever_its_time(self, root: Path) -> None:
+        own = f"{sys.version_info.major}.{sys.version_info.minor}"
+        found = {part.target: part for part in machine.compiled(root, "usr/lib/python", own) if part.source}
+        tag = sys.implementation.cache_tag
+        assert set(found) == {
+            f"root/usr/lib/python/__pycache__/one.{tag}.pyc",
+            f"root/usr/lib/python/json/__pycache__/two.{tag}.pyc",
+        }
+        for part in found.values():
+            assert part.source is not None
+            flags = int.from_bytes(part.source.read_bytes()[4:8], "little")
+            assert flags == 0b01, "by hash, unchecked (PEP 552)"
+
+    def test_not_for_another_python(self, root: Path) -> None:
+        assert machine.compiled(root, "usr/lib/python", "3.0") == []
+
+
 def a_recipe(**changed: Any) -> recipes.Recipe:
     values: dict[str, Any] = {"name": "etcd", "version": "1.2.3", "identity": {"etcd": "aa"}, "parts": list}
     return recipes.Recipe(**{**values, **changed})

@@ -5,11 +5,14 @@ put where the loader found them, which is where it looks again. Name resolution 
 stand in `_LOADED_LATER`.
 """
 
+import importlib.util
 import os
 import platform
+import py_compile
 import re
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,6 +41,10 @@ _APPLETS: Final = (
     *("ls", "mkdir", "mount", "nc", "netstat", "ping", "ps", "pwd", "rm", "sed", "sleep", "stat", "tail", "top"),
     *("touch", "vi", "wc", "wget"),
 )
+
+
+#: Packages of the standard library that are worth compiling: those that its top modules import at once.
+_COMPILED: Final = ("collections", "encodings", "importlib", "json", "re")
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,6 +179,28 @@ def _ldd(paths: list[str]) -> str:
         env={**os.environ, "LC_ALL": "C"},
     )
     return done.stdout
+
+
+def compiled(root: Path, library: str, version: str) -> list[Part]:
+    """What a side-car imports, compiled: Debian does that when a package is installed, which this one never is.
+
+    Only where this fencepost runs on a Python of the same version, since each reads its own compiled form alone.
+    """
+    if f"{sys.version_info.major}.{sys.version_info.minor}" != version:
+        return []
+    sources = [path for package in ("", *_COMPILED) for path in sorted((root / library / package).glob("*.py"))]
+    key = key_of(f"python-{version}", [root.name, sys.version, *_COMPILED])
+
+    def make(making: Path) -> None:
+        for source in sources:
+            inside = source.relative_to(root)
+            target = making / importlib.util.cache_from_source(str(inside))
+            target.parent.mkdir(parents=True, exist_ok=True)
+            # Unchecked: it is valid whatever time the source's copy in the image has.
+            mode = py_compile.PycInvalidationMode.UNCHECKED_HASH
+            py_compile.compile(str(source), str(target), dfile=f"/{inside}", invalidation_mode=mode, doraise=True)
+
+    return list(parts.tree("root", kept("images", key, make)))
 
 
 def skeleton() -> list[Part]:

@@ -178,7 +178,7 @@ def _python(version: str) -> Recipe:
     return Recipe(
         name="python",
         version=version,
-        identity={"packages": " ".join(packages), "for": platform.machine()},
+        identity={"packages": " ".join(packages), "for": platform.machine(), "compiled by": sys.version},
         parts=lambda: _python_root(version, packages),
     )
 
@@ -208,6 +208,7 @@ def _python_root(version: str, packages: tuple[str, ...]) -> list[Part]:
     return [
         *machine.skeleton(),
         *parts.tree("root", root),
+        *machine.compiled(root, f"usr/lib/python{version}", version),
         # Python's own link is in another package than the interpreter.
         Part(target="root/usr/bin/python3", link=f"python{version}"),
         *shell,
