@@ -2,8 +2,9 @@
 
 The calls go through the client library (`toxiproxy-python`), whose object model we use; its traps are closed here:
   - It keeps host and port in a class, so a process can speak with one server only: a second `Control` is refused.
-  - Its requests have no time-outs, and it opens a connection for each. It reaches `requests` through one name
-    (`toxiproxy.api.requests`), and there we put sessions with a time-out that are kept for a burst of calls.
+  - Its requests have no time-outs, and open a connection each. It reaches `requests` through one name
+    (`toxiproxy.api.requests`), and there we put connections of `http.client` that are kept and have a time-out. They
+    take a fifth of the processor time too, which in Python is time that the event loop waits for.
   - It knows the statuses 400, 404 and 409 only and takes any other for success. Every status of 300 and above is a
     `HarnessError` with the server's words, as is a server that is dead or slow.
   - `create` asks for all proxies first and `populate` calls it for each; `add_toxic` throws the server's answer away,
@@ -18,13 +19,15 @@ Sources: Shopify/toxiproxy v2.12.0, README, api.go, toxic_collection.go, link.go
 """
 
 import asyncio
+import http.client
+import json
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, NamedTuple, ParamSpec, TypeVar
+from urllib.parse import urlsplit
 
-import requests
 import toxiproxy
 import toxiproxy.api
 
@@ -63,10 +66,10 @@ TOXICS: Final[Mapping[str, Mapping[str, Attribute]]] = {
 UPSTREAM: Final = "upstream"
 DOWNSTREAM: Final = "downstream"
 
-#: Requests under way at a time: a split of the whole cluster is some dozens of them.
-_PARALLEL: Final = 4
+#: Requests under way at a time: more would only wait for each other, here and in the server.
+_PARALLEL: Final = 2
 #: The server ends connections that were idle for 60 s. One that is reused must not be near that end.
-_SESSION_IDLE_MAX_S: Final = 20.0
+_IDLE_MAX_S: Final = 20.0
 
 
 class ProxySpec(NamedTuple):
@@ -242,50 +245,72 @@ def _toxic(told: Mapping[str, Any]) -> Toxic:
     return Toxic(kind=held.type, attributes=dict(held.attributes), toxicity=float(held.toxicity))
 
 
+class _Answer(NamedTuple):
+    """What the library looks at in an answer."""
+
+    status_code: int
+    content: bytes
+
+    def json(self) -> Any:
+        try:
+            return json.loads(self.content)
+        except ValueError:
+            raise HarnessError(f"Toxiproxy answered what is no JSON: {self.content[:300]!r}") from None
+
+
 class _Transport:
-    """Stands where the library looks for `requests`: the three functions that it calls."""
+    """Stands where the library looks for `requests`: the three functions that it calls, one connection a thread."""
 
     def __init__(self, timeout_s: float) -> None:
         self._timeout_s = timeout_s
         self._local = threading.local()
-        self._sessions: list[requests.Session] = []
+        self._connections: list[http.client.HTTPConnection] = []
 
-    def get(self, url: str, **kwargs: Any) -> requests.Response:
+    def get(self, url: str, **kwargs: Any) -> _Answer:
         return self._ask("GET", url, **kwargs)
 
-    def post(self, url: str, **kwargs: Any) -> requests.Response:
+    def post(self, url: str, **kwargs: Any) -> _Answer:
         return self._ask("POST", url, **kwargs)
 
-    def delete(self, url: str, **kwargs: Any) -> requests.Response:
+    def delete(self, url: str, **kwargs: Any) -> _Answer:
         return self._ask("DELETE", url, **kwargs)
 
     def close(self) -> None:
-        for session in self._sessions:
-            session.close()
+        for connection in self._connections:
+            connection.close()
 
-    def _ask(self, method: str, url: str, **kwargs: Any) -> requests.Response:
-        begun = time.monotonic()
+    def _ask(self, method: str, url: str, *, json: Any = None, params: Any = None, data: Any = None) -> _Answer:
+        assert params is None and data is None, "the library's calls that we use give neither"
+        place = urlsplit(url)
+        body = None if json is None else _encoded(json)
+        connection = self._connection(place.netloc)
         try:
-            answer = self._session(begun).request(method, url, timeout=self._timeout_s, **kwargs)
-        except requests.Timeout:
+            connection.request(method, place.path, body, {"Content-Type": "application/json"} if body else {})
+            answered = connection.getresponse()
+            answer = _Answer(answered.status, answered.read())
+        except TimeoutError:
+            connection.close()
             raise HarnessError(f"Toxiproxy did not answer {method} {url} within {self._timeout_s:g} s") from None
-        except requests.RequestException as error:
-            raise HarnessError(f"Toxiproxy is not reached: {method} {url}: {error}") from None
+        except (OSError, http.client.HTTPException) as error:
+            connection.close()
+            raise HarnessError(f"Toxiproxy is not reached: {method} {url}: {error!r}") from None
         if answer.status_code >= 300:
-            said = answer.text.strip()[:300]
+            said = answer.content.decode(errors="replace").strip()[:300]
             raise Refused(f"Toxiproxy refused {method} {url}: {answer.status_code} {said}", answer.status_code)
         return answer
 
-    def _session(self, now_s: float) -> requests.Session:
-        session: requests.Session | None = getattr(self._local, "session", None)
-        if session is None or now_s - self._local.used_s > _SESSION_IDLE_MAX_S:
-            if session is not None:
-                session.close()
-                self._sessions.remove(session)
-            session = requests.Session()
-            # No proxies or credentials of the environment: the server is a container of ours.
-            session.trust_env = False
-            self._sessions.append(session)
-            self._local.session = session
-        self._local.used_s = now_s
-        return session
+    def _connection(self, netloc: str) -> http.client.HTTPConnection:
+        """This thread's; a closed one connects anew by itself, at the next request."""
+        connection: http.client.HTTPConnection | None = getattr(self._local, "connection", None)
+        if connection is None:
+            connection = http.client.HTTPConnection(netloc, timeout=self._timeout_s)
+            self._local.connection = connection
+            self._connections.append(connection)
+        elif time.monotonic() - self._local.used_s > _IDLE_MAX_S:
+            connection.close()
+        self._local.used_s = time.monotonic()
+        return connection
+
+
+def _encoded(value: Any) -> bytes:
+    return json.dumps(value).encode()

@@ -5,7 +5,7 @@ a>b) and what it answers on those that b dialled (`downstream` of the proxies b>
 the receiver, so both matter. A dropped link has the toxic `timeout` 0 on all of them, a reset one `reset_peer` 0.
 
 What differs from packet rules (docs/2026-11-21-rules-or-toxiproxy.md has the table):
-  - It is not atomic over the cluster: some dozen requests, four at a time.
+  - It is not atomic over the cluster: some dozen requests, two at a time.
   - The end of a connection passes a black hole, so a peer sees that a cut-off process closed or died.
   - A connection that was black-holed gets its end (EOF) when the link heals; packet rules would let it go on.
   - A reset ends connections when bytes flow; one that was open before ends without a reset (plain EOF).
