@@ -9,7 +9,7 @@ import json
 import struct
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from harness.errors import HarnessError
 from harness.runtime.node import Reach
@@ -84,8 +84,7 @@ class AgentConnection(asyncio.Protocol):
         return answer
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's are no subclass
 
     def data_received(self, data: bytes) -> None:
         if self._frames is None:

@@ -42,8 +42,6 @@ if TYPE_CHECKING:
 #: Learning which addresses the engine shows of the client: one connection and one datagram per node and attempt.
 _LEARN_TIMEOUT_S: Final = 10.0
 _LEARN_ROUND_S: Final = 0.1
-#: Bytes of memory that a side-car may take: three times what its Python needs.
-_MEMORY: Final = "64m"
 
 
 def refusal(engine: EngineFacts) -> str | None:
@@ -165,7 +163,6 @@ class SidecarFabric:
                 cap_add=["NET_ADMIN"],
                 security_opt=["no-new-privileges"],
                 read_only=True,
-                mem_limit=_MEMORY,
                 # Its stdin ends with our attachment, so that it does not outlive us. What it says is said to us only.
                 stdin_open=True,
                 log_config=LogConfig(type="none"),

@@ -12,8 +12,9 @@ from tests.lab_scenario import run_scenario
 HERE = "tests.containers.agent_scenarios"
 
 
-def test_every_shape_is_enforced_proven_and_undone() -> None:
-    assert run_scenario(f"{HERE}:shapes") == {"wrong": [], "codes": [0, 0, 0]}
+@pytest.mark.parametrize("uvloop", [False, True])
+def test_every_shape_is_enforced_proven_and_undone(uvloop: bool) -> None:
+    assert run_scenario(f"{HERE}:shapes", uvloop=uvloop) == {"wrong": [], "codes": [0, 0, 0]}
 
 
 def test_no_probe_is_mistaken_for_another_kind_of_datagram() -> None:
