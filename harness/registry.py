@@ -43,6 +43,7 @@ CHECKERS: Final = {
 }
 
 RUNTIMES: Final = {
+    "containers": "harness.runtime.containers:CONTAINERS",
     "lab": "harness.runtime.lab_provider:LAB",
 }
 
