@@ -28,7 +28,7 @@ _PROBE_S: Final = 1.0
 _TRIES: Final = 8
 #: A timer may fire this much early by the other's clock, as a share of what was asked.
 _NEARLY: Final = 0.9
-_LINKS_NAMED: Final = 3
+_LINKS_SHOWN: Final = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,12 +135,12 @@ class ToxicFault:
             return Proof(FaultOutcome.INDETERMINATE, f"the proxy does not hold the toxic on {_names(absent)}")
         after = await _felt(streams, toxics, before)
         unfelt = [link for link, toxic in toxics.items() if not is_felt(toxic, before[link], after[link])]
-        shown = unfelt or list(toxics)
-        figures = "; ".join(f"{link}: {before[link]} before, {after[link]} with it" for link in shown[:_LINKS_NAMED])
+        shown = unfelt[:_LINKS_SHOWN] or list(toxics)[:1]
+        figures = "; ".join(f"{link}: {before[link]} before, {after[link]} with it" for link in shown)
         what = _words(next(iter(toxics.values())))
         if unfelt:
             return Proof(FaultOutcome.INDETERMINATE, f"{what}: not felt on {_names(unfelt)}: {figures}")
-        return Proof(FaultOutcome.INSTALLED, f"{what} on {len(toxics)} of {len(toxics)} links: {figures}")
+        return Proof(FaultOutcome.INSTALLED, f"{what}: felt on {len(toxics)} of {len(toxics)} links, such as {figures}")
 
     async def heal(self, fault_id: int, resolved: Resolved, runtime: Runtime) -> Proof:
         streams, toxics = _streams(runtime), _toxics(resolved)
@@ -310,6 +310,8 @@ def _same(asked: Toxic, found: Toxic) -> bool:
 
 
 def _words(toxic: Toxic) -> str:
+    if toxic.attributes == {"timeout": 0} and toxic.kind == "timeout":
+        return "black hole"
     figures = " ".join(f"{name}={value}" for name, value in toxic.attributes.items())
     share = f" on {toxic.toxicity:g} of the connections" if toxic.toxicity < 1.0 else ""
     return f"{toxic.kind} {figures}{share}"

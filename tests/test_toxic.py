@@ -209,7 +209,7 @@ def _injected(text: str, streams: FakeStreams) -> tuple[FaultOutcome, str]:
 def test_the_proof_shows_the_figures_before_and_after() -> None:
     outcome, text = _injected("toxic:n1:latency=100ms:direction=in", FakeStreams([_after(round_trips_ms=(100.1,))]))
     assert outcome is FaultOutcome.INSTALLED
-    assert "latency latency=100 jitter=0 on 2 of 2 links" in text
+    assert "latency latency=100 jitter=0: felt on 2 of 2 links" in text
     assert "n2>n1: round trip 0.2 to 0.4 ms" in text
     assert "round trip 100.1 to 100.1 ms" in text
 

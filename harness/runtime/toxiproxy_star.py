@@ -16,12 +16,13 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
-from docker.errors import APIError, DockerException, NotFound
+from docker.errors import APIError, NotFound
 from docker.models.containers import Container
 from docker.models.networks import Network as EngineNetwork
 from docker.types import IPAMConfig, IPAMPool
 
 from harness.errors import HarnessError, MachineError
+from harness.runtime.engine import asking
 from harness.runtime.engine_network import POOL, free_subnets, is_overlap
 from harness.runtime.fabric import INSIDE_DATA, INSIDE_FOLDER, Site
 from harness.runtime.node import CLIENT, Place, Reach
@@ -76,12 +77,12 @@ class StarFabric:
                 f"Toxiproxy links connect at most {NODES_MAX} nodes, not {site.node_count}", hint="see --links rules"
             )
         fabric = cls(site)
+        building = asyncio.ensure_future(asyncio.to_thread(fabric._build))
         try:
-            await asyncio.to_thread(fabric._build)
-        except DockerException as error:
-            await fabric.close()
-            raise MachineError(f"the star of networks could not be made: {error}") from error
+            await asyncio.shield(building)
         except BaseException:
+            # A cancelled caller does not end the thread; what it still makes must be undone as well.
+            await asyncio.gather(building, return_exceptions=True)
             await fabric.close()
             raise
         # In the meantime the nodes can start; `await_links` wants its result.
@@ -137,11 +138,19 @@ class StarFabric:
             # Its failure has been told by `await_links`, or does not matter any more.
             await asyncio.gather(self._witnesses, return_exceptions=True)
             self._witnesses = None
-        await asyncio.to_thread(self._undo.close)
+        await asyncio.to_thread(self._close)
+
+    def _close(self) -> None:
+        with asking("removing the star of networks", hint="fencepost doctor --sweep"):
+            self._undo.close()
 
     # Blocking, in a thread
 
     def _build(self) -> None:
+        with asking("making the star of networks around Toxiproxy", MachineError):
+            self._build_star()
+
+    def _build_star(self) -> None:
         site = self._site
         image = site.image("toxiproxy")
         self._star = star = self._make_networks()
@@ -278,11 +287,21 @@ class StarFabric:
                 raise HarnessError(f"from the network of n{number} nothing was reached, not even its own proxies")
 
     def _reached(self, image: str, number: int) -> list[tuple[str, int]]:
-        site, star = self._site, self._star
+        star = self._star
         assert star is not None
         allowed = star.allowed(number)
         addresses = [*star.forbidden(number), *([allowed] if allowed else [])]
         network = self._network_name(number)
+        with asking(f"checking that the network of n{number} leads nowhere else"):
+            status, said = self._witnessed(image, number, network, addresses)
+        if status != 0:
+            raise HarnessError(f"the check of network isolation failed in the network of n{number}: {said}")
+        return [(host, port) for host, port in json.loads(said)]
+
+    def _witnessed(self, image: str, number: int, network: str, addresses: list[tuple[str, int]]) -> tuple[int, str]:
+        """Exit status and words of a container that lives in that network just long enough to try the addresses."""
+        site, star = self._site, self._star
+        assert star is not None
         witness = site.client.containers.create(
             image,
             ["-c", _WITNESS, json.dumps(addresses)],
@@ -296,12 +315,9 @@ class StarFabric:
         try:
             witness.start()
             ended = witness.wait(timeout=_WITNESS_TIMEOUT_S)
-            said = witness.logs().decode(errors="replace").strip()
+            return int(ended["StatusCode"]), witness.logs().decode(errors="replace").strip()
         finally:
             _ignore_missing(lambda: witness.remove(force=True, v=True))
-        if ended["StatusCode"] != 0:
-            raise HarnessError(f"the check of network isolation failed in the network of n{number}: {said}")
-        return [(host, port) for host, port in json.loads(said)]
 
 
 def _ignore_missing(remove: Callable[[], object]) -> None:
