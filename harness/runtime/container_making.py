@@ -29,8 +29,9 @@ if TYPE_CHECKING:
 
     from docker import DockerClient
 
-#: Open files of a server: plenty for three nodes, and less than any engine's own limit, which it could not exceed.
-_OPEN_FILES: Final = 16384
+#: Open files of a server, and processes of its user: plenty, and less than any engine's own limit, which they cannot
+#: exceed. Podman takes a million for the one that is not said.
+_LIMIT: Final = 16384
 _PROCESSES_MAX: Final = 4096
 #: Of our images: an etcd takes 0.1 GiB, a ZooKeeper is given 256 MiB of heap.
 _MEMORY_OF_OURS: Final = "1g"
@@ -116,7 +117,7 @@ def _arguments(making: Making) -> dict[str, Any]:
         # An image's own check would run processes beside the server.
         "healthcheck": {"test": ["NONE"]},
         "log_config": LogConfig(type=LogConfig.types.JSON),
-        "ulimits": [Ulimit(name="nofile", soft=_OPEN_FILES, hard=_OPEN_FILES)],
+        "ulimits": [Ulimit(name=name, soft=_LIMIT, hard=_LIMIT) for name in ("nofile", "nproc")],
         "pids_limit": _PROCESSES_MAX,
     }
     if making.of_ours:

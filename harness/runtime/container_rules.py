@@ -185,6 +185,7 @@ class RulesFabric:
         #: Its one thread is in the namespace that it entered last, so it does nothing else.
         self._entering = concurrent.futures.ThreadPoolExecutor(1, thread_name_prefix="links")
         self._last_attach_s = 0.0
+        self._client_is_open = False
         self._closed = False
 
     @classmethod
@@ -200,13 +201,9 @@ class RulesFabric:
         network = await asyncio.to_thread(make_network, site.client, site.prefix, site.labels, internal=True)
         fabric = cls(site, network)
         try:
-            fabric._prober.add(CLIENT, open_socket(network.gateway))
-        except OSError as error:
-            await fabric.close()
-            raise MachineError(
-                f"this machine has not the gateway's address {network.gateway}: {error}",
-                hint="container addresses cannot be reached from here: use --links sidecar or --links toxiproxy",
-            ) from error
+            # Podman makes the bridge, and with it our address, when the first container starts: see `attach`.
+            if site.engine.kind != "podman":
+                fabric._open_client_end()
         except BaseException:
             await fabric.close()
             raise
@@ -266,8 +263,23 @@ class RulesFabric:
         except OSError as error:
             raise HarnessError(f"the network namespace of {name} could not be entered: {error}") from error
         link_map, probes, self._last_attach_s = entered
+        self._open_client_end()
         self._network.take(name, link_map, state)
         self._prober.add(name, probes)
+
+    def _open_client_end(self) -> None:
+        """Idempotent; raises MachineError where this machine has not the gateway's address."""
+        if self._client_is_open:
+            return
+        gateway = self._engine_network.gateway
+        try:
+            self._prober.add(CLIENT, open_socket(gateway))
+        except OSError as error:
+            raise MachineError(
+                f"this machine has not the gateway's address {gateway}: {error}",
+                hint="container addresses cannot be reached from here: use --links sidecar or --links toxiproxy",
+            ) from error
+        self._client_is_open = True
 
     async def await_links(self, timeout_s: float = 5.0) -> None:
         await until_open(self._network, list(self._layout), timeout_s, str(self._engine_network.subnet))

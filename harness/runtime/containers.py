@@ -327,7 +327,7 @@ class ContainersProvider:
         try:
             client = engines.connect(str(said["engine"]))
             with asking("removing what the run left"):
-                left = ownership.sweep(client, str(said["run"]))
+                left = ownership.sweep(client, str(said["run"]), late=True)
             client.close()
         except FencepostError as error:
             return [f"what run {said['run']} made ({error.message}); remove it with: {removal(said['run'])}"]

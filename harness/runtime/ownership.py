@@ -135,25 +135,27 @@ def abandoned(found: Iterable[Leftover]) -> list[Leftover]:
     return [one for one in found if verdicts.setdefault(one.owner, is_dead(one.owner)) is True]
 
 
-def sweep(client: "DockerClient", run: str | None = None, *, deadline_s: float = _SWEEP_DEADLINE_S) -> list[str]:
+def sweep(
+    client: "DockerClient", run: str | None = None, *, late: bool = False, deadline_s: float = _SWEEP_DEADLINE_S
+) -> list[str]:
     """Remove everything of one run, or of every run of this machine whose owner is dead.
 
     Returns, in words, what could not be removed, each with its command. Raises what the SDK raises when the engine
-    does not answer at all. A run's own sweep looks once more a moment later, for what the engine made meanwhile.
+    does not answer at all. `late`: look once more a moment later, for what the engine was still asked to make by a
+    process that is gone.
     """
     deadline = time.monotonic() + deadline_s
     failures: dict[str, str] = {}
-    looks = 0
+    looks_left = 2 if late else 1
     while True:
         found = listed(client, run)
         doomed = found if run is not None else abandoned(found)
         if not doomed:
-            looks += 1
-            if run is None or looks == 2:
+            looks_left -= 1
+            if not looks_left:
                 return []
             time.sleep(_LATE_S)
             continue
-        looks = 0
         if time.monotonic() > deadline or (failures and {one.id for one in doomed} <= failures.keys()):
             return [_words(one, failures.get(one.id, f"still there after {deadline_s:g} s")) for one in doomed]
         failures = _remove(client, doomed)
