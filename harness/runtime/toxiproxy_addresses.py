@@ -22,6 +22,7 @@ NODES_MAX: Final = 15
 CONTROL_PORT: Final = 8474
 _CLIENT_PORTS: Final = 20000
 _PROBE_PORTS: Final = 21000
+_SUBNET_SIZE: Final = 16
 _SERVER_HOST: Final = 2
 _NODE_HOST: Final = 10
 _WITNESS_HOST: Final = 12
@@ -43,7 +44,7 @@ class Star:
 
     def subnet(self, number: int) -> Block:
         """Of node `number`; 0 is the harness's."""
-        return list(self.block.subnets(new_prefix=28))[number]
+        return Block((int(self.block.network_address) + number * _SUBNET_SIZE, 28))
 
     def server(self, number: int) -> str:
         """The Toxiproxy server's address in that network."""
@@ -101,21 +102,17 @@ class Star:
     def forbidden(self, number: int) -> list[tuple[str, int]]:
         """What must not be reached from network `number`: the server elsewhere, its control, the nodes themselves."""
         ports = [(k, port + k) for k in self._others(number) for name, port in self.listeners.items() if name != CLIENT]
-        elsewhere = [
-            (self.server(i), int(spec.listen.rpartition(":")[2]))
-            for i in self._others(number)
-            for spec in self.proxies()
-            if spec.listen.startswith(f"{self.server(i)}:")
-        ]
+        servers = {self.server(i) for i in self._others(number)}
+        elsewhere = [(host, port) for host, port in self._listens() if host in servers]
         return [(self.server(0), CONTROL_PORT), *elsewhere, *((self.node(k), port) for k, port in ports)]
 
     def allowed(self, number: int) -> tuple[str, int] | None:
         """One thing that must be reached from there, so that reaching nothing proves something."""
-        for spec in self.proxies():
-            host, _, port = spec.listen.rpartition(":")
-            if host == self.server(number):
-                return host, int(port)
-        return None
+        return next(((host, port) for host, port in self._listens() if host == self.server(number)), None)
+
+    def _listens(self) -> list[tuple[str, int]]:
+        split = (spec.listen.rpartition(":") for spec in self.proxies())
+        return [(host, int(port)) for host, _, port in split]
 
     def _others(self, number: int) -> list[int]:
         return [k for k in range(1, self.node_count + 1) if k != number]

@@ -54,7 +54,7 @@ class Wiring:
     def __init__(self, nodes: Iterable[str], listeners: Iterable[str]) -> None:
         self.nodes: Final = tuple(nodes)
         self._peers = tuple(listener for listener in listeners if listener != CLIENT)
-        self.links: Final = tuple(all_links(list(self.nodes)))
+        self.links: Final = dict.fromkeys(all_links(list(self.nodes)))
 
     def check(self, links: Iterable[Link]) -> None:
         """Raise HarnessError for a link that is none."""
