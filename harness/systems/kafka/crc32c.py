@@ -1,0 +1,44 @@
+"""CRC-32C (Castagnoli), the checksum of record batches.
+
+`google-crc32c` (Apache licence, a wheel of 40 kB) does it with the processor's own instruction; where it is absent a
+table does, at about 50 ns a byte: 5 us for a batch of one short record, a second for 20 MB. The package `crc32c` is as
+quick, but LGPL.
+
+Source: RFC 3720, appendix B.4 (vectors); KIP-98 (the batch's checksum).
+"""
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import Final, cast
+
+
+def _table() -> tuple[int, ...]:
+    """For each low byte of the remainder, what its eight bits leave behind; the polynomial is bit-reversed."""
+    table = []
+    for byte in range(256):
+        for _ in range(8):
+            byte = (byte >> 1) ^ (0x82F63B78 if byte & 1 else 0)
+        table.append(byte)
+    return tuple(table)
+
+
+_TABLE: Final = _table()
+
+
+def by_table(data: bytes) -> int:
+    """The checksum in plain Python: slow, obvious, the other's oracle."""
+    remainder, table = 0xFFFFFFFF, _TABLE
+    for byte in data:
+        remainder = (remainder >> 8) ^ table[(remainder ^ byte) & 255]
+    return remainder ^ 0xFFFFFFFF
+
+
+def _quickest() -> Callable[[bytes], int]:
+    try:
+        module = import_module("google_crc32c")
+    except ImportError:
+        return by_table
+    return cast("Callable[[bytes], int]", module.value) if module.implementation == "c" else by_table
+
+
+crc32c: Final = _quickest()

@@ -1,0 +1,73 @@
+"""What a Kafka node writes to its log when its role changes, of all releases from 2.8 to 4.3, as values.
+
+Two layers of a KRaft controller tell it apart: `raft` (QuorumState: who leads the metadata quorum) and `controller`
+(QuorumController: who acts on it), which follows the first and may lag. In ZooKeeper mode there is `zookeeper`
+(KafkaController, elected through the znode /controller).
+
+Source: lines of real servers of 3.6.0, 3.9.2 and 4.3.1 (in the tests), found in QuorumState.durableTransitionTo and
+memoryTransitionTo, QuorumController.claim and renounce, KafkaController.elect and onControllerResignation.
+"""
+
+import re
+from enum import StrEnum
+from typing import Final, NamedTuple
+
+
+class Layer(StrEnum):
+    """Who says that its role changed."""
+
+    RAFT = "raft"
+    CONTROLLER = "controller"
+    ZOOKEEPER = "zookeeper"
+
+
+class RoleChange(NamedTuple):
+    """A node began (`leads`) or ceased to lead at one layer; `epoch` is that of this reign, None where it is not said.
+
+    In ZooKeeper mode the epoch is the controller epoch. "Resigned" is also written by a node that did not lead.
+    """
+
+    layer: Layer
+    leads: bool
+    epoch: int | None
+
+
+#: The state's own epoch is the first that its description names; nested descriptions before it name none.
+_TRANSITION: Final = re.compile(r"Completed transition to (\w+)\(.*?\bepoch=(\d+)")
+_FROM_LEADER: Final = re.compile(r" from Leader\(.*?\bepoch=(\d+)")
+_CLAIM: Final = re.compile(r"Becoming the active controller at epoch (\d+)")
+_RENOUNCE: Final = re.compile(r"\bat epoch (\d+)")
+_ELECTED: Final = re.compile(r"successfully elected as the controller\. Epoch incremented to (\d+)")
+_RESIGNED: Final = re.compile(r"\[Controller id=\d+\] Resigned$")
+
+
+def read_role_change(line: str) -> RoleChange | None:
+    """The change of role that a log line tells of; None for any other line."""
+    if "Completed transition to " in line:
+        return _raft(line)
+    if " active controller at " in line:
+        return _change(Layer.CONTROLLER, True, _CLAIM.search(line))
+    if "enouncing" in line and "leadership" in line:
+        return _change(Layer.CONTROLLER, False, _RENOUNCE.search(line))
+    if "successfully elected" in line:
+        return _change(Layer.ZOOKEEPER, True, _ELECTED.search(line))
+    if _RESIGNED.search(line.rstrip()):
+        return RoleChange(Layer.ZOOKEEPER, False, None)
+    return None
+
+
+def became_leader(line: str, layer: Layer) -> int | None:
+    """The epoch, when this line says that the node began to lead at this layer; else None."""
+    change = read_role_change(line)
+    return change.epoch if change is not None and change.leads and change.layer is layer else None
+
+
+def _raft(line: str) -> RoleChange | None:
+    entered = _TRANSITION.search(line)
+    if entered is not None and entered.group(1) == "Leader":
+        return RoleChange(Layer.RAFT, True, int(entered.group(2)))
+    return _change(Layer.RAFT, False, _FROM_LEADER.search(line))
+
+
+def _change(layer: Layer, leads: bool, found: re.Match[str] | None) -> RoleChange | None:
+    return None if found is None else RoleChange(layer, leads, int(found.group(1)))
