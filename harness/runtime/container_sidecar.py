@@ -39,6 +39,8 @@ from harness.runtime.sidecar_network import AgentEnds, SidecarNetwork, open_agen
 if TYPE_CHECKING:
     from docker.models.containers import Container
 
+#: A side-car without stdin ends within milliseconds; one that does not is killed after this time.
+_END_TIMEOUT_S: Final = 3.0
 #: Learning which addresses the engine shows of the client: one connection and one datagram per node and attempt.
 _LEARN_TIMEOUT_S: Final = 10.0
 _LEARN_ROUND_S: Final = 0.1
@@ -266,8 +268,12 @@ def _attach(container: "Container") -> socket.socket:
 
 
 def _remove(container: "Container") -> None:
+    import requests
     from docker.errors import NotFound
 
     hint = f"docker rm -f {container.name}"
     with asking(f"removing the side-car {container.name}", hint=hint), contextlib.suppress(NotFound):
+        # Its stdin has ended, and so does it. Podman refuses to remove a container that ends at that very moment.
+        with contextlib.suppress(requests.exceptions.RequestException):
+            container.wait(timeout=_END_TIMEOUT_S)
         container.remove(force=True, v=True)

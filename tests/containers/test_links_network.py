@@ -44,6 +44,12 @@ def make(engine: Engine, **fields: Any) -> engine_network.EngineNetwork:
     return engine_network.make_network(client, "net", {"a": "b"}, **{"internal": True, **fields})
 
 
+@pytest.fixture(autouse=True)
+def no_routes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever else has networks on this machine now."""
+    monkeypatch.setattr(engine_network, "_routes", lambda: iter(()))
+
+
 def test_the_first_free_subnet_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine_network, "_routes", lambda: iter([IPv4Network("10.78.2.0/23")]))
     made = make(Engine(["10.78.0.0/25", "fd00::/64", "10.78.1.128/30", "172.17.0.0/16"]))
