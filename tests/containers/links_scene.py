@@ -128,7 +128,8 @@ class Scene:
         wanted = dict.fromkeys(all_links(self.names), Reach.OPEN)
         wanted |= {link: Reach.RESET if how is Effect.RESET else Reach.DROPPED for link, how in links.items()}
         found = await self.network.probe(wanted)
-        assert {str(link): found[link] for link in wanted if found[link] is not wanted[link]} == {}
+        wrong = {str(link): found[link] for link in wanted if found[link] is not wanted[link]}
+        assert not wrong, f"{wrong} while {links}"
         assert await self.read_back() == links == self.network.blocked
 
 
