@@ -23,6 +23,7 @@ from harness.fault import View, parse_faults
 from harness.generator import Generator, time_limit
 from harness.health import HealthSampler
 from harness.interpreter import Interpreter, new_event_loop
+from harness.judge import members_of
 from harness.observer import Observers
 from harness.operation import NodeChange, NodeEvent, NoteEvent, PhaseEvent, PhaseName
 from harness.plan import Plan, read_plan
@@ -103,7 +104,9 @@ class _Run:
         self.phase_ends_ns: int | None = None
         self.background: set[asyncio.Task[Any]] = set()
         self.options = {**workload.options(system), **plan.workload_options}
-        self.setting = replace(plan.setting, links=Links(store.read_json(folder / store.RUN)["links"]))
+        self.members = members_of(plan, system)
+        self.client_nodes = workload.nodes(self.members)
+        self.setting = replace(plan.setting(self.members), links=Links(store.read_json(folder / store.RUN)["links"]))
 
     async def set_up(self) -> None:
         """Cluster up and healthy, keys made, observers asking."""
@@ -153,7 +156,7 @@ class _Run:
         await self.runtime.await_links()
 
     def _make_interpreter(self, options: dict[str, object]) -> None:
-        names = list(self.runtime.nodes)
+        names = self.client_nodes
         timeout_s = self.plan.duration_ns("op_timeout") / 1e9
 
         async def open_client(process: int, node: str) -> Client:
@@ -162,12 +165,14 @@ class _Run:
             return self.workload.client(store_client, self.options, self.recorder.now_ns)
 
         self.interpreter = Interpreter(
-            workers=self.workload.workers(self.options, self.plan.nodes),
+            workers=self.workload.workers(self.options, len(self.client_nodes)),
             node_of=lambda worker: names[worker % len(names)],
             open_client=open_client,
             recorder=self.recorder,
             seed=self.plan.seed,
-            op_timeout_s=lambda worker: self.workload.timeout_s(self.options, self.plan.nodes, worker, timeout_s),
+            op_timeout_s=lambda worker: self.workload.timeout_s(
+                self.options, len(self.client_nodes), worker, timeout_s
+            ),
             open_timeout_s=2.5,
             effect_free=self.workload.effect_free,
         )
@@ -229,13 +234,13 @@ class _Run:
             return
         length_ns = self.plan.duration_ns(field or phase.value.replace("-", "_"))
         self._begin(phase, length_ns)
-        generator = self.workload.generator(self.options, self.plan.nodes)
+        generator = self.workload.generator(self.options, len(self.client_nodes))
         await self.interpreter.run(time_limit(length_ns, generator), stop=self.stop)
 
     async def _final(self) -> None:
         length_ns = round(_STOPPED_FINAL_S * 1e9) if self.stop.is_set() else self.plan.duration_ns("final")
         self._begin(PhaseName.FINAL, length_ns)
-        generator: Generator = self.workload.final_generator(self.options, self.plan.nodes)
+        generator: Generator = self.workload.final_generator(self.options, len(self.client_nodes))
         await self.interpreter.run(time_limit(length_ns, generator))
 
     def _begin(self, phase: PhaseName, length_ns: int | None) -> None:
@@ -246,7 +251,13 @@ class _Run:
 
     def _view(self) -> View:
         leader, epoch = self.observers.leader()
-        return View(nodes=tuple(self.runtime.nodes), leader=leader, epoch=epoch)
+        return View(
+            nodes=tuple(self.runtime.nodes),
+            leader=leader,
+            epoch=epoch,
+            members=self.members,
+            subject=self.system.subjects[0],
+        )
 
     # -- servers --------------------------------------------------------------------------------------------------
 
@@ -271,7 +282,7 @@ class _Run:
         return self.stopped_at is None or asyncio.get_running_loop().time() - self.stopped_at < _STOPPED_SETTLE_S
 
     async def _prepare(self, options: dict[str, object]) -> None:
-        place = next(iter(self.runtime.layout.values()))
+        place = self.runtime.layout[self.client_nodes[0]]
         client = await self.system.open_client(place, connect_timeout_s=5.0, options=options)
         try:
             async with asyncio.timeout(20):

@@ -11,7 +11,7 @@ from typing import Protocol
 
 from harness.errors import UsageError
 from harness.operation import FaultOutcome
-from harness.runtime.node import Effect, Link, Runtime
+from harness.runtime.node import Effect, Link, Member, Runtime
 from harness.runtime.provider import Setting
 
 
@@ -35,6 +35,18 @@ class View:
     nodes: tuple[str, ...]
     leader: str | None
     epoch: int | None
+    members: tuple[Member, ...] = ()
+    #: What the leader is called here ("leader", "controller").
+    subject: str = "leader"
+
+    @property
+    def voters(self) -> tuple[str, ...]:
+        """The nodes that elect, in order."""
+        return tuple(member.name for member in self.members if member.votes) or self.nodes
+
+    def with_role(self, role: str) -> tuple[str, ...]:
+        """The nodes that have this role, in order."""
+        return tuple(member.name for member in self.members if role in member.roles)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +73,7 @@ class Proof:
 
 
 class Fault(Protocol):
-    """One kind of fault. `targets` maps a target's name to what it means; a node's own name is a target too."""
+    """One kind of fault. `targets` maps a target's name to what it means; nodes and their roles are targets too."""
 
     @property
     def name(self) -> str: ...
@@ -97,6 +109,12 @@ def parse_faults(text: str, faults: Mapping[str, Fault], setting: Setting) -> li
     return [_parse_one(part.strip(), faults, setting) for part in text.split(",") if part.strip()]
 
 
+def _roles(setting: Setting) -> list[str]:
+    """Roles that tell nodes apart; where all nodes are the same there is nothing to choose."""
+    roles = list(dict.fromkeys(role for member in setting.cluster for role in member.roles))
+    return roles if len(roles) > 1 else []
+
+
 def _parse_one(text: str, faults: Mapping[str, Fault], setting: Setting) -> FaultSpec:
     name, *rest = text.split(":")
     fault = faults.get(name)
@@ -115,15 +133,13 @@ def _parse_one(text: str, faults: Mapping[str, Fault], setting: Setting) -> Faul
                 f"{name}: unknown option {key!r}", hint=f"choose from: {', '.join(fault.options) or 'none'}"
             )
         else:
-            choices = fault.options[key]
-            if choices and value not in choices:
-                raise UsageError(f"{name}: {key}={value!r} is not a choice", hint=f"choose from: {', '.join(choices)}")
+            allowed = fault.options[key]
+            if allowed and value not in allowed:
+                raise UsageError(f"{name}: {key}={value!r} is not a choice", hint=f"choose from: {', '.join(allowed)}")
             options[key] = value
-    nodes = [f"n{i}" for i in range(1, setting.nodes + 1)]
-    if target not in fault.targets and target not in nodes:
-        raise UsageError(
-            f"{name}: unknown target {target!r}", hint=f"choose from: {', '.join([*fault.targets, *nodes])}"
-        )
+    choices = list(dict.fromkeys([*fault.targets, *_roles(setting), *(member.name for member in setting.cluster)]))
+    if target not in choices:
+        raise UsageError(f"{name}: unknown target {target!r}", hint=f"choose from: {', '.join(choices)}")
     spec = FaultSpec(fault=name, target=target, options=options)
     refusal = fault.refuse(spec, setting)
     if refusal:

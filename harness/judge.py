@@ -18,6 +18,7 @@ from harness.history import History
 from harness.operation import Operation
 from harness.plan import Plan, merge_options, read_plan
 from harness.reader import read_history
+from harness.runtime.node import Member
 from harness.systems.system import System
 from harness.verdict import Facts, Validity, Verdict, merge
 from harness.workload import Workload
@@ -47,15 +48,22 @@ def options_of(plan: Plan, system: System, workload: Workload) -> dict[str, Any]
     return merged
 
 
+def members_of(plan: Plan, system: System) -> tuple[Member, ...]:
+    """The cluster that a plan asks for."""
+    return system.members(plan.nodes, {**system.options(), **plan.system_options})
+
+
 def facts_of(plan: Plan) -> Facts:
     """What the checkers must know, from the plan and the system's own statements."""
     system = registry.system(plan.system)
     workload: Workload = registry.workload(plan.workload)
     options = options_of(plan, system, workload)
+    members = members_of(plan, system)
     return Facts(
         system=plan.system,
         workload=plan.workload,
-        nodes=tuple(f"n{i}" for i in range(1, plan.nodes + 1)),
+        nodes=tuple(member.name for member in members),
+        electorate=tuple(member.name for member in members if member.votes),
         guarantees=system.guarantees,
         required=plan.require,
         read_guarantee=workload.guarantee(system, options),

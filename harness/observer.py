@@ -46,7 +46,11 @@ class Observers:
     def start(self) -> None:
         """Begin asking and following; call once, inside the loop."""
         for node in self._nodes.values():
-            self._tasks.append(asyncio.create_task(self._observe(node), name=f"observer {node.name}"))
+            for subject in self._system.subjects:
+                question = self._system.question(node.place, subject)
+                if question is not None:
+                    work = self._observe(node, subject, question)
+                    self._tasks.append(asyncio.create_task(work, name=f"observer of {subject} at {node.name}"))
             self._tasks.append(asyncio.create_task(self._follow_log(node), name=f"log of {node.name}"))
 
     async def close(self) -> None:
@@ -76,15 +80,14 @@ class Observers:
         epoch, _, name = max(claims)
         return name, None if epoch < 0 else epoch
 
-    async def _observe(self, node: Node) -> None:
-        question = self._system.question(node.place)
+    async def _observe(self, node: Node, subject: str, question: Question) -> None:
         outstanding: set[asyncio.Task[None]] = set()
         loop = asyncio.get_running_loop()
         due = loop.time()
         try:
             while True:
                 if len(outstanding) < QUESTIONS_MAX:
-                    task = asyncio.create_task(self._ask(node, question))
+                    task = asyncio.create_task(self._ask(node, subject, question))
                     outstanding.add(task)
                     task.add_done_callback(outstanding.discard)
                 due = max(due + POLL_S, loop.time())
@@ -95,7 +98,7 @@ class Observers:
             await asyncio.gather(*outstanding, return_exceptions=True)
             await question.close()
 
-    async def _ask(self, node: Node, question: Question) -> None:
+    async def _ask(self, node: Node, subject: str, question: Question) -> None:
         asked_ns = self._recorder.now_ns()
         incarnation = max(node.incarnation, 0)
         try:
@@ -110,7 +113,7 @@ class Observers:
             answer = Answer(claims=Claim.SILENT, source=answer.source, detail="restarted while asked")
         self._recorder.record(
             BeliefEvent,
-            subject=self._system.subject,
+            subject=subject,
             node=node.name,
             incarnation=max(node.incarnation, 0),
             claims=answer.claims,
@@ -122,6 +125,8 @@ class Observers:
             leader=answer.leader,
             detail=answer.detail,
         )
+        if subject != self._system.subjects[0]:
+            return
         latest = self._latest[node.name]
         latest.claims, latest.epoch, latest.answered_ns = answer.claims, answer.epoch, answered_ns
 

@@ -15,6 +15,7 @@ import tomli_w
 
 from harness.durations import parse_duration_ns
 from harness.errors import PlanError, UsageError, unknown_choice
+from harness.runtime.node import Member
 from harness.runtime.provider import Links, Setting
 from harness.verdict import Budget, Thresholds
 
@@ -63,12 +64,12 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         text = getattr(self, field, None) or getattr(self.phases, field)
         return parse_duration_ns(text, what=field)
 
-    @property
-    def setting(self) -> Setting:
-        """Where the nodes live; `check_choices` has looked at `links` before."""
+    def setting(self, members: tuple[Member, ...]) -> Setting:
+        """Where these nodes live; `check_choices` has looked at `links` before."""
         return Setting(
             runtime=self.runtime,
-            nodes=self.nodes,
+            nodes=len(members),
+            members=members,
             links=Links(self.links),
             image=self.image,
             limited_data=self.limited_data,

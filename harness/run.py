@@ -24,7 +24,7 @@ import msgspec
 from harness import registry, store
 from harness.errors import FencepostError, HarnessError, MachineError, UsageError
 from harness.history import History
-from harness.judge import Judgement, judge, options_of
+from harness.judge import Judgement, judge, members_of, options_of
 from harness.plan import Plan, check_choices, merge_options, read_plan, write_plan
 from harness.runtime.provider import Links
 from harness.runtime.supervisor import PARENT_VARIABLE
@@ -63,12 +63,13 @@ def check_plan(plan: Plan) -> Plan:
             "links": tuple(Links),
         },
     )
-    refusal = registry.runtime(plan.runtime).refuse(plan.setting)
+    system = registry.system(plan.system)
+    setting = plan.setting(members_of(plan, system))
+    refusal = registry.runtime(plan.runtime).refuse(setting)
     if refusal:
         raise UsageError(f"--runtime {plan.runtime}: {refusal}")
     if plan.image and plan.version:
         raise UsageError("--image and --version exclude each other", hint="the image decides the version")
-    system = registry.system(plan.system)
     workload: Workload = registry.workload(plan.workload)
     if workload.protocol not in system.protocols:
         raise UsageError(
@@ -78,7 +79,7 @@ def check_plan(plan: Plan) -> Plan:
     options = options_of(plan, system, workload)
     if plan.nemesis != "none":
         faults = registry.faults()
-        for spec in parse_faults(plan.nemesis, faults, plan.setting):
+        for spec in parse_faults(plan.nemesis, faults, setting):
             duration_of(spec, faults[spec.fault])
     known = {g.name for g in system.guarantees}
     for name in plan.require:
@@ -110,8 +111,9 @@ def execute(
         StoppedTwice: by hand.
     """
     provider = registry.runtime(plan.runtime)
-    setting = provider.refuse_if_impossible(plan.setting)
-    artifacts = provider.resolve(registry.system(plan.system), plan.version, setting, _say(progress))
+    system = registry.system(plan.system)
+    setting = provider.refuse_if_impossible(plan.setting(members_of(plan, system)))
+    artifacts = provider.resolve(system, plan.version, setting, _say(progress))
     folder = store.make_run_folder(results, plan.slug)
     write_plan(plan, folder / store.PLAN)
     run_facts = {

@@ -124,6 +124,8 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     system: str
     workload: str
     nodes: tuple[str, ...]
+    #: The nodes whose majority elects; empty: all of them.
+    electorate: tuple[str, ...] = ()
     guarantees: tuple[Guarantee, ...]
     required: tuple[str, ...] = ()
     read_guarantee: str = "linearizable"
@@ -132,6 +134,11 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     leadership: LeadershipBound | None = None
     budget: Budget = Budget()
     thresholds: Thresholds = Thresholds()
+
+    @property
+    def voters(self) -> tuple[str, ...]:
+        """The nodes whose majority elects a leader."""
+        return self.electorate or self.nodes
 
     def guarantee(self, name: str) -> Guarantee | None:
         """The system's statement about `name`, if it makes one."""

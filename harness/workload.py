@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from harness.client import Client
-from harness.coordination import Locks
 from harness.generator import Generator
+from harness.runtime.node import Member
 from harness.systems.system import System
 
 
@@ -55,6 +55,10 @@ class Workload(Protocol):
         """Keys to make before the warm-up."""
         ...
 
+    def nodes(self, members: tuple[Member, ...]) -> tuple[str, ...]:
+        """The nodes that clients connect to, in order; `node_count` below is how many they are."""
+        ...
+
     def workers(self, options: Mapping[str, Any], node_count: int) -> int:
         """How many workers; worker w plays on node w modulo the number of nodes."""
         ...
@@ -75,6 +79,6 @@ class Workload(Protocol):
         """Operations after healing and settling, ending by itself."""
         ...
 
-    def client(self, store: Locks, options: Mapping[str, Any], now_ns: Callable[[], int]) -> Client:
+    def client(self, store: Any, options: Mapping[str, Any], now_ns: Callable[[], int]) -> Client:
         """Wrap one fresh connection; closing the client closes the connection."""
         ...

@@ -5,13 +5,14 @@ from typing import Final
 
 from harness.fault import Skip, View
 
-#: What each word means; a node's own name ("n2") is a target as well.
+#: What each word means; a node's own name ("n2") is a target as well, and so is a role where nodes differ ("broker":
+#: one node of that role, drawn). What the leader is called there ("controller") means the node that leads.
 NODE_TARGETS: Final = {
     "one": "one node, drawn",
-    "minority": "as many drawn nodes as can be lost with a quorum left",
-    "majority": "the smallest majority of nodes, drawn",
+    "minority": "as many drawn voters as can be lost with a quorum left",
+    "majority": "the smallest majority of voters, drawn",
     "leader": "the node that leads when the fault acts",
-    "follower": "one node that does not lead when the fault acts, drawn",
+    "follower": "one voter that does not lead when the fault acts, drawn",
 }
 
 
@@ -22,7 +23,7 @@ def choose_nodes(target: str, view: View, draw: random.Random) -> tuple[str, ...
     """
     shuffled = list(view.nodes)
     draw.shuffle(shuffled)
-    count = len(view.nodes)
+    voters = [node for node in shuffled if node in view.voters]
     if target in view.nodes:
         chosen = [target]
     elif target == "all":
@@ -30,13 +31,15 @@ def choose_nodes(target: str, view: View, draw: random.Random) -> tuple[str, ...
     elif target == "one":
         chosen = shuffled[:1]
     elif target == "minority":
-        chosen = shuffled[: (count - 1) // 2]
+        chosen = voters[: (len(voters) - 1) // 2]
     elif target == "majority":
-        chosen = shuffled[: count // 2 + 1]
+        chosen = voters[: len(voters) // 2 + 1]
+    elif target not in ("leader", "follower", view.subject):
+        chosen = [node for node in shuffled if node in view.with_role(target)][:1]
     elif view.leader is None:
         return Skip("no node was known to lead")
-    elif target == "leader":
-        chosen = [view.leader]
+    elif target == "follower":
+        chosen = [node for node in voters if node != view.leader][:1]
     else:
-        chosen = [node for node in shuffled if node != view.leader][:1]
+        chosen = [view.leader]
     return tuple(node for node in view.nodes if node in chosen)

@@ -17,6 +17,7 @@ from harness.coordination import Definite, Held, Indefinite, Locks, ReadMode
 from harness.durations import parse_duration_ns
 from harness.generator import Draw, Generator, Offer, draws, each_worker, limit, reserve, stagger
 from harness.operation import Completion, Outcome
+from harness.runtime.node import Member
 from harness.systems.system import System
 
 LOCK: Final = "lock"
@@ -63,6 +64,9 @@ class Lock:
 
     def keys(self, options: Mapping[str, Any]) -> tuple[str, ...]:
         return (KEY,)
+
+    def nodes(self, members: tuple[Member, ...]) -> tuple[str, ...]:
+        return tuple(member.name for member in members)
 
     def workers(self, options: Mapping[str, Any], node_count: int) -> int:
         return int(node_count * options["workers_per_node"])

@@ -18,6 +18,7 @@ from harness.durations import parse_duration_ns
 from harness.generator import Context, Draw, Generator, Invocation, Offer, each_worker, limit, reserve, stagger
 from harness.generators.contract import Step
 from harness.operation import Completion, OpEvent, Outcome
+from harness.runtime.node import Member
 from harness.systems.system import System
 
 _SMALL_VALUES: Final = 5
@@ -63,6 +64,9 @@ class Register:
 
     def keys(self, options: Mapping[str, Any]) -> tuple[str, ...]:
         return tuple(f"r{i}" for i in range(options["keys"]))
+
+    def nodes(self, members: tuple[Member, ...]) -> tuple[str, ...]:
+        return tuple(member.name for member in members)
 
     def workers(self, options: Mapping[str, Any], node_count: int) -> int:
         return int(node_count * (options["active_per_node"] + options["seldom_per_node"]))

@@ -11,6 +11,7 @@ from harness.coordination import Locks, ReadMode
 from harness.durations import parse_duration_ns
 from harness.generator import Draw, Generator, Offer, draws, each_worker, limit, phases, reserve, sleep, stagger
 from harness.operation import Completion, Outcome
+from harness.runtime.node import Member
 from harness.systems.system import System
 
 NAME: Final = "s"
@@ -49,6 +50,9 @@ class Set:
 
     def keys(self, options: Mapping[str, Any]) -> tuple[str, ...]:
         return (NAME,)
+
+    def nodes(self, members: tuple[Member, ...]) -> tuple[str, ...]:
+        return tuple(member.name for member in members)
 
     def workers(self, options: Mapping[str, Any], node_count: int) -> int:
         return int(node_count * (options["adders_per_node"] + 1))

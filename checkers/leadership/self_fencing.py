@@ -51,8 +51,9 @@ class Claimed(msgspec.Struct, frozen=True, kw_only=True):
     unwatched: bool
 
 
-def cuts(history: History, nodes: Sequence[str]) -> list[Cut]:
-    """All cuts from every majority, by the links of all faults that were certainly in force together."""
+def cuts(history: History, nodes: Sequence[str], voters: Sequence[str] = ()) -> list[Cut]:
+    """All cuts from every majority of `voters`, by the links of all faults that were certainly in force together."""
+    voters = voters or nodes
     proven = [f for f in history.faults if f.severed and f.certain_from_ns is not None and f.certain_to_ns is not None]
     times = sorted({t for f in proven for t in (f.certain_from_ns, f.certain_to_ns) if t is not None})
     found: list[Cut] = []
@@ -62,7 +63,7 @@ def cuts(history: History, nodes: Sequence[str]) -> list[Cut]:
         links = {link for fault in active for link in fault.severed}
         ids = tuple(f.fault_id for f in active)
         for node in nodes:
-            if not _severed(node, nodes, links):
+            if not _severed(node, voters, links):
                 if node in open_cuts:
                     found.append(open_cuts.pop(node))
                 continue
@@ -82,11 +83,12 @@ def _covers(fault: FaultSpan, start_ns: int, end_ns: int) -> bool:
     return fault.certain_from_ns <= start_ns and end_ns <= fault.certain_to_ns
 
 
-def _severed(node: str, nodes: Sequence[str], links: set[str]) -> bool:
-    majority = len(nodes) // 2 + 1
-    others = [n for n in nodes if n != node]
-    out = 1 + sum(f"{node}>{other}" not in links for other in others)
-    back = 1 + sum(f"{other}>{node}" not in links for other in others)
+def _severed(node: str, voters: Sequence[str], links: set[str]) -> bool:
+    majority = len(voters) // 2 + 1
+    others = [n for n in voters if n != node]
+    own = int(node in voters)
+    out = own + sum(f"{node}>{other}" not in links for other in others)
+    back = own + sum(f"{other}>{node}" not in links for other in others)
     return out < majority and back < majority
 
 
@@ -113,7 +115,7 @@ def judge(history: History, facts: Facts, reigns: Reigns) -> list[Verdict]:
     found: list[Claimed] = []
     beyond: list[Sample] = []
     beyond_ns = 0
-    all_cuts = cuts(history, facts.nodes)
+    all_cuts = cuts(history, facts.nodes, facts.voters)
     of_node = {node: [s for s in reigns.samples if s.node == node] for node in facts.nodes}
     stops = {node: possibly_stopped(history, node) for node in facts.nodes}
     for cut in all_cuts:

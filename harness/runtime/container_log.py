@@ -4,11 +4,12 @@ Read from the engine's own log and not from the server's pipes: a reader of thos
 server. The engine keeps every line from the first on, so it does not matter that the reader comes after the start.
 """
 
-import contextlib
 import os
 import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+
+from harness.runtime.engine import close_stream
 
 if TYPE_CHECKING:
     from docker import DockerClient
@@ -36,8 +37,7 @@ class LogFollower:
         """Stop reading; for an engine that does not end the stream."""
         self._closed = True
         if self._stream is not None and self._thread.is_alive():
-            with contextlib.suppress(Exception):  # the engine may be gone, and with it the socket
-                self._stream.close()
+            close_stream(self._stream)
 
     def _follow(self) -> None:
         # Unbuffered: observers read epochs from this file while it grows.
@@ -46,13 +46,14 @@ class LogFollower:
                 self._stream = self._client.api.logs(
                     self._container_id, stdout=True, stderr=True, stream=True, follow=True
                 )
-                if self._closed:
-                    self._stream.close()
-                for piece in self._stream:
-                    file.write(piece)
+                if not self._closed:
+                    for piece in self._stream:
+                        file.write(piece)
             except Exception as error:
                 if not self._closed:
                     file.write(f"[fencepost: the log could not be read further: {error}]\n".encode())
+            finally:
+                close_stream(self._stream)
 
 
 def tail(path: Path, lines: int) -> str:

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
 
 from harness.errors import HarnessError
 from harness.runtime import container_cgroup, processes
@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from docker import DockerClient
     from harness.runtime.container_making import Made, Making
     from harness.runtime.fabric import Fabric
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 #: From the engine's answer to a kill until it tells of the exit.
 _GONE_TIMEOUT_S: Final = 10.0
@@ -128,6 +131,10 @@ class ContainerNode:
         keep_copies(self._place.kept, spec.files)
         keep_copies(self._place.kept / "data", spec.data_files)
 
+    async def _call(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        self._habitat.events.refuse_if_gone()
+        return await self._habitat.calls(function, *args, **kwargs)
+
     # -- start ------------------------------------------------------------------------------------------------------
 
     async def start(self) -> None:
@@ -139,6 +146,7 @@ class ContainerNode:
     async def _start(self) -> None:
         from harness.runtime.container_making import Made, keep_copies
 
+        self._habitat.events.refuse_if_gone()
         making, made = self._making(), Made()
         keep_copies(self._place.kept, self.spec.files)
         launching = self._habitat.calls.begin(self._launch, making, made, self._container)
@@ -254,7 +262,7 @@ class ContainerNode:
         self._kill_sent = self._kill_open = True
         try:
             # One that had ended already was not our doing.
-            self._kill_sent = await self._habitat.calls(self._send_kill)
+            self._kill_sent = await self._call(self._send_kill)
             await self._await_gone()
         finally:
             self._kill_open = False
@@ -306,13 +314,12 @@ class ContainerNode:
         try:
             async with asyncio.timeout(_GONE_TIMEOUT_S):
                 while not self._gone.is_set():
-                    if self._habitat.events.failure is not None:
-                        raise self._habitat.events.failure
+                    self._habitat.events.refuse_if_gone()
                     waiting = asyncio.ensure_future(self._gone.wait())
                     await asyncio.wait({waiting}, timeout=0.5)
                     waiting.cancel()
         except TimeoutError:
-            state = await self._habitat.calls(self._inspect)
+            state = await self._call(self._inspect)
             if state.get("Running"):
                 raise HarnessError(
                     f"processes of node {self.name} are still there {_GONE_TIMEOUT_S:g} s after SIGKILL",
@@ -322,16 +329,21 @@ class ContainerNode:
 
     async def _end_log(self) -> None:
         follower = self._follower
-        if follower is not None and not await self._habitat.calls(follower.join, _LOG_TIMEOUT_S):
+        if follower is not None and not await self._call(follower.join, _LOG_TIMEOUT_S):
             follower.close()
 
     async def remove(self) -> None:
         """The container away, whatever it does; its volume stays. For the end of the cluster."""
         async with self._changing:
             self._kill_sent = True
-            await self._habitat.calls(self._remove, self._container)
+            await self._call(self._remove, self._container)
             self._state = NodeState.DEAD if self._container else self._state
             await self._end_log()
+
+    def leave(self) -> None:
+        """Let go of a container that cannot be removed, because its engine is gone."""
+        if self._follower is not None:
+            self._follower.close()
 
     # -- pause ------------------------------------------------------------------------------------------------------
 
@@ -340,13 +352,13 @@ class ContainerNode:
             if self._state is NodeState.RUNNING:
                 # Taken for paused until the engine said otherwise: a cancelled call may still freeze it.
                 self._state = NodeState.PAUSED
-                if not await self._habitat.calls(self._freeze, "pause") and self._state is NodeState.PAUSED:
+                if not await self._call(self._freeze, "pause") and self._state is NodeState.PAUSED:
                     self._state = NodeState.RUNNING
 
     async def resume(self) -> None:
         async with self._changing:
             if self._state is NodeState.PAUSED:
-                await self._habitat.calls(self._freeze, "unpause")
+                await self._call(self._freeze, "unpause")
                 if self._state is NodeState.PAUSED:
                     self._state = NodeState.RUNNING
 
@@ -372,7 +384,7 @@ class ContainerNode:
     async def evidence(self) -> Evidence:
         if not self._container:
             return Evidence(NodeState.NEW, "no container yet")
-        return await self._habitat.calls(self._look)
+        return await self._call(self._look)
 
     def _look(self) -> Evidence:
         """Runs in a thread: what the engine says, and what the kernel shows of it."""

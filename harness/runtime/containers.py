@@ -42,6 +42,8 @@ NOTE: Final = "engine.json"
 #: Keeps a tmpfs volume mounted while no server runs.
 _HOLD: Final = ("python3", "-c", "import signal; signal.pause()")
 _DRAIN_TIMEOUT_S: Final = 30.0
+#: Of a request to an engine that stopped answering during the run.
+_GONE_TIMEOUT_S: Final = 5
 _NODES_MAX: Final = 99
 
 
@@ -240,7 +242,12 @@ class Containers:
         failure = self._events.failure if self._events is not None else None
         await self._calls.drain(_DRAIN_TIMEOUT_S if failure is None else 0.0)
         problems: list[str] = []
-        if failure is None:
+        if failure is not None:
+            # It may be back by now, but is not waited for long.
+            self._client.api.timeout = _GONE_TIMEOUT_S
+            for node in self._nodes.values():
+                node.leave()
+        else:
             problems += _problems(
                 await asyncio.gather(*(node.remove() for node in self._nodes.values()), return_exceptions=True)
             )

@@ -158,6 +158,14 @@ def _refuse_dead_socket(address: str) -> None:
         ) from error
 
 
+def close_stream(stream: Any) -> None:
+    """End a stream of the SDK's from another thread; its own `close` leaves the connection to the garbage collector."""
+    with contextlib.suppress(Exception):  # the engine may be gone, and with it the socket
+        stream.close()
+    with contextlib.suppress(Exception):
+        stream._response.close()
+
+
 def _reason(error: BaseException) -> str:
     text = str(error)
     return text[:300] if text else type(error).__name__

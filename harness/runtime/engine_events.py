@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from harness.errors import HarnessError
-from harness.runtime.engine import asking
+from harness.runtime.engine import asking, close_stream
 from harness.runtime.engine_calls import EngineCalls
 from harness.runtime.node import Exit
 from harness.runtime.ownership import RUN_LABEL, SWEEP_COMMAND
@@ -77,6 +77,11 @@ class EngineEvents:
     def failure(self) -> HarnessError | None:
         return self._failure
 
+    def refuse_if_gone(self) -> None:
+        """Raise the failure, when there is one: nobody waits for an engine that is known to be gone."""
+        if self._failure is not None:
+            raise self._failure
+
     def fail(self, reason: str) -> None:
         if self._failure is None and not self._closed:
             self._failure = HarnessError(
@@ -94,8 +99,7 @@ class EngineEvents:
 
     def _close_stream(self) -> None:
         if self._stream is not None:
-            with contextlib.suppress(Exception):  # the engine may be gone, and with it the socket
-                self._stream.close()
+            close_stream(self._stream)
 
     # -- in the thread ----------------------------------------------------------------------------------------------
 

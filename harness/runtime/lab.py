@@ -16,7 +16,7 @@ import os
 import socket
 import tarfile
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -25,7 +25,7 @@ from harness.runtime import link_rules, namespaces, probe
 from harness.runtime.lab_node import LabNode, NamespaceThread
 from harness.runtime.links import Contributions, all_links
 from harness.runtime.netlink import Routing
-from harness.runtime.node import CLIENT, Effect, Exit, Link, NodeSpec, Place, Reach
+from harness.runtime.node import CLIENT, Effect, Exit, Link, Member, NodeSpec, Place, Reach, members_alike
 
 HARNESS_ADDRESS: Final = "10.77.0.254"
 _NODES_MAX: Final = 99
@@ -90,28 +90,27 @@ class LabNetwork:
 class Lab:
     """A cluster's place for the length of one run; see `harness.runtime.node.Runtime`. Made by `Lab.open`."""
 
-    def __init__(self, folder: Path, node_count: int) -> None:
+    def __init__(self, folder: Path, members: Sequence[Member]) -> None:
         folder = folder.resolve()
         self._folder = folder
         self._exits: asyncio.Queue[Exit] = asyncio.Queue()
         #: How to undo each step, recorded as soon as it is made, run in reverse order.
         self._undo = contextlib.ExitStack()
-        self._layout = {
-            place.name: place for place in (_place(folder, f"n{number}", number) for number in range(1, node_count + 1))
-        }
+        self._layout = {member.name: _place(folder, member, number) for number, member in enumerate(members, 1)}
         self._nodes: dict[str, LabNode] = {}
         self._network: LabNetwork | None = None
         self._closed = False
 
     @classmethod
-    async def open(cls, folder: Path, node_count: int) -> "Lab":
-        """Make `node_count` nodes n1, n2, ...; their folders lie below `folder`/nodes.
+    async def open(cls, folder: Path, cluster: int | Sequence[Member]) -> "Lab":
+        """Make these nodes, or so many (n1, n2, ...); their folders lie below `folder`/nodes.
 
         Returns once a datagram has passed over every directed link.
         """
-        if not 1 <= node_count <= _NODES_MAX:
-            raise ValueError(f"a lab has 1 to {_NODES_MAX} nodes, not {node_count}")
-        lab = cls(folder, node_count)
+        members = members_alike(cluster) if isinstance(cluster, int) else cluster
+        if not 1 <= len(members) <= _NODES_MAX:
+            raise ValueError(f"a lab has 1 to {_NODES_MAX} nodes, not {len(members)}")
+        lab = cls(folder, members)
         try:
             lab._build()
             await lab.await_links(_CARRIER_TIMEOUT_S)
@@ -236,9 +235,17 @@ def _mac(number: int) -> bytes:
     return bytes([2, 0x77, 0, 0, 0, number])
 
 
-def _place(folder: Path, name: str, number: int) -> Place:
-    home = folder / "nodes" / name
-    return Place(name=name, number=number, address=f"10.77.0.{number}", folder=home, data=home / "data", kept=home)
+def _place(folder: Path, member: Member, number: int) -> Place:
+    home = folder / "nodes" / member.name
+    return Place(
+        name=member.name,
+        number=number,
+        address=f"10.77.0.{number}",
+        folder=home,
+        data=home / "data",
+        kept=home,
+        roles=member.roles,
+    )
 
 
 def _configure_inside(address: str) -> None:

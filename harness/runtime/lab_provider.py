@@ -35,7 +35,7 @@ class LabProvider:
         return system.resolve(version)
 
     async def open(self, folder: Path, setting: Setting, listeners: Mapping[str, int], artifacts: Artifacts) -> Lab:
-        return await Lab.open(folder, setting.nodes)
+        return await Lab.open(folder, setting.cluster)
 
     def sweep(self, folder: Path | None) -> list[str]:
         """Nothing: the kernel removes everything with the last process of the namespaces."""

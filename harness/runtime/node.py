@@ -14,6 +14,20 @@ from typing import NamedTuple, Protocol
 CLIENT = "client"
 
 
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A node of a cluster by what it is there for: its roles ("controller", "broker", ...), and whether it votes."""
+
+    name: str
+    roles: tuple[str, ...] = ("member",)
+    votes: bool = True
+
+
+def members_alike(count: int) -> tuple[Member, ...]:
+    """n1, n2, ...: nodes that are all the same."""
+    return tuple(Member(f"n{number}") for number in range(1, count + 1))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
     """Where one node lives, and by which names it is reached.
@@ -33,6 +47,7 @@ class Place:
     kept: Path
     host: str = ""
     port_shift: int = 0
+    roles: tuple[str, ...] = ("member",)
     endpoints: Mapping[int, tuple[str, int]] = field(default_factory=dict)
 
     def peer(self, port: int) -> tuple[str, int]:

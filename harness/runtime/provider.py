@@ -10,7 +10,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from harness.runtime.node import Runtime
+from harness.runtime.node import Member, Runtime, members_alike
 
 if TYPE_CHECKING:
     from harness.systems.system import Artifacts, System
@@ -31,9 +31,16 @@ class Setting:
 
     runtime: str = "lab"
     nodes: int = 3
+    #: Who they are; empty: `nodes` that are all the same.
+    members: tuple[Member, ...] = ()
     links: Links = Links.AUTO
     image: str = ""
     limited_data: bool = False
+
+    @property
+    def cluster(self) -> tuple[Member, ...]:
+        """Every node, in order."""
+        return self.members or members_alike(self.nodes)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,11 +5,11 @@ A system is one object of this protocol in `harness.registry.SYSTEMS`. Nothing h
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
-from harness.coordination import Locks, ReadMode
+from harness.coordination import ReadMode, Session
 from harness.operation import Claim
-from harness.runtime.node import Layout, Node, NodeSpec, Place
+from harness.runtime.node import Layout, Member, Node, NodeSpec, Place
 from harness.verdict import Guarantee, LeadershipBound
 
 
@@ -84,8 +84,12 @@ class System(Protocol):
         ...
 
     @property
-    def subject(self) -> str:
-        """What beliefs are about: "leader"."""
+    def subjects(self) -> tuple[str, ...]:
+        """What beliefs are about ("leader"); the nemesis follows the first one."""
+        ...
+
+    def members(self, nodes: int, options: Mapping[str, object]) -> tuple[Member, ...]:
+        """The cluster of a plan with so many `nodes`, in order."""
         ...
 
     @property
@@ -131,16 +135,18 @@ class System(Protocol):
 
     async def open_client(
         self, place: Place, *, connect_timeout_s: float, options: Mapping[str, object] | None = None
-    ) -> Locks:
+    ) -> Session:
         """A fresh connection to this node alone; raises `Definite` when it cannot be opened.
 
         `options` are the plan's [system_options] as `specs` gets them (lease and session times); None: the defaults.
         """
         ...
 
-    def question(self, place: Place) -> Question: ...
+    def question(self, place: Place, subject: str) -> Question | None:
+        """A way of asking this node about the subject; None where the node has no say in it."""
+        ...
 
-    async def prepare(self, client: Locks, keys: tuple[str, ...]) -> None:
+    async def prepare(self, client: Any, keys: tuple[str, ...]) -> None:
         """Make the keys that a workload is going to use, where the store needs that; idempotent."""
         ...
 

@@ -69,7 +69,7 @@ async def pause(node: Node) -> None:
 
 
 async def leader_of(lab: Lab) -> str:
-    question = ETCD.question(lab.layout["n1"])
+    question = ETCD.question(lab.layout["n1"], "leader")
     try:
         async with asyncio.timeout(5):
             leader = (await question.ask()).leader
@@ -195,7 +195,7 @@ async def _beliefs(lab: Lab) -> dict[str, Any]:
     found: dict[str, Any] = {}
     leader = await leader_of(lab)
     others = [name for name in NAMES if name != leader]
-    question = ETCD.question(lab.layout[leader])
+    question = ETCD.question(lab.layout[leader], "leader")
     found["leads"] = await _said(question)
     cut: dict[Link, Effect] = {}
     for other in others:

@@ -71,7 +71,7 @@ async def modes(lab: Lab) -> dict[str, str | None]:
     for name, place in lab.layout.items():
         try:
             async with asyncio.timeout(0.5):
-                said[name] = (await ZOOKEEPER.question(place).ask()).detail
+                said[name] = (await ZOOKEEPER.question(place, "leader").ask()).detail
         except (OSError, TimeoutError):
             said[name] = None
     return said

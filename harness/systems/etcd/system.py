@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from harness.coordination import Locks, ReadMode
 from harness.errors import UsageError
 from harness.runtime import artifacts as binaries
-from harness.runtime.node import Layout, Node, NodeSpec, Place
+from harness.runtime.node import Layout, Member, Node, NodeSpec, Place, members_alike
 from harness.systems.etcd import versions
 from harness.systems.etcd.promises import CHECK_QUORUM, GUARANTEES
 from harness.systems.system import Artifacts, ImageFacts, Question
@@ -50,7 +50,7 @@ class Etcd:
     name: Final = "etcd"
     default_version: Final = DEFAULT_VERSION
     listeners: Final[Mapping[str, int]] = {"client": CLIENT_PORT, "peer": PEER_PORT}
-    subject: Final = "leader"
+    subjects: Final = ("leader",)
     protocols: Final = frozenset({"key-value", "locks"})
     read_modes: Final = (ReadMode.STRONG, ReadMode.PLAIN)
     guarantees: Final[tuple[Guarantee, ...]] = GUARANTEES
@@ -71,6 +71,9 @@ class Etcd:
 
     def known_versions(self) -> tuple[str, ...]:
         return versions.known()
+
+    def members(self, nodes: int, options: Mapping[str, object]) -> tuple[Member, ...]:
+        return members_alike(nodes)
 
     def in_image(self, image: ImageFacts) -> Artifacts:
         """`etcd` on the image's PATH, whoever made it; its own entry point is not used."""
@@ -128,7 +131,7 @@ class Etcd:
         lock_ttl_s = _numbers(options or {})["lock_ttl_s"]
         return EtcdClient(await connect(*place.dial(CLIENT_PORT), connect_timeout_s), lock_ttl_s=lock_ttl_s)
 
-    def question(self, place: Place) -> Question:
+    def question(self, place: Place, subject: str) -> Question:
         from harness.systems.etcd.question import EtcdQuestion
 
         return EtcdQuestion(*place.dial(CLIENT_PORT))

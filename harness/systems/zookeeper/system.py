@@ -15,7 +15,7 @@ from harness.coordination import Definite, Indefinite, Locks, ReadMode
 from harness.errors import UsageError, unknown_choice
 from harness.operation import Claim
 from harness.runtime.java import archive
-from harness.runtime.node import Layout, Node, NodeSpec, Place
+from harness.runtime.node import Layout, Member, Node, NodeSpec, Place, members_alike
 from harness.systems.system import Answer, Artifacts, ImageFacts, Question
 from harness.systems.zookeeper import server, versions
 from harness.systems.zookeeper.client import ZooKeeperClient
@@ -52,7 +52,7 @@ class ZooKeeper:
     name: Final = "zookeeper"
     default_version: Final = server.PACKAGED_VERSION
     listeners: Final = server.LISTENERS
-    subject: Final = "leader"
+    subjects: Final = ("leader",)
     protocols: Final = frozenset({"key-value", "locks"})
     read_modes: Final = tuple(_READ_GUARANTEES)
     guarantees: Final[tuple[Guarantee, ...]] = GUARANTEES
@@ -75,6 +75,9 @@ class ZooKeeper:
 
     def known_versions(self) -> tuple[str, ...]:
         return versions.known()
+
+    def members(self, nodes: int, options: Mapping[str, object]) -> tuple[Member, ...]:
+        return members_alike(nodes)
 
     def in_image(self, image: ImageFacts) -> Artifacts:
         return server.in_image(image)
@@ -119,7 +122,7 @@ class ZooKeeper:
 
         return ZooKeeperClient(await _open_session(place, connect_timeout_s, session_ms), open_lease)
 
-    def question(self, place: Place) -> Question:
+    def question(self, place: Place, subject: str) -> Question:
         return SrvrQuestion(place.name, *place.dial(server.CLIENT_PORT))
 
     async def prepare(self, client: Locks, keys: tuple[str, ...]) -> None:
