@@ -136,3 +136,69 @@ class Locks(KeyValue, Protocol):
         Raises `Definite("fenced")` when the lock was lost.
         """
         ...
+
+
+class Metadata(Session, Protocol):
+    """What a metadata quorum keeps: names that are taken (topics), and settings by key (dynamic configurations).
+
+    `describe` reads the node's own copy, which may lag on every system that offers this protocol; `name_taken` goes
+    through the quorum leader's queue of changes, without changing anything.
+    """
+
+    async def alter(self, key: str, value: bytes) -> Reply:
+        """Set the setting `key` blindly."""
+        ...
+
+    async def describe(self, key: str) -> Reply:
+        """The setting as this node knows it; value None when it is not set."""
+        ...
+
+    async def create_name(self, name: str) -> Reply:
+        """Take the name; raises `Definite("exists")` when it is taken."""
+        ...
+
+    async def name_taken(self, name: str) -> Reply:
+        """Value b"1" when the name is taken, else None."""
+        ...
+
+
+class ProducerIds(Session, Protocol):
+    """Numbers that are given out once: a cluster that gives one twice lets two producers pass for one another."""
+
+    async def allocate(self) -> int: ...
+
+
+class Appended(msgspec.Struct, frozen=True):
+    """Where a record was acknowledged: `offset` in its partition, under the partition leader's `epoch` where told."""
+
+    offset: int
+    epoch: int | None = None
+
+
+class Record(msgspec.Struct, frozen=True):
+    """One record as a reader got it."""
+
+    offset: int
+    value: bytes
+    epoch: int | None = None
+
+
+class Polled(msgspec.Struct, frozen=True):
+    """What one read of a partition gave: records in the order of the reply; the offsets below are committed."""
+
+    records: tuple[Record, ...]
+    high_watermark: int
+    log_start: int
+    epoch: int | None = None
+
+
+class Log(Session, Protocol):
+    """An append-only log of several partitions; each is written and read through the node that leads it."""
+
+    async def append(self, partition: int, value: bytes) -> Appended:
+        """One record, one request, with the acknowledgement that the workload's options ask for."""
+        ...
+
+    async def poll(self, partition: int, offset: int) -> Polled:
+        """The records from `offset` on, as many as one reply holds; none at the end."""
+        ...
