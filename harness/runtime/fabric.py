@@ -15,6 +15,7 @@ from harness.runtime.node import Network, Place, Streams
 
 if TYPE_CHECKING:
     from docker import DockerClient
+
     from harness.runtime.engine import EngineFacts
 
 #: Where a node finds its configuration and its data, inside its container.

@@ -98,9 +98,8 @@ def _between_nodes(names: list[str]) -> list[Link]:
 
 
 def _engine_answers() -> bool:
-    from docker.errors import DockerException
-
     import docker
+    from docker.errors import DockerException
 
     try:
         client = docker.from_env()

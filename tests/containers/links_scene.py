@@ -21,9 +21,8 @@ from harness.runtime.node import CLIENT, Effect, Link, Reach
 from tests.lab_scenario import refuse
 
 if TYPE_CHECKING:
-    from docker.models.containers import Container
-
     from docker import DockerClient
+    from docker.models.containers import Container
 
 PORT = 5000
 LABEL = "org.fencepost.test"

@@ -18,9 +18,9 @@ from harness.runtime.node import CLIENT, Effect, Link, Reach
 from tests.containers.links_scene import LABEL, engine, left_behind
 
 if TYPE_CHECKING:
+    from docker import DockerClient
     from docker.models.containers import Container
 
-    from docker import DockerClient
     from harness.runtime.toxiproxy_star import StarFabric
 
 CLIENT_PORT = 5000

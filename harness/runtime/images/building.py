@@ -22,9 +22,8 @@ from harness.runtime.images.recipes import is_ours, recipe
 from harness.runtime.images.refusals import failed_build, refuse_other_architecture
 
 if TYPE_CHECKING:
-    from docker.models.images import Image
-
     import docker
+    from docker.models.images import Image
 
 #: One build, an official base pulled included; and how long another command's builds are waited for.
 _BUILD_DEADLINE_S: Final = 600.0

@@ -10,9 +10,8 @@ from harness.runtime.images import plans
 from harness.runtime.images.recipes import names, recipe
 
 if TYPE_CHECKING:
-    from docker.models.images import Image
-
     import docker
+    from docker.models.images import Image
 
 
 class State(StrEnum):

@@ -13,9 +13,8 @@ from harness.runtime.images import folder
 from harness.runtime.images.recipes import Recipe, is_ours, names, recipe, reference_of
 
 if TYPE_CHECKING:
-    from docker.models.images import Image
-
     import docker
+    from docker.models.images import Image
 
 LABEL_IMAGE: Final = "org.fencepost.image"
 LABEL_VERSION: Final = "org.fencepost.version"
