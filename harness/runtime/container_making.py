@@ -25,9 +25,8 @@ from harness.errors import HarnessError
 from harness.runtime.fabric import INSIDE_DATA, INSIDE_FOLDER
 
 if TYPE_CHECKING:
-    from docker.models.containers import Container
-
     from docker import DockerClient
+    from docker.models.containers import Container
 
 #: Open files of a server, and processes of its user: plenty, and less than any engine's own limit, which they cannot
 #: exceed. Podman takes a million for the one that is not said.

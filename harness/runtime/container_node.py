@@ -8,14 +8,13 @@ shows it. Where the engine's kernel is ours, that is looked at from here.
 import asyncio
 import os
 import signal
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
 
 from harness.errors import HarnessError
-from harness.runtime import container_cgroup, processes
+from harness.runtime import container_cgroup, container_look, processes
 from harness.runtime.container_log import LogFollower, tail
 from harness.runtime.engine import EngineFacts, asking
 from harness.runtime.engine_calls import EngineCalls
@@ -24,9 +23,8 @@ from harness.runtime.node import Evidence, Exit, Node, NodeSpec, NodeState, Plac
 from harness.runtime.ownership import remove_container
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from docker import DockerClient
+
     from harness.runtime.container_making import Made, Making
     from harness.runtime.fabric import Fabric
 
@@ -37,8 +35,6 @@ T = TypeVar("T")
 _GONE_TIMEOUT_S: Final = 10.0
 #: From the exit until the last line of the log was read.
 _LOG_TIMEOUT_S: Final = 3.0
-#: Of a frozen container on another kernel the processor time is read twice, this far apart.
-_STANDSTILL_S: Final = 0.05
 #: Statuses above this are deaths by a signal, but for signals that programs turn into such a status by themselves.
 _SIGNALLED: Final = 128
 _OWN_STATUSES: Final = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
@@ -51,7 +47,7 @@ class Habitat:
     client: "DockerClient"
     engine: EngineFacts
     prefix: str
-    labels: "Mapping[str, str]"
+    labels: Mapping[str, str]
     image: str
     of_ours: bool
     fabric: "Fabric"
@@ -74,6 +70,7 @@ class ContainerNode:
         self._container = ""
         self._pid: int | None = None
         self._follower: LogFollower | None = None
+        self._clearing: asyncio.Task[None] | None = None
         self._gone = asyncio.Event()
         #: The engine was asked to kill this incarnation. While it has not answered, an exit is held back.
         self._kill_sent = False
@@ -141,6 +138,7 @@ class ContainerNode:
         async with self._changing:
             if self._is_up:
                 raise HarnessError(f"node {self.name} is {self._state} already")
+            await self._cleared()
             await self._start()
 
     async def _start(self) -> None:
@@ -154,10 +152,10 @@ class ContainerNode:
             await asyncio.shield(launching)
         except asyncio.CancelledError:
             # The thread cannot be called back: what it still gives birth to must not live on unknown to us.
-            launching.add_done_callback(lambda _: self._remove_later(made.container_id))
+            self._clearing = asyncio.create_task(self._clear(launching, made))
             raise
         except HarnessError:
-            self._remove_later(made.container_id)
+            self._clearing = asyncio.create_task(self._clear(launching, made))
             raise
         self._filled = True
         self._container = made.container_id
@@ -224,10 +222,16 @@ class ContainerNode:
             except NotFound:
                 return
 
-    def _remove_later(self, container_id: str) -> None:
-        """What stays is found by its label when the cluster is closed."""
-        if container_id:
-            self._habitat.calls.begin(self._remove, container_id)
+    async def _clear(self, launching: "asyncio.Future[None]", made: "Made") -> None:
+        """Remove what a start that came to nothing gives birth to; what stays is found by its label at the close."""
+        await asyncio.wait({launching})
+        if made.container_id:
+            await self._habitat.calls(self._remove, made.container_id)
+
+    async def _cleared(self) -> None:
+        """Until nothing is left of a start that came to nothing: it would hold the node's name and address."""
+        if self._clearing is not None:
+            await asyncio.wait({self._clearing})
 
     # -- end --------------------------------------------------------------------------------------------------------
 
@@ -254,6 +258,7 @@ class ContainerNode:
 
     async def kill(self) -> None:
         async with self._changing:
+            await self._cleared()
             await self._kill()
 
     async def _kill(self) -> None:
@@ -319,7 +324,7 @@ class ContainerNode:
                     await asyncio.wait({waiting}, timeout=0.5)
                     waiting.cancel()
         except TimeoutError:
-            state = await self._call(self._inspect)
+            state = await self._call(container_look.state_of, self._habitat.client, self._container)
             if state.get("Running"):
                 raise HarnessError(
                     f"processes of node {self.name} are still there {_GONE_TIMEOUT_S:g} s after SIGKILL",
@@ -384,52 +389,7 @@ class ContainerNode:
     async def evidence(self) -> Evidence:
         if not self._container:
             return Evidence(NodeState.NEW, "no container yet")
-        return await self._call(self._look)
-
-    def _look(self) -> Evidence:
-        """Runs in a thread: what the engine says, and what the kernel shows of it."""
-        said = self._inspect()
-        words = f"the engine says {said.get('Status') or 'gone'}"
-        pid = int(said.get("Pid") or 0)
-        if not said.get("Running") and not said.get("Paused"):
-            if self._pid is not None and container_cgroup.belongs(self._pid, self._container):
-                return Evidence(NodeState.RUNNING, f"{words}, but process {self._pid} is there")
-            return Evidence(NodeState.DEAD, f"{words}, status {said.get('ExitCode', 'unknown')}")
-        if self._pid is not None:
-            frozen = container_cgroup.is_frozen(self._pid)
-            if frozen is not None:
-                count = container_cgroup.threads(self._pid)
-                words = f"freezer {'frozen' if frozen else 'thawed'}, {count} threads, {words}"
-                return Evidence(NodeState.PAUSED if frozen else NodeState.RUNNING, words)
-        if not said.get("Paused") or not pid:
-            return Evidence(NodeState.RUNNING, words)
-        used_ns = self._used_ns()
-        return Evidence(
-            NodeState.RUNNING if used_ns else NodeState.PAUSED,
-            f"{words}, {used_ns / 1e6:g} ms of processor time in {_STANDSTILL_S * 1e3:g} ms",
-        )
-
-    def _inspect(self) -> dict[str, Any]:
-        from docker.errors import NotFound
-
-        with asking(f"asking for node {self.name}"):
-            try:
-                state: dict[str, Any] = self._habitat.client.api.inspect_container(self._container)["State"]
-            except NotFound:
-                return {}
-        return state
-
-    def _used_ns(self) -> int:
-        """Processor time that the container takes meanwhile, as its engine counts it."""
-
-        def read() -> int:
-            with asking(f"asking for the processor time of node {self.name}"):
-                told: Any = self._habitat.client.api.stats(self._container, stream=False, one_shot=True)
-            return int(told["cpu_stats"]["cpu_usage"]["total_usage"])
-
-        before = read()
-        time.sleep(_STANDSTILL_S)
-        return read() - before
+        return await self._call(container_look.look, self._habitat.client, self._container, self._pid)
 
     def cpu_ns(self) -> int:
         return processes.cpu_ns(self._pid) if self._pid is not None and self._is_up else 0

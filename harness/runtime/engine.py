@@ -62,9 +62,8 @@ def connect(address: str = "", *, timeout_s: float = TIMEOUT_S) -> "DockerClient
 
     Every request ends within `timeout_s`. Raises MachineError with the remedy; NoEngine where there is nothing at all.
     """
-    import requests
-
     import docker
+    import requests
 
     wanted = {"base_url": address} if address else _named()
     arguments = wanted or {"base_url": _usual()}

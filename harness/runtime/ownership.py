@@ -11,6 +11,7 @@ import hashlib
 import os
 import platform
 import secrets
+import shlex
 import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -89,6 +90,13 @@ def _start_of(pid: int) -> str:
     except PermissionError:
         pass
     return "unknown"
+
+
+def removal(run_id: str) -> str:
+    """The commands that remove what is left of a run by hand, for an engine that answers again."""
+    label = shlex.quote(f"label={RUN_LABEL}={run_id}")
+    parts = (("rm -fv", "ps -aq"), ("volume rm -f", "volume ls -q"), ("network rm", "network ls -q"))
+    return "; ".join(f"docker {listing} --filter {label} | xargs -r docker {away}" for away, listing in parts)
 
 
 @dataclass(frozen=True, slots=True)
