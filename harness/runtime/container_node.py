@@ -226,7 +226,7 @@ class ContainerNode:
         """Remove what a start that came to nothing gives birth to; what stays is found by its label at the close."""
         await asyncio.wait({launching})
         if made.container_id:
-            await self._habitat.calls(self._remove, made.container_id)
+            await self._call(self._remove, made.container_id)
 
     async def _cleared(self) -> None:
         """Until nothing is left of a start that came to nothing: it would hold the node's name and address."""
@@ -340,6 +340,7 @@ class ContainerNode:
     async def remove(self) -> None:
         """The container away, whatever it does; its volume stays. For the end of the cluster."""
         async with self._changing:
+            await self._cleared()
             self._kill_sent = True
             await self._call(self._remove, self._container)
             self._state = NodeState.DEAD if self._container else self._state
