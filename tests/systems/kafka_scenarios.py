@@ -1,0 +1,423 @@
+"""What happens to Kafka connections and questions on real nodes in the lab; judged by `test_kafka_cluster`.
+
+The nodes are controller and broker in one, started as plainly as they start at all: the systems proper come later.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Any, Final
+
+from harness.coordination import Definite, Indefinite, NotSent
+from harness.runtime.artifacts import maven
+from harness.runtime.java import QUICK_FLAGS, find_java
+from harness.runtime.lab import Lab
+from harness.runtime.node import Effect, Layout, Link, NodeSpec, Place
+from harness.systems.kafka.client import EARLIEST, KafkaNode, open_node
+from harness.systems.kafka.log_lines import read_role_change
+from harness.systems.kafka.question import ControllerQuestion, QuorumQuestion
+from harness.systems.kafka.records import Producer
+from harness.systems.kafka.values import ALL_BROKERS, Resource, ResourceType
+from harness.systems.system import Answer
+
+COORDINATES: Final = ("org.apache.kafka:kafka_2.13:4.3.1", "org.slf4j:slf4j-simple:1.7.36")
+BROKER_PORT: Final = 9092
+CONTROLLER_PORT: Final = 9093
+FLAGS: Final = ("-Xms64m", "-Xmx256m", "-Xss512k", *QUICK_FLAGS, "-Djava.net.preferIPv4Stack=true")
+
+
+def specs(layout: Layout) -> list[NodeSpec]:
+    classpath = ":".join(map(str, maven.jars(COORDINATES)))
+    return [spec(place, layout, classpath) for place in layout.values()]
+
+
+def spec(place: Place, layout: Layout, classpath: str) -> NodeSpec:
+    voters = ",".join(f"{other.number}@{other.address}:{CONTROLLER_PORT}" for other in layout.values())
+    settings = {
+        "process.roles": "controller,broker",
+        "node.id": place.number,
+        "controller.quorum.voters": voters,
+        "listeners": f"PLAINTEXT://{place.address}:{BROKER_PORT},CONTROLLER://{place.address}:{CONTROLLER_PORT}",
+        "controller.listener.names": "CONTROLLER",
+        "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
+        "log.dirs": place.data,
+        "controller.quorum.append.linger.ms": 0,
+        "controller.quorum.election.timeout.ms": 500,
+        "controller.quorum.fetch.timeout.ms": 1000,
+        "controller.quorum.request.timeout.ms": 1000,
+        "auto.create.topics.enable": "false",
+        "broker.session.timeout.ms": 2000,
+        "broker.heartbeat.interval.ms": 300,
+        "replica.lag.time.max.ms": 2000,
+        "unclean.leader.election.enable": "false",
+        "log.index.size.max.bytes": 4096,
+        "num.network.threads": 1,
+        "num.io.threads": 2,
+    }
+    return NodeSpec(
+        name=place.name,
+        argv=(
+            str(find_java().binary),
+            *FLAGS,
+            "-cp",
+            classpath,
+            "kafka.Kafka",
+            str(place.folder / "server.properties"),
+        ),
+        listeners={"client": BROKER_PORT, "controller": CONTROLLER_PORT},
+        files={"server.properties": "".join(f"{key}={value}\n" for key, value in settings.items())},
+        data_files={
+            "meta.properties": f"version=1\ncluster.id=MkU3OEVBNTcwNTJENDM2Qg\nnode.id={place.number}\n",
+        },
+    )
+
+
+async def start(lab: Lab) -> None:
+    """Until a topic with a replica on every broker was made, and every broker knows who leads it."""
+    await lab.realise(specs(lab.layout))
+    for node in lab.nodes.values():
+        await node.start()
+    why = "never asked"
+    try:
+        async with asyncio.timeout(60):
+            while True:
+                for place in lab.layout.values():
+                    try:
+                        controller = await at_controller(place)
+                        await controller.create_topic("all", replication=len(lab.layout))
+                        controller.close()
+                        for other in lab.layout.values():
+                            await until(partial(serves, other), 30)
+                        return
+                    except (Definite, Indefinite) as error:
+                        why = str(error)
+                await asyncio.sleep(0.1)
+    except TimeoutError:
+        raise AssertionError(f"not ready: {why}\n{lab.nodes['n1'].log_tail()}") from None
+
+
+async def serves(place: Place) -> bool:
+    try:
+        topics = (await (await at_broker(place)).metadata(["all"])).topics
+    except (Definite, Indefinite):
+        return False
+    return topics[0].error == 0 and all(view.leader > 0 for view in topics[0].partitions)
+
+
+async def at_controller(place: Place) -> KafkaNode:
+    return await open_node(*place.dial(CONTROLLER_PORT), connect_timeout_s=2)
+
+
+async def at_broker(place: Place) -> KafkaNode:
+    return await open_node(*place.dial(BROKER_PORT), connect_timeout_s=2)
+
+
+async def outcome(request: Awaitable[Any], timeout_s: float = 5.0) -> list[str]:
+    """[kind, code or answer], the deadline applied as the interpreter does: by cancelling."""
+    try:
+        async with asyncio.timeout(timeout_s):
+            return ["ok", repr(await request)]
+    except NotSent as error:
+        return ["not-sent", error.code]
+    except Definite as error:
+        return ["definite", error.code]
+    except Indefinite as error:
+        return ["indefinite", error.code]
+    except TimeoutError:
+        return ["cancelled", "timeout"]
+
+
+async def until(condition: Callable[[], Awaitable[bool]], timeout_s: float = 15.0) -> None:
+    async with asyncio.timeout(timeout_s):
+        while not await condition():
+            await asyncio.sleep(0.05)
+
+
+# One node
+
+
+async def alone(lab: Lab, _: dict[str, Any]) -> dict[str, Any]:
+    """Every operation, and every row of the error table that a healthy node of one's own can be brought to."""
+    await start(lab)
+    place = lab.layout["n1"]
+    controller, broker = await at_controller(place), await at_broker(place)
+    found = {
+        "roles": [controller.role, broker.role],
+        "changes": await changes(controller, "c"),
+        "forwarded": await changes(broker, "b"),
+        "who": await who(controller, broker),
+        "log": await the_log(place, broker, controller),
+        "versions": [dict(controller.versions), dict(broker.versions)],
+        "questions": await questions(place),
+        "ended": [controller.connection.ended, broker.connection.ended],
+    }
+    found["dead"] = await deaths(lab, place)
+    return found
+
+
+async def changes(node: KafkaNode, prefix: str) -> dict[str, Any]:
+    topic = Resource(ResourceType.TOPIC, f"{prefix}-t")
+    nowhere = Resource(ResourceType.TOPIC, "nowhere")
+    steps: dict[str, Awaitable[Any]] = {
+        "possible": node.create_topic(f"{prefix}-t", validate_only=True),
+        "still possible": node.create_topic(f"{prefix}-t", validate_only=True),
+        "made": node.create_topic(f"{prefix}-t", partitions=2, configs={"retention.ms": "1000000"}),
+        "again": node.create_topic(f"{prefix}-t"),
+        "taken": node.create_topic(f"{prefix}-t", validate_only=True),
+        "too many replicas": node.create_topic("u", replication=9),
+        "bad name": node.create_topic("a b"),
+        "no partitions": node.create_topic("u", partitions=-4),
+        "bad config": node.create_topic("u", configs={"nonsense": "1"}),
+        "set": node.alter_config(topic, "retention.ms", "2000000"),
+        "set all": node.alter_config(ALL_BROKERS, "log.retention.ms", "3000000"),
+        "tried": node.alter_config(topic, "retention.ms", "5", validate_only=True),
+        "set nowhere": node.alter_config(nowhere, "retention.ms", "1"),
+        "set nonsense": node.alter_config(topic, "retention.ms", "x"),
+        "read nowhere": node.read_config(nowhere, "retention.ms"),
+        "taken back": node.alter_config(topic, "retention.ms", None),
+        "deleted": node.delete_topic(f"{prefix}-t"),
+        "delete nothing": node.delete_topic(f"{prefix}-t"),
+    }
+    ends = {name: await outcome(step) for name, step in steps.items()}
+
+    async def seen() -> bool:
+        value = await node.read_config(ALL_BROKERS, "log.retention.ms")
+        return value is not None and value.value == "3000000"
+
+    await until(seen)  # a node's own copy, which may lag
+    return ends
+
+
+async def who(controller: KafkaNode, broker: KafkaNode) -> dict[str, Any]:
+    quorum = await controller.describe_quorum()
+    forwarded = await broker.describe_quorum()
+    clusters = [await controller.describe_cluster(), await broker.describe_cluster()]
+    metadata = await broker.metadata(["all", "nowhere"])
+    return {
+        "quorum": [quorum.leader, quorum.epoch, [voter.node for voter in quorum.voters], quorum.high_watermark > 0],
+        "forwarded": [forwarded.leader, forwarded.epoch],
+        "ports": [[node.port for node in cluster.nodes] for cluster in clusters],
+        "topics": [[topic.name, topic.error, len(topic.partitions)] for topic in metadata.topics],
+        "isr": metadata.topics[0].partitions[0].isr,
+        "metadata at a controller": await outcome(controller.metadata()),
+    }
+
+
+async def the_log(place: Place, broker: KafkaNode, controller: KafkaNode) -> dict[str, Any]:
+    await controller.create_topic("log")
+    await controller.create_topic("strict", configs={"min.insync.replicas": "2"})
+    await controller.create_topic("small", configs={"max.message.bytes": "500"})
+
+    async def led() -> bool:
+        topics = (await broker.metadata(["log", "strict", "small"])).topics
+        return all(len(topic.partitions) == 1 and topic.partitions[0].leader > 0 for topic in topics)
+
+    await until(led)
+
+    async def given() -> bool:
+        kind, _ = await outcome(broker.allocate_producer_id())
+        return kind == "ok"
+
+    no_id_yet = await outcome(broker.allocate_producer_id())
+    await until(given)
+    ids = [await broker.allocate_producer_id() for _ in range(20)]
+    by = ids[0]
+    first = await broker.produce("log", 0, [b"a", b"b"])
+    steps = {
+        "one acknowledgement": broker.produce("log", 0, [b"c"], acks=1),
+        "none": broker.produce("log", 0, [b"d"], acks=0),
+        "idempotent": broker.produce("log", 0, [b"e"], producer=Producer(by.id, by.epoch, 0)),
+        "idempotent again": broker.produce("log", 0, [b"e"], producer=Producer(by.id, by.epoch, 0)),
+        "sequence left out": broker.produce("log", 0, [b"f"], producer=Producer(by.id, by.epoch, 5)),
+        "next epoch": broker.produce("log", 0, [b"g"], producer=Producer(by.id, by.epoch + 1, 0)),
+        "old epoch": broker.produce("log", 0, [b"h"], producer=Producer(by.id, by.epoch, 1)),
+        "bad acks": broker.produce("log", 0, [b"x"], acks=3),
+        "nowhere": broker.produce("nowhere", 0, [b"x"]),
+        "no such partition": broker.produce("log", 7, [b"x"]),
+        "all of one replica": broker.produce("strict", 0, [b"x"]),
+        "too large": broker.produce("small", 0, [bytes(2000)]),
+        "fetch behind the end": broker.fetch("log", 0, 1000),
+        "fetch at a later epoch": broker.fetch("log", 0, 0, leader_epoch=7),
+        "fetch nowhere": broker.fetch("nowhere", 0, 0),
+        "position nowhere": broker.position("nowhere", 0),
+        "epoch of a later epoch": broker.end_of_epoch("log", 0, 0, leader_epoch=7),
+        "block of ids": controller.allocate_producer_ids(1, -1),
+        "produce at a controller": controller.produce("log", 0, [b"x"]),
+    }
+    ends = {name: await outcome(step) for name, step in steps.items()}
+    whole = await broker.fetch("log", 0, 0)
+    rest = await broker.fetch("log", 0, 3, leader_epoch=0, last_epoch=0)
+    waited = asyncio.create_task(broker.fetch("log", 0, whole.next_offset, max_wait_ms=5000))
+    other = await at_broker(place)  # a request that waits for records holds back everything behind it
+    await other.produce("log", 0, [b"late"])
+    return {
+        "no id yet": no_id_yet,
+        "ids": len({one.id for one in ids}),
+        "first": first.base_offset,
+        "ends": ends,
+        "values": [record.value.decode() for record in whole.records if record.value is not None],
+        "offsets": [record.offset for record in whole.records],
+        "epochs": sorted({record.epoch for record in whole.records}),
+        "watermark": [whole.high_watermark, whole.log_start_offset, whole.next_offset],
+        "rest": [record.offset for record in rest.records],
+        "late": [record.offset for record in (await waited).records],
+        "positions": [
+            (await broker.position("log", 0)).offset,
+            (await broker.position("log", 0, EARLIEST)).offset,
+            (await broker.position("log", 0, 10)).offset,
+        ],
+        "end of epoch": [
+            (await broker.end_of_epoch("log", 0, 0)).end_offset,
+            (await broker.end_of_epoch("log", 0, 9)).epoch,
+        ],
+    }
+
+
+async def questions(place: Place) -> dict[str, Any]:
+    names = {place.number: place.name}
+    asked: dict[str, QuorumQuestion | ControllerQuestion] = {
+        "raft": QuorumQuestion(place.number, *place.dial(CONTROLLER_PORT), names),
+        "controller": ControllerQuestion(place.number, *place.dial(CONTROLLER_PORT), names),
+        "broker": QuorumQuestion(place.number, *place.dial(BROKER_PORT), names),
+    }
+    said = {}
+    for name, question in asked.items():
+        answer = await question.ask()
+        said[name] = [answer.claims, answer.leader, answer.epoch, answer.detail]
+        await question.close()
+    return said
+
+
+async def deaths(lab: Lab, place: Place) -> dict[str, Any]:
+    """A node that sleeps, then one that dies while it is asked."""
+    node = lab.nodes[place.name]
+    broker = await at_broker(place)
+    await node.pause()
+    await asyncio.sleep(0.1)
+    cancelled = await outcome(broker.produce("log", 0, [b"asleep"]), 0.5)
+    opening = await outcome(at_broker(place), 3.0)
+    await node.resume()
+    awake = await outcome(broker.metadata())
+    await node.pause()
+    await asyncio.sleep(0.1)
+    asking = asyncio.create_task(outcome(broker.produce("log", 0, [b"dying"])))
+    await asyncio.sleep(0.1)
+    await node.kill()
+    return {
+        "asleep": cancelled,
+        "opening": opening,
+        "awake": awake,
+        "dying": await asking,
+        "after": await outcome(broker.produce("log", 0, [b"dead"])),
+        "gone": await outcome(at_broker(place)),
+    }
+
+
+# Three nodes
+
+
+async def together(lab: Lab, _: dict[str, Any]) -> dict[str, Any]:
+    """What only a follower answers, and what is said when the leader is cut from the others but not from us."""
+    await start(lab)
+    names = {place.number: name for name, place in lab.layout.items()}
+    leader, epoch = await leading(lab, names)
+    await (await at_controller(lab.layout[leader])).create_topic(
+        "strict", partitions=3, replication=3, configs={"min.insync.replicas": "3"}
+    )
+    followers = [name for name in lab.layout if name != leader]
+    other = await at_controller(lab.layout[followers[0]])
+    found: dict[str, Any] = {
+        "at a follower": {
+            "quorum": await outcome(other.describe_quorum()),
+            "create": await outcome(other.create_topic("t")),
+            "validate": await outcome(other.create_topic("t", validate_only=True)),
+            "delete": await outcome(other.delete_topic("all")),
+            "alter": await outcome(other.alter_config(ALL_BROKERS, "log.retention.ms", "1")),
+            "block": await outcome(other.allocate_producer_ids(1, -1)),
+        },
+        "not the partition's leader": await outcome(of_another(lab)),
+    }
+    led_by_old, cut_off = await led_by(lab, "strict", leader)
+    led_by_other, majority = await led_by(lab, "strict", followers[0])
+    found["all in step"] = await outcome(majority.produce("strict", led_by_other, [b"x"]))
+    old = await at_controller(lab.layout[leader])
+    await lab.network.apply(
+        1, {link: Effect.DROP for name in followers for link in (Link(leader, name), Link(name, leader))}
+    )
+    hanging = asyncio.create_task(outcome(old.create_topic("hangs"), 12.0))
+    said: dict[str, list[Answer]] = {name: [] for name in lab.layout}
+    asked = {
+        place.number: QuorumQuestion(place.number, *place.dial(CONTROLLER_PORT), names) for place in lab.layout.values()
+    }
+
+    async def replaced() -> bool:
+        for number, question in asked.items():
+            said[names[number]].append(await question.ask())
+        return said[leader][-1].epoch is None and any(newer(answers[-1]) for answers in said.values())
+
+    def newer(answer: Answer) -> bool:
+        return answer.epoch is not None and answer.epoch > epoch
+
+    found["waits for followers"] = await outcome(cut_off.produce("strict", led_by_old, [b"x"], timeout_ms=1000))
+    await until(replaced)
+
+    async def refused() -> bool:
+        ends.append(await outcome(majority.produce("strict", led_by_other, [b"x"], timeout_ms=1000)))
+        return ends[-1] == ["definite", "not-enough-replicas"]
+
+    ends: list[list[Any]] = []
+    await until(refused)
+    found["before too few replicas"] = sorted({end[1] if end[0] != "ok" else "ok" for end in ends[:-1]})
+    found["epochs"] = {
+        "old": sorted({answer.epoch for answer in said[leader] if answer.epoch is not None}) == [epoch],
+        "one leader each": all(
+            len({name for name, answers in said.items() for a in answers if a.claims == "yes" and a.epoch == e}) <= 1
+            for e in {a.epoch for answers in said.values() for a in answers}
+        ),
+    }
+    found["change at the old leader"] = await hanging
+    await lab.network.heal_all()
+    for question in asked.values():
+        await question.close()
+    found["log"] = {name: changes_of(lab, name) for name in lab.layout}
+    found["led"] = [leader, epoch]
+    return found
+
+
+async def leading(lab: Lab, names: dict[int, str]) -> tuple[str, int]:
+    for place in lab.layout.values():
+        question = QuorumQuestion(place.number, *place.dial(CONTROLLER_PORT), names)
+        answer = await question.ask()
+        await question.close()
+        if answer.claims == "yes":
+            assert answer.epoch is not None
+            return place.name, answer.epoch
+    raise AssertionError("nobody claims to lead")
+
+
+async def led_by(lab: Lab, topic: str, name: str) -> tuple[int, KafkaNode]:
+    """A partition of the topic that this node leads, and a connection to it."""
+    place = lab.layout[name]
+    broker = await at_broker(place)
+    partitions: list[int] = []
+
+    async def led() -> bool:
+        views = (await broker.metadata([topic])).topics[0].partitions
+        partitions[:] = [view.partition for view in views if view.leader == place.number and len(view.isr) == 3]
+        return bool(partitions)
+
+    await until(led)
+    return partitions[0], broker
+
+
+async def of_another(lab: Lab) -> Any:
+    """Produce to a broker that does not lead the partition."""
+    broker = await at_broker(lab.layout["n1"])
+    (topic,) = (await broker.metadata(["all"])).topics
+    elsewhere = next(place for place in lab.layout.values() if place.number != topic.partitions[0].leader)
+    return await (await at_broker(elsewhere)).produce("all", 0, [b"x"])
+
+
+def changes_of(lab: Lab, name: str) -> list[list[Any]]:
+    text = lab.nodes[name].log.read_text(errors="replace")
+    return [list(change) for line in text.splitlines() if (change := read_role_change(line)) is not None]
