@@ -193,12 +193,24 @@ class Polled(msgspec.Struct, frozen=True):
 
 
 class Log(Session, Protocol):
-    """An append-only log of several partitions; each is written and read through the node that leads it."""
+    """An append-only log of several partitions; each is written and read through the node that leads it.
+
+    `System.prepare` makes it of the workload's keys: one "p<i>" for each partition, and "min_isr=<n>", how many
+    in-sync replicas an append that waits for all of them needs. An `epoch` in a reply is exact or None.
+    """
+
+    def acknowledge(self, acks: str, *, idempotent: bool) -> None:
+        """How this session appends ("all", "1"); called once, before its first request, and sends nothing."""
+        ...
 
     async def append(self, partition: int, value: bytes) -> Appended:
-        """One record, one request, with the acknowledgement that the workload's options ask for."""
+        """One record, one request."""
         ...
 
     async def poll(self, partition: int, offset: int) -> Polled:
-        """The records from `offset` on, as many as one reply holds; none at the end."""
+        """The records from `offset` on, as many as one reply holds; none at the end.
+
+        The epoch of the reply is the one in which the node led when it answered, the epoch of a record the one in which
+        it was appended.
+        """
         ...
