@@ -166,8 +166,10 @@ class ContainerNode:
         self._gone = asyncio.Event()
         self._follower = LogFollower(self._habitat.client, made.container_id, self.log)
         try:
-            # One that ended at once has no network namespace any more; its exit is told below.
-            if not made.ended:
+            # One that ended at once has no network namespace any more; its exit is told below. The engine may not
+            # know of it yet, but the kernel shows it where process numbers are this machine's.
+            ended = made.ended or (self._pid is None and self._habitat.engine.may_enter)
+            if not ended:
                 await self._habitat.fabric.attach(self.name, made.container_id, self._pid)
             for hook in self.on_start:
                 hook(self)
