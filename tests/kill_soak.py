@@ -21,7 +21,6 @@ TIMES: Final = 50
 SEED: Final = 4711
 #: From before the first container to after the last phase.
 _LONGEST_S: Final = 14.0
-_LEFT_BY_LABEL: Final = "org.fencepost.run"
 _END_TIMEOUT_S: Final = 90.0
 _COMMAND: Final = (
     "run --runtime containers --system etcd --workload register --nemesis partition:leader:for=2s,kill:for=1s "
@@ -30,17 +29,23 @@ _COMMAND: Final = (
 
 
 def left_behind() -> list[str]:
-    """Containers, networks and volumes of any run, by name."""
+    """Containers, networks and volumes of runs whose owner is gone, by name; other people's runs are none of ours."""
     from harness.runtime.engine import connect
+    from harness.runtime.ownership import OWNER_LABEL, RUN_LABEL, is_dead
 
     client = connect()
     try:
-        by_label = {"label": _LEFT_BY_LABEL}
-        return [
-            *(f"container {one.name}" for one in client.containers.list(all=True, filters=by_label)),
-            *(f"network {one.name}" for one in client.networks.list(filters=by_label)),
-            *(f"volume {one.name}" for one in client.volumes.list(filters=by_label)),
+        by_label = {"label": RUN_LABEL}
+        # The low-level lists: the others look at each container again, which may be gone by then.
+        found = [
+            *(
+                ("container", one["Names"][0], one["Labels"])
+                for one in client.api.containers(all=True, filters=by_label)
+            ),
+            *(("network", one["Name"], one["Labels"]) for one in client.api.networks(filters=by_label)),
+            *(("volume", one["Name"], one["Labels"]) for one in client.api.volumes(filters=by_label)["Volumes"] or ()),
         ]
+        return [f"{kind} {name}" for kind, name, labels in found if is_dead(labels.get(OWNER_LABEL, ""))]
     finally:
         client.close()
 
