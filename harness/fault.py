@@ -110,9 +110,14 @@ def parse_faults(text: str, faults: Mapping[str, Fault], setting: Setting) -> li
 
 
 def _roles(setting: Setting) -> list[str]:
-    """Roles that tell nodes apart; where all nodes are the same there is nothing to choose."""
-    roles = list(dict.fromkeys(role for member in setting.cluster for role in member.roles))
-    return roles if len(roles) > 1 else []
+    """Roles that tell nodes apart; where all nodes are the same there is nothing to choose.
+
+    Where there are brokers one node is the active controller, whether or not that is a role.
+    """
+    roles = dict.fromkeys(role for member in setting.cluster for role in member.roles)
+    if "broker" in roles:
+        roles["controller"] = None
+    return list(roles) if len(roles) > 1 else []
 
 
 def _parse_one(text: str, faults: Mapping[str, Fault], setting: Setting) -> FaultSpec:
@@ -139,7 +144,8 @@ def _parse_one(text: str, faults: Mapping[str, Fault], setting: Setting) -> Faul
             options[key] = value
     choices = list(dict.fromkeys([*fault.targets, *_roles(setting), *(member.name for member in setting.cluster)]))
     if target not in choices:
-        raise UsageError(f"{name}: unknown target {target!r}", hint=f"choose from: {', '.join(choices)}")
+        fitting = [c for c in choices if fault.refuse(FaultSpec(fault=name, target=c), setting) is None]
+        raise UsageError(f"{name}: unknown target {target!r}", hint=f"choose from: {', '.join(fitting or choices)}")
     spec = FaultSpec(fault=name, target=target, options=options)
     refusal = fault.refuse(spec, setting)
     if refusal:

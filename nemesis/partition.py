@@ -3,6 +3,11 @@
 `links=` says which links of the chosen nodes are cut: to the other nodes, to the clients, or both. `direction=out`
 cuts what the chosen nodes send, `in` what they receive. `ring` and `bridge` need five nodes: with three, no two
 nodes of a ring could hold a connection.
+
+Where nodes have roles, the four partitions of KIP-500 are shapes of their own: `total`, `broker-broker`,
+`broker-metadata` and `controller`. They cut links between nodes only, so clients reach both sides (but for
+`total:links=all`). "controller" names the shape here and the active controller for other faults: to cut that one from
+every other node, say `total:of=controller`.
 """
 
 import random
@@ -11,14 +16,22 @@ from typing import Final
 
 from harness.fault import FaultSpec, Proof, Resolved, Skip, View
 from harness.operation import FaultOutcome
-from harness.runtime.node import CLIENT, Effect, Link, Reach, Runtime
+from harness.runtime.node import CLIENT, Effect, Link, Member, Reach, Runtime
 from harness.runtime.provider import Setting
 from nemesis.targets import NODE_TARGETS, choose_nodes
 
-_SHAPES: Final = {
+_WIDE: Final = {
     "ring": "every node sees a majority, no two the same (from 5 nodes on)",
     "bridge": "two halves that only one node sees both of (from 5 nodes on)",
 }
+#: KIP-500, "Network partitions" and the case that it leaves out: a controller whose brokers still follow it.
+_BY_ROLE: Final = {
+    "total": "one node from every other node: drawn, or named by of=",
+    "broker-broker": "one broker from every other broker, not from the metadata's keepers: drawn, or named by of=",
+    "broker-metadata": "one broker from every controller (or ZooKeeper), not from brokers: drawn, or named by of=",
+    "controller": "the active controller from its quorum peers (or the ZooKeepers), not from brokers and clients",
+}
+_BROKER: Final = "broker"
 _SECOND_PROBE_S: Final = 1.0
 _OPPOSITE: Final = {Effect.DROP: Reach.DROPPED, Effect.RESET: Reach.RESET}
 
@@ -26,17 +39,22 @@ _OPPOSITE: Final = {Effect.DROP: Reach.DROPPED, Effect.RESET: Reach.RESET}
 class Partition:
     name: Final = "partition"
     about: Final = "network partition: links that carry no packets"
-    targets: Mapping[str, str] = {**NODE_TARGETS, **_SHAPES}
+    targets: Mapping[str, str] = {**NODE_TARGETS, **_WIDE, **_BY_ROLE}
     default_target: Final = "one"
     options: Mapping[str, tuple[str, ...]] = {
         "direction": ("both", "in", "out"),
         "links": ("node", "client", "all"),
+        "of": (),
         "for": (),
     }
     default_duration_ns: Final = 5_000_000_000
 
     def refuse(self, spec: FaultSpec, setting: Setting) -> str | None:
-        if spec.target not in _SHAPES:
+        if spec.target in _BY_ROLE:
+            return _refuse_shape(spec, setting)
+        if "of" in spec.options:
+            return f"of= belongs to {', '.join(name for name in _BY_ROLE if name != 'controller')}"
+        if spec.target not in _WIDE:
             return None
         if setting.nodes < 5:
             return f"{spec.target} needs at least 5 nodes, the plan has {setting.nodes}"
@@ -45,7 +63,9 @@ class Partition:
         return None
 
     def resolve(self, spec: FaultSpec, view: View, draw: random.Random) -> Resolved | Skip:
-        if spec.target in _SHAPES:
+        if spec.target in _BY_ROLE:
+            return _resolve_shape(spec, view, draw)
+        if spec.target in _WIDE:
             order = list(view.nodes)
             draw.shuffle(order)
             links = _ring(order) if spec.target == "ring" else _bridge(order)
@@ -74,6 +94,67 @@ class Partition:
         if shut:
             return Proof(FaultOutcome.INDETERMINATE, f"still shut after healing: {', '.join(shut)}")
         return Proof(FaultOutcome.HEALED, f"{len(freed)} of {len(resolved.links)} links open again")
+
+
+def _refuse_shape(spec: FaultSpec, setting: Setting) -> str | None:
+    shape = spec.target
+    possible = [name for name in _BY_ROLE if _lacks(name, setting.cluster) is None]
+    lacks = _lacks(shape, setting.cluster)
+    if lacks:
+        others = ", ".join([*possible, *NODE_TARGETS])
+        return f"no such partition here, {lacks}; choose from: {others}, or a node's name"
+    if shape != "total" and spec.options.get("links", "node") != "node":
+        return f"{shape} cuts links between nodes only; leave out links="
+    named = spec.options.get("of")
+    if named is None:
+        return None
+    choices = _subjects(shape, setting.cluster)
+    return None if named in choices else f"of={named!r} is not a choice; choose from: {', '.join(choices) or 'none'}"
+
+
+def _lacks(shape: str, members: tuple[Member, ...]) -> str | None:
+    """Why these members cannot be parted so; None when they can."""
+    brokers = [member for member in members if _BROKER in member.roles]
+    if shape == "total":
+        return None
+    if not brokers:
+        return "since no node is a broker"
+    if shape == "controller":
+        return None
+    if any(member.votes for member in brokers):
+        return "since the nodes are brokers and controllers at once, and a link belongs to both"
+    if shape == "broker-broker" and len(brokers) < 2:
+        return "since there is one broker only"
+    return None
+
+
+def _subjects(shape: str, members: tuple[Member, ...]) -> list[str]:
+    """What of= may name."""
+    if shape == "controller":
+        return []
+    if shape != "total":
+        return [member.name for member in members if _BROKER in member.roles]
+    roles = dict.fromkeys(role for member in members for role in member.roles)
+    kinds = dict.fromkeys([*roles, "controller"]) if _BROKER in roles else {}
+    return [*NODE_TARGETS, *kinds, *(member.name for member in members)]
+
+
+def _resolve_shape(spec: FaultSpec, view: View, draw: random.Random) -> Resolved | Skip:
+    """The one node on the inner side (or the few that of= means), and the nodes that it is cut from."""
+    shape = spec.target
+    default = {"total": "one", "controller": "leader"}.get(shape, _BROKER)
+    chosen = choose_nodes(spec.options.get("of", default), view, draw)
+    if isinstance(chosen, Skip):
+        return chosen
+    outer = {"total": view.nodes, "broker-broker": view.with_role(_BROKER)}.get(shape, view.voters)
+    links = {Link(a, b) for a in chosen for b in outer if b not in chosen}
+    kind = spec.options.get("links", "node")
+    if kind == "client":
+        links = set()
+    if kind in ("client", "all"):
+        links |= {Link(a, CLIENT) for a in chosen}
+    direction = spec.options.get("direction", "both")
+    return Resolved(nodes=chosen, links=dict.fromkeys(_directed(links, chosen, direction), Effect.DROP))
 
 
 async def prove_links(links: Mapping[Link, Effect], runtime: Runtime) -> Proof:

@@ -15,6 +15,9 @@ NODE_TARGETS: Final = {
     "follower": "one voter that does not lead when the fault acts, drawn",
 }
 
+#: What Kafka calls the node that leads; a role's name as well in KRaft, where the active one of that role is meant.
+CONTROLLER: Final = "controller"
+
 
 def choose_nodes(target: str, view: View, draw: random.Random) -> tuple[str, ...] | Skip:
     """The nodes that `target` means now, in the cluster's order.
@@ -34,7 +37,7 @@ def choose_nodes(target: str, view: View, draw: random.Random) -> tuple[str, ...
         chosen = voters[: (len(voters) - 1) // 2]
     elif target == "majority":
         chosen = voters[: len(voters) // 2 + 1]
-    elif target not in ("leader", "follower", view.subject):
+    elif target not in ("leader", "follower", CONTROLLER, view.subject):
         chosen = [node for node in shuffled if node in view.with_role(target)][:1]
     elif view.leader is None:
         return Skip("no node was known to lead")

@@ -56,10 +56,13 @@ def _nemeses() -> list[str]:
         lines.append(
             _row(name, f"{fault.about}; default {fault.default_target}, {fault.default_duration_ns / 1e9:g} s")
         )
-        lines += [_row("", f":{target:<10} {text}") for target, text in fault.targets.items()]
-        lines.append(_row("", ":n1, n2, ... that node"))
+        lines += [_row("", f":{target:<16} {text}") for target, text in fault.targets.items()]
+        lines.append(_row("", f":{'n1, b1, ...':<16} that node; where nodes have roles, a role: one node of it, drawn"))
+        if "controller" not in fault.targets:
+            lines.append(_row("", f":{'controller':<16} the active controller, where there are brokers"))
         for key, choices in fault.options.items():
-            lines.append(_row("", f":{key}={'|'.join(choices) if choices else 'a duration, such as 5s'}"))
+            free = "a node, a role or a target above" if key == "of" else "a duration, such as 5s"
+            lines.append(_row("", f":{key}={'|'.join(choices) if choices else free}"))
     return lines
 
 
