@@ -1,0 +1,269 @@
+"""What every runtime does with servers: start, logs, kill, own death, pause, restart with data, hooks, copies."""
+
+# Blocking file calls are harmless here: nothing else runs on this loop but the scenario.
+# ruff: noqa: ASYNC240
+
+import asyncio
+import os
+import signal
+import tarfile
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+from harness.errors import HarnessError
+from harness.runtime.node import Exit, Node, NodeState
+from tests.conformance.cluster import Cluster, refused
+
+#: From the moment that a server wrote a line to the one at which it stands in the node's log; observers read epochs.
+_LOG_LATE_MAX_S: Final = 0.5
+_STARTING: Final = '"msg":"starting an etcd server"'
+
+
+async def serves(cluster: Cluster) -> None:
+    """Every node is up, knows itself, and serves; what was written through one is read through the others."""
+    assert await cluster.system.healthy(cluster.runtime.layout) is None
+    assert list(cluster.runtime.layout) == cluster.names == [f"n{i + 1}" for i in range(len(cluster.names))]
+    await cluster.write("n1", "served", "by n1")
+    for name, node in cluster.nodes.items():
+        assert (node.name, node.place, node.spec.name) == (name, cluster.runtime.layout[name], name)
+        assert node.state is NodeState.RUNNING
+        assert (await node.evidence()).state is NodeState.RUNNING
+        assert node.pid is not None
+        assert await cluster.system.ready(node)
+        assert await cluster.read(name, "served") == "by n1"
+        assert (node.place.kept / "conf/note").read_text() == "as it was"
+        before = node.cpu_ns()
+
+        async def works(node: Node = node, before: int = before) -> bool:
+            return node.cpu_ns() > before >= 0
+
+        await cluster.until(works, f"{name} to use processor time")
+    assert await cluster.exits(0.05) == []
+
+
+async def log(cluster: Cluster) -> None:
+    """What a server writes is in its log at once, and the log goes on over restarts."""
+    leader = await cluster.leader()
+    others = [name for name in cluster.names if name != leader]
+    await cluster.nodes[leader].kill()
+    seen_late = await _seen_new_leader(cluster, others)
+    assert seen_late < _LOG_LATE_MAX_S, f"{seen_late:.3f} s late"
+    node = cluster.nodes[leader]
+    before = node.log.read_bytes()
+    starts = before.count(_STARTING.encode())
+    assert starts
+    await node.start()
+    await cluster.until_ready(node)
+
+    async def told() -> bool:
+        return node.log.read_bytes().count(_STARTING.encode()) == starts + 1
+
+    took_s = await cluster.until(told, "the restart to stand in the log")
+    assert took_s < _LOG_LATE_MAX_S
+    assert node.log.read_bytes().startswith(before), "what was told before the restart is there, once"
+    assert len(node.log_tail(3).splitlines()) == 3
+    assert node.log_tail(3).splitlines()[-1] in node.log.read_text()
+
+
+async def _seen_new_leader(cluster: Cluster, names: list[str]) -> float:
+    """Wait for a new leader to say so in its log; how many seconds after it said so we read it."""
+    at = {name: cluster.nodes[name].log.stat().st_size for name in names}
+    late: list[float] = []
+
+    async def seen() -> bool:
+        for name in names:
+            with cluster.nodes[name].log.open("rb") as file:
+                file.seek(at[name])
+                lines = file.read().decode().splitlines()
+            now = datetime.now(UTC)
+            for line in lines:
+                if cluster.system.became_leader(line) is not None:
+                    said = line.partition('"ts":"')[2].partition('"')[0]
+                    late.append((now - datetime.fromisoformat(said)).total_seconds())
+        return bool(late)
+
+    await cluster.until(seen, "a new leader in the logs")
+    return min(late)
+
+
+async def kill(cluster: Cluster) -> None:
+    """A killed server is gone, which is told once and as expected; started again it serves."""
+    node = await cluster.follower()
+    incarnation = node.incarnation
+    await asyncio.gather(node.kill(), node.kill())
+    assert (node.state, node.pid, node.cpu_ns()) == (NodeState.DEAD, None, 0)
+    evidence = await node.evidence()
+    assert evidence.state is NodeState.DEAD, evidence.text
+    assert not await cluster.system.ready(node)
+    await node.kill()
+    await node.pause()
+    await node.resume()
+    assert node.state is NodeState.DEAD
+    assert await cluster.exits() == [Exit(node.name, incarnation, -signal.SIGKILL, True)]
+    await node.start()
+    assert (node.state, node.incarnation) == (NodeState.RUNNING, incarnation + 1)
+    await cluster.until_ready(node)
+    assert (await refused(node.start())).message == f"node {node.name} is running already"
+
+
+async def own_death(cluster: Cluster) -> None:
+    """A server that ends by itself, at its start and later, is told with its status, as unexpected."""
+    node = await cluster.follower()
+    await node.kill()
+    await cluster.exits(0.05)
+    node.wrap_argv.append(lambda argv: (argv[0], "--no-such-flag"))
+    await node.start()
+    assert await cluster.next_exit() == Exit(node.name, node.incarnation, 2, False)
+    assert node.state is NodeState.DEAD
+    assert (await node.evidence()).state is NodeState.DEAD
+
+    async def said() -> bool:
+        return "no-such-flag" in node.log_tail(40)
+
+    await cluster.until(said, "its last words", 2.0)
+    node.wrap_argv.clear()
+    await node.start()
+    await cluster.until_ready(node)
+    os.kill(node.pid or 0, signal.SIGKILL)
+    assert await cluster.next_exit() == Exit(node.name, node.incarnation, -signal.SIGKILL, False)
+    await node.start()
+    # It dies, and before anybody is told we kill it as well: that was not our doing.
+    os.kill(node.pid or 0, signal.SIGKILL)
+    time.sleep(0.2)  # noqa: ASYNC251 - the loop must not run meanwhile
+    await node.kill()
+    assert await cluster.exits() == [Exit(node.name, node.incarnation, -signal.SIGKILL, False)]
+
+
+async def pause(cluster: Cluster) -> None:
+    """A paused leader runs not one instruction, is superseded, and wakes; nobody takes it for dead."""
+    name = await cluster.leader()
+    node, others = cluster.nodes[name], [other for other in cluster.names if other != name]
+    pid, incarnation = node.pid, node.incarnation
+    await node.pause()
+    await node.pause()
+
+    async def paused() -> bool:
+        return (await node.evidence()).state is NodeState.PAUSED
+
+    await cluster.until(paused, "the freezer", 2.0)
+    assert node.state is NodeState.PAUSED
+    assert node.pid == pid
+    used_ns = node.cpu_ns()
+    assert await cluster.leader(others) != name
+    assert not await cluster.system.ready(node)
+    assert node.cpu_ns() == used_ns, "a paused server used processor time"
+    assert (await refused(node.start())).message == f"node {name} is paused already"
+    await node.resume()
+    await node.resume()
+    assert (node.state, (await node.evidence()).state) == (NodeState.RUNNING, NodeState.RUNNING)
+    await cluster.until_healthy()
+    assert (node.pid, node.incarnation) == (pid, incarnation)
+    assert await cluster.exits(0.1) == []
+
+
+async def kill_while_paused(cluster: Cluster) -> None:
+    node = await cluster.follower()
+    await node.pause()
+    await node.kill()
+    assert (await node.evidence()).state is NodeState.DEAD
+    assert await cluster.exits() == [Exit(node.name, node.incarnation, -signal.SIGKILL, True)]
+    await node.start()
+    assert node.state is NodeState.RUNNING
+    await cluster.until_ready(node)
+
+
+async def restart_with_data(cluster: Cluster) -> None:
+    """What was acknowledged is there after every node was killed at once; data files are not written again."""
+    await cluster.write("n1", "kept", "over kill -9")
+    await asyncio.gather(*(node.kill() for node in cluster.nodes.values()))
+    found = [(await node.evidence()).state for node in cluster.nodes.values()]
+    assert found == [NodeState.DEAD] * len(found)
+    assert {gone.node for gone in await cluster.exits() if gone.expected} == set(cluster.names)
+    await asyncio.gather(*(node.start() for node in cluster.nodes.values()))
+    await cluster.until_healthy()
+    for name in cluster.names:
+        assert await cluster.read(name, "kept") == "over kill -9"
+
+
+async def hooks(cluster: Cluster) -> None:
+    """Wrapping functions make the command, one after the other, at every start; start hooks see the new process."""
+    node = await cluster.follower()
+    seen: list[tuple[int, bool]] = []
+    node.wrap_argv.append(lambda argv: [*argv, "--max-txn-ops=77"])
+    node.wrap_argv.append(lambda argv: [word.replace("=77", "=78") for word in argv])
+    node.on_start.append(lambda started: seen.append((started.incarnation, started.pid is not None)))
+    first = node.incarnation + 1
+    for _ in range(2):
+        await node.kill()
+        await node.start()
+        await cluster.until(lambda: _runs_with(node, "--max-txn-ops=78"), "the wrapped command")
+    assert seen == [(first, True), (first + 1, True)]
+    node.wrap_argv.clear()
+    node.on_start.clear()
+    await node.kill()
+    await node.start()
+    assert len(seen) == 2
+    await cluster.until(lambda: _runs_with(node, f"--name={node.name}"), "the plain command")
+    assert not await _runs_with(node, "--max-txn-ops=78")
+
+
+async def _runs_with(node: Node, argument: str) -> bool:
+    """What is executed a moment after the start: until then the process is the one that starts it."""
+    return argument in Path(f"/proc/{node.pid}/cmdline").read_text().split("\0")
+
+
+async def failed_start(cluster: Cluster) -> None:
+    """A command that cannot be executed is refused by name; the node can be started afterwards."""
+    node = await cluster.follower()
+    await node.kill()
+    await cluster.exits(0.05)
+    incarnation = node.incarnation
+    node.wrap_argv.append(lambda _: ("/no/such/program",))
+    error = await refused(node.start())
+    assert isinstance(error, HarnessError)
+    assert f"node {node.name} cannot be started" in error.message
+    assert "/no/such/program" in error.message
+    assert error.hint
+    assert (node.state, node.incarnation, node.pid) == (NodeState.DEAD, incarnation, None)
+    assert await cluster.exits(0.1) == []
+    node.wrap_argv.clear()
+    await node.start()
+    await cluster.until_ready(node)
+    assert node.incarnation == incarnation + 1
+
+
+async def cancelled_start(cluster: Cluster) -> None:
+    """A start that is given up at any moment leaves no server that we do not know of."""
+    node = await cluster.follower()
+    for delay_s in (0.0, 0.02, 0.25):
+        await node.kill()
+        starting = asyncio.create_task(node.start())
+        await asyncio.sleep(delay_s)
+        starting.cancel()
+        await asyncio.gather(starting, return_exceptions=True)
+    await node.kill()
+    assert (await node.evidence()).state is NodeState.DEAD
+    assert not await cluster.system.ready(node), "a server that nobody knows of answers"
+    await node.start()
+    await cluster.until_ready(node)
+    assert (await node.evidence()).state is NodeState.RUNNING
+
+
+async def copy(cluster: Cluster) -> None:
+    """The data of a stopped node as one archive, below the node's name, with what the server wrote."""
+    node = await cluster.follower()
+    name, target = node.name, cluster.folder / "data.tar.gz"
+    await node.kill()
+    await cluster.runtime.copy_data(name, target)
+    with tarfile.open(target) as archive:
+        files = {member.name: member.size for member in archive if member.isfile()}
+        first = archive.extractfile(f"{name}/first")
+        assert first is not None
+        assert first.read() == b"1"
+    assert files[f"{name}/etcd/member/snap/db"] > 0, files
+    assert any(path.startswith(f"{name}/etcd/member/wal/") for path in files)
+    assert all(path.startswith(f"{name}/") for path in files)
+    assert not list(cluster.folder.glob("*.part"))
+    target.unlink()
