@@ -111,7 +111,7 @@ class EngineEvents:
             if self._closed:
                 self._close_stream()
             for event in self._stream:
-                # Podman tells "died", Docker "die"; an exec's end is another word.
+                # Podman's own word is "died", on its Docker socket "die"; an exec's end is another word.
                 if event.get("Action", event.get("status")) in ("die", "died"):
                     self._tell(event)
         except Exception as error:

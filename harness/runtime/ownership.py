@@ -217,7 +217,7 @@ def remove_container(client: "DockerClient", container_id: str) -> None:
     except APIError as error:
         if "paused" not in str(error.explanation or error).lower():
             raise
-        # Podman's way: a frozen container has to be thawed first.
+        # An engine that wants a frozen container thawed first; Docker 20.10 and Podman 4.3 do not.
         with contextlib.suppress(APIError):
             api.unpause(container_id)
         api.remove_container(container_id, force=True, v=True)
