@@ -12,13 +12,11 @@ from harness.coordination import Definite, Indefinite, NotSent
 from harness.runtime.artifacts import maven
 from harness.runtime.java import QUICK_FLAGS, find_java
 from harness.runtime.lab import Lab
-from harness.runtime.node import Effect, Layout, Link, NodeSpec, Place
+from harness.runtime.node import Layout, NodeSpec, Place
 from harness.systems.kafka.client import EARLIEST, KafkaNode, open_node
-from harness.systems.kafka.log_lines import read_role_change
 from harness.systems.kafka.question import ControllerQuestion, QuorumQuestion
 from harness.systems.kafka.records import Producer
 from harness.systems.kafka.values import ALL_BROKERS, Resource, ResourceType
-from harness.systems.system import Answer
 
 COORDINATES: Final = ("org.apache.kafka:kafka_2.13:4.3.1", "org.slf4j:slf4j-simple:1.7.36")
 BROKER_PORT: Final = 9092
@@ -311,113 +309,3 @@ async def deaths(lab: Lab, place: Place) -> dict[str, Any]:
         "after": await outcome(broker.produce("log", 0, [b"dead"])),
         "gone": await outcome(at_broker(place)),
     }
-
-
-# Three nodes
-
-
-async def together(lab: Lab, _: dict[str, Any]) -> dict[str, Any]:
-    """What only a follower answers, and what is said when the leader is cut from the others but not from us."""
-    await start(lab)
-    names = {place.number: name for name, place in lab.layout.items()}
-    leader, epoch = await leading(lab, names)
-    await (await at_controller(lab.layout[leader])).create_topic(
-        "strict", partitions=3, replication=3, configs={"min.insync.replicas": "3"}
-    )
-    followers = [name for name in lab.layout if name != leader]
-    other = await at_controller(lab.layout[followers[0]])
-    found: dict[str, Any] = {
-        "at a follower": {
-            "quorum": await outcome(other.describe_quorum()),
-            "create": await outcome(other.create_topic("t")),
-            "validate": await outcome(other.create_topic("t", validate_only=True)),
-            "delete": await outcome(other.delete_topic("all")),
-            "alter": await outcome(other.alter_config(ALL_BROKERS, "log.retention.ms", "1")),
-            "block": await outcome(other.allocate_producer_ids(1, -1)),
-        },
-        "not the partition's leader": await outcome(of_another(lab)),
-    }
-    led_by_old, cut_off = await led_by(lab, "strict", leader)
-    led_by_other, majority = await led_by(lab, "strict", followers[0])
-    found["all in step"] = await outcome(majority.produce("strict", led_by_other, [b"x"]))
-    old = await at_controller(lab.layout[leader])
-    await lab.network.apply(
-        1, {link: Effect.DROP for name in followers for link in (Link(leader, name), Link(name, leader))}
-    )
-    hanging = asyncio.create_task(outcome(old.create_topic("hangs"), 12.0))
-    said: dict[str, list[Answer]] = {name: [] for name in lab.layout}
-    asked = {
-        place.number: QuorumQuestion(place.number, *place.dial(CONTROLLER_PORT), names) for place in lab.layout.values()
-    }
-
-    async def replaced() -> bool:
-        for number, question in asked.items():
-            said[names[number]].append(await question.ask())
-        return said[leader][-1].epoch is None and any(newer(answers[-1]) for answers in said.values())
-
-    def newer(answer: Answer) -> bool:
-        return answer.epoch is not None and answer.epoch > epoch
-
-    found["waits for followers"] = await outcome(cut_off.produce("strict", led_by_old, [b"x"], timeout_ms=1000))
-    await until(replaced)
-
-    async def refused() -> bool:
-        ends.append(await outcome(majority.produce("strict", led_by_other, [b"x"], timeout_ms=1000)))
-        return ends[-1] == ["definite", "not-enough-replicas"]
-
-    ends: list[list[Any]] = []
-    await until(refused)
-    found["before too few replicas"] = sorted({end[1] if end[0] != "ok" else "ok" for end in ends[:-1]})
-    found["epochs"] = {
-        "old": sorted({answer.epoch for answer in said[leader] if answer.epoch is not None}) == [epoch],
-        "one leader each": all(
-            len({name for name, answers in said.items() for a in answers if a.claims == "yes" and a.epoch == e}) <= 1
-            for e in {a.epoch for answers in said.values() for a in answers}
-        ),
-    }
-    found["change at the old leader"] = await hanging
-    await lab.network.heal_all()
-    for question in asked.values():
-        await question.close()
-    found["log"] = {name: changes_of(lab, name) for name in lab.layout}
-    found["led"] = [leader, epoch]
-    return found
-
-
-async def leading(lab: Lab, names: dict[int, str]) -> tuple[str, int]:
-    for place in lab.layout.values():
-        question = QuorumQuestion(place.number, *place.dial(CONTROLLER_PORT), names)
-        answer = await question.ask()
-        await question.close()
-        if answer.claims == "yes":
-            assert answer.epoch is not None
-            return place.name, answer.epoch
-    raise AssertionError("nobody claims to lead")
-
-
-async def led_by(lab: Lab, topic: str, name: str) -> tuple[int, KafkaNode]:
-    """A partition of the topic that this node leads, and a connection to it."""
-    place = lab.layout[name]
-    broker = await at_broker(place)
-    partitions: list[int] = []
-
-    async def led() -> bool:
-        views = (await broker.metadata([topic])).topics[0].partitions
-        partitions[:] = [view.partition for view in views if view.leader == place.number and len(view.isr) == 3]
-        return bool(partitions)
-
-    await until(led)
-    return partitions[0], broker
-
-
-async def of_another(lab: Lab) -> Any:
-    """Produce to a broker that does not lead the partition."""
-    broker = await at_broker(lab.layout["n1"])
-    (topic,) = (await broker.metadata(["all"])).topics
-    elsewhere = next(place for place in lab.layout.values() if place.number != topic.partitions[0].leader)
-    return await (await at_broker(elsewhere)).produce("all", 0, [b"x"])
-
-
-def changes_of(lab: Lab, name: str) -> list[list[Any]]:
-    text = lab.nodes[name].log.read_text(errors="replace")
-    return [list(change) for line in text.splitlines() if (change := read_role_change(line)) is not None]

@@ -22,7 +22,7 @@ def alone() -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def together() -> dict[str, Any]:
     """Three nodes; asyncio's loop."""
-    result: dict[str, Any] = run_scenario("tests.systems.kafka_scenarios:together", nodes=3, timeout_s=150)
+    result: dict[str, Any] = run_scenario("tests.systems.kafka_quorum_scenarios:together", nodes=3, timeout_s=150)
     return result
 
 
