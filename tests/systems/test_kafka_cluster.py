@@ -5,10 +5,13 @@ from typing import Any
 import platformdirs
 import pytest
 
+from harness.runtime.artifacts.cache import key_of
 from tests.lab_scenario import run_scenario
+from tests.systems.kafka_scenarios import COORDINATES
 
 #: Where the jars are not in the cache yet, fetching them takes a network and time.
-_FETCHED = any((platformdirs.user_cache_path("fencepost") / "maven").glob("kafka_2.13-4.3.1-*"))
+_KEY = key_of("kafka_2.13-4.3.1", [*COORDINATES, "exclude"])
+_FETCHED = (platformdirs.user_cache_path("fencepost") / "maven" / _KEY).is_dir()
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300), *([] if _FETCHED else [pytest.mark.long])]
 
 
