@@ -48,10 +48,12 @@ def repeat_command(plan: Plan) -> str:
     """The flags that give this plan again; settings that have no flag of their own stand in -o and -O."""
     words = ["fencepost run", f"--system {plan.system}", f"--workload {plan.workload}", f"--nemesis {plan.nemesis}"]
     defaults = Plan(system="", workload="", seed=0, version=registry.system(plan.system).default_version)
-    for field in ("nodes", "time_limit", "quiet", "op_timeout", "deadline", "version"):
+    for field in ("runtime", "links", "image", "nodes", "time_limit", "quiet", "op_timeout", "deadline", "version"):
         value = getattr(plan, field)
-        if value != getattr(defaults, field):
+        # An image decides the version: the plan has none then.
+        if value and value != getattr(defaults, field):
             words.append(f"--{field.replace('_', '-')} {_quoted(str(value))}")
+    words += ["--limited-data"] * plan.limited_data
     words += [f"--require {name}" for name in plan.require]
     words += [f"-o {name}={_quoted(str(value))}" for name, value in _changed_options(plan).items()]
     words += [f"-O {name}={_quoted(str(value))}" for name, value in _changed_system_options(plan).items()]
