@@ -1,13 +1,8 @@
 """Whole runs as a user makes them: real clusters, the command line, stops at bad moments, nothing left behind."""
 
-import contextlib
 import json
-import os
 import signal
-import subprocess
-import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +11,8 @@ import pytest
 from harness.operation import FaultEvent, FaultOutcome, PhaseEvent, PhaseName
 from harness.reader import read_history
 from tests.lab_scenario import require_lab
+from tests.run_command import assert_nothing_left, only_folder, run, started, wait_for_line
 
-ROOT = Path(__file__).resolve().parent.parent
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(240)]
 
 
@@ -26,72 +21,8 @@ def _lab() -> None:
     require_lab()
 
 
-def _command(*arguments: str) -> list[str]:
-    return [sys.executable, "-m", "harness.cli", *arguments]
-
-
-def _run(*arguments: str, timeout_s: float = 150) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run(
-        _command(*arguments), cwd=ROOT, capture_output=True, text=True, timeout=timeout_s, check=False
-    )
-
-
-def _only_folder(results: Path) -> Path:
-    (folder,) = [plan.parent for plan in results.glob("*/*/plan.toml")]
-    return folder
-
-
-def _processes_below(folder: Path) -> list[str]:
-    """Processes of ours that are still there: those that name `folder` in their command line or working directory."""
-    found = []
-    for process in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError):
-            said = (process / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-            if str(folder) in said or str(folder) in os.readlink(process / "cwd"):
-                found.append(f"{process.name}: {said}")
-    return found
-
-
-def _wait_until_gone(folder: Path, deadline_s: float = 5.0) -> list[str]:
-    end = time.monotonic() + deadline_s
-    while (left := _processes_below(folder)) and time.monotonic() < end:
-        time.sleep(0.05)
-    return left
-
-
-def _assert_nothing_left(results: Path) -> None:
-    assert _wait_until_gone(results) == []
-    assert str(results) not in Path("/proc/self/mounts").read_text()
-
-
-@contextlib.contextmanager
-def _started(results: Path, *arguments: str) -> "Iterator[subprocess.Popen[str]]":
-    child = subprocess.Popen(
-        _command("run", *arguments, "--results", str(results)),
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
-    try:
-        yield child
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(child.pid, signal.SIGKILL)
-        child.communicate()
-
-
-def _wait_for_line(child: "subprocess.Popen[str]", word: str) -> None:
-    assert child.stderr is not None
-    for line in child.stderr:
-        if word in line:
-            return
-    raise AssertionError(f"ended without saying {word!r}")
-
-
 def test_etcd_under_a_partition_of_its_leader_is_valid_and_everything_is_kept(tmp_path: Path) -> None:
-    done = _run(
+    done = run(
         "run", "--system", "etcd", "--workload", "register", "--nemesis", "partition:leader", "--time-limit", "9s",
         "--seed", "7", "--json", "--results", str(tmp_path),
     )  # fmt: skip
@@ -100,7 +31,7 @@ def test_etcd_under_a_partition_of_its_leader_is_valid_and_everything_is_kept(tm
     assert document["validity"] == "valid"
     assert "seed 7" in done.stderr
     assert done.stderr.count("repeat with: fencepost run") == 2
-    folder = _only_folder(tmp_path)
+    folder = only_folder(tmp_path)
     kept = {path.name for path in folder.iterdir()}
     assert {
         "plan.toml",
@@ -118,63 +49,63 @@ def test_etcd_under_a_partition_of_its_leader_is_valid_and_everything_is_kept(tm
     (fault,) = history.faults
     assert fault.leader in fault.nodes
     assert [e.phase for e in history.events if isinstance(e, PhaseEvent)] == list(PhaseName)
-    _assert_nothing_left(tmp_path)
+    assert_nothing_left(tmp_path)
 
-    again = _run("check", str(folder), "--no-spark", "--json")
+    again = run("check", str(folder), "--no-spark", "--json")
     assert again.returncode == 0
     assert json.loads(again.stdout)["validity"] == "valid"
     (folder / "report.html").unlink()
-    assert _run("report", str(folder), "--no-spark").returncode == 0
+    assert run("report", str(folder), "--no-spark").returncode == 0
     assert (folder / "report.html").stat().st_size > 10_000
 
 
 def test_zookeepers_woken_leader_answers_stale_after_sync(tmp_path: Path) -> None:
-    done = _run(
+    done = run(
         "run", "--system", "zookeeper", "--workload", "register", "--reads", "sync", "--require", "fresh-after-sync",
         "--nemesis", "pause:leader", "--time-limit", "24s", "--seed", "3", "--results", str(tmp_path),
     )  # fmt: skip
     assert done.returncode == 1, done.stderr + done.stdout
     assert done.stdout.startswith("INVALID: fresh-after-sync")
     assert "witness (stale-read)" in done.stdout
-    folder = _only_folder(tmp_path)
+    folder = only_folder(tmp_path)
     document = json.loads((folder / "verdict.json").read_text())
     assert document["exit_code"] == 1
     assert len(list(folder.glob("nodes/*/data.tar.gz"))) == 3, "an invalid run keeps its nodes' data"
-    _assert_nothing_left(tmp_path)
+    assert_nothing_left(tmp_path)
 
 
 def test_five_nodes_lose_no_acknowledged_element_in_a_ring(tmp_path: Path) -> None:
-    done = _run(
+    done = run(
         "run", "--system", "etcd", "--workload", "set", "--nodes", "5", "--nemesis", "partition:ring,pause:minority",
         "--time-limit", "20s", "--seed", "5", "--no-spark", "--results", str(tmp_path),
     )  # fmt: skip
     assert done.returncode == 0, done.stderr + done.stdout
-    kinds = {fault.fault for fault in read_history(_only_folder(tmp_path)).faults}
+    kinds = {fault.fault for fault in read_history(only_folder(tmp_path)).faults}
     assert kinds == {"partition", "pause"}
 
 
 def test_one_ctrl_c_heals_judges_and_ends(tmp_path: Path) -> None:
     plan = ("--system", "etcd", "--workload", "register", "--nemesis", "pause:leader:for=60s", "--time-limit", "70s")
-    with _started(tmp_path, *plan) as child:
-        _wait_for_line(child, "fault: pause")
+    with started(tmp_path, *plan) as child:
+        wait_for_line(child, "fault: pause")
         child.send_signal(signal.SIGINT)
         # How long it takes is a figure of `make bench`; here it must end by itself.
         out, err = child.communicate(timeout=60)
     assert child.returncode in (0, 1, 2), err
-    history = read_history(_only_folder(tmp_path))
+    history = read_history(only_folder(tmp_path))
     assert [e.outcome for e in history.events if isinstance(e, FaultEvent)][-1] is FaultOutcome.HEALED
     assert out.split(":")[0] in ("VALID", "INVALID", "UNKNOWN")
-    _assert_nothing_left(tmp_path)
+    assert_nothing_left(tmp_path)
 
 
 def test_a_deadline_ends_a_run_that_would_last_longer_with_a_verdict(tmp_path: Path) -> None:
-    done = _run(
+    done = run(
         "run", "--system", "etcd", "--workload", "set", "--nemesis", "partition:one", "--time-limit", "200s",
         "--deadline", "25s", "--results", str(tmp_path), timeout_s=120,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     assert "not analysed by Spark: the run was stopped" in done.stderr
-    assert read_history(_only_folder(tmp_path)).healed_ns is not None
+    assert read_history(only_folder(tmp_path)).healed_ns is not None
 
 
 def test_two_ctrl_c_end_at_once_with_130_and_leave_nothing(tmp_path: Path) -> None:
@@ -188,30 +119,30 @@ def test_two_ctrl_c_end_at_once_with_130_and_leave_nothing(tmp_path: Path) -> No
         "--time-limit",
         "70s",
     )
-    with _started(tmp_path, *plan) as child:
-        _wait_for_line(child, "fault: partition")
+    with started(tmp_path, *plan) as child:
+        wait_for_line(child, "fault: partition")
         child.send_signal(signal.SIGINT)
         time.sleep(0.3)
         child.send_signal(signal.SIGINT)
         child.communicate(timeout=15)
     assert child.returncode == 130
-    _assert_nothing_left(tmp_path)
+    assert_nothing_left(tmp_path)
 
 
 def test_a_killed_harness_leaves_nothing_but_a_readable_history(tmp_path: Path) -> None:
     plan = ("--system", "etcd", "--workload", "register", "--nemesis", "partition:leader", "--time-limit", "60s")
-    with _started(tmp_path, *plan) as child:
-        _wait_for_line(child, "fault: partition")
+    with started(tmp_path, *plan) as child:
+        wait_for_line(child, "fault: partition")
         child.kill()
-    _assert_nothing_left(tmp_path)
-    folder = _only_folder(tmp_path)
+    assert_nothing_left(tmp_path)
+    folder = only_folder(tmp_path)
     assert len(read_history(folder).operations) > 100
-    assert _run("check", str(folder), "--no-spark").returncode in (0, 2)
+    assert run("check", str(folder), "--no-spark").returncode in (0, 2)
 
 
 def test_two_runs_at_once_do_not_disturb_each_other(tmp_path: Path) -> None:
     plan = ("--system", "etcd", "--workload", "set", "--nemesis", "partition:one", "--time-limit", "8s", "--no-spark")
-    with _started(tmp_path / "a", *plan) as one, _started(tmp_path / "b", *plan) as other:
+    with started(tmp_path / "a", *plan) as one, started(tmp_path / "b", *plan) as other:
         codes = []
         for child in (one, other):
             _, err = child.communicate(timeout=120)
@@ -223,9 +154,9 @@ def test_two_runs_at_once_do_not_disturb_each_other(tmp_path: Path) -> None:
 @pytest.mark.parametrize("system", ["etcd", "zookeeper"])
 def test_without_fencing_updates_are_lost_and_with_it_none(tmp_path: Path, system: str) -> None:
     plan = ("--system", system, "--workload", "lock", "--nemesis", "partition:leader", "--time-limit", "30s")
-    fenced = _run("run", *plan, "--fencing", "on", "--results", str(tmp_path / "on"))
+    fenced = run("run", *plan, "--fencing", "on", "--results", str(tmp_path / "on"))
     assert fenced.returncode == 0, fenced.stdout + fenced.stderr
-    blind = _run("run", *plan, "--fencing", "off", "--results", str(tmp_path / "off"))
+    blind = run("run", *plan, "--fencing", "off", "--results", str(tmp_path / "off"))
     assert blind.returncode == 1, blind.stdout + blind.stderr
     assert "expected to be invalid" in blind.stderr
 
@@ -234,7 +165,7 @@ def test_without_fencing_updates_are_lost_and_with_it_none(tmp_path: Path, syste
 @pytest.mark.parametrize("workload", ["register", "set", "lock"])
 @pytest.mark.parametrize("system", ["etcd", "zookeeper"])
 def test_every_workload_runs_on_every_system(tmp_path: Path, system: str, workload: str) -> None:
-    done = _run(
+    done = run(
         "run", "--system", system, "--workload", workload, "--nemesis", "partition:leader,pause:follower",
         "--time-limit", "25s", "--no-spark", "--results", str(tmp_path),
     )  # fmt: skip
@@ -247,11 +178,11 @@ def test_a_node_that_does_not_start_is_told_with_its_log(tmp_path: Path) -> None
         '#!/bin/sh\n[ "$1" = --version ] && { echo "etcd Version: 9.9.9"; exit; }\necho no such luck\nexit 3\n'
     )
     broken.chmod(0o755)
-    done = _run(
+    done = run(
         "run", "--system", "etcd", "--version", str(broken), "--workload", "set", "--results", str(tmp_path / "r")
     )
     assert done.returncode == 255, done.stderr
     assert "no such luck" in done.stderr
     assert "hint:" in done.stderr
     assert "Traceback" not in done.stderr
-    assert (_only_folder(tmp_path / "r") / "nodes").is_dir()
+    assert (only_folder(tmp_path / "r") / "nodes").is_dir()
