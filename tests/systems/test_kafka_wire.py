@@ -160,7 +160,7 @@ def check_fields(ours: list[Field], theirs: list[Any], structs: dict[str, Any], 
 
 @pytest.mark.parametrize("release", ["3.6.0", "3.7.0", "3.9.2", "4.3.1", "4.4.0"])
 def test_messages_are_what_kafka_itself_defines(release: str) -> None:
-    """A version never changes once it is out, so later releases speak for 2.8 too (which names some fields otherwise)."""
+    """A version never changes once it is out, so later releases speak for 2.8 too (which has other names)."""
     jars = sorted((cache_folder() / "maven").glob(f"kafka_2.13-{release}-*/kafka-clients-{release}.jar"))
     if not jars:
         pytest.skip(f"the jars of Kafka {release} are not in the cache")
