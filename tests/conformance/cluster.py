@@ -45,13 +45,13 @@ class Cluster:
         specs = self.system.specs(self.runtime.layout, self._artifacts, OPTIONS)
         return [replace(spec, **(files | changes)) for spec in specs]
 
-    async def start(self) -> None:
+    async def start(self, **changes: Any) -> None:
         """Specs that do not fit are refused before; specs are given once, so no scenario can try that."""
         error = await refused(self.runtime.realise(self.specs()[:-1]))
         assert error.message == f"specs for {self.names[:-1]}, but the nodes are {self.names}"
         error = await refused(self.runtime.realise(self.specs(files={"../x": ""})))
         assert "'../x'" in error.message
-        await self.runtime.realise(self.specs())
+        await self.runtime.realise(self.specs(**changes))
         await asyncio.gather(*(node.start() for node in self.nodes.values()))
         await self.runtime.await_links()
         await self.until_healthy()

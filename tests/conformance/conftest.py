@@ -6,10 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from harness import registry
 from tests.conformance.kinds import KINDS
+from tests.conformance.left import left, run_id
 from tests.conformance.stage import Stage
 
-#: Every kind with its marker; for `parametrize` too.
+#: Every kind with its marker.
 MARKED = [
     pytest.param(name, marks=pytest.mark.containers if kind.needs_engine else pytest.mark.cluster)
     for name, kind in KINDS.items()
@@ -18,9 +20,16 @@ MARKED = [
 
 @pytest.fixture(scope="module", params=MARKED)
 def stage(request: pytest.FixtureRequest) -> Iterator[Stage]:
-    """Tests of one kind follow each other, so that one cluster is up at a time."""
+    """Tests of one kind follow each other, so that one cluster is up at a time; all of it is gone at the end."""
+    kind = request.param
     with (
         tempfile.TemporaryDirectory(prefix="fencepost-stage-") as folder,
-        Stage.open(request.param, Path(folder)) as it,
+        Stage.open(kind, Path(folder)) as it,
     ):
+        run = run_id(it)
         yield it
+        it.play("tests.conformance.links:be_in_the_middle")
+        it.close()
+        assert left(it.folder, run) == [], "closed in the middle of faults, it leaves nothing"
+        assert registry.runtime(KINDS[kind].setting.runtime).sweep(it.folder) == []
+        assert (it.folder / "nodes/n1/server.log").stat().st_size > 1000, "logs stay"

@@ -3,7 +3,7 @@
 import asyncio
 import random
 from itertools import permutations
-from typing import Any, Final
+from typing import Final
 
 from harness.coordination import Indefinite
 from harness.fault import Resolved, parse_faults
@@ -13,6 +13,7 @@ from harness.runtime.provider import Setting
 from nemesis.partition import Partition
 from tests.conformance.cluster import DEADLINE_S, Cluster, both_ways, refused
 from tests.conformance.kinds import DROPPED_CONNECTION_GOES_ON, HAS_STREAMS, LINKS_OF_A_DEAD_NODE
+from tests.conformance.stage import STAY
 
 DROP, RESET = Effect.DROP, Effect.RESET
 
@@ -209,8 +210,9 @@ async def streams(cluster: Cluster) -> None:
     assert await given.read_back() == {}
 
 
-async def be_in_the_middle(cluster: Cluster) -> Any:
+async def be_in_the_middle(cluster: Cluster) -> str:
     """A link cut, a node paused, another dead: how a cluster may be when it is closed or killed."""
     await cluster.network.apply(1, both_ways(["n1"], ["n2"]))
     await cluster.nodes["n3"].pause()
     await cluster.nodes["n2"].kill()
+    return STAY

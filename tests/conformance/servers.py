@@ -4,6 +4,7 @@
 # ruff: noqa: ASYNC240
 
 import asyncio
+import contextlib
 import os
 import signal
 import tarfile
@@ -12,9 +13,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
+from harness.coordination import Definite, Indefinite
 from harness.errors import HarnessError
 from harness.runtime.node import Exit, Node, NodeState
 from tests.conformance.cluster import Cluster, refused
+from tests.conformance.stage import STAY
 
 #: From the moment that a server wrote a line to the one at which it stands in the node's log; observers read epochs.
 _LOG_LATE_MAX_S: Final = 0.5
@@ -267,3 +270,21 @@ async def copy(cluster: Cluster) -> None:
     assert all(path.startswith(f"{name}/") for path in files)
     assert not list(cluster.folder.glob("*.part"))
     target.unlink()
+
+
+async def full_disk(cluster: Cluster) -> str:
+    """A server that writes more than its node's limit is refused by the disk."""
+    node = cluster.nodes["n1"]
+    limit = node.spec.data_limit_bytes
+    value, written = "x" * (1 << 20), 0
+    with contextlib.suppress(Definite, Indefinite, TimeoutError):
+        while written <= limit:
+            await cluster.write("n1", f"big{written}", value)
+            written += len(value)
+    assert 0 < written < limit, f"{written} bytes were taken, the limit is {limit}"
+
+    async def told() -> bool:
+        return "no space left on device" in node.log.read_text()
+
+    await cluster.until(told, "the server to say that its disk is full")
+    return STAY

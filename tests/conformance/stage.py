@@ -29,6 +29,8 @@ from tests.conformance.kinds import KINDS
 from tests.containers.links_scene import engine
 from tests.lab_scenario import ROOT, require_lab
 
+#: Returned by a scenario after which the cluster is not to be made whole again.
+STAY: Final = "stay"
 _OPEN_DEADLINE_S: Final = 60.0
 _PLAY_DEADLINE_S: Final = 90.0
 
@@ -43,18 +45,22 @@ class Stage:
 
     @classmethod
     @contextlib.contextmanager
-    def open(cls, kind: str, folder: Path, *, nodes: int = 3, limited_data: bool = False) -> Iterator["Stage"]:
-        """A healthy cluster of this kind; closed at the end, when the child must be gone."""
+    def open(cls, kind: str, folder: Path, *, nodes: int = 3, data_limit_bytes: int = 0) -> Iterator["Stage"]:
+        """A healthy cluster of this kind; closed at the end, when the child must be gone.
+
+        `data_limit_bytes` is a limit other than etcd's own, which is enforced then.
+        """
         from harness import registry
 
         require(kind)
-        setting = replace(KINDS[kind].setting, nodes=nodes, limited_data=limited_data)
+        setting = replace(KINDS[kind].setting, nodes=nodes, limited_data=bool(data_limit_bytes))
         artifacts = registry.runtime(setting.runtime).resolve(registry.system("etcd"), "3.5.1", setting, lambda _: None)
         ours, theirs = socket.socketpair()
         asked = {
             "kind": kind,
             "folder": str(folder),
             "fd": theirs.fileno(),
+            "changes": {"data_limit_bytes": data_limit_bytes} if data_limit_bytes else {},
             "setting": msgspec.to_builtins(setting),
             "artifacts": msgspec.to_builtins(artifacts),
         }
@@ -146,7 +152,7 @@ async def _serve(asked: dict[str, Any]) -> None:
         began = time.monotonic()
         runtime, artifacts = await _open(asked)
         cluster = Cluster(asked["kind"], runtime, artifacts, Path(asked["folder"]))
-        await cluster.start()
+        await cluster.start(**asked["changes"])
         tell(result=time.monotonic() - began)
         while line := await reader.readline():
             question = json.loads(line)
@@ -155,7 +161,8 @@ async def _serve(asked: dict[str, Any]) -> None:
             try:
                 module, _, name = question["scenario"].partition(":")
                 result = await getattr(importlib.import_module(module), name)(cluster, **question["args"])
-                await cluster.restore()
+                if result != STAY:
+                    await cluster.restore()
                 tell(result=result)
             except Exception:
                 error = traceback.format_exc()

@@ -1,11 +1,18 @@
 """One suite for every runtime: the lab, and containers whose links are enforced in each of the possible ways.
 
-`kinds` names the runtimes and, with the reason, everything in which they are expected to differ.
+`kinds` names the runtimes and, with the reason, everything in which they are expected to differ. That a cluster which
+is closed in the middle of faults leaves nothing is looked at where the shared one is closed (`conftest`).
 """
+
+import tempfile
+from pathlib import Path
 
 import pytest
 
+from harness import registry
 from tests.conformance import links, servers
+from tests.conformance.kinds import KINDS
+from tests.conformance.left import left, run_id
 from tests.conformance.stage import Stage
 
 SCENARIOS = [
@@ -25,3 +32,33 @@ def test_every_runtime_fulfils(stage: Stage, scenario: str) -> None:
 @pytest.mark.parametrize("text", links.SHAPES)
 def test_every_shape_of_a_partition_is_exact(stage: Stage, text: str) -> None:
     stage.play("tests.conformance.links:shape", text=text)
+
+
+def test_five_nodes_in_wide_shapes_then_killed_and_swept(stage: Stage) -> None:
+    """Two facts on one cluster, which is dear to open; the shared one stands for a living run beside it."""
+    provider = registry.runtime(KINDS[stage.kind].setting.runtime)
+    with tempfile.TemporaryDirectory(prefix="fencepost-stage-") as folder:
+        with Stage.open(stage.kind, Path(folder), nodes=5) as wide:
+            for text in links.WIDE_SHAPES:
+                wide.play("tests.conformance.links:shape", text=text)
+            run = run_id(wide)
+            wide.play("tests.conformance.links:be_in_the_middle")
+            wide.kill()
+        assert provider.sweep(None) == []
+        assert left(wide.folder, run) == []
+        assert provider.sweep(wide.folder) == []
+        assert provider.sweep(wide.folder) == []
+    stage.play("tests.conformance.servers:serves")
+
+
+def test_limited_data_survive_a_kill_and_are_limited(stage: Stage) -> None:
+    """The way of the links has no part in this, so containers are asked once."""
+    if stage.kind not in ("lab", "rules"):
+        return
+    # Two write-ahead log segments of 64 MiB are laid out beforehand.
+    with (
+        tempfile.TemporaryDirectory(prefix="fencepost-stage-") as folder,
+        Stage.open(stage.kind, Path(folder), nodes=1, data_limit_bytes=150 << 20) as small,
+    ):
+        small.play("tests.conformance.servers:restart_with_data")
+        small.play("tests.conformance.servers:full_disk")
