@@ -154,6 +154,7 @@ def sweep(
     """
     deadline = time.monotonic() + deadline_s
     failures: dict[str, str] = {}
+    attempted: set[str] = set()
     looks_left = 2 if late else 1
     while True:
         found = listed(client, run)
@@ -164,9 +165,11 @@ def sweep(
                 return []
             time.sleep(_LATE_S)
             continue
-        if time.monotonic() > deadline or (failures and {one.id for one in doomed} <= failures.keys()):
+        ids = {one.id for one in doomed}
+        # As long as something goes it is tried again: Podman removes no side-car before the node that shares it.
+        if time.monotonic() > deadline or (failures and ids == attempted):
             return [_words(one, failures.get(one.id, f"still there after {deadline_s:g} s")) for one in doomed]
-        failures = _remove(client, doomed)
+        failures, attempted = _remove(client, doomed), ids
 
 
 def _words(one: Leftover, reason: str) -> str:

@@ -118,6 +118,20 @@ class TestSweep:
         assert ownership.sweep(client(api)) == []
         assert api.order == ["n1", "net"]
 
+    def test_as_long_as_something_goes_it_tries_again(self) -> None:
+        """Podman removes no side-car before the node that shares its network."""
+        api = FakeApi({"links": labels("a", DEAD), "n1": labels("a", DEAD)})
+        plain = api.remove_container
+
+        def remove(name: str, **how: object) -> None:
+            if name == "links" and not api.order:
+                raise APIError("x", explanation="container has dependent containers: container already exists")
+            plain(name, **how)
+
+        api.remove_container = remove  # type: ignore[method-assign]
+        assert ownership.sweep(client(api)) == []
+        assert sorted(api.order) == ["links", "n1"]
+
     def test_what_stays_is_told_with_its_command(self) -> None:
         api = FakeApi({"n1": labels("a", DEAD), "n2": labels("a", DEAD)})
         api.stuck = {"n1"}
