@@ -26,7 +26,7 @@ from harness.errors import FencepostError, HarnessError, MachineError, UsageErro
 from harness.history import History
 from harness.judge import Judgement, judge, members_of, options_of
 from harness.plan import Plan, check_choices, merge_options, read_plan, write_plan
-from harness.runtime.provider import Links
+from harness.runtime.provider import Links, Setting
 from harness.runtime.supervisor import PARENT_VARIABLE
 from harness.spark_session import SparkHandle
 from harness.stopping import STOP_GRACE_S, StoppedTwice, StopRequest
@@ -112,7 +112,8 @@ def execute(
     """
     provider = registry.runtime(plan.runtime)
     system = registry.system(plan.system)
-    setting = provider.refuse_if_impossible(plan.setting(members_of(plan, system)))
+    setting = plan.setting(members_of(plan, system))
+    setting = provider.refuse_if_impossible(setting, _faults_of(plan, setting))
     artifacts = provider.resolve(system, plan.version, setting, _say(progress))
     folder = store.make_run_folder(results, plan.slug)
     write_plan(plan, folder / store.PLAN)
@@ -141,6 +142,14 @@ def execute(
         raise StoppedTwice
     result = conclude_run(folder, outcome, progress=progress, stop=stop, spark=spark)
     return replace(result, warnings=(*left, *result.warnings))
+
+
+def _faults_of(plan: Plan, setting: Setting) -> set[str]:
+    from harness.fault import parse_faults
+
+    if plan.nemesis == "none":
+        return set()
+    return {spec.fault for spec in parse_faults(plan.nemesis, registry.faults(), setting)}
 
 
 def _say(progress: Progress) -> Callable[[str], None]:

@@ -6,7 +6,7 @@ and this machine are, and refuses what they are not.
 
 import asyncio
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
@@ -40,12 +40,18 @@ class ContainersProvider:
 
         return all_checks()
 
-    def refuse_if_impossible(self, setting: Setting) -> Setting:
+    def refuse_if_impossible(self, setting: Setting, faults: Collection[str] = ()) -> Setting:
         client = engines.connect()
         try:
-            return replace(setting, links=chosen_links(setting.links, engines.facts(client)))
+            facts = engines.facts(client)
         finally:
             client.close()
+        if "pause" in faults and not facts.can_pause:
+            raise MachineError(
+                f"pause is not possible with {facts}: its containers have no cgroup of their own",
+                hint="leave pause out, or use an engine with cgroup version 2, or one that runs as root",
+            )
+        return replace(setting, links=chosen_links(setting.links, facts))
 
     def resolve(self, system: "System", version: str, setting: Setting, say: Say) -> "Artifacts":
         from harness.runtime import images

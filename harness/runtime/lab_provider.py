@@ -1,6 +1,6 @@
 """The lab as a `Provider`: what it needs of this machine, and how it is opened."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -27,7 +27,7 @@ class LabProvider:
     def checks(self) -> list[Check]:
         return doctor.lab_checks()
 
-    def refuse_if_impossible(self, setting: Setting) -> Setting:
+    def refuse_if_impossible(self, setting: Setting, faults: Collection[str] = ()) -> Setting:
         doctor.refuse_if_impossible()
         return setting
 

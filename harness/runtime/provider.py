@@ -4,7 +4,7 @@ The lab and the containers are one `Provider` each in `harness.registry.RUNTIMES
 run (`refuse`, `refuse_if_impossible`, `resolve`) and after it (`sweep`); the runner opens the cluster with it.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -79,8 +79,11 @@ class Provider(Protocol):
         """Everything that a run here needs of this machine, for `fencepost doctor`."""
         ...
 
-    def refuse_if_impossible(self, setting: Setting) -> Setting:
-        """The setting with `auto` made concrete; raises MachineError with the reason and the remedy."""
+    def refuse_if_impossible(self, setting: Setting, faults: Collection[str] = ()) -> Setting:
+        """The setting with `auto` made concrete; raises MachineError with the reason and the remedy.
+
+        `faults` are the kinds that the plan asks for: one that this machine cannot do is refused as well.
+        """
         ...
 
     def resolve(self, system: "System", version: str, setting: Setting, say: Say) -> "Artifacts":

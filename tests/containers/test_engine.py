@@ -271,3 +271,22 @@ class _Never:
     def __iter__(self) -> Iterator[dict[str, str]]:
         time.sleep(1)
         return iter(())
+
+
+@pytest.mark.parametrize(("faults", "refused"), [({"pause", "kill"}, True), ({"kill"}, False), (set(), False)])
+def test_a_pause_without_a_freezer_is_refused_before_the_run(
+    monkeypatch: pytest.MonkeyPatch, faults: set[str], refused: bool
+) -> None:
+    class Client:
+        def close(self) -> None:
+            """Nothing is open."""
+
+    monkeypatch.setattr(engine, "connect", lambda: Client())
+    monkeypatch.setattr(engine, "facts", lambda _: ROOTLESS_V1)
+    setting = Setting(runtime="containers", links=Links.TOXIPROXY)
+    if refused:
+        with pytest.raises(MachineError, match="pause is not possible") as caught:
+            containers.CONTAINERS.refuse_if_impossible(setting, faults)
+        assert "cgroup" in str(caught.value.hint)
+    else:
+        assert containers.CONTAINERS.refuse_if_impossible(setting, faults) == setting
