@@ -23,12 +23,13 @@ import subprocess
 import sys
 import tempfile
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from harness.runtime import supervisor
+from harness.runtime.node import Member
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -45,15 +46,16 @@ def run_scenario(
     function: str,
     args: dict[str, Any] | None = None,
     *,
-    nodes: int = 3,
+    nodes: int | Sequence[Member] = 3,
     timeout_s: float = 60.0,
     folder: Path | None = None,
     user: User | None = None,
     uvloop: bool = False,
 ) -> Any:
-    """Call `module:function` with an open lab of `nodes` nodes and `args`; give back what it returns.
+    """Call `module:function` with an open lab of these nodes and `args`; give back what it returns.
 
-    `folder` is the run's folder, a temporary one when None; it is given to `user`. asyncio's own loop unless `uvloop`.
+    A number of `nodes` means n1, n2, ... `folder` is the run's folder, a temporary one when None; it is given to `user`.
+    asyncio's own loop unless `uvloop`.
     """
     require_lab()
     if folder is None:
@@ -84,13 +86,14 @@ def start_scenario(
     function: str,
     args: dict[str, Any] | None,
     *,
-    nodes: int,
+    nodes: int | Sequence[Member],
     folder: Path,
     user: User | None = None,
     uvloop: bool = False,
 ) -> "subprocess.Popen[str]":
     """Start a scenario without waiting for it; stdout and stderr come together. For tests that kill it."""
-    asked = {"function": function, "args": args or {}, "nodes": nodes, "folder": str(folder), "uvloop": uvloop}
+    cluster = nodes if isinstance(nodes, int) else [[m.name, m.roles, m.votes] for m in nodes]
+    asked = {"function": function, "args": args or {}, "nodes": cluster, "folder": str(folder), "uvloop": uvloop}
     environment = {**os.environ, supervisor.PARENT_VARIABLE: str(os.getpid())}
     if user is not None:
         environment["PYTHONDONTWRITEBYTECODE"] = "1"
@@ -140,7 +143,9 @@ async def _run(request: dict[str, Any]) -> Any:
 
     module, _, name = request["function"].partition(":")
     scenario = getattr(importlib.import_module(module), name)
-    lab = await Lab.open(Path(request["folder"]), request["nodes"])
+    nodes = request["nodes"]
+    cluster = nodes if isinstance(nodes, int) else [Member(name, tuple(roles), votes) for name, roles, votes in nodes]
+    lab = await Lab.open(Path(request["folder"]), cluster)
     try:
         return await scenario(lab, request["args"])
     finally:

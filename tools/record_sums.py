@@ -1,4 +1,4 @@
-"""Record what the known releases consist of: `python -m tools.record_sums etcd|zookeeper [RELEASE...]`.
+"""Record what the known releases consist of: `python -m tools.record_sums etcd|zookeeper|kafka [RELEASE...]`.
 
 Named releases are added to those that are recorded; without names, the recorded ones are asked for again. What differs
 from the record is said and the record left as it is: a released file does not change, so a person has to look.
@@ -9,13 +9,15 @@ import re
 import subprocess
 import sys
 import tempfile
+import tomllib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from harness.errors import MachineError
-from harness.runtime.artifacts import maven, sha256_of
+from harness.runtime.artifacts import maven, sha256_of, tool
 from harness.systems import releases
 from harness.systems.etcd import versions as etcd
+from harness.systems.kafka import versions as kafka
 from harness.systems.zookeeper import versions as zookeeper
 
 
@@ -31,6 +33,57 @@ def _etcd(release: str) -> dict[str, str]:
 
 def _zookeeper(release: str) -> dict[str, str]:
     return {jar.name: sha256_of(jar) for jar in maven.jars(zookeeper.coordinates(release), exclude=maven.EVERYTHING)}
+
+
+def _kafka(release: str) -> dict[str, str]:
+    """Each jar by its coordinates, as Maven settles their versions; Ivy would settle some otherwise."""
+    found = _settled(kafka.roots(release), kafka.NEVER_PUBLISHED.get(release, ()))
+    sums = {jar.name: sha256_of(jar) for jar in maven.jars(found, exclude=maven.EVERYTHING)}
+    return {coordinate: sums[kafka.file_name(coordinate)] for coordinate in found}
+
+
+def _settled(roots: list[str], exclude: tuple[str, ...]) -> list[str]:
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "pom.xml").write_text(maven.pom_of(roots, exclude), encoding="utf-8")
+        flags = ["-q", "-B", "-DincludeScope=runtime", f"-DoutputFile={folder / 'list'}", "dependency:list"]
+        tool.run(["mvn", *flags], what=f"resolving {', '.join(roots)}", timeout_s=600, hint="see mvn", cwd=folder)
+        lines = (folder / "list").read_text(encoding="utf-8").splitlines()
+    found = (line.strip().split(" ")[0].split(":") for line in lines if ":jar:" in line)
+    settled = sorted(f"{group}:{artifact}:{version}" for group, artifact, _, version, _ in found)
+    return [*roots, *(coordinate for coordinate in settled if coordinate not in roots)]
+
+
+def _record_kafka(file: Path, asked: list[str]) -> int:
+    """Two tables: what each release consists of, and the sum of each jar, which releases share."""
+    with file.open("rb") as opened:
+        recorded = tomllib.load(opened)
+    consist: dict[str, list[str]] = dict(recorded["releases"])
+    sums: dict[str, str] = dict(recorded["sha256"])
+    differing = 0
+    for release in asked or list(consist):
+        found = _kafka(release)
+        differing += _told("a list of jars", release, consist.get(release, list(found)), list(found))
+        for coordinate, content in found.items():
+            name = kafka.file_name(coordinate)
+            differing += _told("a sum", name, sums.setdefault(name, content), content)
+        consist[release] = list(found)
+    if differing:
+        return 1
+    lines = ["# What the known Kafkas consist of, and the SHA-256 of each jar; written by tools/record_sums.py."]
+    lines.append("[releases]")
+    for release in releases.in_order(consist):
+        lines += [f'"{release}" = [', *(f'    "{coordinate}",' for coordinate in consist[release]), "]"]
+    lines += ["", "[sha256]", *(f'"{name}" = "{sums[name]}"' for name in sorted(sums)), ""]
+    file.write_text("\n".join(lines), encoding="utf-8")
+    print(f"{file}: {len(consist)} releases, {len(sums)} sums")
+    return 0
+
+
+def _told(what: str, name: str, recorded: object, found: object) -> int:
+    if recorded != found:
+        print(f"{name}: {what} is recorded as {recorded}, found {found}", file=sys.stderr)
+    return int(recorded != found)
 
 
 def _record(file: Path, table: str, found: Mapping[str, str], heading: str) -> int:
@@ -69,6 +122,8 @@ def main(arguments: list[str]) -> int:
         file, table, find = zookeeper.SUMS, "sha256", _zookeeper
         heading = "SHA-256 of the jars of the known ZooKeepers; written by tools/record_sums.py."
         recorded = [name[10:-4] for name in _read(file) if re.fullmatch(r"zookeeper-[\d.]+\.jar", name)]
+    elif system == "kafka":
+        return _record_kafka(kafka.SUMS, arguments[1:])
     else:
         raise SystemExit(__doc__)
     found: dict[str, str] = {}

@@ -49,7 +49,7 @@ class Making:
     joining: Mapping[str, Any]
     volume: str
     files: Mapping[str, str]
-    data_files: Mapping[str, str] | None = None
+    data_files: Mapping[str, str | bytes] | None = None
 
 
 @dataclass(slots=True)
@@ -125,9 +125,9 @@ def _arguments(making: Making) -> dict[str, Any]:
     return arguments
 
 
-def archive(files: Mapping[str, str], folder: PurePosixPath, *, mode: int) -> bytes:
-    """A tar of text files below `folder`, the folders themselves included, readable by every user."""
-    paths = {folder / checked(relative): text for relative, text in files.items()}
+def archive(files: Mapping[str, str | bytes], folder: PurePosixPath, *, mode: int) -> bytes:
+    """A tar of files below `folder`, the folders themselves included, readable by every user."""
+    paths = {folder / checked(relative): as_bytes(content) for relative, content in files.items()}
     parents = {parent for path in paths for parent in path.parents if folder in (parent, *parent.parents)}
     written = io.BytesIO()
     with tarfile.open(fileobj=written, mode="w") as tar:
@@ -135,8 +135,7 @@ def archive(files: Mapping[str, str], folder: PurePosixPath, *, mode: int) -> by
             entry = tarfile.TarInfo(str(parent))
             entry.type, entry.mode = tarfile.DIRTYPE, mode
             tar.addfile(entry)
-        for path, text in paths.items():
-            content = text.encode()
+        for path, content in paths.items():
             entry = tarfile.TarInfo(str(path))
             entry.size, entry.mode = len(content), 0o644
             tar.addfile(entry, io.BytesIO(content))
@@ -151,12 +150,16 @@ def checked(relative: str) -> PurePosixPath:
     return path
 
 
-def keep_copies(folder: Path, files: Mapping[str, str]) -> None:
+def keep_copies(folder: Path, files: Mapping[str, str | bytes]) -> None:
     """The same files on this machine, for people."""
-    for relative, text in files.items():
+    for relative, content in files.items():
         path = folder / checked(relative)
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
+        path.write_bytes(as_bytes(content))
+
+
+def as_bytes(content: str | bytes) -> bytes:
+    return content if isinstance(content, bytes) else content.encode()
 
 
 def _put(container: "Container", path: str, data: bytes) -> None:

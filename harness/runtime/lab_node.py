@@ -269,11 +269,11 @@ def _end_at_birth(spawning: "asyncio.Future[subprocess.Popen[bytes]]") -> None:
         process.wait(_KILL_TIMEOUT_S)
 
 
-def _write_files(folder: Path, files: Mapping[str, str]) -> None:
-    """Write text files below `folder`; a path that leaves it is refused."""
-    for relative, text in files.items():
+def _write_files(folder: Path, files: Mapping[str, str | bytes]) -> None:
+    """Write files below `folder`; a path that leaves it is refused."""
+    for relative, content in files.items():
         path = folder / relative
         if not path.resolve().is_relative_to(folder.resolve()):
             raise HarnessError(f"the file {relative!r} of a node's spec lies outside {folder}")
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())

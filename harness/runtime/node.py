@@ -77,7 +77,7 @@ class NodeSpec:
     roles: tuple[str, ...] = ("member",)
     environment: Mapping[str, str] = field(default_factory=dict)
     files: Mapping[str, str] = field(default_factory=dict)
-    data_files: Mapping[str, str] = field(default_factory=dict)
+    data_files: Mapping[str, str | bytes] = field(default_factory=dict)
     data_limit_bytes: int = 256 << 20
     ready_timeout_s: float = 20.0
 

@@ -14,11 +14,13 @@ from xml.etree import ElementTree
 
 from harness.errors import MachineError
 from harness.runtime.artifacts import ivy, tool
-from harness.runtime.artifacts.cache import kept, key_of, say
+from harness.runtime.artifacts.cache import cache_folder, kept, key_of, say
 
 #: Excludes what the named jars depend on.
 EVERYTHING: Final = ("*:*",)
 
+#: The cache's folder for jars.
+_KIND: Final = "maven"
 _RESOLVE_TIMEOUT_S: Final = 600.0
 _COORDINATE: Final = re.compile(r"[\w.-]+:[\w.-]+:[\w.+-]+")
 _EXCLUDED: Final = re.compile(r"([\w.-]+|\*):([\w.-]+|\*)")
@@ -37,10 +39,18 @@ def jars(coordinates: Sequence[str], *, exclude: Sequence[str] = ()) -> list[Pat
     for text, pattern in [*((c, _COORDINATE) for c in coordinates), *((e, _EXCLUDED) for e in exclude)]:
         if not pattern.fullmatch(text):
             raise ValueError(f"{text!r} is no Maven coordinate")
-    first = coordinates[0].split(":")
-    key = key_of(f"{first[1]}-{first[2]}", [*coordinates, "exclude", *exclude])
-    folder = kept("maven", key, lambda target: _fetch(coordinates, exclude, target))
+    folder = kept(_KIND, _key(coordinates, exclude), lambda target: _fetch(coordinates, exclude, target))
     return sorted(folder.glob("*.jar"))
+
+
+def are_kept(coordinates: Sequence[str], *, exclude: Sequence[str] = ()) -> bool:
+    """Whether `jars` has them in the cache already."""
+    return (cache_folder() / _KIND / _key(coordinates, exclude)).is_dir()
+
+
+def _key(coordinates: Sequence[str], exclude: Sequence[str]) -> str:
+    first = coordinates[0].split(":")
+    return key_of(f"{first[1]}-{first[2]}", [*coordinates, "exclude", *exclude])
 
 
 def _fetch(coordinates: Sequence[str], exclude: Sequence[str], target: Path) -> None:

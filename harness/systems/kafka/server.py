@@ -1,0 +1,132 @@
+"""How a Kafka server starts: its class `kafka.Kafka` run directly, jars, flags and the settings that all modes share.
+
+No shell distribution is needed. Settings that are not a production server's, and why: few threads and index files of
+4 KiB (every partition maps two, of 10 MB by default, and data lies in memory), no cleaner and no group delay (nothing
+here compacts or consumes in groups), topics only where they are asked for. Logs go to stderr through slf4j-simple.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from harness.errors import UsageError
+from harness.runtime.artifacts import sha256_of
+from harness.runtime.java import QUICK_FLAGS, Java, find_java, jar_parts
+from harness.systems.kafka import versions
+from harness.systems.system import Artifacts, ImageFacts
+
+MAIN_CLASS: Final = "kafka.Kafka"
+CLIENT_PORT: Final = 9092
+CONTROLLER_PORT: Final = 9093
+BROKER_PORT: Final = 9094
+PROPERTIES: Final = "server.properties"
+DEFAULT_VERSION: Final = "4.3.1"
+
+_JVM_FLAGS: Final = ("-Xms64m", "-Xss512k", *QUICK_FLAGS, "-Djava.net.preferIPv4Stack=true")
+_SIMPLE_LOGGER: Final = "-Dorg.slf4j.simpleLogger."
+#: The log at INFO, less what repeats the configuration and a line for every question that ZooKeeper is asked.
+_LOG_FLAGS: Final = (
+    f"{_SIMPLE_LOGGER}defaultLogLevel=info",
+    f"{_SIMPLE_LOGGER}showDateTime=true",
+    f"{_SIMPLE_LOGGER}dateTimeFormat=HH:mm:ss.SSS",
+    f"{_SIMPLE_LOGGER}showThreadName=false",
+    f"{_SIMPLE_LOGGER}showShortLogName=true",
+    *(
+        f"{_SIMPLE_LOGGER}log.{name}=warn"
+        for name in (
+            "kafka.server.KafkaConfig",
+            "org.apache.kafka.common.config.AbstractConfig",
+            "org.apache.kafka.common.utils.AppInfoParser",
+            "org.apache.zookeeper.server.NIOServerCnxn",
+            "org.apache.zookeeper.ZooKeeper",
+        )
+    ),
+)
+#: For every mode and role.
+_SHARED: Final[Mapping[str, object]] = {
+    "num.network.threads": 1,
+    "num.io.threads": 2,
+    "num.replica.fetchers": 1,
+    "background.threads": 1,
+    "num.recovery.threads.per.data.dir": 1,
+    "log.cleaner.enable": "false",
+    "log.index.size.max.bytes": 4096,
+    "offsets.topic.num.partitions": 1,
+    "transaction.state.log.num.partitions": 1,
+    "transaction.state.log.min.isr": 1,
+    "group.initial.rebalance.delay.ms": 0,
+    "auto.create.topics.enable": "false",
+    # Who leads a partition is to change by faults alone.
+    "auto.leader.rebalance.enable": "false",
+}
+#: A server goes on without the class, and without what it was for: it would only seem slow.
+_FATAL: Final = ("NoClassDefFoundError", "ClassNotFoundException", "UnsupportedClassVersionError")
+
+
+def properties(settings: Mapping[str, object]) -> str:
+    """The configuration file of a server: the shared settings overlaid by its own."""
+    return "".join(f"{name}={value}\n" for name, value in {**_SHARED, **settings}.items())
+
+
+def jvm_flags(java: Java, heap_mib: int, start_archive: Path | None, more: tuple[str, ...] = ()) -> list[str]:
+    return [*_JVM_FLAGS, f"-Xmx{heap_mib}m", *_LOG_FLAGS, *java.using(start_archive), *more]
+
+
+def argv(
+    java: Java,
+    jars: list[Path],
+    start_archive: Path | None,
+    configuration: Path,
+    *,
+    heap_mib: int,
+    main_class: str = MAIN_CLASS,
+    more: tuple[str, ...] = (),
+) -> list[str]:
+    """The command line of a server whose configuration is this file; `more` are further JVM flags."""
+    classpath = ":".join(map(str, jars))
+    flags = jvm_flags(java, heap_mib, start_archive, more)
+    return [str(java.binary), *flags, "-cp", classpath, main_class, str(configuration)]
+
+
+def command(
+    artifacts: Artifacts, configuration: Path, *, heap_mib: int, main_class: str = MAIN_CLASS
+) -> tuple[str, ...]:
+    """`argv` of the artifacts that `resolve` found."""
+    jars = [Path(jar) for jar in artifacts.paths["classpath"].split(":")]
+    made = artifacts.paths.get("archive") if main_class == MAIN_CLASS else artifacts.paths.get("keeper-archive")
+    start_archive = Path(made) if made else None
+    return tuple(argv(find_java(), jars, start_archive, configuration, heap_mib=heap_mib, main_class=main_class))
+
+
+def archive_key(jars: list[Path], main_class: str = MAIN_CLASS) -> list[str]:
+    return [*_JVM_FLAGS, main_class, *jar_parts(jars)]
+
+
+def found_jars(version: str) -> tuple[str, list[Path]]:
+    """Version and jars of a release or of a folder, on a Java that can run them. Raises UsageError or MachineError."""
+    version, jars = (
+        versions.given(Path(version).absolute()) if Path(version).is_dir() else (version, versions.jars(version))
+    )
+    versions.refuse_old_java(find_java(), jars, version)
+    return version, jars
+
+
+def artifacts(version: str, jars: list[Path], archives: Mapping[str, Path | None]) -> Artifacts:
+    """`paths` are "java", "classpath" (jars joined by colons) and those start-up archives that there are."""
+    java = find_java()
+    paths = {"java": str(java.binary), "classpath": ":".join(map(str, jars))}
+    paths |= {name: str(path) for name, path in archives.items() if path is not None}
+    sha256 = {jar.name: sha256_of(jar) for jar in jars} | {"java": sha256_of(java.binary)}
+    return Artifacts(version=version, paths=paths, sha256=sha256)
+
+
+def refuse_image(image: ImageFacts) -> UsageError:
+    return UsageError(
+        f"{image.reference}: Kafka is not run from images yet", hint="--runtime lab runs any release by --version"
+    )
+
+
+def fatal_line(line: str) -> str | None:
+    """Why this line of a server's log says that it will never serve, however long it lives; else None."""
+    found = next((word for word in _FATAL if word in line), None)
+    return None if found is None else f"a class is missing ({found}): {line.strip()[:200]}"

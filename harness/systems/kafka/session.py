@@ -1,0 +1,203 @@
+"""The protocols of `harness.coordination` that Kafka offers, over one connection to one node.
+
+What the words mean here:
+
+- A setting is `retention.bytes` of a topic of its name, which stays empty: any whole number from 1 will do as a value.
+- A name is a topic's. Asking whether it is taken is CreateTopics with `validate_only`, which passes through the
+  controller's queue and changes nothing. Where a controller knows too few brokers it says so (error 38) only after it
+  looked for the name, so that is "not taken".
+- A partition is one of the topic "log"; a key "log:8" asks `prepare` for 8 of them. It is written and read through this
+  node where this node believes to lead it; elsewhere nothing is sent (`not-leader`), since the refusal of a node that
+  never led cannot be told from that of one that ceased to.
+- A producer id is what InitProducerId of a broker gives.
+
+Errors are those of `harness.systems.kafka.errors`, but for "exists": a controller's own refusal of a name.
+"""
+
+import asyncio
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from harness.coordination import Appended, Definite, Polled, Record, Reply
+from harness.systems.kafka.client import ACKS_ALL, KafkaNode, Role, open_node
+from harness.systems.kafka.errors import INVALID_REPLICATION_FACTOR, TOPIC_ALREADY_EXISTS, ServerDoubt, ServerRefusal
+from harness.systems.kafka.records import Producer
+from harness.systems.kafka.values import ConfigSource, PartitionView, Resource, ResourceType
+
+LOG_TOPIC: Final = "log"
+NOT_LEADER: Final = "not-leader"
+NO_SUCH_TOPIC: Final = "unknown-topic-or-partition"
+_SETTING: Final = "retention.bytes"
+#: How long a node's word on who leads a partition is taken as current when it says: not this node.
+_NOT_LEADER_S: Final = 0.2
+_LED_POLL_S: Final = 0.05
+_ACKS: Final = {"all": ACKS_ALL, "1": 1, "0": 0}
+
+#: Options of this client, as they stand in a plan's [system_options], with their defaults.
+DEFAULTS: Final[Mapping[str, Any]] = {"acks": "all", "idempotent": False, "replication": 0, "min_insync_replicas": 1}
+CHOICES: Final[Mapping[str, tuple[str, ...]]] = {"acks": tuple(_ACKS)}
+
+
+class KafkaSession:
+    """`Metadata`, `ProducerIds` and `Log` of one node; `number` is its node id.
+
+    `options` has the names of `DEFAULTS`; a replication of 0 means a replica on every broker, but at most three.
+    """
+
+    session_id: Final = None
+
+    def __init__(self, node: KafkaNode, number: int, options: Mapping[str, Any]) -> None:
+        self.node: Final = node
+        self._number = number
+        self._acks = _ACKS[options["acks"]]
+        self._idempotent = bool(options["idempotent"])
+        self._replication = int(options["replication"])
+        self._min_insync = int(options["min_insync_replicas"])
+        self._producer: Producer | None = None
+        self._sequences: dict[int, int] = {}
+        self._elsewhere: dict[int, tuple[float, str]] = {}
+        self._led: set[int] = set()
+
+    async def close(self) -> None:
+        self.node.close()
+
+    # Metadata
+
+    async def alter(self, key: str, value: bytes) -> Reply:
+        await self.node.alter_config(_topic(key), _SETTING, value.decode())
+        return Reply(value=value)
+
+    async def describe(self, key: str) -> Reply:
+        found = await self.node.read_config(_topic(key), _SETTING)
+        if found is None or found.source is not ConfigSource.TOPIC or found.value is None:
+            return Reply()
+        return Reply(value=found.value.encode())
+
+    async def create_name(self, name: str) -> Reply:
+        try:
+            await self.node.create_topic(name)
+        except ServerRefusal as refusal:
+            if refusal.number == TOPIC_ALREADY_EXISTS:
+                raise Definite("exists", str(refusal)) from None
+            raise
+        return Reply(value=b"1")
+
+    async def name_taken(self, name: str) -> Reply:
+        try:
+            await self.node.create_topic(name, validate_only=True)
+        except ServerRefusal as refusal:
+            if refusal.number == TOPIC_ALREADY_EXISTS:
+                return Reply(value=b"1")
+            if refusal.number != INVALID_REPLICATION_FACTOR:
+                raise
+        return Reply()
+
+    # Producer ids
+
+    async def allocate(self) -> int:
+        return (await self.node.allocate_producer_id()).id
+
+    # The log
+
+    async def append(self, partition: int, value: bytes) -> Appended:
+        await self._be_leader(partition)
+        producer = await self._as_producer(partition)
+        try:
+            done = await self.node.produce(LOG_TOPIC, partition, [value], acks=self._acks, producer=producer)
+        except BaseException:
+            # Whether the sequence was used is not known in general: the next append is another producer's.
+            self._producer = None
+            self._led.discard(partition)
+            raise
+        if producer is not None:
+            self._sequences[partition] = producer.sequence + 1
+        return Appended(done.base_offset)
+
+    async def poll(self, partition: int, offset: int) -> Polled:
+        await self._be_leader(partition)
+        try:
+            found = await self.node.fetch(LOG_TOPIC, partition, offset)
+        except BaseException:
+            self._led.discard(partition)
+            raise
+        records = tuple(Record(r.offset, r.value or b"", r.epoch if r.epoch >= 0 else None) for r in found.records)
+        return Polled(records, found.high_watermark, found.log_start_offset)
+
+    async def _be_leader(self, partition: int) -> None:
+        """Raise `Definite` unless this node believes that it leads the partition; asked once while that goes well."""
+        if partition in self._led:
+            return
+        known = self._elsewhere.get(partition)
+        if known is None or time.monotonic() - known[0] > _NOT_LEADER_S:
+            view = await self._view(partition)
+            if view.leader == self._number:
+                self._led.add(partition)
+                self._elsewhere.pop(partition, None)
+                return
+            whose = "nobody leads it" if view.leader < 0 else f"node {view.leader} leads it"
+            known = self._elsewhere[partition] = (time.monotonic(), f"{whose} in epoch {view.leader_epoch}")
+        raise Definite(NOT_LEADER, f"{LOG_TOPIC}-{partition}: {known[1]}")
+
+    async def _view(self, partition: int) -> PartitionView:
+        topics = (await self.node.metadata([LOG_TOPIC])).topics
+        for topic in topics:
+            for view in topic.partitions:
+                if view.partition == partition:
+                    return view
+        raise Definite(NO_SUCH_TOPIC, f"{LOG_TOPIC}-{partition}")
+
+    async def _as_producer(self, partition: int) -> Producer | None:
+        """Whom the next record is from, with idempotence: one producer for as long as nothing goes wrong."""
+        if not self._idempotent:
+            return None
+        if self._producer is None:
+            given = await self.node.allocate_producer_id()
+            self._producer = Producer(given.id, given.epoch, 0)
+            self._sequences.clear()
+        return self._producer._replace(sequence=self._sequences.get(partition, 0))
+
+    # Before a run
+
+    async def prepare(self, keys: Sequence[str]) -> None:
+        """A topic for each key ("name" or "name:partitions"). Idempotent; through a broker, until all are led."""
+        asked = {name: int(count or 1) for name, _, count in (key.partition(":") for key in keys)}
+        for name, partitions in asked.items():
+            await self._make(name, partitions)
+        while self.node.role is not Role.CONTROLLER and not await self._all_led(asked):
+            await asyncio.sleep(_LED_POLL_S)
+
+    async def _make(self, name: str, partitions: int) -> None:
+        """With as many replicas as asked for; by default as many as there are brokers, at most three."""
+        counts = [self._replication] if self._replication else [3, 2, 1]
+        for replicas in counts:
+            configs = {"min.insync.replicas": str(self._min_insync)} if name == LOG_TOPIC else {}
+            try:
+                await self.node.create_topic(name, partitions=partitions, replication=replicas, configs=configs)
+            except (ServerRefusal, ServerDoubt) as error:
+                if error.number == INVALID_REPLICATION_FACTOR and replicas != counts[-1]:
+                    continue
+                if error.number != TOPIC_ALREADY_EXISTS:
+                    raise
+            return
+
+    async def _all_led(self, asked: Mapping[str, int]) -> bool:
+        found = {topic.name: topic for topic in (await self.node.metadata(list(asked))).topics}
+        return all(
+            name in found
+            and len(found[name].partitions) == partitions
+            and all(view.leader >= 0 and len(view.isr) == len(view.replicas) for view in found[name].partitions)
+            for name, partitions in asked.items()
+        )
+
+
+async def open_session(
+    address: tuple[str, int], number: int, *, connect_timeout_s: float, options: Mapping[str, Any]
+) -> KafkaSession:
+    """A fresh connection to the node that listens there; raises `Definite("not-connected")`."""
+    node = await open_node(*address, connect_timeout_s=connect_timeout_s)
+    return KafkaSession(node, number, options)
+
+
+def _topic(key: str) -> Resource:
+    return Resource(ResourceType.TOPIC, key)

@@ -1,0 +1,104 @@
+"""The small files that make a data directory a formatted one, written without the tool that takes a second for it.
+
+`meta.properties` says whose directory it is. `bootstrap.checkpoint` says at which levels a new cluster's features
+begin; without it a server begins at the lowest ones that it knows, which no user's cluster does. Its form is that of a
+snapshot of the metadata log: three record batches, of which the first and the last hold one control record each.
+
+The levels are those that each release's own `StorageTool format` writes (read off its output). A release without a row
+here gets no checkpoint.
+
+Source: org.apache.kafka.metadata.properties.MetaProperties; BootstrapDirectory and BatchFileWriter;
+SnapshotHeaderRecord, SnapshotFooterRecord and FeatureLevelRecord of 3.6 to 4.4.
+"""
+
+import struct
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from harness.systems import releases
+from harness.systems.kafka.crc32c import crc32c
+from harness.systems.kafka.encoding import varint
+
+#: Any id will do: no two of our clusters can reach one another.
+CLUSTER_ID: Final = "ZmVuY2Vwb3N0LWtyYWZ0MQ"
+
+_SINCE_4_3: Final = {
+    "eligible.leader.replicas.version": 1,
+    "group.version": 1,
+    "share.version": 1,
+    "streams.version": 1,
+    "transaction.version": 2,
+}
+#: Features of a new cluster by minor release.
+_LEVELS: Final[Mapping[tuple[int, ...], Mapping[str, int]]] = {
+    (3, 6): {"metadata.version": 14},
+    (3, 7): {"metadata.version": 19},
+    (3, 9): {"metadata.version": 21},
+    (4, 3): {"metadata.version": 30, **_SINCE_4_3},
+    (4, 4): {"metadata.version": 33, **_SINCE_4_3, "share.version": 2},
+}
+#: From 4.4 on the checkpoint is the first snapshot of the metadata log itself.
+_FIRST_IN_THE_LOG: Final = (4, 4)
+_IN_THE_LOG: Final = "__cluster_metadata-0/00000000000000000000-0000000000.checkpoint"
+
+#: base offset, length; partition leader epoch, magic, checksum
+_PREFIX: Final = struct.Struct(">qi")
+_START: Final = struct.Struct(">ibI")
+#: attributes, last offset delta, base and max timestamp, producer id, epoch, base sequence, number of records
+_REST: Final = struct.Struct(">hiqqqhii")
+_MAGIC: Final = 2
+_CONTROL: Final = 32
+#: Keys of control records (version, type) and their values: version 0; a header also has a time.
+_HEADER: Final = (b"\0\0\0\3", bytes(11))
+_FOOTER: Final = (b"\0\0\0\4", bytes(3))
+#: Frame version 1, FeatureLevelRecord (12), version 0.
+_FEATURE_LEVEL: Final = b"\1\x0c\0"
+
+
+def meta_properties(number: int) -> str:
+    """Of a KRaft node; it adds an id of the directory by itself where its release has one."""
+    return f"version=1\ncluster.id={CLUSTER_ID}\nnode.id={number}\n"
+
+
+def data_files(number: int, version: str, *, votes: bool) -> dict[str, str | bytes]:
+    """What stands in a formatted directory of this release, relative to it; `votes`: of a controller."""
+    files: dict[str, str | bytes] = {"meta.properties": meta_properties(number)}
+    minor = releases.numbers(version)[:2]
+    if votes and minor in _LEVELS:
+        name = _IN_THE_LOG if minor >= _FIRST_IN_THE_LOG else "bootstrap.checkpoint"
+        files[name] = checkpoint(_LEVELS[minor])
+    return files
+
+
+def checkpoint(levels: Mapping[str, int]) -> bytes:
+    """A snapshot that holds these feature levels and nothing else."""
+    records = [(None, _FEATURE_LEVEL + _compact(name) + struct.pack(">hb", level, 0)) for name, level in levels.items()]
+    return b"".join(
+        [
+            _batch(0, [_HEADER], control=True),
+            _batch(1, records, control=False),
+            _batch(1 + len(records), [_FOOTER], control=True),
+        ]
+    )
+
+
+def _batch(offset: int, records: Sequence[tuple[bytes | None, bytes]], *, control: bool) -> bytes:
+    body = b"".join(_record(delta, key, value) for delta, (key, value) in enumerate(records))
+    attributes = _CONTROL if control else 0
+    rest = _REST.pack(attributes, len(records) - 1, 0, 0, -1, -1, -1, len(records)) + body
+    return _PREFIX.pack(offset, _START.size + len(rest)) + _START.pack(0, _MAGIC, crc32c(rest)) + rest
+
+
+def _record(delta: int, key: bytes | None, value: bytes) -> bytes:
+    keyed = _signed(-1) if key is None else _signed(len(key)) + key
+    content = b"\0" + _signed(0) + _signed(delta) + keyed + _signed(len(value)) + value + b"\0"
+    return _signed(len(content)) + content
+
+
+def _signed(value: int) -> bytes:
+    """A zigzag varint."""
+    return varint((value << 1) ^ (value >> 63))
+
+
+def _compact(text: str) -> bytes:
+    return varint(len(text) + 1) + text.encode()

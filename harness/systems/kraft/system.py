@@ -1,0 +1,127 @@
+"""Kafka with a quorum of controllers of its own (KRaft) as a system under test."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from harness.coordination import ReadMode
+from harness.errors import UsageError, unknown_choice
+from harness.runtime.java import archive, existing_archive
+from harness.runtime.node import Layout, Member, Node, NodeSpec, Place
+from harness.systems import releases
+from harness.systems.kafka import server, versions
+from harness.systems.kafka.log_lines import Layer, became_leader
+from harness.systems.kafka.question import ControllerQuestion, QuorumQuestion
+from harness.systems.kafka.server import CLIENT_PORT, CONTROLLER_PORT, DEFAULT_VERSION
+from harness.systems.kafka.session import KafkaSession, open_session
+from harness.systems.kafka.training import train
+from harness.systems.kraft import configuration, health
+from harness.systems.kraft.configuration import BROKER, CONTROLLER
+from harness.systems.kraft.guarantees import leadership_bound, promises
+from harness.systems.system import Artifacts, ImageFacts, Question
+from harness.verdict import Guarantee, LeadershipBound
+
+#: Who leads, by the layer that says so.
+RAFT: Final = "raft"
+ACTIVE_CONTROLLER: Final = "controller"
+
+#: Before, KRaft is not for production.
+_FIRST: Final = (3, 3, 0)
+
+
+class Kraft:
+    """The `System`; one object, without state."""
+
+    name: Final = "kraft"
+    default_version: Final = DEFAULT_VERSION
+    listeners: Final = configuration.LISTENERS
+    #: The raft layer goes first: its answers carry their epoch.
+    subjects: Final = (RAFT, ACTIVE_CONTROLLER)
+    protocols: Final = frozenset({"metadata", "producer-ids", "log"})
+    read_modes: Final[tuple[ReadMode, ...]] = (ReadMode.PLAIN,)
+    guarantees: Final[tuple[Guarantee, ...]] = promises(DEFAULT_VERSION)
+
+    def promises(self, version: str) -> tuple[Guarantee, ...]:
+        return promises(version)
+
+    def read_guarantee(self, mode: ReadMode) -> str:
+        """Every node answers reads of settings from its own copy."""
+        if mode not in self.read_modes:
+            raise unknown_choice("read mode of kraft", mode.value, [m.value for m in self.read_modes])
+        return "metadata-forward"
+
+    def resolve(self, version: str) -> Artifacts:
+        """`version` is a release or a folder of jars. Makes the start-up archive when there is none yet."""
+        found, jars = server.found_jars(version)
+        if releases.numbers(found) < _FIRST:
+            raise UsageError(
+                f"Kafka {found} has no KRaft quorum fit for use", hint="choose 3.3.0 or later, or --system kafka-zk"
+            )
+        made = archive(_archive_name(found), server.archive_key(jars), lambda flags: train(found, jars, flags))
+        return server.artifacts(found, jars, {"archive": made})
+
+    def at_hand(self, version: str) -> bool:
+        """Whether the jars and the start-up archive of this release are there already."""
+        if not versions.are_fetched(version):
+            return False
+        jars = versions.jars(version)
+        return existing_archive(_archive_name(version), server.archive_key(jars)) is not None
+
+    def known_versions(self) -> tuple[str, ...]:
+        return tuple(version for version in versions.known() if releases.numbers(version) >= _FIRST)
+
+    def members(self, nodes: int, options: Mapping[str, object]) -> tuple[Member, ...]:
+        return configuration.members(nodes, configuration.settings_of(options))
+
+    def in_image(self, image: ImageFacts) -> Artifacts:
+        raise server.refuse_image(image)
+
+    def options(self) -> dict[str, object]:
+        return dict(configuration.DEFAULTS)
+
+    def specs(self, layout: Layout, artifacts: Artifacts, options: Mapping[str, object]) -> list[NodeSpec]:
+        settings = configuration.settings_of(options)
+        return [configuration.spec(place, layout, artifacts, settings) for place in layout.values()]
+
+    def leadership(self, options: Mapping[str, object], version: str = DEFAULT_VERSION) -> LeadershipBound:
+        return leadership_bound(version, configuration.settings_of(options)["fetch_ms"])
+
+    async def ready(self, node: Node) -> bool:
+        return await health.serves(node.place)
+
+    async def healthy(self, layout: Layout) -> str | None:
+        return await health.wrong(layout)
+
+    async def open_client(
+        self, place: Place, *, connect_timeout_s: float, options: Mapping[str, object] | None = None
+    ) -> KafkaSession:
+        settings = configuration.settings_of(options or {})
+        return await open_session(
+            place.dial(CLIENT_PORT), place.number, connect_timeout_s=connect_timeout_s, options=settings
+        )
+
+    def question(self, place: Place, subject: str) -> Question | None:
+        """Controllers about both layers; brokers about the raft layer, which tells whom they are attached to."""
+        port = CONTROLLER_PORT if {CONTROLLER, BROKER} <= set(place.roles) else CLIENT_PORT
+        # Voters are the first places, and their numbers are their ids.
+        names = {number: f"n{number}" for number in range(1, 100)}
+        if subject == RAFT:
+            return QuorumQuestion(place.number, *place.dial(port), names)
+        if subject == ACTIVE_CONTROLLER and CONTROLLER in place.roles:
+            return ControllerQuestion(place.number, *place.dial(port), names)
+        return None
+
+    async def prepare(self, client: Any, keys: tuple[str, ...]) -> None:
+        if not isinstance(client, KafkaSession):
+            raise TypeError(f"expected a client that this system opened, got {type(client).__name__}")
+        await client.prepare(keys)
+
+    def became_leader(self, line: str) -> int | None:
+        return became_leader(line, Layer.RAFT)
+
+    def fatal_line(self, line: str) -> str | None:
+        return server.fatal_line(line)
+
+
+def _archive_name(version: str) -> str:
+    # A name of their own: the archives of many releases must not push out the default's.
+    return "kafka" if version == DEFAULT_VERSION else "other-kafka"

@@ -1,0 +1,242 @@
+"""What happens to a KRaft cluster in the lab; judged by `test_kraft_cluster`."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final
+
+from harness.coordination import Definite, Indefinite
+from harness.operation import Claim
+from harness.runtime.lab import Lab
+from harness.runtime.node import Effect, Link
+from harness.systems.kafka.session import KafkaSession
+from harness.systems.kraft import KRAFT
+from harness.systems.system import Answer, Question
+
+KEYS: Final = ("k0", "k1", "log:2")
+
+
+async def start(lab: Lab, version: str, options: dict[str, object]) -> dict[str, float]:
+    """Seconds from the first exec to a leader, to the first acknowledged change, and to a healthy cluster."""
+    artifacts = KRAFT.resolve(version)
+    await lab.realise(KRAFT.specs(lab.layout, artifacts, options))
+    began = time.monotonic()
+    for node in lab.nodes.values():
+        await node.start()
+    await until(lambda: all_ready(lab), "ready", lab)
+    ready = time.monotonic() - began
+    await first_change(lab)
+    changed = time.monotonic() - began
+    await until(lambda: healthy(lab), "healthy", lab)
+    return {"ready_s": ready, "changed_s": changed, "healthy_s": time.monotonic() - began}
+
+
+async def until(condition: Callable[[], Awaitable[str | None]], what: str, lab: Lab, timeout_s: float = 45.0) -> float:
+    """Wait until nothing is wrong any more; seconds that it took."""
+    began = time.monotonic()
+    wrong: str | None = "never asked"
+    try:
+        async with asyncio.timeout(timeout_s):
+            while (wrong := await condition()) is not None:
+                await asyncio.sleep(0.02)
+    except TimeoutError:
+        tails = "\n".join(f"--- {name}\n{node.log_tail(15)}" for name, node in lab.nodes.items())
+        raise AssertionError(f"not {what}: {wrong}\n{tails}") from None
+    return time.monotonic() - began
+
+
+async def healthy(lab: Lab) -> str | None:
+    return await KRAFT.healthy(lab.layout)
+
+
+async def all_ready(lab: Lab) -> str | None:
+    for node in lab.nodes.values():
+        try:
+            if not await KRAFT.ready(node):
+                return f"{node.name} is not ready"
+        except (Definite, Indefinite, OSError, TimeoutError) as error:
+            return f"{node.name}: {error!r}"
+    return None
+
+
+async def opened(lab: Lab, name: str, **options: object) -> KafkaSession:
+    return await KRAFT.open_client(lab.layout[name], connect_timeout_s=2.0, options=options)
+
+
+async def first_change(lab: Lab) -> None:
+    """Topics made through the first node that takes it, as a run prepares them."""
+    async with asyncio.timeout(30):
+        while True:
+            for name in lab.nodes:
+                with suppress(Definite, Indefinite):
+                    session = await opened(lab, name)
+                    try:
+                        await KRAFT.prepare(session, KEYS)
+                    finally:
+                        await session.close()
+                    return
+            await asyncio.sleep(0.02)
+
+
+async def asked(question: Question | None, timeout_s: float = 0.5) -> Answer | None:
+    """None is silence."""
+    assert question is not None
+    try:
+        async with asyncio.timeout(timeout_s):
+            return await question.ask()
+    except (Definite, Indefinite, OSError, TimeoutError):
+        return None
+
+
+async def leader(lab: Lab, subject: str) -> tuple[str | None, int | None]:
+    """Who claims to lead in the highest epoch."""
+    claims = []
+    for name, place in lab.layout.items():
+        question = KRAFT.question(place, subject)
+        if question is None:
+            continue
+        answer = await asked(question)
+        await question.close()
+        if answer is not None and answer.claims is Claim.YES:
+            claims.append((answer.epoch or 0, name))
+    if not claims:
+        return None, None
+    epoch, name = max(claims)
+    return name, epoch
+
+
+def resident_mib(lab: Lab) -> float:
+    """Of all servers together."""
+    total = 0
+    for node in lab.nodes.values():
+        lines = Path(f"/proc/{node.pid}/status").read_text().splitlines()
+        total += next(int(line.split()[1]) for line in lines if line.startswith("VmRSS"))
+    return total / 1024
+
+
+async def outcome(request: Awaitable[Any], timeout_s: float = 2.0) -> list[Any]:
+    """[kind, code or answer], the deadline applied as the interpreter does: by cancelling."""
+    try:
+        async with asyncio.timeout(timeout_s):
+            return ["ok", repr(await request)]
+    except Definite as error:
+        return ["definite", error.code]
+    except Indefinite as error:
+        return ["indefinite", error.code]
+    except TimeoutError:
+        return ["cancelled", "timeout"]
+
+
+# Scenarios
+
+
+async def starts(lab: Lab, args: dict[str, Any]) -> dict[str, Any]:
+    """Up, asked, its memory; every protocol once; the log's word on who leads."""
+    found: dict[str, Any] = {"times": await start(lab, args["version"], args.get("options", {}))}
+    found["resident_mib"] = resident_mib(lab)
+    found["raft"], found["controller"] = await leader(lab, "raft"), await leader(lab, "controller")
+    found["in the log"] = {
+        name: [epoch for line in node.log.read_text().splitlines() if (epoch := KRAFT.became_leader(line)) is not None]
+        for name, node in lab.nodes.items()
+    }
+    found["fatal"] = [why for node in lab.nodes.values() for why in map(KRAFT.fatal_line, node.log.open()) if why]
+    brokers = [name for name, place in lab.layout.items() if "broker" in place.roles]
+    active = str(found["raft"][0])
+    found["operations"] = {name: await _operations(lab, name) for name in dict.fromkeys((active, brokers[0]))}
+    return found
+
+
+async def _operations(lab: Lab, name: str) -> dict[str, Any]:
+    session = await opened(lab, name)
+    said = {
+        "alter": await outcome(session.alter("k0", b"17")),
+        "create": await outcome(session.create_name(f"of-{name}")),
+        "create again": await outcome(session.create_name(f"of-{name}")),
+        "taken": await outcome(session.name_taken(f"of-{name}")),
+        "not taken": await outcome(session.name_taken("never-made")),
+        "allocate": await outcome(_first_id(session)),
+        "append": await outcome(session.append(0, b"x")),
+        "poll": await outcome(session.poll(0, 0)),
+    }
+    await asyncio.sleep(0.3)
+    said["describe"] = await outcome(session.describe("k0"))
+    said["describe unset"] = await outcome(session.describe("k1"))
+    await session.close()
+    return said
+
+
+async def _first_id(session: KafkaSession) -> int:
+    """A broker refuses while it has no block of ids (error 14)."""
+    async with asyncio.timeout(2):
+        while True:
+            try:
+                return await session.allocate()
+            except Definite as error:
+                if error.code != "coordinator-load-in-progress":
+                    raise
+                await asyncio.sleep(0.05)
+
+
+async def zombie(lab: Lab, args: dict[str, Any]) -> dict[str, Any]:
+    """The active controller cut from its peers both ways, for `hold_s`; who claims what, meanwhile and after."""
+    await start(lab, args["version"], args.get("options", {}))
+    old, epoch = await leader(lab, "raft")
+    assert old is not None
+    others = [name for name, place in lab.layout.items() if place.number != lab.layout[old].number and name[0] == "n"]
+    cut = {link: Effect.DROP for other in others for link in (Link(old, other), Link(other, old))}
+    watch = _Watch(lab)
+    async with asyncio.TaskGroup() as group:
+        watching = group.create_task(watch.run())
+        await lab.network.apply(1, cut)
+        watch.began = time.monotonic()
+        await asyncio.sleep(args["hold_s"])
+        await lab.network.heal_all()
+        healed = time.monotonic() - watch.began
+        recovered = await until(lambda: healthy(lab), "healthy after healing", lab, 60)
+        await asyncio.sleep(0.5)
+        watching.cancel()
+    return {
+        "old": old,
+        "epoch": epoch,
+        "healed_s": healed,
+        "healthy_after_s": recovered,
+        "claims": watch.claims(),
+        "after": await leader(lab, "raft"),
+    }
+
+
+class _Watch:
+    """Asks every controller about both layers, and brokers about one, about ten times a second."""
+
+    def __init__(self, lab: Lab) -> None:
+        self.began = time.monotonic()
+        self._seen: dict[tuple[str, str, int | None], list[float]] = {}
+        self._questions = [
+            (place.name, subject, question)
+            for place in lab.layout.values()
+            for subject in KRAFT.subjects
+            if (question := KRAFT.question(place, subject)) is not None
+        ]
+
+    async def run(self) -> None:
+        try:
+            async with asyncio.TaskGroup() as group:
+                for name, subject, question in self._questions:
+                    group.create_task(self._ask(name, subject, question))
+        finally:
+            for _, _, question in self._questions:
+                await question.close()
+
+    async def _ask(self, name: str, subject: str, question: Question) -> None:
+        while True:
+            answer = await asked(question)
+            if answer is not None and answer.claims is Claim.YES:
+                at = time.monotonic() - self.began
+                self._seen.setdefault((subject, name, answer.epoch), []).append(at)
+            await asyncio.sleep(0.1)
+
+    def claims(self) -> list[list[Any]]:
+        """[subject, node, epoch, first and last moment of the claim in seconds since the cut]."""
+        return [[*key, round(min(at), 2), round(max(at), 2)] for key, at in self._seen.items()]
