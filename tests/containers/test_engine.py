@@ -281,7 +281,7 @@ def test_a_pause_without_a_freezer_is_refused_before_the_run(
         def close(self) -> None:
             """Nothing is open."""
 
-    monkeypatch.setattr(engine, "connect", lambda: Client())
+    monkeypatch.setattr(engine, "connect", Client)
     monkeypatch.setattr(engine, "facts", lambda _: ROOTLESS_V1)
     setting = Setting(runtime="containers", links=Links.TOXIPROXY)
     if refused:
