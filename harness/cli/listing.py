@@ -43,6 +43,8 @@ def _workloads() -> list[str]:
         lines.append(_row(name, f"{workload.about} (needs {workload.protocol})"))
         for system_name in registry.SYSTEMS:
             system = registry.system(system_name)
+            if workload.protocol not in system.protocols:
+                continue
             options = workload.options(system)
             checks = ", ".join(workload.checkers(system, options))
             settings = " ".join(f"{key}={value}" for key, value in options.items())

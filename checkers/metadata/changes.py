@@ -1,0 +1,110 @@
+"""When a change of a setting had certainly taken effect: what all rules about settings rest on.
+
+A setting's changes have values of their own, so a read names the change that it shows. Of a change W is known
+  - that it has no effect before its invocation;
+  - `first_by`: that it has had its effect by its acknowledgement, and by the first answer that shows it;
+  - `last_by`: that it has no further effect afterwards, if it can have but one. A broker that forwards a change may
+    hand it over again when its connection is lost. One that is acknowledged within `HANDED_OVER_ONCE_NS` was handed
+    over once (a lost connection is not dialled again for 50 ms: NodeToControllerChannelManager), and so was one sent to
+    a voter, which does not forward. Of every other forwarded change `last_by` is unknown: it may come back.
+
+V is certainly older than X when `last_by(V)` is before X was invoked. A setting that is absent, or holds what nobody
+wrote in this run, is as it was before the run: older than every change.
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+import msgspec
+
+from harness.history import History
+from harness.operation import NodeChange, NodeEvent, Operation, Outcome, Value
+from harness.verdict import Facts
+
+HANDED_OVER_ONCE_NS: Final = 50_000_000
+#: Of what was there before the run: it was there by then.
+BEFORE_THE_RUN_NS: Final = -1
+
+
+class Change(msgspec.Struct, frozen=True, kw_only=True):
+    """One change of one setting; the instants are None where nothing is certain. `seen_by` showed it first."""
+
+    operation: Operation
+    first_by_ns: int | None
+    last_by_ns: int | None
+    seen_by: Operation | None
+
+    @property
+    def invoked_ns(self) -> int:
+        return self.operation.invoked_ns
+
+    @property
+    def acknowledged(self) -> bool:
+        return self.operation.type is Outcome.OK
+
+
+class Changes:
+    """All changes of settings, by key and value, and all answered reads of them."""
+
+    def __init__(self, history: History, facts: Facts) -> None:
+        alters = [o for o in history.operations if o.f == "alter"]
+        #: Answered reads in the order of invocation.
+        self.reads: Final = [o for o in history.operations if o.f == "describe" and o.type is Outcome.OK]
+        seen: dict[tuple[str | None, Value], Operation] = {}
+        for read in self.reads:
+            before = seen.get((read.key, read.result))
+            if before is None or completed(read) < completed(before):
+                seen[read.key, read.result] = read
+        voters = frozenset(facts.voters)
+        self._by_value: Final = {(o.key, o.value): _change(o, seen.get((o.key, o.value)), voters) for o in alters}
+        self._by_key: Final[dict[str | None, list[Change]]] = {}
+        for change in self._by_value.values():
+            self._by_key.setdefault(change.operation.key, []).append(change)
+
+    def shown(self, read: Operation) -> Change | None:
+        """The change that an answer shows; None for what was there before the run."""
+        return self._by_value.get((read.key, read.result))
+
+    def last_by(self, read: Operation) -> int | None:
+        """By when the shown state was certainly made for the last time."""
+        change = self.shown(read)
+        return BEFORE_THE_RUN_NS if change is None else change.last_by_ns
+
+    def of(self, key: str | None) -> list[Change]:
+        """All changes of one setting, in the order of invocation."""
+        return self._by_key.get(key, [])
+
+    @property
+    def keys(self) -> Iterable[str | None]:
+        return self._by_key
+
+
+def _change(alter: Operation, seen: Operation | None, voters: frozenset[str]) -> Change:
+    proofs = [completed(o) for o in (alter if alter.type is Outcome.OK else None, seen) if o is not None]
+    first_by_ns = min(proofs, default=None)
+    quick = alter.type is Outcome.OK and completed(alter) - alter.invoked_ns < HANDED_OVER_ONCE_NS
+    once = alter.node in voters or quick
+    return Change(operation=alter, first_by_ns=first_by_ns, last_by_ns=first_by_ns if once else None, seen_by=seen)
+
+
+def completed(operation: Operation) -> int:
+    """When an answered operation was answered."""
+    assert operation.completed_ns is not None
+    return operation.completed_ns
+
+
+class Incarnations:
+    """Which run of a node's server answered an operation."""
+
+    def __init__(self, history: History) -> None:
+        self._times: Final[dict[str, list[int]]] = {}
+        for event in history.events:
+            if type(event) is NodeEvent and event.change is not NodeChange.READY:
+                self._times.setdefault(event.node, []).append(event.time_ns)
+
+    def of(self, operation: Operation) -> int | None:
+        """A number that is the same within one run of the server; None when it was restarted in between."""
+        times = self._times.get(operation.node, [])
+        before = sum(at_ns <= operation.invoked_ns for at_ns in times)
+        after = sum(at_ns <= completed(operation) for at_ns in times)
+        return before if before == after else None

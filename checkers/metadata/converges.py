@@ -1,0 +1,116 @@
+"""Do all nodes say the same after healing?
+
+Compared are the last answers of the final phase, node by node. Nodes that differ when the phase's deadline has passed
+are slow: that is `unknown`, since nothing promises when a view catches up. Two answers that stand at the same offset of
+the log and differ contradict each other, whenever they were given.
+"""
+
+from typing import Any, Final
+
+from checkers.metadata.changes import Changes, completed
+from checkers.metadata.findings import Finding, verdict_of
+from harness.history import History
+from harness.operation import Operation, Outcome, PhaseName, Value
+from harness.verdict import Facts, Validity, Verdict
+
+GUARANTEE: Final = "metadata-converges"
+EXPOSURE_OF: Final = "settings and names that several nodes were asked for in the final phase, and answered"
+#: Nodes that answer so do not show views at all.
+_NO_VIEW: Final = frozenset({"unsupported-api"})
+_SHOWN_MAX: Final = 20
+
+_Answers = dict[tuple[str, str | None], dict[str, Operation]]
+
+
+def judge(history: History, changes: Changes, facts: Facts, *, checker: str) -> Verdict:
+    """Cost: O(n)."""
+    final = history.phases.get(PhaseName.FINAL)
+    asked = [o for o in history.operations if final and o.f in ("describe", "exists") and o.invoked_ns >= final[0]]
+    answers: _Answers = {}
+    for read in sorted((o for o in asked if o.type is Outcome.OK), key=completed):
+        answers.setdefault((read.f, read.key), {})[read.node] = read
+    compared = {question: last for question, last in answers.items() if len(last) > 1}
+    differing = {
+        question: last for question, last in compared.items() if len({repr(read.result) for read in last.values()}) > 1
+    }
+    silent = _silent(asked)
+    if not compared:
+        otherwise = Validity.UNKNOWN, "no two nodes answered the same question in the final phase"
+    elif differing or silent:
+        otherwise = Validity.UNKNOWN, _slow(differing, silent)
+    else:
+        otherwise = Validity.VALID, f"all nodes gave the same answers to {len(compared)} questions"
+    return verdict_of(
+        _contradictions(changes),
+        checker=checker,
+        guarantee=GUARANTEE,
+        broken="answers at one offset differ",
+        otherwise=otherwise,
+        exposure=len(compared),
+        exposure_of=EXPOSURE_OF,
+        figures={
+            "differing": [_row(question, last) for question, last in list(differing.items())[:_SHOWN_MAX]],
+            "differing_count": len(differing),
+            "nodes_without_answer": silent,
+            "last_change_seen_after_ns": _propagation(changes),
+        },
+    )
+
+
+def _silent(asked: list[Operation]) -> list[str]:
+    """Nodes that were asked for their view and gave none, though they have one."""
+    nodes: dict[str, bool] = {}
+    for read in asked:
+        if read.f == "describe" and not (read.type is Outcome.FAIL and read.error in _NO_VIEW):
+            nodes[read.node] = nodes.get(read.node, False) or read.type is Outcome.OK
+    return [node for node, answered in nodes.items() if not answered]
+
+
+def _slow(differing: _Answers, silent: list[str]) -> str:
+    parts = []
+    if differing:
+        (f, key), last = next(iter(differing.items()))
+        said = ", ".join(f"{node}: {read.result!r}" for node, read in sorted(last.items()))
+        parts.append(f"{len(differing)} answers differ between nodes at the end, the first {f} of {key} ({said})")
+    if silent:
+        parts.append(f"{', '.join(silent)} answered no more")
+    return "; ".join(parts)
+
+
+def _row(question: tuple[str, str | None], last: dict[str, Operation]) -> dict[str, Any]:
+    return {"f": question[0], "key": question[1], "answers": {node: read.result for node, read in last.items()}}
+
+
+def _contradictions(changes: Changes) -> list[Finding]:
+    first: dict[tuple[str | None, int], Operation] = {}
+    found: dict[tuple[str | None, int], Finding] = {}
+    for read in changes.reads:
+        if read.position is None:
+            continue
+        place = read.key, read.position
+        other = first.setdefault(place, read)
+        if _name(other.result) != _name(read.result) and place not in found:
+            steps = (
+                f"{other.node} answered that {read.key} is {other.result!r}, as of offset {read.position}.",
+                f"{read.node} answered that it is {read.result!r}, as of the same offset.",
+            )
+            found[place] = Finding(anomaly="two-views-of-one-offset", operations=(other, read), steps=steps)
+    return list(found.values())
+
+
+def _name(value: Value) -> str:
+    return repr(value)
+
+
+def _propagation(changes: Changes) -> dict[str, int]:
+    """For the newest acknowledged change that was read: how long after its acknowledgement each node showed it."""
+    acknowledged = [c for key in changes.keys for c in changes.of(key) if c.acknowledged and c.seen_by is not None]
+    if not acknowledged:
+        return {}
+    newest = max(acknowledged, key=lambda c: c.invoked_ns).operation
+    shown: dict[str, int] = {}
+    for read in changes.reads:
+        if read.key == newest.key and read.result == newest.value:
+            late_ns = max(0, completed(read) - completed(newest))
+            shown[read.node] = min(late_ns, shown.get(read.node, late_ns))
+    return dict(sorted(shown.items()))

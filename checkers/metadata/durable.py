@@ -1,0 +1,222 @@
+"""Is every acknowledged change in every final view, unless a later change overwrote it?
+
+A view may lag for as long as it likes, so an answer proves a loss only where it cannot be old: when the same server had
+shown, `PUBLISHED_NS` before and in the final phase, a change Y that was invoked after X had taken effect. One log
+orders all changes, so X stands before Y in it, and a view that holds Y holds X or something later. The margin is for
+nodes that publish what they learn piece by piece, one setting after the other.
+
+Names are asked of the controller in charge, whoever the question was sent to: a name is lost when the last answer of
+every node denies it, and one of these nodes is a voter that had so shown a later name.
+"""
+
+from bisect import bisect_left
+from typing import Any, Final
+
+import msgspec
+
+from checkers.leadership.circumstances import duration
+from checkers.metadata.changes import Change, Changes, Incarnations, completed
+from checkers.metadata.findings import Finding, verdict_of
+from harness.history import History
+from harness.operation import Operation, Outcome, PhaseName
+from harness.verdict import Facts, Validity, Verdict
+
+GUARANTEE: Final = "metadata-durable"
+EXPOSURE_OF: Final = "acknowledged changes that a final view, proven to be later, had to show"
+PUBLISHED_NS: Final = 1_000_000_000
+
+
+class _Evidence(msgspec.Struct, frozen=True):
+    """By the time of `read`, its server had everything that was in effect when `change` was invoked."""
+
+    read: Operation
+    change: Operation
+
+
+def judge(history: History, changes: Changes, incarnations: Incarnations, facts: Facts, *, checker: str) -> Verdict:
+    """Cost: O(n log n)."""
+    final = _final(history, history.operations)
+    findings = [*_refused_but_shown(changes)]
+    lost, exposure = _settings(final, changes, incarnations)
+    lost_names, exposed_names = _names(history, final, incarnations, facts)
+    findings += [*lost, *lost_names]
+    exposure += exposed_names
+    acknowledged = sum(o.type is Outcome.OK for o in history.operations if o.f in ("alter", "create"))
+    if not final:
+        otherwise = Validity.UNKNOWN, "nothing was read in the final phase"
+    elif exposure < facts.thresholds.exposure_min:
+        otherwise = Validity.UNKNOWN, "no final view was proven to be late enough to miss anything"
+    else:
+        otherwise = Validity.VALID, f"{acknowledged} acknowledged changes: none is missing from a final view"
+    return verdict_of(
+        findings,
+        checker=checker,
+        guarantee=GUARANTEE,
+        broken="acknowledged changes are missing, or refused ones took effect",
+        otherwise=otherwise,
+        exposure=exposure,
+        exposure_of=EXPOSURE_OF,
+        figures=_figures(history, changes),
+    )
+
+
+def _final(history: History, operations: list[Operation]) -> list[Operation]:
+    """Answered reads of the final phase, in the order of invocation."""
+    phase = history.phases.get(PhaseName.FINAL)
+    if phase is None:
+        return []
+    asked = (o for o in operations if o.f in ("describe", "exists") and o.type is Outcome.OK)
+    return [o for o in asked if phase[0] <= o.invoked_ns < phase[1]]
+
+
+def _figures(history: History, changes: Changes) -> dict[str, Any]:
+    figures: dict[str, Any] = {}
+    for f in ("alter", "create"):
+        for outcome in (Outcome.OK, Outcome.FAIL, Outcome.INFO):
+            figures[f"{f}s_{outcome.value}"] = sum(o.f == f and o.type is outcome for o in history.operations)
+    unanswered = [c for key in changes.keys for c in changes.of(key) if c.operation.type is Outcome.INFO]
+    figures["alters_info_seen"] = sum(change.seen_by is not None for change in unanswered)
+    return figures
+
+
+# -- settings -----------------------------------------------------------------------------------------------------
+
+
+def _refused_but_shown(changes: Changes) -> list[Finding]:
+    found = []
+    for key in changes.keys:
+        for change in changes.of(key):
+            alter, read = change.operation, change.seen_by
+            if alter.type is not Outcome.FAIL or read is None:
+                continue
+            steps = (
+                f"{alter.node} refused to set {key} to {alter.value!r} ({alter.error}).",
+                f"{read.node} shows it nevertheless.",
+            )
+            found.append(Finding(anomaly="refused-change-took-effect", operations=(alter, read), steps=steps))
+    return found
+
+
+def _settings(final: list[Operation], changes: Changes, incarnations: Incarnations) -> tuple[list[Finding], int]:
+    required = {key: _Required(changes.of(key)) for key in changes.keys}
+    servers: dict[tuple[str, int], list[Operation]] = {}
+    for read in final:
+        incarnation = incarnations.of(read) if read.f == "describe" else None
+        if incarnation is not None:
+            servers.setdefault((read.node, incarnation), []).append(read)
+    findings: list[Finding] = []
+    exposure = 0
+    newest_elsewhere = {(read.key, read.result): read for read in final if read.f == "describe"}
+    for reads in servers.values():
+        evidence = _evidence(reads, {r.invoke_index: c for r in reads if (c := changes.shown(r)) is not None})
+        last = {read.key: read for read in reads}
+        for read in last.values():
+            proof = _proof(evidence, read)
+            due = required[read.key].by(proof.change.invoked_ns) if proof and read.key in required else None
+            if proof is None or due is None:
+                continue
+            exposure += 1
+            last_by_ns = changes.last_by(read)
+            if last_by_ns is not None and last_by_ns < due.invoked_ns:
+                findings.append(_lost(read, due, proof, newest_elsewhere.get((read.key, due.operation.value))))
+    return findings, exposure
+
+
+class _Required:
+    """Of one setting: the change with the latest invocation among those that had taken effect by some time."""
+
+    def __init__(self, changes: list[Change]) -> None:
+        effective = sorted((c for c in changes if c.first_by_ns is not None), key=lambda c: c.first_by_ns or 0)
+        self._times = [c.first_by_ns or 0 for c in effective]
+        self._newest: list[Change] = []
+        for change in effective:
+            best = self._newest[-1] if self._newest else change
+            self._newest.append(change if change.invoked_ns >= best.invoked_ns else best)
+
+    def by(self, at_ns: int) -> Change | None:
+        """What a view that holds everything of before `at_ns` must show, or something later."""
+        count = bisect_left(self._times, at_ns)
+        return self._newest[count - 1] if count else None
+
+
+def _evidence(reads: list[Operation], shown: dict[int, Change]) -> list[_Evidence]:
+    """One server's answers by completion, each with the latest change shown up to then."""
+    found: list[_Evidence] = []
+    for read in sorted(reads, key=completed):
+        change = shown.get(read.invoke_index)
+        if change is None:
+            continue
+        if found and found[-1].change.invoked_ns >= change.invoked_ns:
+            continue
+        found.append(_Evidence(read, change.operation))
+    return found
+
+
+def _proof(evidence: list[_Evidence], read: Operation) -> _Evidence | None:
+    """The best evidence of what the server held when `read` was asked of it."""
+    before = [e for e in evidence if completed(e.read) + PUBLISHED_NS <= read.invoked_ns]
+    return before[-1] if before else None
+
+
+def _lost(read: Operation, due: Change, proof: _Evidence, elsewhere: Operation | None) -> Finding:
+    change = due.operation
+    had = "acknowledged" if due.acknowledged else "unanswered, but seen"
+    steps = [
+        f"Process {change.process} set {read.key} to {change.value!r} through {change.node}: {had}.",
+        f"After that process {proof.change.process} set {proof.change.key} to {proof.change.value!r}, and {read.node} "
+        f"showed it: so its view held everything up to there.",
+        f"{duration(read.invoked_ns - completed(proof.read))} later {read.node} answered that {read.key} is "
+        f"{read.result!r}, which is older than {change.value!r}.",
+    ]
+    shown = [change, proof.change, proof.read, read]
+    if elsewhere is not None and elsewhere.node != read.node:
+        steps.append(f"{elsewhere.node} has it: two views of one log contradict each other.")
+        shown.append(elsewhere)
+        return Finding(anomaly="views-contradict", operations=tuple(shown), steps=tuple(steps))
+    return Finding(anomaly="lost-acknowledged-change", operations=tuple(shown), steps=tuple(steps))
+
+
+# -- names --------------------------------------------------------------------------------------------------------
+
+
+def _names(
+    history: History, final: list[Operation], incarnations: Incarnations, facts: Facts
+) -> tuple[list[Finding], int]:
+    taken: dict[str | None, Operation] = {}
+    first_asked: dict[str | None, Operation] = {}
+    for create in (o for o in history.operations if o.f == "create" and o.type is not Outcome.FAIL):
+        first_asked.setdefault(create.key, create)
+        if create.type is Outcome.OK:
+            taken.setdefault(create.key, create)
+    answers: dict[str | None, dict[str, Operation]] = {}
+    evidence: dict[tuple[str, int], list[_Evidence]] = {}
+    for read in sorted((o for o in final if o.f == "exists"), key=completed):
+        answers.setdefault(read.key, {})[read.node] = read
+        asked, incarnation = first_asked.get(read.key), incarnations.of(read)
+        if read.result is not None and asked is not None and incarnation is not None and read.node in facts.voters:
+            own = evidence.setdefault((read.node, incarnation), [])
+            if not own or own[-1].change.invoked_ns < asked.invoked_ns:
+                own.append(_Evidence(read, asked))
+    findings: list[Finding] = []
+    exposure = 0
+    for name, create in taken.items():
+        last = answers.get(name, {})
+        proofs = []
+        for read in last.values():
+            incarnation = incarnations.of(read)
+            proof = None if incarnation is None else _proof(evidence.get((read.node, incarnation), []), read)
+            if proof is not None and completed(create) < proof.change.invoked_ns:
+                proofs.append((proof, read))
+        exposure += bool(proofs)
+        if proofs and all(read.result is None for read in last.values()):
+            findings.append(_lost_name(create, *proofs[0], denied_by=tuple(last)))
+    return findings, exposure
+
+
+def _lost_name(create: Operation, proof: _Evidence, read: Operation, *, denied_by: tuple[str, ...]) -> Finding:
+    steps = (
+        f"Process {create.process} took the name {create.key} through {create.node}: acknowledged.",
+        f"Later {proof.change.key} was taken, and {read.node} said so: so it knew everything up to there.",
+        f"After that {', '.join(denied_by)} said that {create.key} is not taken; nothing gives names back.",
+    )
+    return Finding(anomaly="lost-acknowledged-change", operations=(create, proof.change, proof.read, read), steps=steps)

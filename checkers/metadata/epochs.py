@@ -1,0 +1,81 @@
+"""Do the epochs that a node leads in only grow, within one run of its server?
+
+From the nodes' own claims with exact epochs, each subject apart; an answer counts as later only when it was asked for
+after the earlier one had come. What a broker forwards is another node's word.
+"""
+
+from typing import Final
+
+from checkers.leadership.circumstances import duration
+from harness.history import History
+from harness.operation import BeliefEvent, Claim
+from harness.verdict import Facts, Validity, Verdict, Witness
+
+GUARANTEE: Final = "epochs-never-go-back"
+EXPOSURE_OF: Final = "claims to lead by a server that had claimed before"
+ANOMALY: Final = "epoch-went-back"
+_WITNESSES_MAX: Final = 5
+
+
+def judge(history: History, facts: Facts, *, checker: str) -> Verdict:
+    """Cost: O(n log n)."""
+    claims: dict[tuple[str, str, int], list[BeliefEvent]] = {}
+    for event in history.events:
+        if type(event) is BeliefEvent and event.claims is Claim.YES and event.epoch is not None and event.epoch_exact:
+            claims.setdefault((event.subject, event.node, event.incarnation), []).append(event)
+    witnesses: list[Witness] = []
+    steps_back = exposure = 0
+    epochs: set[int] = set()
+    for own in claims.values():
+        epochs |= {c.epoch for c in own if c.epoch is not None}
+        exposure += len(own) - 1
+        for before, after in _steps_back(own):
+            steps_back += 1
+            witnesses.append(_witness(before, after))
+    if steps_back:
+        validity, reason = Validity.INVALID, f"{steps_back} claims are of a lower epoch than the server's claim before"
+    elif exposure < facts.thresholds.exposure_min:
+        validity, reason = Validity.UNKNOWN, "no server claimed twice to lead in an epoch that is exactly known"
+    else:
+        validity, reason = Validity.VALID, f"{exposure + len(claims)} claims, of {len(epochs)} epochs"
+    return Verdict(
+        checker=checker,
+        guarantee=GUARANTEE,
+        validity=validity,
+        reason=reason,
+        exposure=exposure,
+        exposure_of=EXPOSURE_OF,
+        anomalies={ANOMALY: steps_back} if steps_back else {},
+        witnesses=tuple(witnesses[:_WITNESSES_MAX]),
+        figures={"epochs_led": len(epochs), "epoch_max": max(epochs, default=None)},
+    )
+
+
+def _steps_back(claims: list[BeliefEvent]) -> list[tuple[BeliefEvent, BeliefEvent]]:
+    """Pairs (earlier, later) of one server's claims whose epoch fell; `claims` in the order of answers."""
+    found = []
+    highest: BeliefEvent | None = None
+    at = 0
+    for claim in sorted(claims, key=lambda c: c.asked_ns):
+        while claims[at].answered_ns < claim.asked_ns:
+            if highest is None or (claims[at].epoch or 0) > (highest.epoch or 0):
+                highest = claims[at]
+            at += 1
+        if highest is not None and (claim.epoch or 0) < (highest.epoch or 0):
+            found.append((highest, claim))
+    return found
+
+
+def _witness(before: BeliefEvent, after: BeliefEvent) -> Witness:
+    return Witness(
+        anomaly=ANOMALY,
+        events=(before.index, after.index),
+        steps=(
+            f"{before.node} said that it led {before.subject} epoch {before.epoch}.",
+            f"Asked again {duration(after.asked_ns - before.answered_ns)} later, the same server said that it led "
+            f"epoch {after.epoch}.",
+        ),
+        from_ns=before.asked_ns,
+        to_ns=after.answered_ns,
+        nodes=(before.node,),
+    )

@@ -1,0 +1,60 @@
+"""What a rule about metadata found, before it becomes part of a verdict."""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from checkers.effects import events_of
+from harness.operation import Operation
+from harness.verdict import Validity, Verdict, Witness
+
+_WITNESSES_MAX = 5
+
+
+class Finding(msgspec.Struct, frozen=True, kw_only=True):
+    """One violation: what it is called, the operations that show it, and why in words."""
+
+    anomaly: str
+    operations: tuple[Operation, ...]
+    steps: tuple[str, ...]
+
+
+def verdict_of(
+    findings: Sequence[Finding],
+    *,
+    checker: str,
+    guarantee: str,
+    broken: str,
+    otherwise: tuple[Validity, str],
+    exposure: int,
+    exposure_of: str,
+    figures: dict[str, Any],
+) -> Verdict:
+    """`invalid` with `broken` as the reason when anything was found, else what `otherwise` says."""
+    validity, reason = (Validity.INVALID, f"{len(findings)} {broken}") if findings else otherwise
+    return Verdict(
+        checker=checker,
+        guarantee=guarantee,
+        validity=validity,
+        reason=reason,
+        exposure=exposure,
+        exposure_of=exposure_of,
+        anomalies=dict(Counter(finding.anomaly for finding in findings)),
+        witnesses=tuple(_witness(finding) for finding in findings[:_WITNESSES_MAX]),
+        figures=figures,
+    )
+
+
+def _witness(finding: Finding) -> Witness:
+    shown = finding.operations
+    return Witness(
+        anomaly=finding.anomaly,
+        events=events_of(*shown),
+        steps=finding.steps,
+        from_ns=min(o.invoked_ns for o in shown),
+        to_ns=max(o.invoked_ns if o.completed_ns is None else o.completed_ns for o in shown),
+        key=shown[-1].key,
+        nodes=tuple(dict.fromkeys(o.node for o in shown)),
+    )

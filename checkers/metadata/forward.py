@@ -1,0 +1,108 @@
+"""Does each node's view of a setting only move forward, within one run of its server?
+
+A node went back when an answer shows a change that is certainly older than one that the same server had shown before.
+A change of unknown outcome may take effect late, and a forwarded one twice: only provable steps back count.
+"""
+
+from typing import Final
+
+import msgspec
+
+from checkers.leadership.circumstances import duration
+from checkers.metadata.changes import Change, Changes, Incarnations, completed
+from checkers.metadata.findings import Finding, verdict_of
+from harness.operation import Operation
+from harness.verdict import Facts, Validity, Verdict
+
+GUARANTEE: Final = "metadata-forward"
+EXPOSURE_OF: Final = "answered reads of a setting through a node that had shown a change of it before"
+
+
+class _Seen(msgspec.Struct, frozen=True):
+    """The change with the latest invocation that one server had shown of one setting, and where."""
+
+    change: Change
+    read: Operation
+
+
+def judge(changes: Changes, incarnations: Incarnations, facts: Facts, *, checker: str) -> Verdict:
+    """Cost: O(n log n)."""
+    views: dict[tuple[str, int, str | None], list[Operation]] = {}
+    straddling = 0
+    for read in changes.reads:
+        incarnation = incarnations.of(read)
+        if incarnation is None:
+            straddling += 1
+        else:
+            views.setdefault((read.node, incarnation, read.key), []).append(read)
+    findings: list[Finding] = []
+    exposure = unprovable = 0
+    for reads in views.values():
+        found, exposed, doubtful = _view(changes, reads)
+        findings += found
+        exposure += exposed
+        unprovable += doubtful
+    if exposure < facts.thresholds.exposure_min:
+        otherwise = Validity.UNKNOWN, "no node was read again after it had shown a change"
+    else:
+        otherwise = Validity.VALID, f"{exposure} answers went back behind no change that their node had shown"
+    findings.sort(key=lambda f: f.operations[-1].invoked_ns)
+    return verdict_of(
+        findings,
+        checker=checker,
+        guarantee=GUARANTEE,
+        broken="answers went back behind a change that the same server had shown",
+        otherwise=otherwise,
+        exposure=exposure,
+        exposure_of=EXPOSURE_OF,
+        figures={
+            "describes": len(changes.reads),
+            "describes_across_a_restart": straddling,
+            "steps_back_not_provable": unprovable,
+        },
+    )
+
+
+def _view(changes: Changes, reads: list[Operation]) -> tuple[list[Finding], int, int]:
+    """One server's answers about one setting, in the order of invocation: steps back, exposure, doubtful steps."""
+    findings: list[Finding] = []
+    exposure = doubtful = 0
+    answered = sorted(reads, key=completed)
+    newest: _Seen | None = None
+    at = 0
+    for read in reads:
+        while completed(answered[at]) < read.invoked_ns:
+            shown = changes.shown(answered[at])
+            if shown is not None and (newest is None or shown.invoked_ns > newest.change.invoked_ns):
+                newest = _Seen(shown, answered[at])
+            at += 1
+        if newest is None:
+            continue
+        exposure += 1
+        if read.result == newest.change.operation.value:
+            continue
+        last_by_ns = changes.last_by(read)
+        if last_by_ns is None:
+            shown = changes.shown(read)
+            doubtful += (
+                shown is not None and shown.first_by_ns is not None and (shown.first_by_ns < newest.change.invoked_ns)
+            )
+        elif last_by_ns < newest.change.invoked_ns:
+            findings.append(_went_back(changes, newest, read))
+    return findings, exposure, doubtful
+
+
+def _went_back(changes: Changes, newest: _Seen, read: Operation) -> Finding:
+    before, change = newest.read, newest.change.operation
+    old = changes.shown(read)
+    steps = (
+        f"{read.node} answered that {read.key} is {before.result!r}, which process {change.process} had set through "
+        f"{change.node}.",
+        f"{duration(read.invoked_ns - completed(before))} later the same server was asked again, and answered "
+        f"{read.result!r}.",
+        f"{read.result!r} had been set, for good, before {before.result!r} was asked for."
+        if old is not None
+        else "It was so before the first change of this run, and nobody set it to that again.",
+    )
+    shown = (change, before, read) if old is None else (old.operation, change, before, read)
+    return Finding(anomaly="view-went-back", operations=shown, steps=steps)

@@ -1,0 +1,172 @@
+"""Judge the set of names: taking one and asking whether it is taken are linearizable, name by name.
+
+Each name is a register that goes once from absent to taken: taking it is a compare-and-set from absent, asking for it a
+read. The native search decides each name (they are independent: Herlihy & Wing, 1990); since a name never becomes free,
+every false answer can then be named without a search:
+
+  denied-taken-name     "not taken", asked after the name was certainly taken
+  invented-name         "taken", answered before anybody had asked to take it
+  name-taken-twice      two acknowledgements, or one that was asked for when the name was certainly taken
+
+A request to take a name that a controller refused because it exists says "taken", as an answer does. Nobody promises
+that such answers are current, so this is measured, and decides only where the plan requires it.
+"""
+
+import sys
+from collections.abc import Sequence
+from typing import Any, Final
+
+import msgspec
+
+from checkers.leadership.circumstances import answered_words, duration, leader_of
+from checkers.leadership.samples import Reigns, reigns_of, subjects
+from checkers.linearizable import search
+from checkers.metadata.changes import completed
+from checkers.metadata.findings import Finding, verdict_of
+from checkers.models import encode
+from harness.history import History
+from harness.operation import BeliefEvent, Operation, Outcome
+from harness.verdict import Facts, Validity, Verdict
+
+CHECKER: Final = "topic-names"
+GUARANTEE: Final = "topic-names-linearizable"
+EXPOSURE_OF: Final = "answers about a name that another process had certainly taken before they were asked for"
+#: Refusals that say that the name is taken.
+_TAKEN: Final = frozenset({"exists", "topic-already-exists"})
+_NEVER: Final = sys.maxsize
+
+
+def check(history: History, facts: Facts) -> list[Verdict]:
+    """Cost: that of the search, O(n) for histories like these."""
+    rows = [row for o in history.operations if (row := _row(o)) is not None]
+    columns = encode(rows)
+    results = search(columns, facts.budget) if rows else []
+    refuted = {columns.keys[r.key] for r in results if r.verdict == "invalid"}
+    unfinished = [r for r in results if r.verdict == "unknown"]
+    names: dict[str | None, list[Operation]] = {}
+    for row in rows:
+        names.setdefault(row.key, []).append(row)
+    findings = [f for name in names if name in refuted for f in _false_answers(names[name])]
+    unexplained = refuted - {f.operations[-1].key for f in findings}
+    findings += [_unexplained(names[name]) for name in sorted(unexplained, key=str)]
+    denials = [f.operations[-1] for f in findings if f.anomaly == "denied-taken-name"]
+    exposure = sum(_exposure(own) for own in names.values())
+    if unfinished:
+        otherwise = Validity.UNKNOWN, f"{len(unfinished)} of {len(results)} names were not decided"
+    elif exposure < facts.thresholds.exposure_min:
+        otherwise = Validity.UNKNOWN, "no name was asked for after another process had taken it"
+    else:
+        otherwise = Validity.VALID, f"{len(results)} names: every answer is explained"
+    reigns = _reigns(history)
+    told = [_told(history, reigns, f) for f in sorted(findings, key=lambda f: f.operations[-1].invoked_ns)]
+    return [
+        verdict_of(
+            told,
+            checker=CHECKER,
+            guarantee=GUARANTEE,
+            broken="false answers about names",
+            otherwise=otherwise,
+            exposure=exposure,
+            exposure_of=EXPOSURE_OF,
+            figures={"names": len(results), "answers": sum(row.f == "read" for row in rows), **_figures(denials, told)},
+        )
+    ]
+
+
+def _row(operation: Operation) -> Operation | None:
+    """What an operation is to the register of its name; None for what says nothing of it."""
+    change = msgspec.structs.replace
+    if operation.f == "exists":
+        return change(operation, f="read") if operation.type is Outcome.OK else None
+    if operation.f != "create":
+        return None
+    if operation.type is Outcome.FAIL:
+        # A refusal is an answer: completed at its end, though it took no effect.
+        taken = operation.error in _TAKEN and operation.ended_ns is not None
+        return (
+            change(operation, f="read", type=Outcome.OK, result=1, completed_ns=operation.ended_ns) if taken else None
+        )
+    return change(operation, f="cas", value=[None, 1])
+
+
+def _false_answers(rows: Sequence[Operation]) -> list[Finding]:
+    """Every answer about one name that contradicts another, with the earliest one that it contradicts."""
+    takes = [r for r in rows if r.f == "cas"]
+    taken = sorted((r for r in rows if r.type is Outcome.OK and (r.f == "cas" or r.result is not None)), key=completed)
+    asked_ns = min((r.invoked_ns for r in takes), default=_NEVER)
+    found: list[Finding] = []
+    for row in rows:
+        if row.type is not Outcome.OK:
+            continue
+        proof = taken[0] if taken and completed(taken[0]) < row.invoked_ns else None
+        if row.f == "cas":
+            other = proof or next((t for t in takes if t is not row and t.type is Outcome.OK), None)
+            if other is not None and (proof is not None or other.invoke_index < row.invoke_index):
+                found.append(_finding("name-taken-twice", other, row))
+        elif row.result is None and proof is not None:
+            found.append(_finding("denied-taken-name", proof, row))
+        elif row.result is not None and completed(row) < asked_ns:
+            found.append(_finding("invented-name", takes[0] if takes else None, row))
+    return found
+
+
+def _finding(anomaly: str, proof: Operation | None, row: Operation) -> Finding:
+    if proof is None:
+        steps: tuple[str, ...] = ("Nobody ever asked to take this name.",)
+    elif anomaly == "invented-name":
+        steps = (f"The first request to take it, of process {proof.process}, came only later.",)
+    else:
+        how = f"took the name {proof.key}" if proof.f == "cas" else f"was told that the name {proof.key} is taken,"
+        late_ns = row.invoked_ns - completed(proof)
+        asked = f"Process {row.process} asked {row.node} {duration(max(0, late_ns))} later"
+        said = {"name-taken-twice": "was given the name once more", "denied-taken-name": "was told that it is free"}
+        steps = (
+            f"Process {proof.process} {how} through {proof.node}.",
+            f"{asked}, and {said[anomaly]}; nothing frees names.",
+        )
+    return Finding(anomaly=anomaly, operations=(row,) if proof is None else (proof, row), steps=steps)
+
+
+def _unexplained(rows: Sequence[Operation]) -> Finding:
+    answered = [r for r in rows if r.type is Outcome.OK]
+    steps = (f"No order explains the {len(answered)} answers about {rows[0].key}.",)
+    return Finding(anomaly="non-linearizable", operations=tuple(answered[:8]), steps=steps)
+
+
+def _reigns(history: History) -> Reigns | None:
+    """Of the first subject whose claims name their epochs."""
+    told = {e.subject for e in history.events if type(e) is BeliefEvent and e.epoch is not None}
+    subject = next((s for s in subjects(history) if s in told), None)
+    return None if subject is None else reigns_of(history, subject)
+
+
+def _told(history: History, reigns: Reigns | None, finding: Finding) -> Finding:
+    """With a sentence on who gave a denial: a superseded leader, a paused node, one that was cut off."""
+    if finding.anomaly != "denied-taken-name" or reigns is None:
+        return finding
+    answer = finding.operations[-1]
+    words = answered_words(history, answer, leader_of(reigns, answer))
+    return msgspec.structs.replace(finding, steps=(*finding.steps, f"{words}."))
+
+
+def _exposure(rows: Sequence[Operation]) -> int:
+    proofs = sorted((r for r in rows if r.type is Outcome.OK and (r.f == "cas" or r.result is not None)), key=completed)
+    if not proofs:
+        return 0
+    first = proofs[0]
+    return sum(r.f == "read" and r.invoked_ns > completed(first) and r.process != first.process for r in rows)
+
+
+def _figures(denials: list[Operation], told: Sequence[Finding]) -> dict[str, Any]:
+    proofs = {f.operations[-1].invoke_index: f.operations[0] for f in told if f.anomaly == "denied-taken-name"}
+    late = {o.invoke_index: o.invoked_ns - completed(proofs[o.invoke_index]) for o in denials}
+    by_node: dict[str, int] = {}
+    for denial in denials:
+        by_node[denial.node] = by_node.get(denial.node, 0) + 1
+    return {
+        "denials": len(denials),
+        "denials_by_node": by_node,
+        "denial_late_ns_max": max(late.values(), default=0),
+        "denials_from_ns": min((o.invoked_ns for o in denials), default=None),
+        "denials_to_ns": max((completed(o) for o in denials), default=None),
+    }

@@ -1,0 +1,220 @@
+"""A metadata quorum in memory: one log, a lagging copy of it on every node, and planted bugs.
+
+Three voters, of which one is in charge, and a broker that forwards. Correct unless `bug` names one of `BUGS`.
+"""
+
+import asyncio
+import random
+from collections.abc import Mapping
+from typing import Any, Final
+
+from harness import registry
+from harness.client import Client
+from harness.coordination import Definite, Indefinite, NotSent, Reply
+from harness.generator import time_limit, validate
+from harness.history import History
+from harness.interpreter import Interpreter
+from harness.operation import BeliefEvent, Claim, Event, PhaseEvent, PhaseName
+from harness.recorder import Recorder
+from harness.verdict import Facts, Guarantee, Standing, Thresholds
+from tests.fakes.virtual_time import run_virtual, virtual_clock_ns
+from workloads.metadata import MetadataWorkload
+
+VOTERS: Final = ("n1", "n2", "n3")
+NODES: Final = (*VOTERS, "b1")
+PROMISED: Final = ("metadata-durable", "metadata-forward", "metadata-converges", "epochs-never-go-back")
+FACTS: Final = Facts(
+    system="fake",
+    workload="metadata",
+    nodes=NODES,
+    electorate=VOTERS,
+    guarantees=tuple(
+        Guarantee(name=name, standing=Standing.PROMISED, text=name, source="tests/fakes") for name in PROMISED
+    ),
+    read_guarantee="metadata-durable",
+    thresholds=Thresholds(ok_operations_min=40),
+)
+
+#: What each bug does, and the anomaly (checker:name) by which it must be found.
+BUGS: Final = {
+    "lost-change": ("one acknowledged setting in thirty is dropped", "metadata:lost-acknowledged-change"),
+    "lost-name": ("one acknowledged name in three is dropped", "metadata:lost-acknowledged-change"),
+    "went-back": ("a copy now and then answers from far behind", "metadata:view-went-back"),
+    "skips": ("n3's copy misses one change in twenty for ever", "metadata:views-contradict"),
+    "refused-effect": ("one refusal in three takes effect", "metadata:refused-change-took-effect"),
+    "two-views": ("answers carry offsets, and n2's value differs at times", "metadata:two-views-of-one-offset"),
+    "denies": ("n2 denies names for three seconds after they were taken", "topic-names:denied-taken-name"),
+    "invents": ("a name is said to be taken before it is", "topic-names:invented-name"),
+    "epoch": ("the node in charge now and then names an older epoch", "metadata:epoch-went-back"),
+}
+
+
+class FakeQuorum:
+    def __init__(self, seed: int, bug: str | None) -> None:
+        self.random: Final = random.Random(f"metadata-{seed}")
+        self.bug: Final = bug
+        self.leader = "n1"
+        self.log: list[tuple[float, str, bytes]] = []
+        self.skipped: set[int] = set()
+        self.names: dict[str, float] = {}
+
+    def hits(self, bug: str, one_in: int) -> bool:
+        return self.bug == bug and self.random.randrange(one_in) == 0
+
+    def now_s(self) -> float:
+        return asyncio.get_running_loop().time()
+
+    def append(self, key: str, value: bytes) -> None:
+        if self.hits("lost-change", 30):
+            return
+        self.log.append((self.now_s(), key, value))
+        if key != "k-last" and self.hits("skips", 20):
+            self.skipped.add(len(self.log) - 1)
+
+    def view(self, node: str, key: str) -> tuple[bytes | None, int]:
+        """What this node's copy holds, and how far it is."""
+        lag_s = {"n1": 0.0, "n2": 0.03, "n3": 0.05}.get(node, 0.1)
+        # Not the last setting: a copy that is late with everything is merely late.
+        if key != "k-last" and self.hits("went-back", 200):
+            lag_s = 5.0
+        at = sum(entry[0] <= self.now_s() - lag_s for entry in self.log)
+        found = None
+        for number in range(at - 1, -1, -1):
+            if self.log[number][1] == key and not (node == "n3" and number in self.skipped):
+                found = self.log[number][2]
+                break
+        return found, at
+
+
+class FakeMetadata:
+    """Implements `harness.coordination.Metadata`."""
+
+    def __init__(self, quorum: FakeQuorum, node: str) -> None:
+        self._quorum, self._node, self._closed = quorum, node, False
+
+    @property
+    def session_id(self) -> int | None:
+        return None
+
+    async def close(self) -> None:
+        self._closed = True
+
+    async def _travel(self) -> None:
+        if self._closed:
+            raise NotSent("not-sent")
+        await asyncio.sleep(self._quorum.random.expovariate(1 / 0.002))
+
+    async def _in_charge(self, *, change: bool) -> None:
+        await self._travel()
+        if self._node in VOTERS and self._node != self._quorum.leader:
+            raise Indefinite("not-controller") if change else Definite("not-controller")
+
+    async def alter(self, key: str, value: bytes) -> Reply:
+        await self._in_charge(change=True)
+        quorum = self._quorum
+        fate = quorum.random.randrange(100)
+        if fate == 0:
+            raise Indefinite("connection-lost")
+        if fate == 1:
+            asyncio.get_running_loop().call_later(quorum.random.uniform(0, 0.5), quorum.append, key, value)
+            raise Indefinite("connection-lost")
+        if fate < 5:
+            if quorum.hits("refused-effect", 3):
+                quorum.append(key, value)
+            raise Definite("throttling-quota-exceeded")
+        quorum.append(key, value)
+        await self._travel()
+        return Reply()
+
+    async def describe(self, key: str) -> Reply:
+        await self._travel()
+        value, at = self._quorum.view(self._node, key)
+        if self._quorum.bug != "two-views":
+            return Reply(value)
+        if self._node == "n2" and self._quorum.hits("two-views", 20):
+            value = b"1234567"
+        return Reply(value, position=at)
+
+    async def create_name(self, name: str) -> Reply:
+        await self._in_charge(change=True)
+        quorum = self._quorum
+        if name in quorum.names:
+            raise Definite("topic-already-exists") if self._node in VOTERS else Indefinite("topic-already-exists")
+        if not quorum.hits("lost-name", 3):
+            quorum.names[name] = quorum.now_s()
+        await self._travel()
+        return Reply()
+
+    async def name_taken(self, name: str) -> Reply:
+        quorum = self._quorum
+        if quorum.bug == "denies" and self._node == "n2":
+            await self._travel()
+            taken = quorum.names.get(name, 1e9) < quorum.now_s() - 3.0
+            return Reply(b"1" if taken else None)
+        await self._in_charge(change=False)
+        taken = name in quorum.names or quorum.hits("invents", 10)
+        reply = Reply(b"1" if taken else None)
+        await self._travel()
+        return reply
+
+
+def run_fake_metadata(bug: str | None, seed: int, options: Mapping[str, Any] | None = None) -> History:
+    """One run in virtual time: 8 s of load, then the final phase."""
+    return run_virtual(_run(bug, seed, options or {}))
+
+
+async def _run(bug: str | None, seed: int, options: Mapping[str, Any]) -> History:
+    quorum = FakeQuorum(seed, bug)
+    workload = MetadataWorkload()
+    merged = {**workload.options(registry.system("etcd")), "window": "2s", **options}
+    recorder = Recorder(None, clock_ns=virtual_clock_ns)
+    events: list[Event] = []
+    recorder.listeners.append(events.append)
+
+    async def open_client(process: int, node: str) -> Client:
+        await asyncio.sleep(0.001)
+        return workload.client(FakeMetadata(quorum, node), merged, recorder.now_ns)
+
+    interpreter = Interpreter(
+        workers=workload.workers(merged, len(NODES)),
+        node_of=lambda worker: NODES[worker % len(NODES)],
+        open_client=open_client,
+        recorder=recorder,
+        seed=seed,
+        op_timeout_s=lambda worker: workload.timeout_s(merged, len(NODES), worker, 3.0),
+        open_timeout_s=0.5,
+        effect_free=workload.effect_free,
+    )
+    observing = asyncio.ensure_future(_observe(quorum, recorder))
+    try:
+        recorder.record(PhaseEvent, phase=PhaseName.MAIN)
+        load = workload.generator(merged, len(NODES))
+        await interpreter.run(validate(time_limit(8_000_000_000, load)))
+        recorder.record(PhaseEvent, phase=PhaseName.HEAL)
+        recorder.record(PhaseEvent, phase=PhaseName.SETTLE)
+        await asyncio.sleep(0.5)
+        recorder.record(PhaseEvent, phase=PhaseName.FINAL)
+        final = workload.final_generator(merged, len(NODES))
+        await interpreter.run(validate(time_limit(10_000_000_000, final)))
+    finally:
+        observing.cancel()
+        await interpreter.close()
+    return History(events, source=f"fake metadata {bug} {seed}")
+
+
+async def _observe(quorum: FakeQuorum, recorder: Recorder) -> None:
+    while True:
+        for node in VOTERS:
+            leads = node == quorum.leader
+            epoch = (7 - quorum.hits("epoch", 50)) if leads else None
+            recorder.record(
+                BeliefEvent,
+                subject="raft",
+                node=node,
+                incarnation=0,
+                claims=Claim.YES if leads else Claim.NO,
+                asked_ns=recorder.now_ns(),
+                source="fake",
+                epoch=epoch,
+            )
+        await asyncio.sleep(0.05)

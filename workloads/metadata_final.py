@@ -1,0 +1,90 @@
+"""The end of a `metadata` run: everything is read from every node, round by round, until all nodes say the same.
+
+At least two rounds, a while apart: that a view lacks a change is proven only by an answer that comes well after one
+which shows a later change of the same node (a node publishes what it learns piece by piece). What is left when the
+phase's deadline cuts this short is judged as it is.
+"""
+
+from typing import Final
+
+import msgspec
+
+from harness.generator import PENDING, Context, Generator, Invocation, Offer
+from harness.generators.contract import Step
+from harness.operation import OpEvent, Outcome, Value
+
+#: The setting that is written last; it is read like the others.
+LAST_KEY: Final = "k-last"
+#: Rounds begin this far apart; `checkers.metadata.views` rests on more than a second.
+PAUSE_NS: Final = 1_300_000_000
+_ROUNDS_MIN: Final = 2
+#: The newest names that are asked for again, so that a long run's end stays short.
+_NAMES_MAX: Final = 400
+#: A node that answers so does not answer this kind of question at all; it is asked no more of them in this round.
+_NEVER_ANSWERED: Final = frozenset({"unsupported-api", "not-controller"})
+
+
+class Rounds(msgspec.Struct, frozen=True, kw_only=True):
+    """Each worker asks all questions in turn; a round is over when all have.
+
+    `next` is each worker's next question, `first` the first answer to each question in this round, `agreed` whether all
+    answers so far were alike and none was missing.
+    """
+
+    keys: tuple[str, ...]
+    every_ns: int
+    questions: tuple[Offer, ...] = ()
+    next: tuple[int, ...] = ()
+    first: dict[Offer, Value] = {}
+    agreed: bool = True
+    begun: int = 0
+    not_before_ns: int = 0
+
+    def op(self, ctx: Context) -> Step:
+        rounds = self if self.questions else self._prepared(ctx)
+        for worker in ctx.free:
+            at = ctx.workers.index(worker)
+            number = rounds.next[at]
+            if number < len(rounds.questions) and ctx.time_ns >= rounds.not_before_ns:
+                after = _with(rounds.next, at, number + 1)
+                offer = rounds.questions[number]
+                return Invocation(worker, offer, ctx.time_ns), msgspec.structs.replace(rounds, next=after)
+        if len(ctx.free) < len(ctx.workers) or any(number < len(rounds.questions) for number in rounds.next):
+            return PENDING, rounds
+        if rounds.agreed and rounds.begun >= _ROUNDS_MIN:
+            return None, rounds
+        return PENDING, rounds._again(ctx)
+
+    def _prepared(self, ctx: Context) -> "Rounds":
+        slots = range(max(0, ctx.time_ns // self.every_ns - _NAMES_MAX), ctx.time_ns // self.every_ns + 1)
+        names = (Offer("exists", f"t{slot}") for slot in slots)
+        # The last change first: a view that shows it must show all that went before.
+        questions = (*(Offer("describe", key) for key in reversed(self.keys)), *names)
+        return msgspec.structs.replace(self, questions=questions)._again(ctx, pause_ns=0)
+
+    def _again(self, ctx: Context, pause_ns: int = PAUSE_NS) -> "Rounds":
+        return msgspec.structs.replace(
+            self,
+            next=(0,) * len(ctx.workers),
+            first={},
+            agreed=True,
+            begun=self.begun + 1,
+            not_before_ns=ctx.time_ns + pause_ns,
+        )
+
+    def update(self, ctx: Context, event: OpEvent) -> Generator:
+        offer = Offer(event.f, event.key)
+        if event.type is Outcome.OK:
+            if offer not in self.first:
+                return msgspec.structs.replace(self, first={**self.first, offer: event.value})
+            alike = self.first[offer] == event.value
+            return self if alike else msgspec.structs.replace(self, agreed=False)
+        if event.error not in _NEVER_ANSWERED:
+            return msgspec.structs.replace(self, agreed=False)
+        at = ctx.workers.index(ctx.worker_of(event))
+        behind = len(self.keys) if event.f == "describe" else len(self.questions)
+        return msgspec.structs.replace(self, next=_with(self.next, at, max(behind, self.next[at])))
+
+
+def _with(numbers: tuple[int, ...], at: int, number: int) -> tuple[int, ...]:
+    return (*numbers[:at], number, *numbers[at + 1 :])
