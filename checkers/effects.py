@@ -15,8 +15,16 @@ READS: Final = frozenset({"read"})
 MEMBERS: Final = frozenset({"members"})
 #: Each acknowledged one of these has a position of its own in the store's order.
 WRITES: Final = frozenset({"write", "cas", "create", "add"})
+#: Reads of a topic partition: a piece of it, from an offset on.
+LOG_READS: Final = frozenset({"poll", "scan"})
+#: Operations whose stamp is the epoch of a topic partition's leader, not of the cluster's.
+PARTITION_STAMPED: Final = LOG_READS | {"append"}
+#: Reads of metadata: a node's copy of a setting, and whether a name is taken.
+LOOKS: Final = frozenset({"describe", "exists"})
 #: Operations that change nothing.
-EFFECT_FREE: Final = READS | MEMBERS
+EFFECT_FREE: Final = READS | MEMBERS | LOG_READS | LOOKS
+#: What counts as having looked again after healing; an id given out then meets those given before.
+_FINAL: Final = EFFECT_FREE | {"allocate"}
 #: Read guarantees whose contract is "current": every write acknowledged before the read was invoked shows in it.
 CURRENT: Final = frozenset({"linearizable", "fresh-after-sync", "fresh-after-write"})
 
@@ -47,11 +55,11 @@ def view_position(read: Operation) -> int | None:
 
 
 def final_reads(history: History) -> list[Operation]:
-    """Answered reads, of registers and of sets, that were invoked in the final phase, in the order of invocation."""
+    """Answered reads (or allocations of ids) that were invoked in the final phase, in the order of invocation."""
     final = history.phases.get(PhaseName.FINAL)
     if final is None:
         return []
-    answered = (o for o in history.operations if o.type is Outcome.OK and o.f in EFFECT_FREE)
+    answered = (o for o in history.operations if o.type is Outcome.OK and o.f in _FINAL)
     return [o for o in answered if final[0] <= o.invoked_ns < final[1]]
 
 

@@ -11,6 +11,7 @@ answered. Linearizable reads get no such verdict while nothing is stale: a corre
 stays 0 in the best of runs, and linearizability itself is judged whole by another checker.
 """
 
+import re
 from typing import Any, Final
 
 from checkers.effects import CURRENT, events_of, shown, view_position, write_position
@@ -26,6 +27,7 @@ from harness.verdict import Facts, Validity, Verdict, Witness
 CHECKER: Final = "leadership"
 NO_ACT: Final = "superseded-leader-does-not-act"
 _WITNESSES_MAX: Final = 5
+_TOPIC_PARTITION: Final = re.compile(r"p\d+")
 
 
 def check(history: History, facts: Facts) -> list[Verdict]:
@@ -35,6 +37,9 @@ def check(history: History, facts: Facts) -> list[Verdict]:
     """
     verdicts: list[Verdict] = []
     for subject in subjects(history):
+        if _TOPIC_PARTITION.fullmatch(subject):
+            # Its epochs and its effects are another log's: `checkers.zombie_brokers` judges them.
+            continue
         reigns = reigns_of(history, subject)
         acts = find_acts(history, facts, reigns)
         figures = {"subject": subject, **claim_figures(reigns), **_act_figures(acts)}

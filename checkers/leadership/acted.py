@@ -22,6 +22,7 @@ import msgspec
 from checkers.effects import (
     CURRENT,
     EFFECT_FREE,
+    PARTITION_STAMPED,
     READS,
     by_key,
     final_reads,
@@ -119,7 +120,8 @@ def asked_of_superseded(history: History, reigns: Reigns) -> Iterator[tuple[Oper
             done_ns = operation.completed_ns
             asked = operation.invoked_ns <= last_ns
             answered = operation.type is Outcome.OK and done_ns is not None
-            stamped = reigns.stamps_exact and operation.epoch == reign.epoch
+            comparable = reigns.stamps_exact and operation.f not in PARTITION_STAMPED
+            stamped = comparable and operation.epoch == reign.epoch
             served = answered and done_ns is not None and (stamped or done_ns < last_ns)
             if asked or served:
                 yield operation, reign, asked, served
@@ -168,6 +170,9 @@ class _Finals:
         """Whether a later final read of its key was made, does not show its effect, and nothing removed it."""
         read = self.last.get(operation.key)
         if read is None or operation.key in self._removed or operation.ended_ns is None:
+            return False
+        if operation.f in PARTITION_STAMPED:
+            # One read is a piece of the partition only; `checkers.zombie_brokers` joins them.
             return False
         if operation.ended_ns >= read.invoked_ns:
             return False

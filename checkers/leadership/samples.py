@@ -26,6 +26,7 @@ from typing import Final
 
 import msgspec
 
+from checkers.effects import PARTITION_STAMPED
 from harness.history import History
 from harness.operation import BeliefEvent, Claim, EpochEvent, NodeChange, NodeEvent, Outcome
 
@@ -181,7 +182,7 @@ def reigns_of(history: History, subject: str) -> Reigns:
     return Reigns(
         samples,
         begins,
-        ends=_ends(history),
+        ends=ends_of(history),
         stopped=stopped,
         stamps_exact=stamped and exactness == {True},
         impossible=impossible,
@@ -205,7 +206,7 @@ def within(intervals: Intervals, from_ns: int, to_ns: int) -> int:
 
 
 def _sample(belief: BeliefEvent, stopped: Intervals, lines: Sequence[EpochEvent], delay_ns: int) -> Sample | None:
-    lo_ns, hi_ns = _window(belief.asked_ns, belief.answered_ns, stopped)
+    lo_ns, hi_ns = window(belief.asked_ns, belief.answered_ns, stopped)
     if hi_ns < lo_ns:
         if belief.claims is not Claim.SILENT:
             return None
@@ -225,7 +226,7 @@ def _sample(belief: BeliefEvent, stopped: Intervals, lines: Sequence[EpochEvent]
     )
 
 
-def _window(asked_ns: int, answered_ns: int, stopped: Intervals) -> tuple[int, int]:
+def window(asked_ns: int, answered_ns: int, stopped: Intervals) -> tuple[int, int]:
     """[lo, hi]; hi below lo when the node never ran in between. In the order of questions lo never decreases."""
     lo_ns, hi_ns = asked_ns, answered_ns
     for start, end in stopped:
@@ -271,7 +272,11 @@ def _begins(
             offer(line.epoch, line.time_ns, line.index, f"{line.node}'s log said that it became its leader")
     if stamped:
         seen: set[int] = set()
-        done = [o for o in history.operations if o.type is Outcome.OK and o.epoch is not None]
+        done = [
+            o
+            for o in history.operations
+            if o.type is Outcome.OK and o.epoch is not None and o.f not in PARTITION_STAMPED
+        ]
         for op in sorted(done, key=lambda o: o.completed_ns or 0):
             if op.epoch is not None and op.epoch not in seen and op.completed_ns is not None:
                 seen.add(op.epoch)
@@ -289,7 +294,7 @@ def _earliest_from(begins: list[Begin]) -> list[Begin | None]:
     return earliest[::-1]
 
 
-def _ends(history: History) -> dict[tuple[str, int], int]:
+def ends_of(history: History) -> dict[tuple[str, int], int]:
     """When each incarnation of a node was over: its death, or the start of the next."""
     ends: dict[tuple[str, int], int] = {}
     for event in history.events:

@@ -1,0 +1,179 @@
+"""The log: acknowledged appends stay where they were put, in order, once; what was read was committed.
+
+One history gives six verdicts, each over all partitions: durable, offsets stable, order, committed reads, leader epochs
+and duplicates. Under which name each is judged follows from what the run's options promise (`standing`).
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+import msgspec
+
+from checkers.log import findings as find
+from checkers.log.standing import COMMITTED, DUPLICATES, DURABLE, EPOCHS, ORDER, STABLE, judged_as
+from checkers.log.view import PartitionView, partitions
+from checkers.sets import Finding, witness
+from harness.history import History
+from harness.operation import Outcome
+from harness.verdict import Facts, Validity, Verdict
+
+CHECKER: Final = "log"
+_WITNESSES_OF_EACH: Final = 2
+
+
+class Question(msgspec.Struct, frozen=True, kw_only=True):
+    """One guarantee: what breaks it, and how often it was put to the test."""
+
+    guarantee: str
+    broken: Callable[[PartitionView], Iterator[Finding]]
+    exposure: Callable[[PartitionView], int]
+    exposure_of: str
+    #: Whether nothing can be said without the partition's whole final content.
+    needs_final: bool = False
+
+
+def _acknowledged(view: PartitionView) -> int:
+    return len(view.acknowledged) - find.unseen(view) if view.scans else 0
+
+
+def _seen_twice(view: PartitionView) -> int:
+    """Offsets that an acknowledgement and a read, or two scans and polls, say something of."""
+    return sum(append.position in view.values_at for append in view.acknowledged)
+
+
+def _polled_before(view: PartitionView) -> int:
+    return sum(offset < view.covered_to and read.f != "scan" for (offset, _), read in view.shown.items())
+
+
+QUESTIONS: Final = (
+    Question(
+        guarantee=DURABLE,
+        broken=find.lost,
+        exposure=_acknowledged,
+        exposure_of="acknowledged appends whose offset the final scan passes",
+        needs_final=True,
+    ),
+    Question(
+        guarantee=STABLE,
+        broken=find.unstable,
+        exposure=_seen_twice,
+        exposure_of="acknowledged offsets that were read as well",
+    ),
+    Question(
+        guarantee=ORDER,
+        broken=find.disordered,
+        exposure=lambda view: len(view.acknowledged),
+        exposure_of="acknowledged appends",
+    ),
+    Question(
+        guarantee=COMMITTED,
+        broken=find.uncommitted,
+        exposure=_polled_before,
+        exposure_of="records polled before the final scan that passes their offsets",
+        needs_final=True,
+    ),
+    Question(
+        guarantee=EPOCHS,
+        broken=find.stale_epochs,
+        exposure=find.sent_after_change,
+        exposure_of="acknowledged appends of known epoch, sent after their partition's leader had changed",
+    ),
+    Question(
+        guarantee=DUPLICATES,
+        broken=find.duplicated,
+        exposure=lambda view: len(view.offsets_of),
+        exposure_of="values that were read",
+    ),
+)
+
+
+def check(history: History, facts: Facts) -> list[Verdict]:
+    """One verdict for each of `QUESTIONS`. Cost: O(n log n) for n records read and appended."""
+    views = partitions(history)
+    verdicts = [_verdict(question, views, history, facts) for question in QUESTIONS]
+    return [msgspec.structs.replace(verdicts[0], figures=_figures(views)), *verdicts[1:]]
+
+
+def _verdict(question: Question, views: list[PartitionView], history: History, facts: Facts) -> Verdict:
+    counts: Counter[str] = Counter()
+    shown: list[Finding] = []
+    for view in views:
+        for finding in question.broken(view):
+            counts[finding.anomaly] += 1
+            if counts[finding.anomaly] <= _WITNESSES_OF_EACH:
+                shown.append(finding)
+    exposure = sum(question.exposure(view) for view in views)
+    validity, reason = _conclude(question, views, counts, exposure, history, facts)
+    return Verdict(
+        checker=CHECKER,
+        guarantee=judged_as(question.guarantee, facts),
+        validity=validity,
+        reason=reason,
+        exposure=exposure,
+        exposure_of=question.exposure_of,
+        anomalies=dict(counts),
+        witnesses=tuple(witness(finding) for finding in shown),
+    )
+
+
+def _conclude(
+    question: Question,
+    views: list[PartitionView],
+    counts: Counter[str],
+    exposure: int,
+    history: History,
+    facts: Facts,
+) -> tuple[Validity, str]:
+    if counts:
+        return Validity.INVALID, ", ".join(f"{n} {name}" for name, n in counts.items())
+    if not views:
+        return Validity.UNKNOWN, "no append and no poll in this history"
+    unread = [view.key for view in views if not view.complete]
+    if question.needs_final and unread:
+        why = "the run never healed" if history.healed_ns is None else "the final scan did not reach the end of"
+        return Validity.UNKNOWN, why if history.healed_ns is None else f"{why} {', '.join(unread)}"
+    if exposure < facts.thresholds.exposure_min:
+        return Validity.UNKNOWN, f"{exposure} {question.exposure_of}; {facts.thresholds.exposure_min} are asked for"
+    return Validity.VALID, f"{exposure} {question.exposure_of}"
+
+
+def _figures(views: list[PartitionView]) -> dict[str, Any]:
+    """Plain counts for the report, over all partitions."""
+    outcomes = Counter(append.type for view in views for append in view.appends)
+    info = [(view, a) for view in views for a in view.appends if a.type is Outcome.INFO]
+    return {
+        "partitions": len(views),
+        "appends_ok": outcomes[Outcome.OK],
+        "appends_fail": outcomes[Outcome.FAIL],
+        "appends_info": outcomes[Outcome.INFO],
+        "recovered": sum(append.value in view.final_values for view, append in info),
+        "unseen": sum(find.unseen(view) for view in views),
+        "polls_ok": sum(len(view.reads) for view in views),
+        "records_read": sum(len(rows) for view in views for rows in view.rows.values()),
+        "records_final": sum(len(view.final) for view in views),
+        "leader_changes": sum(max(0, len(view.begun) - 1) for view in views),
+        "records_above_high_watermark": sum(_above(view) for view in views),
+        "high_watermark_went_back": sum(_went_back(view) for view in views),
+        "real_time_inversions": sum(find.real_time_inversions(view.acknowledged) for view in views),
+    }
+
+
+def _above(view: PartitionView) -> int:
+    """Records at or above the high watermark of their own reply, which a node reads before the records."""
+    return sum(
+        sum(row.offset >= read.position for row in view.rows[read.invoke_index])
+        for read in view.reads
+        if read.position is not None
+    )
+
+
+def _went_back(view: PartitionView) -> int:
+    """Replies whose high watermark is below one that the same process had seen: a new leader learns it late."""
+    last: dict[int, int] = {}
+    found = 0
+    for read in view.reads:
+        if read.position is not None:
+            found += read.position < last.get(read.process, 0)
+            last[read.process] = max(read.position, last.get(read.process, 0))
+    return found

@@ -1,0 +1,334 @@
+"""`log`: unique values are appended to several topic partitions and polled from an offset of each poller's own.
+
+Operations of partition i have the key "p<i>":
+  append  value: a number that no other append writes; ok has `position` (the offset) and `epoch` where it is told.
+  poll    value: the offset asked for; ok has the records as [offset, value], the first of an epoch as
+          [offset, value, epoch], `position` (the high watermark) and `epoch` (of the node, when it answered).
+  scan    the same, in the final phase: every partition from its beginning to its end.
+
+A client is bound to one node, and a partition is written and read through the node that leads it. So the generator
+remembers which node answered for which partition, has each worker use its node's own, and now and then polls a drawn
+one to learn of leaders that moved: a poll that the node refuses changes nothing. Two nodes that both answer for one
+partition are both used: that is what a zombie broker is found by.
+
+What is promised follows from the options (Kafka's documentation of `acks` and `min.insync.replicas`): with acks=all and
+min_isr of 2 or more an acknowledged append is on two nodes; anything less is measured under names of its own.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from harness.client import Client
+from harness.coordination import Log as LogSession
+from harness.coordination import Polled
+from harness.durations import parse_duration_ns
+from harness.errors import UsageError
+from harness.generator import PENDING, Context, Draw, Generator, Invocation, Offer, stagger
+from harness.generators.contract import Step
+from harness.operation import Completion, OpEvent, Outcome
+from harness.runtime.node import Member
+from harness.systems.system import System
+
+#: One operation in so many asks the worker's node for a drawn partition, whoever is thought to lead it; one in so many
+#: for a partition that no node is known to lead, as long as there is one.
+_PROBE_ONE_IN: Final = 8
+_SEEK_ONE_IN: Final = 2
+#: One poll in so many goes back by up to so many replies: an offset must still hold what it held.
+_BACK_ONE_IN: Final = 8
+_BACK_REPLIES: Final = 4
+#: A poller that is further behind than this many replies goes on near the end; the rest is left to the final scan.
+_BEHIND_REPLIES: Final = 16
+#: Records of one reply of the final scan, and the pace of its polls.
+_SCAN_RECORDS: Final = 2000
+_SCAN_EVERY_NS: Final = 2_000_000
+#: Refusals that a node gives as the leader: it is still the one to ask.
+_AS_LEADER: Final = frozenset({"not-enough-replicas", "not-enough-replicas-after-append", "offset-out-of-range"})
+#: An append that ended so was not answered; the node may still answer polls of that partition.
+_NO_ANSWER: Final = frozenset({"timeout", "request-timed-out"})
+_BROKER: Final = "broker"
+#: Of draws; the numbers of `generators.contract.Stream` are below.
+_IDLE_STREAM: Final = 16
+
+_MEASURED_ONLY: Final = (
+    "an append is acknowledged before it is on two nodes (acks=1, or min_isr below 2): what is lost is measured, not"
+    " judged"
+)
+
+
+class Log:
+    name: Final = "log"
+    about: Final = "append unique values to several topic partitions, and poll them"
+    protocol: Final = "log"
+    effect_free: frozenset[str] = frozenset({"poll", "scan"})
+
+    def options(self, system: System) -> dict[str, Any]:
+        return {
+            "partitions": 6,
+            "acks": "all",
+            "min_isr": 2,
+            "idempotence": "auto",
+            "rate": 1000.0,
+            "appenders_per_node": 4,
+            "pollers_per_node": 2,
+            "batch": 100,
+            "append_timeout": "1500ms",
+        }
+
+    def choices(self, system: System) -> dict[str, tuple[str, ...]]:
+        return {"acks": ("all", "1"), "idempotence": ("auto", "on", "off")}
+
+    def guarantee(self, system: System, options: Mapping[str, Any]) -> str:
+        return "log-durable" if _replicated(options) else "log-durable-unreplicated"
+
+    def requires(self, options: Mapping[str, Any]) -> tuple[str, ...]:
+        if options["idempotence"] == "on" and options["acks"] != "all":
+            raise UsageError("log: idempotence=on needs acks=all", hint="leave one of them out")
+        for name in ("partitions", "min_isr", "appenders_per_node", "pollers_per_node", "batch"):
+            if options[name] < 1:
+                raise UsageError(f"log: {name}={options[name]} is too small", hint=f"{name} is at least 1")
+        return ()
+
+    def notice(self, options: Mapping[str, Any]) -> str | None:
+        return None if _replicated(options) else _MEASURED_ONLY
+
+    def checkers(self, system: System, options: Mapping[str, Any]) -> tuple[str, ...]:
+        return ("log", "zombie-brokers")
+
+    def keys(self, options: Mapping[str, Any]) -> tuple[str, ...]:
+        """The partitions, and how many in-sync replicas an append needs (see `coordination.Log`)."""
+        return (*(f"p{i}" for i in range(options["partitions"])), f"min_isr={options['min_isr']}")
+
+    def nodes(self, members: tuple[Member, ...]) -> tuple[str, ...]:
+        brokers = tuple(member.name for member in members if _BROKER in member.roles)
+        return brokers or tuple(member.name for member in members)
+
+    def workers(self, options: Mapping[str, Any], node_count: int) -> int:
+        return int(node_count * (options["appenders_per_node"] + options["pollers_per_node"]))
+
+    def timeout_s(self, options: Mapping[str, Any], node_count: int, worker: int, patient_s: float) -> float:
+        # A node that does not answer holds its workers for this long; those of the other nodes go on.
+        return parse_duration_ns(options["append_timeout"], what="append_timeout") / 1e9
+
+    def system_options(self, system: System) -> dict[str, Any]:
+        # Three brokers, so that a record can be on two nodes while one is away.
+        return {name: value for name, value in {"brokers": 3}.items() if name in system.options()}
+
+    def generator(self, options: Mapping[str, Any], node_count: int) -> Generator:
+        workers, partitions = self.workers(options, node_count), options["partitions"]
+        traffic = _Traffic(
+            keys=tuple(f"p{i}" for i in range(partitions)),
+            appenders=node_count * options["appenders_per_node"],
+            nodes=node_count,
+            batch=options["batch"],
+            leads=((),) * node_count,
+            takes=((),) * node_count,
+            orphans=tuple(range(partitions)),
+            places=((0,) * partitions,) * workers,
+        )
+        return stagger(round(1e9 / options["rate"]) if options["rate"] > 0 else 0, traffic)
+
+    def final_generator(self, options: Mapping[str, Any], node_count: int) -> Generator:
+        keys = tuple(f"p{i}" for i in range(options["partitions"]))
+        return stagger(_SCAN_EVERY_NS, _Scan(keys=keys, nodes=node_count, next=(0,) * len(keys)))
+
+    def client(self, store: LogSession, options: Mapping[str, Any], now_ns: Callable[[], int]) -> Client:
+        idempotent = options["acks"] == "all" if options["idempotence"] == "auto" else options["idempotence"] == "on"
+        store.acknowledge(options["acks"], idempotent=idempotent)
+        return LogClient(store, batch=options["batch"])
+
+
+def _replicated(options: Mapping[str, Any]) -> bool:
+    """Whether an acknowledged append is on two nodes at least."""
+    return bool(options["acks"] == "all" and options["min_isr"] >= 2)
+
+
+class _Traffic(msgspec.Struct, frozen=True, kw_only=True):
+    """Appends and polls.
+
+    `leads` are the partitions that each node last answered polls for, `takes` those of them that it is worth appending
+    to: where an append got no answer only a probe tries again. `orphans` are in nobody's `takes`. `places` is where
+    each worker polls on. The first `appenders` workers append, the others poll. A worker whose node has nothing for it
+    lets workers of other nodes go first, most of the time.
+    """
+
+    keys: tuple[str, ...]
+    appenders: int
+    nodes: int
+    batch: int
+    leads: tuple[tuple[int, ...], ...]
+    takes: tuple[tuple[int, ...], ...]
+    orphans: tuple[int, ...]
+    places: tuple[tuple[int, ...], ...]
+
+    def op(self, ctx: Context) -> Step:
+        begun = sum(ctx.counts)
+        for worker in ctx.free:
+            useful = self._use(worker)
+            # A worker that is passed over must not draw the same again, so its number is that of the whole run's next
+            # operation instead of its own.
+            draw = ctx.draw(worker) if useful else Draw(ctx.seed, worker, begun, _IDLE_STREAM)
+            if self.orphans and draw.below(_SEEK_ONE_IN) == 0:
+                offer = self._probe(ctx, worker, draw.choice(self.orphans))
+            elif draw.below(_PROBE_ONE_IN) == 0:
+                offer = self._probe(ctx, worker, draw.below(len(self.keys)))
+            elif not useful:
+                continue
+            elif worker < self.appenders:
+                offer = self._append(ctx, worker, draw.choice(useful))
+            else:
+                back = draw.below(_BACK_REPLIES * self.batch) if draw.below(_BACK_ONE_IN) == 0 else 0
+                offer = self._poll(worker, draw.choice(useful), back)
+            return Invocation(worker, offer, ctx.time_ns), self
+        return PENDING, self
+
+    def _use(self, worker: int) -> tuple[int, ...]:
+        """The partitions that this worker can work on through its node."""
+        return (self.takes if worker < self.appenders else self.leads)[worker % self.nodes]
+
+    def _probe(self, ctx: Context, worker: int, partition: int) -> Offer:
+        """Ask whether the node leads; when it says so but does not answer appends, try one."""
+        node = worker % self.nodes
+        stuck = partition in self.leads[node] and partition not in self.takes[node]
+        if stuck and worker < self.appenders:
+            return self._append(ctx, worker, partition)
+        return self._poll(worker, partition, 0)
+
+    def _append(self, ctx: Context, worker: int, partition: int) -> Offer:
+        return Offer("append", self.keys[partition], ctx.counts[worker] * ctx.total + worker + 1)
+
+    def _poll(self, worker: int, partition: int, back: int) -> Offer:
+        return Offer("poll", self.keys[partition], max(0, self.places[worker][partition] - back))
+
+    def update(self, ctx: Context, event: OpEvent) -> Generator:
+        assert event.key is not None
+        worker, partition = ctx.worker_of(event), int(event.key[1:])
+        places, place = self.places, self.places[worker][partition]
+        if event.type is Outcome.OK and event.f == "poll":
+            place = self._place(place, event)
+        elif event.error == "offset-out-of-range":
+            place = 0
+        if place != places[worker][partition]:
+            places = _with(places, worker, _with(places[worker], partition, place))
+        leads, takes = self._learned(worker % self.nodes, partition, event)
+        if leads is self.leads and takes is self.takes and places is self.places:
+            return self
+        orphans = self.orphans
+        if takes is not self.takes:
+            orphans = tuple(p for p in range(len(self.keys)) if not any(p in own for own in takes))
+        return _Traffic(
+            keys=self.keys,
+            appenders=self.appenders,
+            nodes=self.nodes,
+            batch=self.batch,
+            leads=leads,
+            takes=takes,
+            orphans=orphans,
+            places=places,
+        )
+
+    def _learned(
+        self, node: int, partition: int, event: OpEvent
+    ) -> tuple[tuple[tuple[int, ...], ...], tuple[tuple[int, ...], ...]]:
+        """`leads` and `takes` after this completion."""
+        leads, takes = self.leads, self.takes
+        known, taken = partition in leads[node], partition in takes[node]
+        if event.type is Outcome.OK:
+            if not taken and (event.f == "append" or not known):
+                takes = _with(takes, node, (*takes[node], partition))
+            if not known:
+                leads = _with(leads, node, (*leads[node], partition))
+        elif event.error not in _AS_LEADER:
+            if taken:
+                takes = _with(takes, node, tuple(p for p in takes[node] if p != partition))
+            if known and not (event.f == "append" and event.error in _NO_ANSWER):
+                leads = _with(leads, node, tuple(p for p in leads[node] if p != partition))
+        return leads, takes
+
+    def _place(self, place: int, event: OpEvent) -> int:
+        """Where the poller goes on: behind the last record, or near the end when it is too far behind."""
+        if event.value:
+            place = max(place, event.value[-1][0] + 1)
+        end = event.position or 0
+        return end - self.batch if end - place > _BEHIND_REPLIES * self.batch else place
+
+
+def _with(items: tuple[Any, ...], at: int, item: Any) -> tuple[Any, ...]:
+    return (*items[:at], item, *items[at + 1 :])
+
+
+class _Scan(msgspec.Struct, frozen=True, kw_only=True):
+    """Each partition from offset 0 until a reply is empty at its high watermark; one poll of each at a time.
+
+    A node that refused is asked again only when every node has refused.
+    """
+
+    keys: tuple[str, ...]
+    nodes: int
+    next: tuple[int, ...]
+    busy: frozenset[int] = frozenset()
+    done: frozenset[int] = frozenset()
+    refused: frozenset[tuple[int, int]] = frozenset()
+
+    def op(self, ctx: Context) -> Step:
+        left = [p for p in range(len(self.keys)) if p not in self.done]
+        if not left:
+            return None, self
+        for worker in ctx.free:
+            for partition in left:
+                if partition not in self.busy and (worker % self.nodes, partition) not in self.refused:
+                    offer = Offer("scan", self.keys[partition], self.next[partition])
+                    after = msgspec.structs.replace(self, busy=self.busy | {partition})
+                    return Invocation(worker, offer, ctx.time_ns), after
+        return PENDING, self
+
+    def update(self, ctx: Context, event: OpEvent) -> Generator:
+        if event.f != "scan" or event.key is None:
+            return self
+        partition, node = int(event.key[1:]), ctx.worker_of(event) % self.nodes
+        after = msgspec.structs.replace(self, busy=self.busy - {partition})
+        if event.type is not Outcome.OK:
+            refused = self.refused | {(node, partition)}
+            if all((n, partition) in refused for n in range(self.nodes)):
+                refused = frozenset(pair for pair in refused if pair[1] != partition)
+            return msgspec.structs.replace(after, refused=refused)
+        if event.value:
+            return msgspec.structs.replace(after, next=_with(self.next, partition, event.value[-1][0] + 1))
+        if self.next[partition] >= (event.position or 0):
+            return msgspec.structs.replace(after, done=self.done | {partition})
+        return after
+
+
+class LogClient:
+    """One connection; values are decimal numbers. Replies are cut to `batch` records, to keep histories small."""
+
+    def __init__(self, store: LogSession, *, batch: int) -> None:
+        self._store = store
+        self._batch = batch
+
+    async def invoke(self, offer: Offer) -> Completion:
+        assert offer.key is not None
+        partition = int(offer.key[1:])
+        if offer.f == "append":
+            done = await self._store.append(partition, b"%d" % offer.value)
+            return Completion(Outcome.OK, offer.value, position=done.offset, epoch=done.epoch)
+        polled = await self._store.poll(partition, offer.value)
+        limit = _SCAN_RECORDS if offer.f == "scan" else self._batch
+        return Completion(Outcome.OK, _rows(polled, limit), position=polled.high_watermark, epoch=polled.epoch)
+
+    async def close(self) -> None:
+        await self._store.close()
+
+
+def _rows(polled: Polled, limit: int) -> list[list[int]]:
+    """[offset, value], and the epoch as a third where it is another than that of the record before."""
+    rows: list[list[int]] = []
+    epoch: int | None = None
+    for record in polled.records[:limit]:
+        row = [record.offset, int(record.value)]
+        if record.epoch is not None and record.epoch != epoch:
+            row.append(record.epoch)
+            epoch = record.epoch
+        rows.append(row)
+    return rows
