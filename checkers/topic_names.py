@@ -18,14 +18,15 @@ from typing import Any, Final
 
 import msgspec
 
+from checkers.attachment import epoch_subject
 from checkers.leadership.circumstances import answered_words, duration, leader_of
-from checkers.leadership.samples import Reigns, reigns_of, subjects
+from checkers.leadership.samples import Reigns, reigns_of
 from checkers.linearizable import search
 from checkers.metadata.changes import completed
 from checkers.metadata.findings import Finding, verdict_of
 from checkers.models import encode
 from harness.history import History
-from harness.operation import BeliefEvent, Operation, Outcome
+from harness.operation import Operation, Outcome
 from harness.verdict import Facts, Validity, Verdict
 
 CHECKER: Final = "topic-names"
@@ -135,8 +136,7 @@ def _unexplained(rows: Sequence[Operation]) -> Finding:
 
 def _reigns(history: History) -> Reigns | None:
     """Of the first subject whose claims name their epochs."""
-    told = {e.subject for e in history.events if type(e) is BeliefEvent and e.epoch is not None}
-    subject = next((s for s in subjects(history) if s in told), None)
+    subject = epoch_subject(history)
     return None if subject is None else reigns_of(history, subject)
 
 
