@@ -64,6 +64,12 @@ class NodeNotReady(HarnessError):
     """A server did not become ready before its deadline; the message ends with its last log lines."""
 
 
+def refused(what: str, said: str) -> UsageError:
+    """What a fault or a runtime has against a plan, told as "reason" or "reason; remedy", as message and hint."""
+    reason, _, remedy = said.partition("; ")
+    return UsageError(f"{what}: {reason}", hint=remedy or None)
+
+
 def unknown_choice(kind: str, given: str, choices: "list[str] | tuple[str, ...]") -> UsageError:
     """The one message for every wrong choice: what was given and what there is."""
     return UsageError(f"unknown {kind} {given!r}", hint=f"choose from: {', '.join(sorted(choices))}")

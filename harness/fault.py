@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from harness.errors import UsageError
+from harness.errors import UsageError, refused
 from harness.operation import FaultOutcome
 from harness.runtime.node import Effect, Link, Member, Runtime
 from harness.runtime.provider import Setting
@@ -149,5 +149,5 @@ def _parse_one(text: str, faults: Mapping[str, Fault], setting: Setting) -> Faul
     spec = FaultSpec(fault=name, target=target, options=options)
     refusal = fault.refuse(spec, setting)
     if refusal:
-        raise UsageError(f"{spec.text}: {refusal}")
+        raise refused(spec.text, refusal)
     return spec

@@ -22,7 +22,7 @@ from typing import Any, Final
 import msgspec
 
 from harness import registry, store
-from harness.errors import FencepostError, HarnessError, MachineError, UsageError
+from harness.errors import FencepostError, HarnessError, MachineError, UsageError, refused
 from harness.history import History
 from harness.judge import Judgement, judge, members_of, options_of
 from harness.plan import Plan, check_choices, merge_options, read_plan, write_plan
@@ -67,7 +67,7 @@ def check_plan(plan: Plan) -> Plan:
     setting = plan.setting(members_of(plan, system))
     refusal = registry.runtime(plan.runtime).refuse(setting)
     if refusal:
-        raise UsageError(f"--runtime {plan.runtime}: {refusal}")
+        raise refused(f"--runtime {plan.runtime}", refusal)
     if plan.image and plan.version:
         raise UsageError("--image and --version exclude each other", hint="the image decides the version")
     workload: Workload = registry.workload(plan.workload)

@@ -19,9 +19,9 @@ class LabProvider:
 
     def refuse(self, setting: Setting) -> str | None:
         if setting.image:
-            return "an image is run by --runtime containers; the lab runs binaries (--version)"
+            return "it runs binaries, not images; give --version, or --runtime containers with --image"
         if setting.links not in (Links.AUTO, Links.RULES):
-            return f"links={setting.links} is for --runtime containers; the lab has packet rules"
+            return f"its links are packet rules, not {setting.links}; --runtime containers has --links {setting.links}"
         return None
 
     def checks(self) -> list[Check]:

@@ -1,0 +1,290 @@
+"""Whole runs on containers as a user makes them: every workload on every system, ways of links, stops and losses."""
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from harness.operation import FaultEvent, FaultOutcome, PhaseEvent, PhaseName
+from harness.reader import read_history
+from tests.engine_relay import relay
+from tests.lab_scenario import refuse
+from tests.run_command import ROOT, assert_nothing_left, command, only_folder, wait_for_line
+
+if TYPE_CHECKING:
+    from docker import DockerClient
+
+pytestmark = pytest.mark.timeout(240)
+needs_engine = pytest.mark.containers
+
+_SHORT = ("--quiet", "1s", "--no-spark", "--seed", "5", "--time-limit")
+
+
+@dataclass(frozen=True)
+class Done:
+    pid: int
+    code: int
+    out: str
+    err: str
+
+    def __str__(self) -> str:
+        return f"exit {self.code}\n{self.out}\n{self.err}"
+
+
+@pytest.fixture
+def engine() -> "Iterator[DockerClient]":
+    from harness.errors import MachineError
+    from harness.runtime.engine import connect
+
+    try:
+        client = connect()
+    except MachineError as error:
+        refuse(f"{error.message}; remedy: {error.hint}")
+        raise
+    yield client
+    client.close()
+
+
+@contextlib.contextmanager
+def _running(results: Path, *arguments: str, docker_host: str = "") -> "Iterator[subprocess.Popen[str]]":
+    child = subprocess.Popen(
+        command("run", *arguments, "--results", str(results)),
+        cwd=ROOT,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        env={**os.environ, "DOCKER_HOST": docker_host} if docker_host else None,
+    )
+    try:
+        yield child
+    finally:
+        if child.poll() is None:
+            # Its runner notices, heals and removes.
+            child.kill()
+        child.communicate()
+
+
+def _run(results: Path, *arguments: str, docker_host: str = "", timeout_s: float = 150) -> Done:
+    with _running(results, *arguments, docker_host=docker_host) as child:
+        out, err = child.communicate(timeout=timeout_s)
+    return Done(child.pid, child.returncode, out, err)
+
+
+def _on_containers(results: Path, *arguments: str, **more: Any) -> Done:
+    return _run(results, "--runtime", "containers", *arguments, **more)
+
+
+def _left(engine: "DockerClient", pid: int) -> list[str]:
+    """Containers, volumes and networks that the command with this number made."""
+    from harness.runtime.ownership import listed
+
+    return [str(one) for one in listed(engine) if one.owner.split(":")[1] == str(pid)]
+
+
+def _assert_complete(results: Path, kinds: set[str]) -> Path:
+    """Everything that a run keeps, all phases, and every fault proven and healed."""
+    folder = only_folder(results)
+    kept = {path.name for path in folder.iterdir()}
+    wanted = {"plan.toml", "run.json", "history.parquet", "schedule.jsonl", "verdict.json", "junit.xml", "report.html"}
+    assert wanted <= kept
+    assert not {"history.jsonl", "engine.json"} & kept
+    for name in ("n1", "n2", "n3"):
+        assert (folder / "nodes" / name / "server.log").stat().st_size > 1000
+    history = read_history(folder)
+    assert {fault.fault for fault in history.faults} == kinds
+    assert {fault.outcome for fault in history.faults} == {FaultOutcome.INSTALLED}
+    events = [event for event in history.events if isinstance(event, FaultEvent)]
+    healed = [event for event in events if event.outcome is FaultOutcome.HEALED]
+    assert len(healed) == len(history.faults)
+    assert [event.phase for event in history.events if isinstance(event, PhaseEvent)] == list(PhaseName)
+    assert len(history.operations) > 100
+    return folder
+
+
+@needs_engine
+@pytest.mark.parametrize("workload", ["register", "set", "lock"])
+@pytest.mark.parametrize("system", ["etcd", "zookeeper"])
+def test_every_workload_runs_on_every_system(
+    engine: "DockerClient", tmp_path: Path, system: str, workload: str
+) -> None:
+    # Few operations end while the leader is away; a short run of locks would have seen nothing.
+    role = ":follower" if workload == "lock" else ":leader"
+    done = _on_containers(
+        tmp_path, "--system", system, "--workload", workload,
+        "--nemesis", f"partition{role}:for=2s,kill{role}:for=1s", *_SHORT, "7s" if system == "etcd" else "11s",
+    )  # fmt: skip
+    assert done.code == 0, done
+    assert done.out.startswith("VALID")
+    folder = _assert_complete(tmp_path, {"partition", "kill"})
+    assert json.loads((folder / "run.json").read_text())["links"] in ("rules", "sidecar", "toxiproxy")
+    assert not list(folder.glob("nodes/*/data.tar.gz")), "a valid run keeps no node data"
+    assert _left(engine, done.pid) == []
+    assert_nothing_left(tmp_path)
+    assert "--runtime containers" in done.err
+
+
+@needs_engine
+@pytest.mark.long
+def test_zookeepers_woken_leader_answers_stale_after_sync(engine: "DockerClient", tmp_path: Path) -> None:
+    """The demo's finding, as in the lab."""
+    done = _on_containers(
+        tmp_path, "--system", "zookeeper", "--workload", "register", "--reads", "sync", "--require", "fresh-after-sync",
+        "--nemesis", "pause:leader", "--time-limit", "24s", "--quiet", "3s", "--seed", "3", "--no-spark",
+    )  # fmt: skip
+    assert done.code == 1, done
+    assert done.out.startswith("INVALID: fresh-after-sync")
+    assert "witness (stale-read)" in done.out
+    folder = only_folder(tmp_path)
+    assert len(list(folder.glob("nodes/*/data.tar.gz"))) == 3, "an invalid run keeps its nodes' data"
+    assert _left(engine, done.pid) == []
+
+
+@needs_engine
+@pytest.mark.parametrize(
+    ("links", "nemesis", "kinds"),
+    [
+        ("sidecar", "partition:leader:for=2s,pause:follower:for=1s", {"partition", "pause"}),
+        ("toxiproxy", "toxic:leader:kind=latency:for=2s,partition:follower:for=2s", {"toxic", "partition"}),
+    ],
+)
+def test_other_ways_of_links(engine: "DockerClient", tmp_path: Path, links: str, nemesis: str, kinds: set[str]) -> None:
+    done = _on_containers(
+        tmp_path, "--links", links, "--system", "etcd", "--workload", "register", "--nemesis", nemesis, *_SHORT, "7s"
+    )
+    assert done.code == 0, done
+    folder = _assert_complete(tmp_path, kinds)
+    assert json.loads((folder / "run.json").read_text())["links"] == links
+    assert f"--runtime containers --links {links}" in done.err
+    assert _left(engine, done.pid) == []
+
+
+@needs_engine
+def test_an_image_of_your_own(engine: "DockerClient", tmp_path: Path) -> None:
+    from harness.runtime import images
+
+    mine = f"fencepost-test-{os.getpid()}/my-etcd"
+    engine.images.get(images.ensure(engine, "etcd")).tag(mine, "nightly")
+    try:
+        done = _on_containers(
+            tmp_path, "--image", f"{mine}:nightly", "--system", "etcd", "--workload", "set",
+            "--nemesis", "kill:for=1s", *_SHORT,
+        )  # fmt: skip
+    finally:
+        engine.images.remove(f"{mine}:nightly", noprune=True)
+    assert done.code == 0, done
+    folder = _assert_complete(tmp_path, {"kill"})
+    facts = json.loads((folder / "run.json").read_text())
+    assert facts["artifacts"]["paths"]["image"] == f"{mine}:nightly"
+    assert facts["system_version"] == "3.5.1", "by the label of the image"
+    assert f"--image {mine}:nightly" in done.err
+    assert "--version" not in done.err.partition("repeat with")[2].partition("\n")[0]
+    assert _left(engine, done.pid) == []
+
+
+@needs_engine
+def test_a_missing_image_is_said_before_anything_starts(engine: "DockerClient", tmp_path: Path) -> None:
+    done = _on_containers(
+        tmp_path, "--system", "etcd", "--workload", "set", "--image", "fencepost-test/never-made:1", timeout_s=90
+    )
+    _assert_refused(done, "fencepost-test/never-made:1")
+    assert not list(tmp_path.iterdir())
+
+
+def _assert_refused(done: Done, *words: str) -> None:
+    assert done.code == 254, done
+    assert "hint:" in done.err
+    assert "Traceback" not in done.err
+    for word in words:
+        assert word in done.err, done
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--runtime", "lab", "--links", "toxiproxy"), ("--runtime lab", "toxiproxy", "--runtime containers")),
+        (("--runtime", "lab", "--image", "x"), ("--image", "--runtime containers")),
+        (("--runtime", "containers", "--image", "x", "--version", "3.5.4"), ("--version",)),
+        (("--runtime", "containers", "--nemesis", "toxic:leader:kind=latency"), ("toxic", "--links toxiproxy")),
+        (("--runtime", "containers", "--links", "moon"), ("moon", "sidecar")),
+        (("--runtime", "containers"), ("no-engine.sock",)),
+    ],
+)
+def test_what_makes_no_sense_is_said_before_anything_starts(
+    tmp_path: Path, arguments: tuple[str, ...], words: tuple[str, ...]
+) -> None:
+    """None of these needs an engine to be refused."""
+    host = f"unix://{tmp_path}/no-engine.sock"
+    done = _run(tmp_path / "r", "--system", "etcd", "--workload", "set", *arguments, docker_host=host, timeout_s=30)
+    _assert_refused(done, *words)
+    assert not (tmp_path / "r").exists()
+
+
+@needs_engine
+def test_one_ctrl_c_heals_judges_and_removes_everything(engine: "DockerClient", tmp_path: Path) -> None:
+    plan = ("--system", "etcd", "--workload", "register", "--nemesis", "pause:leader:for=60s", "--time-limit", "70s")
+    with _running(tmp_path, "--runtime", "containers", *plan, "--no-spark") as child:
+        wait_for_line(child, "fault: pause")
+        assert _left(engine, child.pid)
+        child.send_signal(signal.SIGINT)
+        out, err = child.communicate(timeout=60)
+    assert child.returncode in (0, 1, 2), err
+    assert out.split(":")[0] in ("VALID", "INVALID", "UNKNOWN")
+    history = read_history(only_folder(tmp_path))
+    assert [e.outcome for e in history.events if isinstance(e, FaultEvent)][-1] is FaultOutcome.HEALED
+    assert _left(engine, child.pid) == []
+    assert_nothing_left(tmp_path)
+
+
+@needs_engine
+def test_two_ctrl_c_end_at_once_and_leave_nothing(engine: "DockerClient", tmp_path: Path) -> None:
+    plan = ("--system", "etcd", "--workload", "set", "--nemesis", "partition:leader:for=60s", "--time-limit", "70s")
+    with _running(tmp_path, "--runtime", "containers", *plan, "--no-spark") as child:
+        wait_for_line(child, "fault: partition")
+        child.send_signal(signal.SIGINT)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            child.wait(0.3)
+        child.send_signal(signal.SIGINT)
+        child.communicate(timeout=30)
+    assert child.returncode == 130
+    assert _left(engine, child.pid) == []
+    assert_nothing_left(tmp_path)
+
+
+@needs_engine
+@pytest.mark.parametrize("manner", ["cut", pytest.param("silence", marks=pytest.mark.long)])
+def test_an_engine_that_is_lost_in_the_middle(engine: "DockerClient", tmp_path: Path, manner: str) -> None:
+    """The run ends early, is judged by what was recorded, and says how to remove what it had to leave."""
+    plan = ("--system", "etcd", "--workload", "register", "--nemesis", "partition:leader:for=3s", "--time-limit", "60s")
+    with (
+        tempfile.TemporaryDirectory(prefix="fencepost-relay-") as folder,
+        relay(Path(folder)) as between,
+        _running(tmp_path, "--runtime", "containers", *plan, "--no-spark", docker_host=between.address) as child,
+    ):
+        wait_for_line(child, "fault: partition")
+        getattr(between, manner)()
+        out, err = child.communicate(timeout=150)
+        done = Done(child.pid, child.returncode, out, err)
+        left = _left(engine, child.pid)
+        between.close()
+    try:
+        assert done.code in (0, 1, 2, 255), done
+        assert "Traceback" not in err, done
+        assert out.split(":")[0] in ("VALID", "INVALID", "UNKNOWN"), done
+        assert "the container engine" in err, done
+        assert left, "an engine that is gone cannot remove anything"
+        assert "docker rm -fv" in err, done
+        assert len(read_history(only_folder(tmp_path)).operations) > 50
+    finally:
+        swept = subprocess.run(command("doctor", "--sweep"), cwd=ROOT, capture_output=True, text=True, check=False)
+    assert swept.returncode == 0, swept.stderr + swept.stdout
+    assert _left(engine, child.pid) == []
