@@ -18,6 +18,7 @@ from typing import Any
 
 from harness import registry, store
 from harness.client import Client
+from harness.coordination import Definite, Indefinite
 from harness.errors import FencepostError, HarnessError, NodeNotReady
 from harness.fault import View, parse_faults
 from harness.generator import Generator, time_limit
@@ -39,6 +40,7 @@ from nemesis.schedule import Entry, draw_schedule
 _TICK_S = 0.5
 #: An engine that hangs must not hang the run.
 _START_DEADLINE_S = 60.0
+_PREPARE_DEADLINE_S = 20.0
 #: After a stop by hand everything, the verdict included, has ten seconds; settling gets this share of them.
 _STOPPED_SETTLE_S = 2.5
 _STOPPED_FINAL_S = 1.5
@@ -282,13 +284,22 @@ class _Run:
         return self.stopped_at is None or asyncio.get_running_loop().time() - self.stopped_at < _STOPPED_SETTLE_S
 
     async def _prepare(self, options: dict[str, object]) -> None:
-        place = self.runtime.layout[self.client_nodes[0]]
-        client = await self.system.open_client(place, connect_timeout_s=5.0, options=options)
-        try:
-            async with asyncio.timeout(20):
-                await self.system.prepare(client, self.workload.keys(self.options))
-        finally:
-            await client.close()
+        """Through the first node that takes it: where nodes do not forward changes, only one of them does."""
+        keys = self.workload.keys(self.options)
+        refused: list[str] = []
+        async with asyncio.timeout(_PREPARE_DEADLINE_S):
+            for name in self.client_nodes:
+                place = self.runtime.layout[name]
+                client = await self.system.open_client(place, connect_timeout_s=5.0, options=options)
+                try:
+                    await self.system.prepare(client, keys)
+                    return
+                except (Definite, Indefinite) as error:
+                    # Idempotent, so what is in doubt may be asked of the next node.
+                    refused.append(f"{name}: {error}")
+                finally:
+                    await client.close()
+        raise HarnessError(f"no node takes what the workload needs: {'; '.join(refused)}")
 
     # -- beside the phases ----------------------------------------------------------------------------------------
 

@@ -53,8 +53,8 @@ def members_of(plan: Plan, system: System) -> tuple[Member, ...]:
     return system.members(plan.nodes, {**system.options(), **plan.system_options})
 
 
-def facts_of(plan: Plan) -> Facts:
-    """What the checkers must know, from the plan and the system's own statements."""
+def facts_of(plan: Plan, version: str) -> Facts:
+    """What the checkers must know, from the plan and what the system says of the release that ran."""
     system = registry.system(plan.system)
     workload: Workload = registry.workload(plan.workload)
     options = options_of(plan, system, workload)
@@ -64,12 +64,12 @@ def facts_of(plan: Plan) -> Facts:
         workload=plan.workload,
         nodes=tuple(member.name for member in members),
         electorate=tuple(member.name for member in members if member.votes),
-        guarantees=system.guarantees,
+        guarantees=system.promises(version),
         required=plan.require,
         read_guarantee=workload.guarantee(system, options),
         nemesis=() if plan.nemesis == "none" else tuple(plan.nemesis.split(",")),
         options=options,
-        leadership=system.leadership({**system.options(), **plan.system_options}),
+        leadership=system.leadership({**system.options(), **plan.system_options}, version),
         budget=plan.budget,
         thresholds=plan.thresholds,
     )
@@ -79,8 +79,8 @@ def judge(folder: Path) -> tuple[History, Judgement]:
     """Judge the history in a run's folder by its plan; raises UsageError or MalformedHistory."""
     plan = read_plan(folder / store.PLAN, seed=0)
     history = read_history(folder)
-    facts = facts_of(plan)
     system = registry.system(plan.system)
+    facts = facts_of(plan, _version_of(folder) or system.default_version)
     workload: Workload = registry.workload(plan.workload)
     names = (*workload.checkers(system, facts.options), *ALWAYS)
     history.operations  # noqa: B018  # paired once, before the checkers are timed
@@ -88,6 +88,12 @@ def judge(folder: Path) -> tuple[History, Judgement]:
     for name in names:
         verdicts += _guarded(name, history, facts, folder)
     return history, conclude(history, facts, tuple(verdicts))
+
+
+def _version_of(folder: Path) -> str | None:
+    """The release that ran, by what it said of itself; None of a history that came without its `run.json`."""
+    path = folder / store.RUN
+    return store.read_json(path).get("system_version") if path.is_file() else None
 
 
 def _guarded(name: str, history: History, facts: Facts, folder: Path) -> list[Verdict]:

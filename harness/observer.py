@@ -151,9 +151,9 @@ class Observers:
 class LogFollower:
     """Whole lines of a growing file, each once, without waiting."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, from_end: bool = False) -> None:
         self._path = path
-        self._offset = 0
+        self._offset = path.stat().st_size if from_end and path.exists() else 0
         self._rest = b""
 
     def lines(self) -> list[str]:

@@ -1,6 +1,7 @@
 """Waiting for servers: a condition with a deadline, asked again until it holds; never a mere sleep.
 
-A server that ended before it was ready is told at once, with the end of its log; so is one that is late.
+A server that ended before it was ready is told at once, with the end of its log; so is one that is late, and one whose
+log says that it will never serve although it lives on.
 """
 
 import asyncio
@@ -8,6 +9,7 @@ from collections.abc import Awaitable, Callable
 from typing import Final
 
 from harness.errors import NodeNotReady
+from harness.observer import LogFollower
 from harness.operation import NodeChange, NodeEvent
 from harness.recorder import Recorder
 from harness.runtime.node import Layout, Node, NodeState
@@ -25,14 +27,19 @@ async def await_ready(system: System, node: Node, recorder: Recorder) -> None:
     """
     incarnation = node.incarnation
     deadline_s = node.spec.ready_timeout_s
+    # What an earlier process wrote is not this one's.
+    log = LogFollower(node.log, from_end=incarnation > 0)
+    fatal: list[str] = []
 
     def alive() -> bool:
-        return node.incarnation == incarnation and node.state is not NodeState.DEAD
+        fatal.extend(why for line in log.lines() if (why := system.fatal_line(line)) is not None)
+        return not fatal and node.incarnation == incarnation and node.state is not NodeState.DEAD
 
     if await _until(lambda: system.ready(node), deadline_s, alive):
         recorder.record(NodeEvent, node=node.name, change=NodeChange.READY, incarnation=incarnation, pid=node.pid)
         return
-    became = f"is not ready after {deadline_s:g} s" if alive() else "ended before it was ready"
+    late = f"is not ready after {deadline_s:g} s"
+    became = f"will never be ready: {fatal[0]}" if fatal else late if alive() else "ended before it was ready"
     raise NodeNotReady(
         f"{node.name} {became}; the end of its log:\n{node.log_tail(_LOG_LINES)}", hint=f"its whole log is {node.log}"
     )

@@ -60,6 +60,8 @@ def _guarded(name: str, look: Callable[[], str]) -> Check:
 def _system(name: str) -> Check:
     def look() -> str:
         system = registry.system(name)
+        if not system.at_hand(system.default_version):
+            return f"{system.default_version}, fetched when first used"
         artifacts = system.resolve(system.default_version)
         return f"{artifacts.version} ({', '.join(Path(path).name for path in list(artifacts.paths.values())[:1])})"
 

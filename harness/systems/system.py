@@ -103,7 +103,13 @@ class System(Protocol):
         ...
 
     @property
-    def guarantees(self) -> tuple[Guarantee, ...]: ...
+    def guarantees(self) -> tuple[Guarantee, ...]:
+        """What the default release is held to; every release has the same names."""
+        ...
+
+    def promises(self, version: str) -> tuple[Guarantee, ...]:
+        """What this release is held to: standing and source may differ from the default's."""
+        ...
 
     def read_guarantee(self, mode: ReadMode) -> str:
         """Name of the guarantee that reads of this mode are held to."""
@@ -111,6 +117,10 @@ class System(Protocol):
 
     def resolve(self, version: str) -> Artifacts:
         """Find the binaries of `version`, or of a path; raises UsageError or MachineError with the remedy."""
+        ...
+
+    def at_hand(self, version: str) -> bool:
+        """Whether `resolve` has nothing to fetch or to build for this release. Asks no network."""
         ...
 
     def in_image(self, image: ImageFacts) -> Artifacts:
@@ -123,7 +133,9 @@ class System(Protocol):
 
     def specs(self, layout: Layout, artifacts: Artifacts, options: Mapping[str, object]) -> list[NodeSpec]: ...
 
-    def leadership(self, options: Mapping[str, object]) -> LeadershipBound: ...
+    def leadership(self, options: Mapping[str, object], version: str = "") -> LeadershipBound:
+        """How long a cut-off leader of this release may go on claiming; of the default one when it is not named."""
+        ...
 
     async def ready(self, node: Node) -> bool:
         """Whether this node serves now: one short attempt, asked of this node alone."""
@@ -152,6 +164,10 @@ class System(Protocol):
 
     def became_leader(self, line: str) -> int | None:
         """The epoch, when this log line says that the node became leader; else None."""
+        ...
+
+    def fatal_line(self, line: str) -> str | None:
+        """Why this log line says that the server will never serve, although it lives on; else None."""
         ...
 
     def options(self) -> dict[str, object]:

@@ -15,7 +15,8 @@ from harness.systems.kafka.session import KafkaSession
 from harness.systems.kraft import KRAFT
 from harness.systems.system import Answer, Question
 
-KEYS: Final = ("k0", "k1", "log:2")
+KEYS: Final = ("k0", "k1")
+LOG_KEYS: Final = ("p0", "p1", "min_isr=1")
 
 
 async def start(lab: Lab, version: str, options: dict[str, object]) -> dict[str, float]:
@@ -61,8 +62,8 @@ async def all_ready(lab: Lab) -> str | None:
     return None
 
 
-async def opened(lab: Lab, name: str, **options: object) -> KafkaSession:
-    return await KRAFT.open_client(lab.layout[name], connect_timeout_s=2.0, options=options)
+async def opened(lab: Lab, name: str) -> KafkaSession:
+    return await KRAFT.open_client(lab.layout[name], connect_timeout_s=2.0)
 
 
 async def first_change(lab: Lab) -> None:
@@ -74,6 +75,7 @@ async def first_change(lab: Lab) -> None:
                     session = await opened(lab, name)
                     try:
                         await KRAFT.prepare(session, KEYS)
+                        await KRAFT.prepare(session, LOG_KEYS)
                     finally:
                         await session.close()
                     return
@@ -192,6 +194,7 @@ async def zombie(lab: Lab, args: dict[str, Any]) -> dict[str, Any]:
         await lab.network.apply(1, cut)
         watch.began = time.monotonic()
         await asyncio.sleep(args["hold_s"])
+        wrong = await healthy(lab)
         await lab.network.heal_all()
         healed = time.monotonic() - watch.began
         recovered = await until(lambda: healthy(lab), "healthy after healing", lab, 60)
@@ -199,6 +202,7 @@ async def zombie(lab: Lab, args: dict[str, Any]) -> dict[str, Any]:
         watching.cancel()
     return {
         "old": old,
+        "wrong while cut": wrong,
         "epoch": epoch,
         "healed_s": healed,
         "healthy_after_s": recovered,

@@ -55,6 +55,9 @@ class Etcd:
     read_modes: Final = (ReadMode.STRONG, ReadMode.PLAIN)
     guarantees: Final[tuple[Guarantee, ...]] = GUARANTEES
 
+    def promises(self, version: str) -> tuple[Guarantee, ...]:
+        return GUARANTEES
+
     def read_guarantee(self, mode: ReadMode) -> str:
         """Strong reads are linearizable; plain (serializable) ones at most keep the order of one session."""
         return "linearizable" if mode is ReadMode.STRONG else "session-order"
@@ -68,6 +71,9 @@ class Etcd:
         path = binaries.executable(version, what="etcd") if given else versions.binary(version)
         said = binaries.asked_version([str(path), "--version"], r"etcd Version: (\S+)", what="etcd")
         return Artifacts(version=said, paths={"etcd": str(path)}, sha256={"etcd": binaries.sha256_of(path)})
+
+    def at_hand(self, version: str) -> bool:
+        return version == self.default_version
 
     def known_versions(self) -> tuple[str, ...]:
         return versions.known()
@@ -94,7 +100,7 @@ class Etcd:
             for place in layout.values()
         ]
 
-    def leadership(self, options: Mapping[str, object]) -> LeadershipBound:
+    def leadership(self, options: Mapping[str, object], version: str = "") -> LeadershipBound:
         given = _numbers(options)
         return LeadershipBound(
             bound_ns=(2 * given["election_ms"] + given["heartbeat_ms"]) * 1_000_000,
@@ -138,6 +144,9 @@ class Etcd:
 
     async def prepare(self, client: Locks, keys: tuple[str, ...]) -> None:
         """Nothing: a put makes its key."""
+
+    def fatal_line(self, line: str) -> str | None:
+        return None
 
     def became_leader(self, line: str) -> int | None:
         found = _BECAME_LEADER.search(line)

@@ -12,7 +12,6 @@ def checked(
     defaults: Mapping[str, Any],
     least: Mapping[str, int],
     *,
-    choices: Mapping[str, tuple[str, ...]],
     most: Mapping[str, int],
 ) -> dict[str, Any]:
     """Names, types and ranges; numbers without a least value may be 0."""
@@ -27,7 +26,5 @@ def checked(
             if value < low or (high is not None and value > high):
                 limits = f"{low} or more" if high is None else f"{low} to {high}"
                 raise UsageError(f"{system} option {name}: expected {limits}, got {value}")
-        if name in choices and value not in choices[name]:
-            raise unknown_choice(f"{system} option {name}", str(value), choices[name])
         settings[name] = value
     return settings

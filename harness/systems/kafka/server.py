@@ -60,7 +60,7 @@ _SHARED: Final[Mapping[str, object]] = {
     "auto.leader.rebalance.enable": "false",
 }
 #: A server goes on without the class, and without what it was for: it would only seem slow.
-_FATAL: Final = ("NoClassDefFoundError", "ClassNotFoundException", "UnsupportedClassVersionError")
+_FATAL: Final = ("NoClassDefFoundError", "UnsupportedClassVersionError")
 
 
 def properties(settings: Mapping[str, object]) -> str:

@@ -6,20 +6,23 @@ What the words mean here:
 - A name is a topic's. Asking whether it is taken is CreateTopics with `validate_only`, which passes through the
   controller's queue and changes nothing. Where a controller knows too few brokers it says so (error 38) only after it
   looked for the name, so that is "not taken".
-- A partition is one of the topic "log"; a key "log:8" asks `prepare` for 8 of them. It is written and read through this
-  node where this node believes to lead it; elsewhere nothing is sent (`not-leader`), since the refusal of a node that
-  never led cannot be told from that of one that ceased to.
 - A producer id is what InitProducerId of a broker gives.
+- The log is the topic "log". It is written and read through this node while this node believes to lead the partition;
+  elsewhere nothing is sent (`not-leader`), since the refusal of a node that never led cannot be told from that of one
+  that ceased to. Fetches name the leader epoch that the node believed in, and a node at another one refuses them: so
+  the epoch of a reply is exact. The acknowledgement of an append names none.
 
 Errors are those of `harness.systems.kafka.errors`, but for "exists": a controller's own refusal of a name.
 """
 
 import asyncio
+import re
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
-from harness.coordination import Appended, Definite, Polled, Record, Reply
+from harness.coordination import Appended, Definite, Indefinite, Polled, Record, Reply
+from harness.errors import unknown_choice
 from harness.systems.kafka.client import ACKS_ALL, KafkaNode, Role, open_node
 from harness.systems.kafka.errors import INVALID_REPLICATION_FACTOR, TOPIC_ALREADY_EXISTS, ServerDoubt, ServerRefusal
 from harness.systems.kafka.records import Producer
@@ -27,37 +30,34 @@ from harness.systems.kafka.values import ConfigSource, PartitionView, Resource, 
 
 LOG_TOPIC: Final = "log"
 NOT_LEADER: Final = "not-leader"
+NO_PRODUCER_ID: Final = "no-producer-id"
 NO_SUCH_TOPIC: Final = "unknown-topic-or-partition"
 _SETTING: Final = "retention.bytes"
 #: How long a node's word on who leads a partition is taken as current when it says: not this node.
 _NOT_LEADER_S: Final = 0.2
 _LED_POLL_S: Final = 0.05
 _ACKS: Final = {"all": ACKS_ALL, "1": 1, "0": 0}
-
-#: Options of this client, as they stand in a plan's [system_options], with their defaults.
-DEFAULTS: Final[Mapping[str, Any]] = {"acks": "all", "idempotent": False, "replication": 0, "min_insync_replicas": 1}
-CHOICES: Final[Mapping[str, tuple[str, ...]]] = {"acks": tuple(_ACKS)}
+#: Keys of a log: its partitions, and how many in-sync replicas an append needs.
+_PARTITION: Final = re.compile(r"p\d+")
+_MIN_ISR: Final = "min_isr="
+_REPLICAS_MAX: Final = 3
 
 
 class KafkaSession:
-    """`Metadata`, `ProducerIds` and `Log` of one node; `number` is its node id.
-
-    `options` has the names of `DEFAULTS`; a replication of 0 means a replica on every broker, but at most three.
-    """
+    """`Metadata`, `ProducerIds` and `Log` of one node; `number` is its node id."""
 
     session_id: Final = None
 
-    def __init__(self, node: KafkaNode, number: int, options: Mapping[str, Any]) -> None:
+    def __init__(self, node: KafkaNode, number: int) -> None:
         self.node: Final = node
         self._number = number
-        self._acks = _ACKS[options["acks"]]
-        self._idempotent = bool(options["idempotent"])
-        self._replication = int(options["replication"])
-        self._min_insync = int(options["min_insync_replicas"])
+        self._acks = ACKS_ALL
+        self._idempotent = False
         self._producer: Producer | None = None
         self._sequences: dict[int, int] = {}
         self._elsewhere: dict[int, tuple[float, str]] = {}
-        self._led: set[int] = set()
+        #: Partitions that this node led when last asked, with their epochs.
+        self._led: dict[int, int] = {}
 
     async def close(self) -> None:
         self.node.close()
@@ -100,41 +100,49 @@ class KafkaSession:
 
     # The log
 
+    def acknowledge(self, acks: str, *, idempotent: bool) -> None:
+        if acks not in _ACKS:
+            raise unknown_choice("acks", acks, list(_ACKS))
+        self._acks, self._idempotent = _ACKS[acks], idempotent
+
     async def append(self, partition: int, value: bytes) -> Appended:
-        await self._be_leader(partition)
+        await self._led_epoch(partition)
         producer = await self._as_producer(partition)
         try:
             done = await self.node.produce(LOG_TOPIC, partition, [value], acks=self._acks, producer=producer)
         except BaseException:
             # Whether the sequence was used is not known in general: the next append is another producer's.
             self._producer = None
-            self._led.discard(partition)
+            self._led.pop(partition, None)
             raise
         if producer is not None:
             self._sequences[partition] = producer.sequence + 1
         return Appended(done.base_offset)
 
     async def poll(self, partition: int, offset: int) -> Polled:
-        await self._be_leader(partition)
+        epoch = await self._led_epoch(partition)
         try:
-            found = await self.node.fetch(LOG_TOPIC, partition, offset)
+            found = await self.node.fetch(LOG_TOPIC, partition, offset, leader_epoch=epoch)
         except BaseException:
-            self._led.discard(partition)
+            self._led.pop(partition, None)
             raise
         records = tuple(Record(r.offset, r.value or b"", r.epoch if r.epoch >= 0 else None) for r in found.records)
-        return Polled(records, found.high_watermark, found.log_start_offset)
+        return Polled(records, found.high_watermark, found.log_start_offset, epoch)
 
-    async def _be_leader(self, partition: int) -> None:
-        """Raise `Definite` unless this node believes that it leads the partition; asked once while that goes well."""
+    async def _led_epoch(self, partition: int) -> int:
+        """The epoch in which this node believes to lead the partition, asked once while that goes well.
+
+        Raises `Definite` when it does not.
+        """
         if partition in self._led:
-            return
+            return self._led[partition]
         known = self._elsewhere.get(partition)
         if known is None or time.monotonic() - known[0] > _NOT_LEADER_S:
             view = await self._view(partition)
             if view.leader == self._number:
-                self._led.add(partition)
                 self._elsewhere.pop(partition, None)
-                return
+                self._led[partition] = view.leader_epoch
+                return view.leader_epoch
             whose = "nobody leads it" if view.leader < 0 else f"node {view.leader} leads it"
             known = self._elsewhere[partition] = (time.monotonic(), f"{whose} in epoch {view.leader_epoch}")
         raise Definite(NOT_LEADER, f"{LOG_TOPIC}-{partition}: {known[1]}")
@@ -152,7 +160,11 @@ class KafkaSession:
         if not self._idempotent:
             return None
         if self._producer is None:
-            given = await self.node.allocate_producer_id()
+            try:
+                given = await self.node.allocate_producer_id()
+            except Indefinite as error:
+                # An id may be lost; of the record nothing was sent.
+                raise Definite(NO_PRODUCER_ID, str(error)) from None
             self._producer = Producer(given.id, given.epoch, 0)
             self._sequences.clear()
         return self._producer._replace(sequence=self._sequences.get(partition, 0))
@@ -160,22 +172,25 @@ class KafkaSession:
     # Before a run
 
     async def prepare(self, keys: Sequence[str]) -> None:
-        """A topic for each key ("name" or "name:partitions"). Idempotent; through a broker, until all are led."""
-        asked = {name: int(count or 1) for name, _, count in (key.partition(":") for key in keys)}
-        for name, partitions in asked.items():
-            await self._make(name, partitions)
+        """The log, when the keys are its partitions, else a topic for each key. Idempotent.
+
+        A broker returns once it knows leaders of all of them and every replica is in sync.
+        """
+        partitions = sum(1 for key in keys if _PARTITION.fullmatch(key))
+        least = next((key.removeprefix(_MIN_ISR) for key in keys if key.startswith(_MIN_ISR)), None)
+        asked = {LOG_TOPIC: partitions} if partitions else dict.fromkeys(keys, 1)
+        for name, count in asked.items():
+            await self._make(name, count, {"min.insync.replicas": least} if partitions and least else {})
         while self.node.role is not Role.CONTROLLER and not await self._all_led(asked):
             await asyncio.sleep(_LED_POLL_S)
 
-    async def _make(self, name: str, partitions: int) -> None:
-        """With as many replicas as asked for; by default as many as there are brokers, at most three."""
-        counts = [self._replication] if self._replication else [3, 2, 1]
-        for replicas in counts:
-            configs = {"min.insync.replicas": str(self._min_insync)} if name == LOG_TOPIC else {}
+    async def _make(self, name: str, partitions: int, configs: Mapping[str, str]) -> None:
+        """With as many replicas as there are brokers, but at most three."""
+        for replicas in range(_REPLICAS_MAX, 0, -1):
             try:
                 await self.node.create_topic(name, partitions=partitions, replication=replicas, configs=configs)
             except (ServerRefusal, ServerDoubt) as error:
-                if error.number == INVALID_REPLICATION_FACTOR and replicas != counts[-1]:
+                if error.number == INVALID_REPLICATION_FACTOR and replicas > 1:
                     continue
                 if error.number != TOPIC_ALREADY_EXISTS:
                     raise
@@ -191,12 +206,9 @@ class KafkaSession:
         )
 
 
-async def open_session(
-    address: tuple[str, int], number: int, *, connect_timeout_s: float, options: Mapping[str, Any]
-) -> KafkaSession:
+async def open_session(address: tuple[str, int], number: int, *, connect_timeout_s: float) -> KafkaSession:
     """A fresh connection to the node that listens there; raises `Definite("not-connected")`."""
-    node = await open_node(*address, connect_timeout_s=connect_timeout_s)
-    return KafkaSession(node, number, options)
+    return KafkaSession(await open_node(*address, connect_timeout_s=connect_timeout_s), number)
 
 
 def _topic(key: str) -> Resource:

@@ -15,9 +15,9 @@ import struct
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from harness.systems import releases
 from harness.systems.kafka.crc32c import crc32c
 from harness.systems.kafka.encoding import varint
+from harness.systems.kafka.versions import numbers
 
 #: Any id will do: no two of our clusters can reach one another.
 CLUSTER_ID: Final = "ZmVuY2Vwb3N0LWtyYWZ0MQ"
@@ -63,7 +63,7 @@ def meta_properties(number: int) -> str:
 def data_files(number: int, version: str, *, votes: bool) -> dict[str, str | bytes]:
     """What stands in a formatted directory of this release, relative to it; `votes`: of a controller."""
     files: dict[str, str | bytes] = {"meta.properties": meta_properties(number)}
-    minor = releases.numbers(version)[:2]
+    minor = numbers(version)[:2]
     if votes and minor in _LEVELS:
         name = _IN_THE_LOG if minor >= _FIRST_IN_THE_LOG else "bootstrap.checkpoint"
         files[name] = checkpoint(_LEVELS[minor])

@@ -28,7 +28,7 @@ LOG_BINDING: Final = "org.slf4j:slf4j-simple:1.7.36"
 NEVER_PUBLISHED: Final[Mapping[str, tuple[str, ...]]] = {"4.4.0": ("org.apache.kafka:kafka-tools-api",)}
 
 _RELEASE: Final = re.compile(r"\d+\.\d+\.\d+")
-_SERVER_JAR: Final = re.compile(r"kafka_2\.\d+-(\d[\w.]*)\.jar")
+_SERVER_JAR: Final = re.compile(r"kafka_2\.\d+-(\d+\.\d+\.\d+(?:-[\w.]+)?)\.jar")
 _SERVER_CLASS: Final = "kafka/Kafka.class"
 _LOG_BINDINGS: Final = re.compile(r"(slf4j-(simple|reload4j|log4j12)|logback-classic|log4j-slf4j2?-impl)-")
 #: The class file format of Java 1 is 45.
@@ -38,6 +38,11 @@ _CLASS_FORMAT_OF_JAVA_0: Final = 44
 def known() -> tuple[str, ...]:
     """Every release whose jars are recorded, in order."""
     return releases.in_order(_recorded()["releases"])
+
+
+def numbers(version: str) -> tuple[int, ...]:
+    """Of a release or of a build that is to become one ("4.4.0-SNAPSHOT")."""
+    return releases.numbers(version.partition("-")[0])
 
 
 def roots(version: str) -> list[str]:

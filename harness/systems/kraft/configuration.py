@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from harness.errors import UsageError
 from harness.runtime.node import Layout, Member, NodeSpec, Place
-from harness.systems.kafka import server, session, storage
+from harness.systems.kafka import server, storage
 from harness.systems.kafka.options import checked
 from harness.systems.kafka.server import BROKER_PORT, CLIENT_PORT, CONTROLLER_PORT
 from harness.systems.system import Artifacts
@@ -38,7 +38,6 @@ DEFAULTS: Final[Mapping[str, Any]] = {
     "broker_heartbeat_ms": 2000,
     "heap_mib": 256,
     "data_limit_mib": 256,
-    **session.DEFAULTS,
 }
 _LEAST: Final = {
     "brokers": 1,
@@ -48,16 +47,13 @@ _LEAST: Final = {
     "broker_heartbeat_ms": 100,
     "heap_mib": 128,
     "data_limit_mib": 64,
-    "min_insync_replicas": 1,
 }
 _PROTOCOLS: Final = "CLIENT:PLAINTEXT,CONTROLLER:PLAINTEXT,BROKER:PLAINTEXT"
 
 
 def settings_of(options: Mapping[str, object]) -> dict[str, Any]:
     """Defaults overlaid with `options`; raises UsageError for a name, type or value that is none."""
-    settings = checked(
-        "kraft", options, DEFAULTS, _LEAST, choices=session.CHOICES, most={"brokers": BROKERS_MAX, "replication": 3}
-    )
+    settings = checked("kraft", options, DEFAULTS, _LEAST, most={"brokers": BROKERS_MAX})
     if settings["broker_heartbeat_ms"] >= settings["broker_session_ms"]:
         raise UsageError(
             f"kraft: broker_heartbeat_ms={settings['broker_heartbeat_ms']} is not below"

@@ -9,7 +9,8 @@ fetch from a majority). Before, nothing is promised, so there the same bound is 
 
 from typing import Final
 
-from harness.systems import releases
+from harness.systems.kafka.log_guarantees import LOG_GUARANTEES, PRODUCER_ID_GUARANTEES
+from harness.systems.kafka.versions import numbers
 from harness.verdict import Guarantee, LeadershipBound, Standing
 
 #: The first release whose leader looks whether a majority of voters still fetches from it.
@@ -44,24 +45,13 @@ _FOR_EVERY_RELEASE: Final = (
         known_issue="a controller that resigned in the raft layer answers for some tenths of a second more",
     ),
     Guarantee(
-        name="producer-ids-unique",
+        name="epochs-never-go-back",
         standing=Standing.PROMISED,
-        text="No producer id is given twice.",
-        source="KIP-730: blocks of ids are taken from the metadata log, each once",
+        text="No node takes part in an epoch of the metadata quorum that is older than one it has seen.",
+        source="KIP-595: a voter keeps its epoch on disk and ignores older ones",
     ),
-    Guarantee(
-        name="log-durable",
-        standing=Standing.PROMISED,
-        text="A record acknowledged with acks=all stays, at its offset, while an in-sync replica lives.",
-        source='documentation, "Replication": a committed message will not be lost, as long as there is at least one'
-        " in-sync replica alive, at all times",
-    ),
-    Guarantee(
-        name="log-order",
-        standing=Standing.PROMISED,
-        text="Of a partition every reader sees the same records in the same order, each offset once.",
-        source='documentation, "Replication": replicas have identical logs up to the high watermark',
-    ),
+    *PRODUCER_ID_GUARANTEES,
+    *LOG_GUARANTEES,
     Guarantee(
         name="one-leader-per-epoch",
         standing=Standing.PROMISED,
@@ -93,7 +83,7 @@ _RELIED_UPON_FENCING: Final = Guarantee(
 
 
 def checks_quorum(version: str) -> bool:
-    return releases.numbers(version)[:2] >= CHECKS_QUORUM_SINCE
+    return numbers(version)[:2] >= CHECKS_QUORUM_SINCE
 
 
 def promises(version: str) -> tuple[Guarantee, ...]:

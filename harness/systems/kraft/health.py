@@ -62,9 +62,13 @@ async def wrong(layout: Layout) -> str | None:
 
 
 def _follows(replica: Replica, quorum: Quorum, now_ms: int) -> bool:
+    """A replica that has not fetched from this leader yet has no offset (-1); one that was cut off fetched long ago."""
+    if replica.node == quorum.leader:
+        return True
     behind = quorum.high_watermark - replica.log_end_offset
+    # Before 3.3 no times are told.
     fetched_ms = now_ms - replica.last_fetch_ms if replica.last_fetch_ms >= 0 else 0
-    return replica.node == quorum.leader or (behind <= _OFFSETS_BEHIND_MAX and fetched_ms <= _FETCHED_MS_MAX)
+    return replica.log_end_offset >= 0 and behind <= _OFFSETS_BEHIND_MAX and fetched_ms <= _FETCHED_MS_MAX
 
 
 def _brokers_wrong(brokers: list[Place], views: list[Metadata]) -> str | None:

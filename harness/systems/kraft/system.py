@@ -7,7 +7,6 @@ from harness.coordination import ReadMode
 from harness.errors import UsageError, unknown_choice
 from harness.runtime.java import archive, existing_archive
 from harness.runtime.node import Layout, Member, Node, NodeSpec, Place
-from harness.systems import releases
 from harness.systems.kafka import server, versions
 from harness.systems.kafka.log_lines import Layer, became_leader
 from harness.systems.kafka.question import ControllerQuestion, QuorumQuestion
@@ -52,7 +51,7 @@ class Kraft:
     def resolve(self, version: str) -> Artifacts:
         """`version` is a release or a folder of jars. Makes the start-up archive when there is none yet."""
         found, jars = server.found_jars(version)
-        if releases.numbers(found) < _FIRST:
+        if versions.numbers(found) < _FIRST:
             raise UsageError(
                 f"Kafka {found} has no KRaft quorum fit for use", hint="choose 3.3.0 or later, or --system kafka-zk"
             )
@@ -67,7 +66,7 @@ class Kraft:
         return existing_archive(_archive_name(version), server.archive_key(jars)) is not None
 
     def known_versions(self) -> tuple[str, ...]:
-        return tuple(version for version in versions.known() if releases.numbers(version) >= _FIRST)
+        return tuple(version for version in versions.known() if versions.numbers(version) >= _FIRST)
 
     def members(self, nodes: int, options: Mapping[str, object]) -> tuple[Member, ...]:
         return configuration.members(nodes, configuration.settings_of(options))
@@ -82,8 +81,8 @@ class Kraft:
         settings = configuration.settings_of(options)
         return [configuration.spec(place, layout, artifacts, settings) for place in layout.values()]
 
-    def leadership(self, options: Mapping[str, object], version: str = DEFAULT_VERSION) -> LeadershipBound:
-        return leadership_bound(version, configuration.settings_of(options)["fetch_ms"])
+    def leadership(self, options: Mapping[str, object], version: str = "") -> LeadershipBound:
+        return leadership_bound(version or DEFAULT_VERSION, configuration.settings_of(options)["fetch_ms"])
 
     async def ready(self, node: Node) -> bool:
         return await health.serves(node.place)
@@ -94,10 +93,7 @@ class Kraft:
     async def open_client(
         self, place: Place, *, connect_timeout_s: float, options: Mapping[str, object] | None = None
     ) -> KafkaSession:
-        settings = configuration.settings_of(options or {})
-        return await open_session(
-            place.dial(CLIENT_PORT), place.number, connect_timeout_s=connect_timeout_s, options=settings
-        )
+        return await open_session(place.dial(CLIENT_PORT), place.number, connect_timeout_s=connect_timeout_s)
 
     def question(self, place: Place, subject: str) -> Question | None:
         """Controllers about both layers; brokers about the raft layer, which tells whom they are attached to."""

@@ -57,6 +57,9 @@ class ZooKeeper:
     read_modes: Final = tuple(_READ_GUARANTEES)
     guarantees: Final[tuple[Guarantee, ...]] = GUARANTEES
 
+    def promises(self, version: str) -> tuple[Guarantee, ...]:
+        return GUARANTEES
+
     def read_guarantee(self, mode: ReadMode) -> str:
         if mode not in _READ_GUARANTEES:
             raise unknown_choice("read mode of zookeeper", mode.value, [m.value for m in self.read_modes])
@@ -72,6 +75,9 @@ class ZooKeeper:
         name = "zookeeper" if version == self.default_version else "other-zookeeper"
         made = archive(name, server.archive_key(jars), lambda flags: train(jars, flags))
         return server.artifacts(version, jars, made)
+
+    def at_hand(self, version: str) -> bool:
+        return version == self.default_version
 
     def known_versions(self) -> tuple[str, ...]:
         return versions.known()
@@ -89,7 +95,7 @@ class ZooKeeper:
         settings = _settings(options)
         return [server.spec(place, layout, artifacts, settings) for place in layout.values()]
 
-    def leadership(self, options: Mapping[str, object]) -> LeadershipBound:
+    def leadership(self, options: Mapping[str, object], version: str = "") -> LeadershipBound:
         settings = _settings(options)
         return leadership_bound(settings["tick_ms"], settings["init_limit"], settings["sync_limit"])
 
@@ -129,6 +135,9 @@ class ZooKeeper:
         if not isinstance(client, ZooKeeperClient):
             raise TypeError(f"expected a client that this system opened, got {type(client).__name__}")
         await client.prepare(keys)
+
+    def fatal_line(self, line: str) -> str | None:
+        return None
 
     def became_leader(self, line: str) -> int | None:
         found = _BECAME_LEADER.search(line)
