@@ -51,6 +51,12 @@ LINKS_OF_A_DEAD_NODE: Final = Difference(
     "a probe is sent and heard in the node's network namespace (at the proxy with Toxiproxy); only with rules set from "
     "this machine does that namespace end with the node's container",
 )
+DIAL_OF_A_DEAD_NODE: Final = Difference(
+    "refused",
+    {"rules": "unanswered", "published": "ended", "toxiproxy": "ended or unanswered"},
+    "where the address outlives the server its kernel refuses; with rules set from this machine the address is gone "
+    "with the container; a published port and a proxy accept first, and then find nobody",
+)
 DROPPED_CONNECTION_GOES_ON: Final = Difference(
     True,
     {"toxiproxy": False},

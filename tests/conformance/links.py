@@ -12,7 +12,7 @@ from harness.runtime.node import CLIENT, Effect, Link, Toxic
 from harness.runtime.provider import Setting
 from nemesis.partition import Partition
 from tests.conformance.cluster import DEADLINE_S, Cluster, both_ways, refused
-from tests.conformance.kinds import DROPPED_CONNECTION_GOES_ON, HAS_STREAMS, LINKS_OF_A_DEAD_NODE
+from tests.conformance.kinds import DIAL_OF_A_DEAD_NODE, DROPPED_CONNECTION_GOES_ON, HAS_STREAMS, LINKS_OF_A_DEAD_NODE
 from tests.conformance.stage import STAY
 
 DROP, RESET = Effect.DROP, Effect.RESET
@@ -166,8 +166,29 @@ async def dead_node(cluster: Cluster) -> None:
     assert set(beside.values()) == {"open"}, beside
     expected = cluster.expected(LINKS_OF_A_DEAD_NODE)
     assert {reach for link, reach in found.items() if dead in link} == {expected}
+    met = await _dial(cluster, dead)
+    assert met in str(cluster.expected(DIAL_OF_A_DEAD_NODE)).split(" or "), met
     await cluster.network.apply(1, both_ways([dead], [other]))
     await cluster.network.heal_all()
+
+
+async def _dial(cluster: Cluster, name: str) -> str:
+    """What a client meets that connects and waits for the first byte."""
+    try:
+        async with asyncio.timeout(0.7):
+            reader, writer = await asyncio.open_connection(
+                *cluster.runtime.layout[name].dial(cluster.system.listeners[CLIENT])
+            )
+            try:
+                return "answered" if await reader.read(1) else "ended"
+            finally:
+                writer.close()
+    except TimeoutError:
+        return "unanswered"
+    except ConnectionRefusedError:
+        return "refused"
+    except ConnectionResetError:
+        return "ended"
 
 
 async def open_connection(cluster: Cluster) -> None:
