@@ -54,7 +54,7 @@ def run_scenario(
 ) -> Any:
     """Call `module:function` with an open lab of these nodes and `args`; give back what it returns.
 
-    A number of `nodes` means n1, n2, ... `folder` is the run's folder, a temporary one when None; it is given to `user`.
+    A number of `nodes` means n1, n2, ... `folder` is the run's, a temporary one when None; it is given to `user`.
     asyncio's own loop unless `uvloop`.
     """
     require_lab()

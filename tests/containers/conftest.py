@@ -9,6 +9,7 @@ from tests.lab_scenario import refuse
 
 if TYPE_CHECKING:
     from docker import DockerClient
+
     from harness.runtime.engine import EngineFacts
 
 

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-
 from docker import DockerClient
+
 from harness.errors import HarnessError
 from harness.runtime import engine_events, ownership
 from harness.runtime.containers import CONTAINERS

@@ -5,8 +5,8 @@ import tarfile
 from pathlib import Path
 
 import pytest
-
 from docker import DockerClient
+
 from harness.errors import HarnessError
 from harness.runtime import ownership
 from harness.runtime.engine import EngineFacts

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-
 from docker import DockerClient
+
 from harness.runtime import ownership
 from harness.runtime.containers import CONTAINERS
 from harness.runtime.supervisor import PARENT_VARIABLE
