@@ -15,8 +15,8 @@ import pytest
 
 from harness.operation import FaultEvent, FaultOutcome, PhaseEvent, PhaseName
 from harness.reader import read_history
+from tests.containers import links_scene
 from tests.engine_relay import relay
-from tests.lab_scenario import refuse
 from tests.run_command import ROOT, assert_nothing_left, command, only_folder, wait_for_line
 
 if TYPE_CHECKING:
@@ -41,14 +41,7 @@ class Done:
 
 @pytest.fixture
 def engine() -> "Iterator[DockerClient]":
-    from harness.errors import MachineError
-    from harness.runtime.engine import connect
-
-    try:
-        client = connect()
-    except MachineError as error:
-        refuse(f"{error.message}; remedy: {error.hint}")
-        raise
+    client = links_scene.engine()
     yield client
     client.close()
 

@@ -11,6 +11,7 @@ import pytest
 
 from harness import registry
 from tests.conformance import links, servers
+from tests.conformance.conftest import MARKED
 from tests.conformance.kinds import KINDS
 from tests.conformance.left import left, run_id
 from tests.conformance.stage import Stage
@@ -51,10 +52,9 @@ def test_five_nodes_in_wide_shapes_then_killed_and_swept(stage: Stage) -> None:
     stage.play("tests.conformance.servers:serves")
 
 
+# The way of the links has no part in this, so containers are asked once.
+@pytest.mark.parametrize("stage", [one for one in MARKED if one.values[0] in ("lab", "rules")], indirect=True)
 def test_limited_data_survive_a_kill_and_are_limited(stage: Stage) -> None:
-    """The way of the links has no part in this, so containers are asked once."""
-    if stage.kind not in ("lab", "rules"):
-        return
     # Two write-ahead log segments of 64 MiB are laid out beforehand.
     with (
         tempfile.TemporaryDirectory(prefix="fencepost-stage-") as folder,
