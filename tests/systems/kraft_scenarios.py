@@ -1,4 +1,4 @@
-"""What happens to a KRaft cluster in the lab; judged by `test_kraft_cluster`."""
+"""What happens to Kafka clusters in the lab; judged by `test_kraft_cluster` and `test_kafka_zk_cluster`."""
 
 import asyncio
 import time
@@ -12,17 +12,22 @@ from harness.operation import Claim
 from harness.runtime.lab import Lab
 from harness.runtime.node import Effect, Link
 from harness.systems.kafka.session import KafkaSession
-from harness.systems.kraft import KRAFT
+from harness.systems.kafka_zk import KAFKA_ZK, KafkaZk
+from harness.systems.kraft import KRAFT, Kraft
 from harness.systems.system import Answer, Question
 
 KEYS: Final = ("k0", "k1")
 LOG_KEYS: Final = ("p0", "p1", "min_isr=1")
 
 
+def _system(lab: Lab) -> KafkaZk | Kraft:
+    return KAFKA_ZK if "z1" in lab.layout else KRAFT
+
+
 async def start(lab: Lab, version: str, options: dict[str, object]) -> dict[str, float]:
     """Seconds from the first exec to a leader, to the first acknowledged change, and to a healthy cluster."""
-    artifacts = KRAFT.resolve(version)
-    await lab.realise(KRAFT.specs(lab.layout, artifacts, options))
+    artifacts = _system(lab).resolve(version)
+    await lab.realise(_system(lab).specs(lab.layout, artifacts, options))
     began = time.monotonic()
     for node in lab.nodes.values():
         await node.start()
@@ -49,13 +54,13 @@ async def until(condition: Callable[[], Awaitable[str | None]], what: str, lab: 
 
 
 async def healthy(lab: Lab) -> str | None:
-    return await KRAFT.healthy(lab.layout)
+    return await _system(lab).healthy(lab.layout)
 
 
 async def all_ready(lab: Lab) -> str | None:
     for node in lab.nodes.values():
         try:
-            if not await KRAFT.ready(node):
+            if not await _system(lab).ready(node):
                 return f"{node.name} is not ready"
         except (Definite, Indefinite, OSError, TimeoutError) as error:
             return f"{node.name}: {error!r}"
@@ -63,19 +68,23 @@ async def all_ready(lab: Lab) -> str | None:
 
 
 async def opened(lab: Lab, name: str) -> KafkaSession:
-    return await KRAFT.open_client(lab.layout[name], connect_timeout_s=2.0)
+    return await _system(lab).open_client(lab.layout[name], connect_timeout_s=2.0)
+
+
+def _clients(lab: Lab) -> list[str]:
+    return [name for name, place in lab.layout.items() if "zookeeper" not in place.roles]
 
 
 async def first_change(lab: Lab) -> None:
     """Topics made through the first node that takes it, as a run prepares them."""
     async with asyncio.timeout(30):
         while True:
-            for name in lab.nodes:
+            for name in _clients(lab):
                 with suppress(Definite, Indefinite):
                     session = await opened(lab, name)
                     try:
-                        await KRAFT.prepare(session, KEYS)
-                        await KRAFT.prepare(session, LOG_KEYS)
+                        await _system(lab).prepare(session, KEYS)
+                        await _system(lab).prepare(session, LOG_KEYS)
                     finally:
                         await session.close()
                     return
@@ -96,7 +105,7 @@ async def leader(lab: Lab, subject: str) -> tuple[str | None, int | None]:
     """Who claims to lead in the highest epoch."""
     claims = []
     for name, place in lab.layout.items():
-        question = KRAFT.question(place, subject)
+        question = _system(lab).question(place, subject)
         if question is None:
             continue
         answer = await asked(question)
@@ -138,14 +147,20 @@ async def starts(lab: Lab, args: dict[str, Any]) -> dict[str, Any]:
     """Up, asked, its memory; every protocol once; the log's word on who leads."""
     found: dict[str, Any] = {"times": await start(lab, args["version"], args.get("options", {}))}
     found["resident_mib"] = resident_mib(lab)
-    found["raft"], found["controller"] = await leader(lab, "raft"), await leader(lab, "controller")
+    found |= {subject: await leader(lab, subject) for subject in _system(lab).subjects}
     found["in the log"] = {
-        name: [epoch for line in node.log.read_text().splitlines() if (epoch := KRAFT.became_leader(line)) is not None]
+        name: [
+            epoch
+            for line in node.log.read_text().splitlines()
+            if (epoch := _system(lab).became_leader(line)) is not None
+        ]
         for name, node in lab.nodes.items()
     }
-    found["fatal"] = [why for node in lab.nodes.values() for why in map(KRAFT.fatal_line, node.log.open()) if why]
+    found["fatal"] = [
+        why for node in lab.nodes.values() for why in map(_system(lab).fatal_line, node.log.open()) if why
+    ]
     brokers = [name for name, place in lab.layout.items() if "broker" in place.roles]
-    active = str(found["raft"][0])
+    active = str(found["controller"][0])
     found["operations"] = {name: await _operations(lab, name) for name in dict.fromkeys((active, brokers[0]))}
     return found
 
@@ -220,8 +235,8 @@ class _Watch:
         self._questions = [
             (place.name, subject, question)
             for place in lab.layout.values()
-            for subject in KRAFT.subjects
-            if (question := KRAFT.question(place, subject)) is not None
+            for subject in _system(lab).subjects
+            if (question := _system(lab).question(place, subject)) is not None
         ]
 
     async def run(self) -> None:

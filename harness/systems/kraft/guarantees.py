@@ -50,6 +50,13 @@ _FOR_EVERY_RELEASE: Final = (
         text="No node takes part in an epoch of the metadata quorum that is older than one it has seen.",
         source="KIP-595: a voter keeps its epoch on disk and ignores older ones",
     ),
+    Guarantee(
+        name="no-disruptive-rejoin",
+        standing=Standing.MEASURED,
+        text="A voter that comes back does not depose a leader that a majority follows.",
+        source="KIP-996 (pre-vote), released with 4.0.0; before, nobody promises it",
+        known_issue="KAFKA-16164",
+    ),
     *PRODUCER_ID_GUARANTEES,
     *LOG_GUARANTEES,
     Guarantee(

@@ -9,13 +9,13 @@ from typing import Final
 
 from harness.coordination import Definite, Indefinite
 from harness.runtime.node import Layout, Place
-from harness.systems.kafka.client import KafkaNode, open_node
+from harness.systems.kafka.broker_health import ASK_S, brokers_wrong, lists_itself, view_of
+from harness.systems.kafka.client import open_node
 from harness.systems.kafka.errors import NOT_LEADER_OR_FOLLOWER, ServerRefusal
 from harness.systems.kafka.server import CLIENT_PORT, CONTROLLER_PORT
-from harness.systems.kafka.values import Metadata, Quorum, Replica
+from harness.systems.kafka.values import Quorum, Replica
 from harness.systems.kraft.configuration import BROKER, CONTROLLER
 
-_ASK_S: Final = 1.0
 #: A replica that is this far behind the high watermark is still catching up; changes go on while this is asked.
 _OFFSETS_BEHIND_MAX: Final = 100
 #: Followers fetch at least every 500 ms (their longest wait).
@@ -27,7 +27,7 @@ async def serves(place: Place) -> bool:
     roles = set(place.roles)
     if CONTROLLER in roles:
         await _quorum_of(place)
-    return BROKER not in roles or _lists_itself(place, await _view_of(place))
+    return BROKER not in roles or lists_itself(place, await view_of(place))
 
 
 async def wrong(layout: Layout) -> str | None:
@@ -37,7 +37,7 @@ async def wrong(layout: Layout) -> str | None:
     brokers = [place for place in places if BROKER in place.roles]
     try:
         quorums = await asyncio.gather(*map(_quorum_of, controllers))
-        views = await asyncio.gather(*map(_view_of, brokers))
+        views = await asyncio.gather(*map(view_of, brokers))
         attached = await asyncio.gather(*map(_attached_to, brokers))
     except (Definite, Indefinite, TimeoutError, OSError) as error:
         return str(error) or "a node does not answer in time"
@@ -58,7 +58,7 @@ async def wrong(layout: Layout) -> str | None:
     for broker, other in zip(brokers, attached, strict=True):
         if other.epoch != quorum.epoch:
             return f"{broker.name} is attached to epoch {other.epoch}, {leader.name} leads in {quorum.epoch}"
-    return _brokers_wrong(brokers, views)
+    return brokers_wrong(brokers, views)
 
 
 def _follows(replica: Replica, quorum: Quorum, now_ms: int) -> bool:
@@ -71,29 +71,11 @@ def _follows(replica: Replica, quorum: Quorum, now_ms: int) -> bool:
     return replica.log_end_offset >= 0 and behind <= _OFFSETS_BEHIND_MAX and fetched_ms <= _FETCHED_MS_MAX
 
 
-def _brokers_wrong(brokers: list[Place], views: list[Metadata]) -> str | None:
-    """Each broker knows all of them, and a leader and every replica of each partition."""
-    numbers = {place.number for place in brokers}
-    for place, view in zip(brokers, views, strict=True):
-        absent = numbers - {broker.node for broker in view.brokers}
-        if absent:
-            return f"{place.name} does not know of {', '.join(p.name for p in brokers if p.number in absent)}"
-        for topic in view.topics:
-            for partition in topic.partitions:
-                if partition.leader < 0 or len(partition.isr) < len(partition.replicas):
-                    return f"{topic.name}-{partition.partition} has leader {partition.leader}, in sync {partition.isr}"
-    return None
-
-
-def _lists_itself(place: Place, view: Metadata) -> bool:
-    return any(broker.node == place.number for broker in view.brokers)
-
-
 async def _quorum_of(place: Place) -> Quorum | None:
     """What a controller says when it believes to lead; None from one that does not."""
     combined = BROKER in place.roles
-    async with asyncio.timeout(_ASK_S):
-        node = await open_node(*place.dial(CONTROLLER_PORT if combined else CLIENT_PORT), connect_timeout_s=_ASK_S)
+    async with asyncio.timeout(ASK_S):
+        node = await open_node(*place.dial(CONTROLLER_PORT if combined else CLIENT_PORT), connect_timeout_s=ASK_S)
         try:
             return await node.describe_quorum()
         except ServerRefusal as refusal:
@@ -107,21 +89,9 @@ async def _quorum_of(place: Place) -> Quorum | None:
 async def _attached_to(place: Place) -> Quorum:
     """The quorum as the controller that this broker follows describes it."""
 
-    async def ask(node: KafkaNode) -> Quorum:
-        return await node.describe_quorum()
-
-    async with asyncio.timeout(_ASK_S):
-        node = await open_node(*place.dial(CLIENT_PORT), connect_timeout_s=_ASK_S)
+    async with asyncio.timeout(ASK_S):
+        node = await open_node(*place.dial(CLIENT_PORT), connect_timeout_s=ASK_S)
         try:
-            return await ask(node)
-        finally:
-            node.close()
-
-
-async def _view_of(place: Place) -> Metadata:
-    async with asyncio.timeout(_ASK_S):
-        node = await open_node(*place.dial(CLIENT_PORT), connect_timeout_s=_ASK_S)
-        try:
-            return await node.metadata(None)
+            return await node.describe_quorum()
         finally:
             node.close()

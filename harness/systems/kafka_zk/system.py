@@ -1,0 +1,132 @@
+"""Kafka with its metadata in ZooKeeper, as it was before 4.0, as a system under test."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from harness.coordination import ReadMode
+from harness.errors import UsageError, unknown_choice
+from harness.runtime.java import archive, existing_archive
+from harness.runtime.node import Layout, Member, Node, NodeSpec, Place
+from harness.systems.kafka import server, versions
+from harness.systems.kafka.log_lines import Layer, became_leader
+from harness.systems.kafka.question import ControllerQuestion, ViewQuestion
+from harness.systems.kafka.server import CLIENT_PORT, MAIN_CLASS
+from harness.systems.kafka.session import KafkaSession, open_session
+from harness.systems.kafka_zk import configuration, health
+from harness.systems.kafka_zk.configuration import BROKER, KEEPER_CLASS, name_of
+from harness.systems.kafka_zk.guarantees import GUARANTEES, LEADERSHIP
+from harness.systems.kafka_zk.question import ZnodeQuestion
+from harness.systems.kafka_zk.training import train
+from harness.systems.system import Artifacts, ImageFacts, Question
+from harness.systems.zookeeper.server import CLIENT_PORT as KEEPER_PORT
+from harness.verdict import Guarantee, LeadershipBound
+
+DEFAULT_VERSION: Final = "3.9.2"
+#: Who acts as the controller, and whom a broker takes for it.
+CONTROLLER: Final = "controller"
+VIEW: Final = "view"
+
+#: Our client speaks to 2.8 and later; from 4.0 on there is no ZooKeeper.
+_FIRST: Final = (2, 8, 0)
+_WITHOUT_ZOOKEEPER: Final = (4, 0, 0)
+
+
+class KafkaZk:
+    """The `System`; one object, without state."""
+
+    name: Final = "kafka-zk"
+    default_version: Final = DEFAULT_VERSION
+    listeners: Final = configuration.LISTENERS
+    subjects: Final = (CONTROLLER, VIEW)
+    protocols: Final = frozenset({"metadata", "producer-ids", "log"})
+    read_modes: Final[tuple[ReadMode, ...]] = (ReadMode.PLAIN,)
+    guarantees: Final[tuple[Guarantee, ...]] = GUARANTEES
+
+    def promises(self, version: str) -> tuple[Guarantee, ...]:
+        return GUARANTEES
+
+    def read_guarantee(self, mode: ReadMode) -> str:
+        if mode not in self.read_modes:
+            raise unknown_choice("read mode of kafka-zk", mode.value, [m.value for m in self.read_modes])
+        return "metadata-forward"
+
+    def resolve(self, version: str) -> Artifacts:
+        """`version` is a release or a folder of jars. Makes the start-up archives when there are none yet."""
+        found, jars = server.found_jars(version)
+        if not _FIRST <= versions.numbers(found) < _WITHOUT_ZOOKEEPER:
+            raise UsageError(
+                f"Kafka {found} is not run on ZooKeeper here: 2.8.0 to 3.9.x are",
+                hint="choose one of them, or --system kraft",
+            )
+        made = {
+            path: archive(name, server.archive_key(jars, main_class), _trainer(main_class, jars))
+            for main_class, (path, name) in _ARCHIVES.items()
+        }
+        return server.artifacts(found, jars, made)
+
+    def at_hand(self, version: str) -> bool:
+        """Whether the jars and the start-up archives of this release are there already."""
+        if not versions.are_fetched(version):
+            return False
+        jars = versions.jars(version)
+        keys = {name: server.archive_key(jars, main_class) for main_class, (_, name) in _ARCHIVES.items()}
+        return all(existing_archive(name, key) is not None for name, key in keys.items())
+
+    def known_versions(self) -> tuple[str, ...]:
+        return tuple(v for v in versions.known() if _FIRST <= versions.numbers(v) < _WITHOUT_ZOOKEEPER)
+
+    def members(self, nodes: int, options: Mapping[str, object]) -> tuple[Member, ...]:
+        return configuration.members(nodes)
+
+    def in_image(self, image: ImageFacts) -> Artifacts:
+        raise server.refuse_image(image)
+
+    def options(self) -> dict[str, object]:
+        return dict(configuration.DEFAULTS)
+
+    def specs(self, layout: Layout, artifacts: Artifacts, options: Mapping[str, object]) -> list[NodeSpec]:
+        settings = configuration.settings_of(options)
+        return [configuration.spec(place, layout, artifacts, settings) for place in layout.values()]
+
+    def leadership(self, options: Mapping[str, object], version: str = "") -> LeadershipBound:
+        return LEADERSHIP
+
+    async def ready(self, node: Node) -> bool:
+        return await health.serves(node.place)
+
+    async def healthy(self, layout: Layout) -> str | None:
+        return await health.wrong(layout)
+
+    async def open_client(
+        self, place: Place, *, connect_timeout_s: float, options: Mapping[str, object] | None = None
+    ) -> KafkaSession:
+        return await open_session(place.dial(CLIENT_PORT), place.number, connect_timeout_s=connect_timeout_s)
+
+    def question(self, place: Place, subject: str) -> Question | None:
+        """Brokers about both subjects; ZooKeeper servers about what their copy of /controller says."""
+        if BROKER not in place.roles:
+            return ZnodeQuestion(*place.dial(KEEPER_PORT), name_of) if subject == CONTROLLER else None
+        names = {number: name_of(number) for number in range(1, 100)}
+        if subject == CONTROLLER:
+            return ControllerQuestion(place.number, *place.dial(CLIENT_PORT), names)
+        return ViewQuestion(place.number, *place.dial(CLIENT_PORT), names) if subject == VIEW else None
+
+    async def prepare(self, client: Any, keys: tuple[str, ...]) -> None:
+        if not isinstance(client, KafkaSession):
+            raise TypeError(f"expected a client that this system opened, got {type(client).__name__}")
+        await client.prepare(keys)
+
+    def became_leader(self, line: str) -> int | None:
+        return became_leader(line, Layer.ZOOKEEPER)
+
+    def fatal_line(self, line: str) -> str | None:
+        return server.fatal_line(line)
+
+
+#: By main class: the archive's name among the paths of the artifacts, and in the cache.
+_ARCHIVES: Final = {MAIN_CLASS: ("archive", "kafka-zk"), KEEPER_CLASS: ("keeper-archive", "kafka-zk-keeper")}
+
+
+def _trainer(main_class: str, jars: list[Path]) -> Any:
+    return lambda flags: train(main_class, jars, flags)
