@@ -314,7 +314,7 @@ def judge_and_report(folder: Path, *, progress: Progress, spark: SparkHandle | N
         write_verdict(case, path)
     with _unless_full(folder / store.JUNIT, warnings) as path:
         path.write_text(junit_xml(case), encoding="utf-8")
-    analysis, doubts = _analyse(folder, spark, stopped)
+    analysis, doubts = _analyse(folder, spark, stopped, subject=registry.system(plan.system).subjects[0])
     warnings += doubts
     case = msgspec.structs.replace(case, analysis=analysis)
     rendered = render(case)
@@ -325,7 +325,9 @@ def judge_and_report(folder: Path, *, progress: Progress, spark: SparkHandle | N
     return Result(folder=folder, judgement=judgement, warnings=tuple(warnings), document=verdict_document(case))
 
 
-def _analyse(folder: Path, spark: SparkHandle | None, stopped: bool) -> tuple[dict[str, Any] | None, list[str]]:
+def _analyse(
+    folder: Path, spark: SparkHandle | None, stopped: bool, *, subject: str
+) -> tuple[dict[str, Any] | None, list[str]]:
     """Spark's results as plain data. Its failure costs the report a section, never the verdict."""
     if spark is None:
         return None, ["not analysed by Spark: the run was stopped"] if stopped else []
@@ -335,7 +337,7 @@ def _analyse(folder: Path, spark: SparkHandle | None, stopped: bool) -> tuple[di
         from checkers.spark.pipeline import analyse
 
         session = spark.session(timeout_s=_SPARK_DEADLINE_S)
-        found = analyse(session, str(folder / store.HISTORY))
+        found = analyse(session, str(folder / store.HISTORY), subject=subject)
     except Exception as error:
         return None, [f"not analysed by Spark: {type(error).__name__}: {str(error)[:300]}"]
     return msgspec.to_builtins(found), []
