@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from harness.coordination import ReadMode
 from harness.errors import UsageError, unknown_choice
-from harness.runtime.java import archive, existing_archive
+from harness.runtime.java import Train, archive, existing_archive
 from harness.runtime.node import Layout, Member, Node, NodeSpec, Place
 from harness.systems.kafka import server, versions
 from harness.systems.kafka.log_lines import Layer, became_leader
@@ -60,7 +60,7 @@ class KafkaZk:
                 hint="choose one of them, or --system kraft",
             )
         made = {
-            path: archive(name, server.archive_key(jars, main_class), _trainer(main_class, jars))
+            path: archive(_name(name, found), server.archive_key(jars, main_class), _trainer(main_class, jars))
             for main_class, (path, name) in _ARCHIVES.items()
         }
         return server.artifacts(found, jars, made)
@@ -70,7 +70,7 @@ class KafkaZk:
         if not versions.are_fetched(version):
             return False
         jars = versions.jars(version)
-        keys = {name: server.archive_key(jars, main_class) for main_class, (_, name) in _ARCHIVES.items()}
+        keys = {_name(name, version): server.archive_key(jars, main) for main, (_, name) in _ARCHIVES.items()}
         return all(existing_archive(name, key) is not None for name, key in keys.items())
 
     def known_versions(self) -> tuple[str, ...]:
@@ -125,8 +125,13 @@ class KafkaZk:
 
 
 #: By main class: the archive's name among the paths of the artifacts, and in the cache.
-_ARCHIVES: Final = {MAIN_CLASS: ("archive", "kafka-zk"), KEEPER_CLASS: ("keeper-archive", "kafka-zk-keeper")}
+_ARCHIVES: Final = {MAIN_CLASS: ("archive", "kafka-zk"), KEEPER_CLASS: ("keeper-archive", "kafka-keeper")}
 
 
-def _trainer(main_class: str, jars: list[Path]) -> Any:
+def _name(archive_name: str, version: str) -> str:
+    # A name of their own: the archives of many releases must not push out the default's.
+    return archive_name if version == DEFAULT_VERSION else f"other-{archive_name}"
+
+
+def _trainer(main_class: str, jars: list[Path]) -> Train:
     return lambda flags: train(main_class, jars, flags)

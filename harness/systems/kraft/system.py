@@ -120,4 +120,4 @@ class Kraft:
 
 def _archive_name(version: str) -> str:
     # A name of their own: the archives of many releases must not push out the default's.
-    return "kafka" if version == DEFAULT_VERSION else "other-kafka"
+    return "kraft" if version == DEFAULT_VERSION else "other-kraft"
