@@ -16,6 +16,8 @@ from harness.verdict import Facts, Verdict
 
 SYSTEMS: Final = {
     "etcd": "harness.systems.etcd:ETCD",
+    "kafka-zk": "harness.systems.kafka_zk:KAFKA_ZK",
+    "kraft": "harness.systems.kraft:KRAFT",
     "zookeeper": "harness.systems.zookeeper:ZOOKEEPER",
 }
 
