@@ -103,7 +103,7 @@ class Containers:
             prefix=self._prefix,
             labels=self._labels,
             folder=self._folder,
-            node_count=self._setting.nodes,
+            members=self._setting.cluster,
             listeners=listeners,
             image=self._image_of_ours,
             publish=not self._facts.reachable,

@@ -249,7 +249,7 @@ def _choose_ports(site: Site) -> dict[str, dict[int, int]]:
     """For each node the port of this machine for the client's listener, and for probes."""
     inside = (site.listeners["client"], PORT)
     free = free_ports(site.node_count * len(inside))
-    return {f"n{number}": {port: free.pop() for port in inside} for number in range(1, site.node_count + 1)}
+    return {name: {port: free.pop() for port in inside} for name in site.names}
 
 
 def _attach(container: "Container") -> socket.socket:

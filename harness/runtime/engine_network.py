@@ -135,8 +135,8 @@ def make_layout(
 ) -> dict[str, Place]:
     """Where each node lives. `published`: per node, the port of this machine that leads to each port of the node."""
     layout = {}
-    for number in range(1, site.node_count + 1):
-        name = f"n{number}"
+    for number, member in enumerate(site.members, 1):
+        name = member.name
         ports = published[name] if published is not None else {}
         layout[name] = Place(
             name=name,
@@ -145,6 +145,7 @@ def make_layout(
             folder=INSIDE_FOLDER,
             data=INSIDE_DATA,
             kept=site.folder / "nodes" / name,
+            roles=member.roles,
             endpoints={inside: (_LOOPBACK, outside) for inside, outside in ports.items()},
         )
     return layout

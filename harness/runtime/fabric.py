@@ -6,12 +6,12 @@ that owns each node's network namespace (`container_sidecar`), or a proxy in the
 nodes are the same under all three.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from harness.runtime.node import Network, Place, Streams
+from harness.runtime.node import Member, Network, Place, Streams
 
 if TYPE_CHECKING:
     from docker import DockerClient
@@ -38,10 +38,19 @@ class Site:
     prefix: str
     labels: Mapping[str, str]
     folder: Path
-    node_count: int
+    members: Sequence[Member]
     listeners: Mapping[str, int]
     image: Callable[[str], str]
     publish: bool = False
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of the nodes, in order; the first is number 1."""
+        return tuple(member.name for member in self.members)
+
+    @property
+    def node_count(self) -> int:
+        return len(self.members)
 
 
 class Fabric(Protocol):

@@ -32,15 +32,23 @@ Block = ipaddress.IPv4Network
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Star:
-    """`listeners` are the system's by name; the harness dials "client", nodes dial the others."""
+    """`names` are the nodes', `listeners` the system's by name; the harness dials "client", nodes dial the others."""
 
     block: Block
-    node_count: int
+    names: tuple[str, ...]
     listeners: Mapping[str, int]
 
     @property
+    def node_count(self) -> int:
+        return len(self.names)
+
+    def name(self, number: int) -> str:
+        """Of node `number`, from 1 on."""
+        return self.names[number - 1]
+
+    @property
     def wiring(self) -> Wiring:
-        return Wiring([f"n{k}" for k in range(1, self.node_count + 1)], self.listeners)
+        return Wiring(list(self.names), self.listeners)
 
     def subnet(self, number: int) -> Block:
         """Of node `number`; 0 is the harness's."""
@@ -59,9 +67,7 @@ class Star:
 
     def hosts(self, number: int) -> dict[str, str]:
         """What every node's name means in network `number`."""
-        return {
-            f"n{k}": self.node(number) if k == number else self.server(number) for k in range(1, self.node_count + 1)
-        }
+        return {name: self.node(number) if k == number else self.server(number) for k, name in enumerate(self.names, 1)}
 
     @property
     def client_ports(self) -> dict[int, int]:
@@ -81,7 +87,11 @@ class Star:
         numbers = range(1, self.node_count + 1)
         own = self.server(0)
         made = [
-            ProxySpec(proxy_name(f"n{i}", f"n{k}", name), f"{self.server(i)}:{port + k}", f"{self.node(k)}:{port + k}")
+            ProxySpec(
+                proxy_name(self.name(i), self.name(k), name),
+                f"{self.server(i)}:{port + k}",
+                f"{self.node(k)}:{port + k}",
+            )
             for i in numbers
             for k in numbers
             if i != k
@@ -91,7 +101,7 @@ class Star:
         if CLIENT in self.listeners:
             port = self.listeners[CLIENT]
             made += [
-                ProxySpec(proxy_name(CLIENT, f"n{k}", CLIENT), f"{own}:{at}", f"{self.node(k)}:{port}")
+                ProxySpec(proxy_name(CLIENT, self.name(k), CLIENT), f"{own}:{at}", f"{self.node(k)}:{port}")
                 for k, at in self.client_ports.items()
             ]
         made += [

@@ -174,7 +174,7 @@ class StarFabric:
         )
         self._undo.callback(_ignore_missing, lambda: container.remove(force=True, v=True))
         for number, network in enumerate(self._networks[1:], start=1):
-            others = [f"n{k}" for k in range(1, site.node_count + 1) if k != number]
+            others = [name for k, name in enumerate(site.names, 1) if k != number]
             network.connect(container, ipv4_address=star.server(number), aliases=others)
         container.start()
         endpoints = self._endpoints(container, star)
@@ -194,7 +194,7 @@ class StarFabric:
         """One network for the harness and one for each node, in a block of addresses that nobody uses."""
         site, refused = self._site, 0
         for block in free_subnets(site.client):
-            star = Star(block=block, node_count=site.node_count, listeners=site.listeners)
+            star = Star(block=block, names=site.names, listeners=site.listeners)
             with contextlib.ExitStack() as undo:
                 try:
                     for number in range(site.node_count + 1):
@@ -215,7 +215,7 @@ class StarFabric:
         )
 
     def _network_name(self, number: int) -> str:
-        return f"{self._site.prefix}-{f'n{number}' if number else 'harness'}"
+        return f"{self._site.prefix}-{self._site.names[number - 1] if number else 'harness'}"
 
     def _make_network(self, number: int, subnet: Block) -> EngineNetwork:
         site = self._site
@@ -246,7 +246,7 @@ class StarFabric:
 
     def _places(self, star: Star, endpoints: Mapping[int, tuple[str, int]]) -> Iterator[Place]:
         for number, at in star.client_ports.items():
-            name = f"n{number}"
+            name = star.name(number)
             kept = self._site.folder / "nodes" / name
             kept.mkdir(parents=True, exist_ok=True)
             dialled = {self._site.listeners[CLIENT]: endpoints[at]} if CLIENT in self._site.listeners else {}
@@ -259,6 +259,7 @@ class StarFabric:
                 kept=kept,
                 host=name,
                 port_shift=number,
+                roles=self._site.members[number - 1].roles,
                 endpoints=dialled,
             )
 

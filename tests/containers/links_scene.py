@@ -17,7 +17,7 @@ from harness.runtime.container_sidecar import SidecarFabric
 from harness.runtime.engine import connect, facts
 from harness.runtime.fabric import Site
 from harness.runtime.links import all_links
-from harness.runtime.node import CLIENT, Effect, Link, Reach
+from harness.runtime.node import CLIENT, Effect, Link, Reach, members_alike
 from tests.lab_scenario import refuse
 
 if TYPE_CHECKING:
@@ -152,7 +152,7 @@ async def scene(kind: str, folder: Path, nodes: int = 3) -> AsyncIterator[Scene]
         prefix=prefix,
         labels={LABEL: prefix},
         folder=folder,
-        node_count=nodes,
+        members=members_alike(nodes),
         listeners={"client": PORT},
         image=lambda name: ensure(client, name),
         publish=publish,

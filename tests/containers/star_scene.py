@@ -14,7 +14,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 from harness.runtime.fabric import Site
-from harness.runtime.node import CLIENT, Effect, Link, Reach
+from harness.runtime.node import CLIENT, Effect, Link, Reach, members_alike
 from tests.containers.links_scene import LABEL, engine, left_behind
 
 if TYPE_CHECKING:
@@ -136,7 +136,7 @@ async def star(folder: Path, *, publish: bool = False, starts: bool = True) -> A
         prefix=prefix,
         labels={LABEL: prefix},
         folder=folder,
-        node_count=3,
+        members=members_alike(3),
         listeners={CLIENT: CLIENT_PORT, "peer": PEER_PORT},
         image=images.__getitem__,
         publish=publish,

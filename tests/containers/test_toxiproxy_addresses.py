@@ -17,7 +17,7 @@ BLOCK = ipaddress.IPv4Network("10.85.7.0/24")
 @pytest.fixture(params=[(1, ETCD), (3, ETCD), (5, ZOOKEEPER), (NODES_MAX, ZOOKEEPER)], ids=["1", "3", "5", "most"])
 def star(request: pytest.FixtureRequest) -> Star:
     count, listeners = request.param
-    return Star(block=BLOCK, node_count=count, listeners=listeners)
+    return Star(block=BLOCK, names=tuple(f"n{k}" for k in range(1, count + 1)), listeners=listeners)
 
 
 def test_each_direction_of_each_proxy_belongs_to_exactly_one_link(star: Star) -> None:
@@ -66,7 +66,7 @@ def test_what_must_not_be_reached_is_all_that_lies_in_other_networks(star: Star)
 
 
 def test_what_a_node_sends_its_clients_is_the_way_back_of_what_they_dialled() -> None:
-    wiring = Star(block=BLOCK, node_count=3, listeners=ZOOKEEPER).wiring
+    wiring = Star(block=BLOCK, names=("n1", "n2", "n3"), listeners=ZOOKEEPER).wiring
     assert wiring.wires(Link(CLIENT, "n2")) == (Wire("client-n2-client", UPSTREAM),)
     assert wiring.wires(Link("n2", CLIENT)) == (Wire("client-n2-client", DOWNSTREAM),)
     assert wiring.wires(Link("n1", "n2")) == (
