@@ -36,6 +36,8 @@ CHECKER: Final = "zombie-brokers"
 EXPOSURE_OF: Final = "operations asked of a superseded partition leader"
 #: What a node says when it is asked for a partition that it does not lead.
 NOT_LEADER: Final = frozenset({"not-leader-or-follower", "not-leader", "replica-not-available"})
+#: A client takes a node's word that it does not lead for so long, without asking again.
+_WORD_KEPT_NS: Final = {"not-leader": 200_000_000}
 _WITNESSES_MAX: Final = 3
 _SHOWN_MAX: Final = 30
 
@@ -145,15 +147,16 @@ def _claims_of_polls(view: PartitionView, nodes: _NodeFacts) -> list[Sample]:
         leads = poll.type is Outcome.OK
         if poll.ended_ns is None or not (leads or poll.error in NOT_LEADER):
             continue
+        asked_ns = max(0, poll.invoked_ns - (0 if leads else _WORD_KEPT_NS.get(poll.error or "", 0)))
         found.append(
             Sample(
                 index=_last_event(poll),
                 node=poll.node,
                 incarnation=nodes.incarnation(poll.node, poll.invoked_ns),
                 claims=Claim.YES if leads else Claim.NO,
-                asked_ns=poll.invoked_ns,
+                asked_ns=asked_ns,
                 answered_ns=poll.ended_ns,
-                lo_ns=poll.invoked_ns,
+                lo_ns=asked_ns,
                 hi_ns=poll.ended_ns,
                 epoch=poll.epoch,
                 epoch_low=poll.epoch,
