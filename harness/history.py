@@ -7,9 +7,9 @@ The rules (a breach names the line or event and the rule):
   - a fault's `end` follows its `begin`, its heal follows its inject; a `begin` is `pending` and an `end` is not.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -59,6 +59,32 @@ class FaultSpan(msgspec.Struct, frozen=True, kw_only=True):
     events: tuple[int, ...]
 
 
+class LogEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    """One entry of a replicated log as a node's disk holds it; `epoch` is that of the leader that appended it.
+
+    `fields` are those that differ from their defaults, as plain values.
+    """
+
+    offset: int
+    epoch: int
+    type: str
+    fields: dict[str, Any] = {}
+
+
+class NodeLog(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A node's replicated log after the run, from `start_offset` on; it ended in half a write when `torn`.
+
+    What stood before may be left as a `snapshot`: the state below `snapshot_end` (the offset behind its last entry).
+    """
+
+    node: str
+    start_offset: int
+    entries: tuple[LogEntry, ...] = ()
+    snapshot_end: int = 0
+    snapshot: tuple[LogEntry, ...] = ()
+    torn: bool = False
+
+
 class History:
     """Events that passed `validate`, and the views made of them once."""
 
@@ -69,6 +95,8 @@ class History:
         validate(events, source=source, lines=lines)
         self.events: Final[Sequence[Event]] = events
         self.torn: Final = torn
+        #: What the nodes' disks held after the run, by node; empty where that was not kept.
+        self.logs: Mapping[str, NodeLog] = {}
 
     @cached_property
     def operations(self) -> list[Operation]:

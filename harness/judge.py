@@ -14,6 +14,7 @@ import msgspec
 
 from harness import registry, store
 from harness.errors import UsageError
+from harness.ground_truth import read_logs
 from harness.history import History
 from harness.operation import Operation
 from harness.plan import Plan, merge_options, read_plan
@@ -79,6 +80,7 @@ def judge(folder: Path) -> tuple[History, Judgement]:
     """Judge the history in a run's folder by its plan; raises UsageError or MalformedHistory."""
     plan = read_plan(folder / store.PLAN, seed=0)
     history = read_history(folder)
+    history.logs = read_logs(folder)
     system = registry.system(plan.system)
     facts = facts_of(plan, _version_of(folder) or system.default_version)
     workload: Workload = registry.workload(plan.workload)

@@ -263,6 +263,7 @@ def conclude_run(
     except OSError as error:
         # No room for the columnar copy: the lines are the history too, and are judged as they are.
         warnings.append(f"the history stays in {store.HISTORY_LINES}: {error.strerror}")
+    warnings += _keep_logs(folder)
     with stop.on_request(lambda: _hurry(stop, spark)):
         late = None if stop.asked else spark
         result = judge_and_report(folder, progress=progress, spark=late, stopped=stop.asked)
@@ -370,6 +371,14 @@ def _has_operations(folder: Path) -> bool:
         return True
     with lines.open("rb") as file:
         return any(b'"kind":"op"' in line for line in file)
+
+
+def _keep_logs(folder: Path) -> list[str]:
+    """What the disks say, out of the kept data while it is there; what cannot be read is told."""
+    from harness.ground_truth import keep_logs
+
+    read = registry.log_reader(read_plan(folder / store.PLAN, seed=0).system)
+    return [] if read is None else keep_logs(folder, read)
 
 
 def _drop_data(folder: Path, judgement: Judgement) -> None:

@@ -2,8 +2,9 @@
 
 One batch is written for each request, uncompressed, without keys and headers. Read is whatever a log may hold:
 several batches, keys and headers, a last batch that is cut off (a fetch ends at a number of bytes, so what is cut off
-is left for the next one), control batches (they take offsets but hold no record of anybody's), gzip. Other
-compressions are refused by name: nothing of ours makes them. A wrong checksum or length raises `Malformed`.
+is left for the next one), control batches (they take offsets but hold no record of anybody's, and are left out unless
+they are asked for), gzip. Other compressions are refused by name: nothing of ours makes them. A wrong checksum or
+length raises `Malformed`.
 
 Source: KIP-98; org.apache.kafka.common.record.DefaultRecordBatch and DefaultRecord.
 """
@@ -42,6 +43,8 @@ class Record(msgspec.Struct, frozen=True):
     producer_id: int = -1
     producer_epoch: int = -1
     sequence: int = -1
+    #: Of a control batch: the key says of what kind.
+    control: bool = False
 
 
 class Batches(NamedTuple):
@@ -84,8 +87,10 @@ def write_batch(values: Sequence[bytes], *, timestamp_ms: int, producer: Produce
     return _PREFIX.pack(0, length) + _START.pack(-1, _MAGIC, crc32c(rest)) + rest
 
 
-def read_batches(data: bytes, from_offset: int) -> Batches:
+def read_batches(data: bytes, from_offset: int, *, control: bool = False) -> Batches:
     """The records at `from_offset` and behind; a batch that begins before it is fetched whole and cut here.
+
+    With `control` those of control batches too.
 
     Raises:
         Malformed: a checksum, length or count is wrong, or the compression is not known here.
@@ -99,12 +104,12 @@ def read_batches(data: bytes, from_offset: int) -> Batches:
         end = at + _PREFIX.size + length
         if end > len(data):
             break
-        last_offset = _read_batch(data[at:end], base_offset, from_offset, found)
+        last_offset = _read_batch(data[at:end], base_offset, from_offset, found, control)
         next_offset, at = max(next_offset, last_offset + 1), end
     return Batches(tuple(found), next_offset)
 
 
-def _read_batch(batch: bytes, base_offset: int, from_offset: int, found: list[Record]) -> int:
+def _read_batch(batch: bytes, base_offset: int, from_offset: int, found: list[Record], control: bool) -> int:
     """Append the batch's records to `found`; gives its last offset."""
     epoch, magic, checksum = _START.unpack_from(batch, _PREFIX.size)
     if magic != _MAGIC:
@@ -113,7 +118,7 @@ def _read_batch(batch: bytes, base_offset: int, from_offset: int, found: list[Re
     if crc32c(batch[at:]) != checksum:
         raise Malformed(f"the batch at offset {base_offset} does not match its checksum")
     attributes, last, first_ms, max_ms, producer_id, producer_epoch, sequence, count = _REST.unpack_from(batch, at)
-    if attributes & _CONTROL:
+    if attributes & _CONTROL and not control:
         return int(base_offset + last)
     body = _inflated(batch[_HEADER_BYTES:], attributes & _COMPRESSION)
     at = 0
@@ -133,6 +138,7 @@ def _read_batch(batch: bytes, base_offset: int, from_offset: int, found: list[Re
                     producer_id,
                     producer_epoch,
                     sequence + number if sequence >= 0 else -1,
+                    bool(attributes & _CONTROL),
                 )
             )
     except IndexError:
