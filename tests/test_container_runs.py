@@ -104,9 +104,19 @@ def _assert_complete(results: Path, kinds: set[str]) -> Path:
     return folder
 
 
+#: One of each system in every test run; the others take as long again and show the same ways.
+_QUICK = (("etcd", "register"), ("zookeeper", "lock"))
+
+
 @needs_engine
-@pytest.mark.parametrize("workload", ["register", "set", "lock"])
-@pytest.mark.parametrize("system", ["etcd", "zookeeper"])
+@pytest.mark.parametrize(
+    ("system", "workload"),
+    [
+        pytest.param(system, workload, marks=() if (system, workload) in _QUICK else pytest.mark.long)
+        for system in ("etcd", "zookeeper")
+        for workload in ("register", "set", "lock")
+    ],
+)
 def test_every_workload_runs_on_every_system(
     engine: "DockerClient", tmp_path: Path, system: str, workload: str
 ) -> None:
@@ -146,7 +156,10 @@ def test_zookeepers_woken_leader_answers_stale_after_sync(engine: "DockerClient"
 @pytest.mark.parametrize(
     ("links", "nemesis", "kinds"),
     [
-        ("sidecar", "partition:leader:for=2s,pause:follower:for=1s", {"partition", "pause"}),
+        pytest.param(
+            *("sidecar", "partition:leader:for=2s,pause:follower:for=1s", {"partition", "pause"}),
+            marks=pytest.mark.long,
+        ),
         ("toxiproxy", "toxic:leader:kind=latency:for=2s,partition:follower:for=2s", {"toxic", "partition"}),
     ],
 )

@@ -7,15 +7,19 @@ from pathlib import Path
 import pytest
 
 from harness import registry
-from tests.conformance.kinds import KINDS
+from tests.conformance.kinds import KINDS, Kind
 from tests.conformance.left import left, run_id
 from tests.conformance.stage import Stage
 
-#: Every kind with its marker.
-MARKED = [
-    pytest.param(name, marks=pytest.mark.containers if kind.needs_engine else pytest.mark.cluster)
-    for name, kind in KINDS.items()
-]
+
+def _marks(kind: Kind) -> list[pytest.MarkDecorator]:
+    # Published ports differ from the plain side-car in how the harness dials only.
+    where = pytest.mark.containers if kind.needs_engine else pytest.mark.cluster
+    return [where, pytest.mark.long] if kind.published else [where]
+
+
+#: Every kind with its markers.
+MARKED = [pytest.param(name, marks=_marks(kind)) for name, kind in KINDS.items()]
 
 
 @pytest.fixture(scope="module", params=MARKED)
