@@ -9,7 +9,6 @@ from typing import Any, Final, cast
 
 from harness.errors import unknown_choice
 from harness.fault import Fault
-from harness.ground_truth import LogReader
 from harness.history import History
 from harness.runtime.provider import Provider
 from harness.systems.system import System
@@ -23,7 +22,6 @@ SYSTEMS: Final = {
 }
 
 WORKLOADS: Final = {
-    "election": "workloads.election:Election",
     "lock": "workloads.lock:Lock",
     "log": "workloads.log:Log",
     "metadata": "workloads.metadata:MetadataWorkload",
@@ -41,9 +39,7 @@ NEMESES: Final = {
 
 CHECKERS: Final = {
     "coverage": "checkers.coverage:check",
-    "election": "checkers.elections:check",
     "freshness": "checkers.freshness:check",
-    "ground-truth": "checkers.ground_truth:check",
     "leadership": "checkers.leadership:check",
     "linearizable": "checkers.linearizable:check",
     "lock": "checkers.locks:check",
@@ -55,11 +51,6 @@ CHECKERS: Final = {
     "set": "checkers.sets:check",
     "topic-names": "checkers.topic_names:check",
     "zombie-brokers": "checkers.zombie_brokers:check",
-}
-
-#: Systems whose replicated log can be read off their disks after a run.
-LOG_READERS: Final = {
-    "kraft": "harness.systems.kafka.metadata_log:read_archive",
 }
 
 RUNTIMES: Final = {
@@ -93,13 +84,6 @@ def faults() -> dict[str, Fault]:
 def checker(name: str) -> Checker:
     """The checker of this registry key; raises UsageError."""
     return cast(Checker, _load("checker", name, CHECKERS))
-
-
-def log_reader(system_name: str) -> LogReader | None:
-    """What reads this system's replicated log from kept data; None where nothing does."""
-    if system_name not in LOG_READERS:
-        return None
-    return cast(LogReader, _load("log reader", system_name, LOG_READERS))
 
 
 def _load(kind: str, name: str, entries: dict[str, str]) -> Any:
