@@ -9,6 +9,7 @@ from typing import Any, Final, cast
 
 from harness.errors import unknown_choice
 from harness.fault import Fault
+from harness.ground_truth import LogReader
 from harness.history import History
 from harness.runtime.provider import Provider
 from harness.systems.system import System
@@ -40,6 +41,7 @@ NEMESES: Final = {
 CHECKERS: Final = {
     "coverage": "checkers.coverage:check",
     "freshness": "checkers.freshness:check",
+    "ground-truth": "checkers.ground_truth:check",
     "leadership": "checkers.leadership:check",
     "linearizable": "checkers.linearizable:check",
     "lock": "checkers.locks:check",
@@ -51,6 +53,11 @@ CHECKERS: Final = {
     "set": "checkers.sets:check",
     "topic-names": "checkers.topic_names:check",
     "zombie-brokers": "checkers.zombie_brokers:check",
+}
+
+#: Systems whose replicated log can be read off their disks after a run.
+LOG_READERS: Final = {
+    "kraft": "harness.systems.kafka.metadata_log:read_archive",
 }
 
 RUNTIMES: Final = {
@@ -84,6 +91,13 @@ def faults() -> dict[str, Fault]:
 def checker(name: str) -> Checker:
     """The checker of this registry key; raises UsageError."""
     return cast(Checker, _load("checker", name, CHECKERS))
+
+
+def log_reader(system_name: str) -> LogReader | None:
+    """What reads this system's replicated log from kept data; None where nothing does."""
+    if system_name not in LOG_READERS:
+        return None
+    return cast(LogReader, _load("log reader", system_name, LOG_READERS))
 
 
 def _load(kind: str, name: str, entries: dict[str, str]) -> Any:
