@@ -20,7 +20,7 @@ because a snapshot took its place, is looked for in the snapshot and else left u
 Source: Ongaro & Ousterhout (2014), figure 3 (Log Matching, Leader Completeness); KIP-595.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import combinations, pairwise
 from typing import Any, Final
 
@@ -36,6 +36,10 @@ AGREES: Final = "metadata-log-agrees"
 DURABLE: Final = "metadata-durable"
 _WITNESSES_MAX: Final = 5
 _CHANGES: Final = frozenset({"alter", "create"})
+
+
+#: Of a setting: what it belongs to and its value; of a topic: its name.
+_Name = tuple[str, ...]
 
 
 class Breach(msgspec.Struct, frozen=True, kw_only=True):
@@ -101,8 +105,9 @@ class Placed:
                 name = _name_of(entry)
                 if name is not None:
                     snapshots.setdefault(name, set()).add(log.node)
+        makers = _makers(changes)
         #: Each change with the offsets at which each node's log holds it.
-        self.items: Final = [(o, by_name.get(_name(o), {})) for o in changes]
+        self.items: Final = [(o, by_name.get(_name(o), {}) if makers.get(_name(o), o) is o else {}) for o in changes]
         self.in_snapshot: Final = {o.invoke_index: snapshots.get(_name(o), set()) for o in changes}
         self._acknowledged: Final[dict[str, int]] = {}
         for change, places in self.items:
@@ -122,8 +127,16 @@ class Placed:
         return "info_took_no_effect" if whole and not places else "info_undecided"
 
 
-#: Of a setting: what it belongs to and its value; of a topic: its name.
-_Name = tuple[str, ...]
+def _makers(changes: Iterable[Operation]) -> dict[_Name, Operation]:
+    """Of each name, the one request among several that took it: the acknowledged one, else the first that may have."""
+    makers: dict[_Name, Operation] = {}
+    for change in changes:
+        if change.f != "create" or change.type is Outcome.FAIL:
+            continue
+        maker = makers.setdefault(_name(change), change)
+        if change.type is Outcome.OK and maker.type is not Outcome.OK:
+            makers[_name(change)] = change
+    return makers
 
 
 def _name(change: Operation) -> _Name:

@@ -28,6 +28,8 @@ GUARANTEE: Final = "no-disruptive-rejoin"
 EXPOSURE_OF: Final = "voters that came back while another one led, untouched by faults"
 ANOMALY: Final = "disruptive-rejoin"
 REJOIN_NS: Final = 5_000_000_000
+#: What comes so soon after the return is not put down to a busy machine, which would have to strike just then.
+_AT_ONCE_NS: Final = 2_000_000_000
 #: A leader that claimed so shortly before a moment led then: it is asked 20 times a second.
 _FRESH_NS: Final = 1_000_000_000
 _CHANGES: Final = frozenset({"alter", "create", "write", "cas", "add", "append"})
@@ -69,7 +71,7 @@ def check(history: History, facts: Facts) -> list[Verdict]:
     costs = [cost for fault, later in _held(history) if (cost := _cost(history, facts, reigns, fault, later))]
     stale = stale_reads(Changes(history, facts))
     attached = attachments(history, facts, reigns, subject, stale)
-    disruptive = [c for c in costs if c.deposed_after_ns is not None and not c.stalled]
+    disruptive = [c for c in costs if c.deposed_after_ns is not None and not _doubtful(c)]
     witnesses = [_witness(history, reigns, cost) for cost in disruptive]
     return [_verdict(costs, attached, witnesses, "no voter came back while another one led")]
 
@@ -120,6 +122,11 @@ def _cost(history: History, facts: Facts, reigns: Reigns, fault: FaultSpan, next
         deposed_leaderless_ns=_gap(healthy, deposed),
         stalled=bool(overlapping(stalls, to_ns - _FRESH_NS, to_ns + REJOIN_NS)),
     )
+
+
+def _doubtful(cost: Cost) -> bool:
+    """Whether a leader that was deposed may have been deposed by a stall."""
+    return cost.deposed_after_ns is not None and cost.deposed_after_ns > _AT_ONCE_NS and cost.stalled
 
 
 def _away(history: History, facts: Facts, fault: FaultSpan) -> tuple[str, ...]:
@@ -178,7 +185,7 @@ def _resumed(history: History, from_ns: int) -> int | None:
 
 def _verdict(costs: list[Cost], attached: list[Attachment], witnesses: list[Witness], vacuous: str) -> Verdict:
     exposed = [c for c in costs if c.healthy_leader is not None and c.came_back]
-    doubtful = [c for c in exposed if c.deposed_after_ns is not None and c.stalled]
+    doubtful = [c for c in exposed if _doubtful(c)]
     if witnesses:
         validity = Validity.INVALID
         reason = f"{len(witnesses)} of {len(exposed)} returning voters deposed a healthy leader"

@@ -141,6 +141,11 @@ def test_some_wait_long_for_an_answer_and_most_do_not() -> None:
     assert WORKLOAD.timeout_s(OPTIONS, 4, 0, 12.0) == 1.5
 
 
+def test_an_idle_controller_appends_nothing_where_that_can_be_said() -> None:
+    assert WORKLOAD.system_options(registry.system("etcd")) == {}
+    assert WORKLOAD.system_options(registry.system("kraft")) == {"idle_interval_ms": 0}
+
+
 def test_self_fencing_is_asked_for_by_name() -> None:
     assert WORKLOAD.requires(OPTIONS) == ("leader-self-fencing",)
     assert WORKLOAD.guarantee(registry.system("etcd"), OPTIONS) == "metadata-durable"

@@ -45,6 +45,8 @@ from workloads.metadata_final import LAST_KEY, Rounds
 _ROLES: Final = frozenset({"controller", "broker"})
 #: How long a node that says it is not the controller is spared changes: each costs a connection and proves nothing.
 _SPARED_NS: Final = 250_000_000
+#: The option of a system that says how often an idle controller appends a record that changes nothing; 0: never.
+_NO_OPS: Final = "idle_interval_ms"
 _NOT_IN_CHARGE: Final = frozenset({"not-controller"})
 #: Each name is asked for this long before it may be taken: an answer "taken" is then a lie.
 _NAMES_AHEAD: Final = 1
@@ -106,7 +108,9 @@ class MetadataWorkload:
         return parse_duration_ns(options["change_timeout"], what="change_timeout") / 1e9
 
     def system_options(self, system: System) -> dict[str, Any]:
-        return {}
+        # A controller that appends a record of its own now and then has one that it cannot commit soon after it is cut
+        # off, and answers nothing behind it. Without them a superseded one goes on answering, which is worth seeing.
+        return {_NO_OPS: 0} if _NO_OPS in system.options() else {}
 
     def generator(self, options: Mapping[str, Any], node_count: int) -> Generator:
         keys = self.keys(options)[:-1]

@@ -166,6 +166,17 @@ def test_a_tail_that_nobody_committed_settles_nothing() -> None:
     assert figures["info_undecided"] == 1
 
 
+def test_a_name_is_taken_by_one_request_of_several() -> None:
+    tale = two_changes()
+    tale.op("create", "t5", 1, at=(25, 38), type=Outcome.INFO, error="topic-already-exists")
+    tale.op("alter", "k", 2, at=(50, 60))
+    tale.op("create", "t5", 1, at=(70, 80), type=Outcome.INFO, error="topic-already-exists")
+    kept = SAME + " 1:k=2"
+    verdict = agreement(tale, {"n1": kept, "n2": kept})
+    assert verdict.validity is Validity.VALID
+    assert verdict.figures["info_took_no_effect"] == 2
+
+
 def test_what_was_refused_must_not_be_committed() -> None:
     tale = Tale()
     tale.op("alter", "k", 4, at=(10, 20), type=Outcome.FAIL, error="policy-violation")

@@ -81,12 +81,13 @@ def test_a_leader_that_another_fault_touches_is_not_healthy() -> None:
     assert not judged(tale).anomalies
 
 
-def test_a_stall_makes_it_doubtful() -> None:
-    tale = cut_and_back(deposed_at=11_080)
+@pytest.mark.parametrize(("deposed_at", "doubtful"), [(11_080, False), (13_000, True)])
+def test_a_stall_makes_it_doubtful_unless_it_came_at_once(deposed_at: int, doubtful: bool) -> None:
+    tale = cut_and_back(deposed_at=deposed_at)
     tale.sample(11_100, lag_ms=900)
     verdict = judged(tale)
-    assert verdict.validity is Validity.UNKNOWN
-    assert "stalled" in verdict.reason
+    assert verdict.validity is (Validity.UNKNOWN if doubtful else Validity.INVALID)
+    assert ("stalled" in verdict.reason) is doubtful
 
 
 def test_a_paused_voter_comes_back_too() -> None:
