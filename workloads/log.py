@@ -32,8 +32,10 @@ from harness.runtime.node import Member
 from harness.systems.system import System
 
 #: One operation in so many asks the worker's node for a drawn partition, whoever is thought to lead it; one in so many
-#: for a partition that no node is known to lead, as long as there is one.
+#: for a partition that no node is known to lead, as long as there is one. Workers with nothing else to do are asked
+#: first each time, several at once, so each of them probes less.
 _PROBE_ONE_IN: Final = 8
+_IDLE_PROBE_ONE_IN: Final = 64
 _SEEK_ONE_IN: Final = 2
 #: One poll in so many goes back by up to so many replies: an offset must still hold what it held.
 _BACK_ONE_IN: Final = 8
@@ -171,7 +173,7 @@ class _Traffic(msgspec.Struct, frozen=True, kw_only=True):
             draw = ctx.draw(worker) if useful else Draw(ctx.seed, worker, begun, _IDLE_STREAM)
             if self.orphans and draw.below(_SEEK_ONE_IN) == 0:
                 offer = self._probe(ctx, worker, draw.choice(self.orphans))
-            elif draw.below(_PROBE_ONE_IN) == 0:
+            elif draw.below(_PROBE_ONE_IN if useful else _IDLE_PROBE_ONE_IN) == 0:
                 offer = self._probe(ctx, worker, draw.below(len(self.keys)))
             elif not useful:
                 continue
