@@ -30,7 +30,7 @@ from harness.runtime.provider import Links, Setting
 from harness.runtime.supervisor import PARENT_VARIABLE
 from harness.spark_session import SparkHandle
 from harness.stopping import STOP_GRACE_S, StoppedTwice, StopRequest
-from harness.verdict import Validity
+from harness.verdict import Standing, Validity
 from harness.workload import Workload
 
 #: How long Spark may keep the report waiting.
@@ -85,12 +85,15 @@ def check_plan(plan: Plan) -> Plan:
     for name in plan.require:
         if name not in known:
             raise UsageError(f"unknown guarantee {name!r}", hint=f"{plan.system} has: {', '.join(sorted(known))}")
+    # A workload asks only for what somebody stands behind: what is merely measured may have no verdict at all.
+    stated = {g.name for g in system.guarantees if g.standing is not Standing.MEASURED}
+    asked = (name for name in workload.requires(options) if name in stated)
     wanted = {**workload.system_options(system), **plan.system_options}
     return msgspec.structs.replace(
         plan,
         version=plan.version if plan.version or plan.image else system.default_version,
         workload_options=options,
-        require=tuple(dict.fromkeys((*plan.require, *workload.requires(options)))),
+        require=tuple(dict.fromkeys((*plan.require, *asked))),
         system_options=merge_options(plan.system, wanted, system.options()),
     )
 

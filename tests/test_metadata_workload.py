@@ -9,6 +9,8 @@ from checkers import metadata, topic_names
 from harness import registry
 from harness.generator import time_limit, validate
 from harness.operation import OpEvent, Outcome, PhaseName
+from harness.plan import Plan
+from harness.run import check_plan
 from harness.runtime.node import Member
 from harness.simulation import respond, simulate
 from harness.verdict import Validity, Verdict
@@ -139,6 +141,11 @@ def test_some_wait_long_for_an_answer_and_most_do_not() -> None:
     assert len(patient) == 4
     assert {w % 4 for w in patient} == {0, 1, 2, 3}
     assert WORKLOAD.timeout_s(OPTIONS, 4, 0, 12.0) == 1.5
+
+
+@pytest.mark.parametrize(("system", "asked"), [("kraft", ("leader-self-fencing",)), ("kafka-zk", ())])
+def test_a_plan_asks_only_for_what_somebody_stands_behind(system: str, asked: tuple[str, ...]) -> None:
+    assert check_plan(Plan(system=system, workload="metadata", seed=1)).require == asked
 
 
 def test_an_idle_controller_appends_nothing_where_that_can_be_said() -> None:
