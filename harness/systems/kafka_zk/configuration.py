@@ -122,6 +122,8 @@ def _broker_properties(place: Place, layout: Layout, settings: Mapping[str, Any]
     advertised = {"CLIENT": f"{place.address}:{CLIENT_PORT}", "BROKER": _at(place.peer(BROKER_PORT))}
     return {
         "broker.id": place.number,
+        # They wait for ZooKeeper inside of requests: with two of them a broker answers nobody meanwhile.
+        "num.io.threads": 8,
         "zookeeper.connect": ",".join(_at(keeper.peer(zookeeper.CLIENT_PORT)) for keeper in keepers),
         "zookeeper.session.timeout.ms": settings["zk_session_ms"],
         "zookeeper.connection.timeout.ms": 30_000,
