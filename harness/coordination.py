@@ -138,6 +138,46 @@ class Locks(KeyValue, Protocol):
         ...
 
 
+class Leading(msgspec.Struct, frozen=True):
+    """Who leads, as one node answered: the token of the term that has not ended, None when there is none."""
+
+    token: int | None
+    position: int | None = None
+    epoch: int | None = None
+
+
+class Deeds(msgspec.Struct, frozen=True):
+    """All that was done on a trail, in the store's own order."""
+
+    deeds: tuple[str, ...]
+    position: int | None = None
+    epoch: int | None = None
+
+
+class Elections(Locks, Protocol):
+    """Leader election with terms that last: who holds the lock leads, `Held.token` is the term.
+
+    The token is the position of the grant in the store's order of changes, as `Reply.position` is of an act; so of
+    every act it can be told from positions alone whether its term had ended when it took effect.
+    """
+
+    async def leader(self, name: str, mode: ReadMode) -> Leading:
+        """Who leads, by one read of this mode."""
+        ...
+
+    async def act(self, trail: str, deed: str, name: str, held: Held, *, guarded: bool) -> Reply:
+        """Append a deed (an ASCII word without "/", used once) to the trail, which keeps all of them.
+
+        `guarded`: in one transaction that also checks that the term has not ended; raises `Definite("fenced")` when
+        it has.
+        """
+        ...
+
+    async def deeds(self, trail: str, mode: ReadMode) -> Deeds:
+        """The whole trail by one read of this mode."""
+        ...
+
+
 class Metadata(Session, Protocol):
     """What a metadata quorum keeps: names that are taken (topics), and settings by key (dynamic configurations).
 

@@ -23,6 +23,7 @@ SYSTEMS: Final = {
 }
 
 WORKLOADS: Final = {
+    "election": "workloads.election:Election",
     "lock": "workloads.lock:Lock",
     "log": "workloads.log:Log",
     "metadata": "workloads.metadata:MetadataWorkload",
@@ -40,6 +41,7 @@ NEMESES: Final = {
 
 CHECKERS: Final = {
     "coverage": "checkers.coverage:check",
+    "election": "checkers.elections:check",
     "freshness": "checkers.freshness:check",
     "ground-truth": "checkers.ground_truth:check",
     "leadership": "checkers.leadership:check",

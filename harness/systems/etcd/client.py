@@ -10,7 +10,7 @@ the answering node knew it (that of the last entry it applied: a lower bound).
 
 from typing import Final
 
-from harness.coordination import Definite, Held, Indefinite, Members, NotSent, ReadMode, Reply
+from harness.coordination import Deeds, Definite, Held, Indefinite, Leading, Members, NotSent, ReadMode, Reply
 from harness.systems.etcd import errors
 from harness.systems.etcd import rpc_pb2 as rpc
 from harness.systems.etcd.grpc_call import unary
@@ -27,7 +27,7 @@ _VALUE: Final = rpc.Compare.VALUE
 
 
 class EtcdClient:
-    """`harness.coordination.Locks` on etcd."""
+    """`harness.coordination.Elections` on etcd."""
 
     def __init__(self, connection: Connection, *, lock_ttl_s: int) -> None:
         self._connection = connection
@@ -158,6 +158,34 @@ class EtcdClient:
         compare = _created_at(_lock_key(name), held.token)
         return await self._transact(compare, _put(key.encode(), value), errors.FENCED)
 
+    async def leader(self, name: str, mode: ReadMode) -> Leading:
+        answer = await self._range(
+            rpc.RangeRequest(key=_lock_key(name), serializable=_serializable(mode), keys_only=True)
+        )
+        token = answer.kvs[0].create_revision if answer.kvs else None
+        return Leading(token, position=answer.header.revision, epoch=answer.header.raft_term)
+
+    async def act(self, trail: str, deed: str, name: str, held: Held, *, guarded: bool) -> Reply:
+        """One key for each deed, so that nothing is overwritten; its create revision says when it was done."""
+        key = _below(trail) + deed.encode()
+        if guarded:
+            return await self._transact(_created_at(_lock_key(name), held.token), _put(key, b""), errors.FENCED)
+        return await self._transact(_absent(key), _put(key, b""), errors.EXISTS)
+
+    async def deeds(self, trail: str, mode: ReadMode) -> Deeds:
+        prefix = _below(trail)
+        answer = await self._range(
+            rpc.RangeRequest(
+                key=prefix,
+                range_end=trail.encode() + _AFTER_SEPARATOR,
+                serializable=_serializable(mode),
+                keys_only=True,
+            )
+        )
+        ordered = sorted(answer.kvs, key=lambda pair: pair.create_revision)
+        deeds = tuple(pair.key[len(prefix) :].decode() for pair in ordered)
+        return Deeds(deeds, position=answer.header.revision, epoch=answer.header.raft_term)
+
 
 def _serializable(mode: ReadMode) -> bool:
     match mode:
@@ -175,6 +203,10 @@ def _written(header: "rpc.ResponseHeader") -> Reply:
 
 def _lock_key(name: str) -> bytes:
     return b"lock/" + name.encode()
+
+
+def _below(name: str) -> bytes:
+    return name.encode() + _SEPARATOR
 
 
 def _put(key: bytes, value: bytes) -> "rpc.RequestOp":

@@ -43,6 +43,25 @@ GUARANTEES: Final = (
         known_issue=f"a holder that is paused past its lease goes on believing; {_JEPSEN}",
     ),
     Guarantee(
+        name="one-acting-leader",
+        standing=Standing.PROMISED,
+        text="What a leader does in transactions that compare its key's create revision takes effect in its term only.",
+        source=f"{_API}, section Strict serializability: transactions are atomic, in one order of revisions",
+    ),
+    Guarantee(
+        name="terms-grow",
+        standing=Standing.PROMISED,
+        text="Each leader's key is created at a revision above those of all leaders before it.",
+        source=f"{_API}, section Revision: every change of the store has a greater revision than the one before",
+    ),
+    Guarantee(
+        name="one-believed-leader",
+        standing=Standing.RELIED_UPON,
+        text="At most one candidate at a time believes that it leads.",
+        source="etcd.io/docs/v3.5/learning/why, notes on the usage of lock and lease",
+        known_issue=f"a leader that stalls past its lease goes on believing; {_JEPSEN}",
+    ),
+    Guarantee(
         name="leader-self-fencing",
         standing=Standing.PROMISED,
         text="A leader that is cut off from every majority stops claiming to lead within a bound.",

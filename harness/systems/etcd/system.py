@@ -51,7 +51,7 @@ class Etcd:
     default_version: Final = DEFAULT_VERSION
     listeners: Final[Mapping[str, int]] = {"client": CLIENT_PORT, "peer": PEER_PORT}
     subjects: Final = ("leader",)
-    protocols: Final = frozenset({"key-value", "locks"})
+    protocols: Final = frozenset({"elections", "key-value", "locks"})
     read_modes: Final = (ReadMode.STRONG, ReadMode.PLAIN)
     guarantees: Final[tuple[Guarantee, ...]] = GUARANTEES
 

@@ -1,4 +1,4 @@
-"""The client protocols (`harness.coordination.Locks`) on one ZooKeeper session.
+"""The client protocols (`harness.coordination.Elections`) on one ZooKeeper session.
 
 Layout of znodes: a key is `/fencepost/<key>`, empty when absent (`prepare` makes them, so that a write needs no look
 first); a set's elements are its children. `/fencepost-barrier` takes the writes of barrier reads. A lock is
@@ -25,13 +25,17 @@ is then this grant's and no other's; its mzxid, which grows with every grant, is
 multi[check lock at v, check that holder exists, set key]: version v says that nobody was granted the lock since, the
 holder that our grant has not ended (released or expired); both are judged with the write at one point of ZooKeeper's
 order of writes, so a write by a holder that lost the lock is refused wherever it is delayed on its way.
+
+**Elections.** The term is the lock's token, so who leads is one getChildren2 of the lock: its stat carries the mzxid,
+its children say whether the holder is still there. A deed is a sequential child of the trail's znode: the number that
+ZooKeeper puts behind its name is the trail's child version at that transaction, so the names alone tell the order.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from struct import Struct
 from typing import Final, TypeVar, assert_never
 
-from harness.coordination import Definite, Held, Indefinite, Members, NotSent, ReadMode, Reply
+from harness.coordination import Deeds, Definite, Held, Indefinite, Leading, Members, NotSent, ReadMode, Reply
 from harness.systems.zookeeper import wire
 from harness.systems.zookeeper.connection import Parse
 from harness.systems.zookeeper.errors import (
@@ -47,12 +51,13 @@ from harness.systems.zookeeper.session import (
     ANY_VERSION,
     EPHEMERAL,
     PERSISTENT,
+    SEQUENTIAL,
     MultiError,
     ZooKeeperSession,
     made,
     raise_outcome,
 )
-from harness.systems.zookeeper.wire import HEADER_BYTES, Op, Stat
+from harness.systems.zookeeper.wire import HEADER_BYTES, MultiResult, Op, Stat
 
 T = TypeVar("T")
 #: Opens the session that locks are bound to, on the same server, kept alive by nobody.
@@ -61,6 +66,9 @@ OpenLease = Callable[[], Awaitable[ZooKeeperSession]]
 ROOT: Final = "/fencepost"
 LOCKS: Final = "/fencepost-locks"
 BARRIER: Final = "/fencepost-barrier"
+#: Stands between a deed and the number that ZooKeeper gives it.
+_NUMBERED: Final = "."
+_HOLDER: Final = "holder"
 
 _BARRIER_RECORD: Final = wire.set_record(wire.text(BARRIER), b"", ANY_VERSION)
 _SYNC_RECORD: Final = wire.text(ROOT)
@@ -189,11 +197,17 @@ class ZooKeeperClient:
         return _stamped(zxid)
 
     async def guarded_write(self, key: str, value: bytes, name: str, held: Held) -> Reply:
+        record = wire.set_record(self._key(key), _present(value), ANY_VERSION)
+        zxid, result = await self._guarded(Op.SET_DATA, record, name, held)
+        return _written(zxid, result.stat)
+
+    async def _guarded(self, op: Op, record: bytes, name: str, held: Held) -> tuple[int, MultiResult]:
+        """One operation in a multi that also checks the grant."""
         lock, holder = _lock_paths(name)
         operations = [
             (Op.CHECK, wire.version_record(lock, int(held.handle))),
             (Op.CHECK, wire.version_record(holder, ANY_VERSION)),
-            (Op.SET_DATA, wire.set_record(self._key(key), _present(value), ANY_VERSION)),
+            (op, record),
         ]
         try:
             zxid, results = await self.session.call_multi(operations)
@@ -202,7 +216,27 @@ class ZooKeeperClient:
             raise_outcome(error, {error.code: "fenced"} if fenced else {})
         except ServerError as error:
             raise_outcome(error)
-        return _written(zxid, results[2].stat)
+        return zxid, results[2]
+
+    # Elections
+
+    async def leader(self, name: str, mode: ReadMode) -> Leading:
+        try:
+            return await self._read(Op.GET_CHILDREN, wire.text(f"{LOCKS}/{name}"), mode, _leading)
+        except Definite as refused:
+            if refused.code == "no-node":
+                return Leading(None)  # before the first grant
+            raise
+
+    async def act(self, trail: str, deed: str, name: str, held: Held, *, guarded: bool) -> Reply:
+        record = wire.create_record(wire.text(f"{ROOT}/{trail}/{deed}{_NUMBERED}"), b"", SEQUENTIAL)
+        if not guarded:
+            return await self.session.ask(Op.CREATE_WITH_STAT, record, _make_reply)
+        zxid, _ = await self._guarded(Op.CREATE, record, name, held)
+        return Reply(position=zxid, value_position=zxid, epoch=zxid >> 32)
+
+    async def deeds(self, trail: str, mode: ReadMode) -> Deeds:
+        return await self._read(Op.GET_CHILDREN, self._key(trail), mode, _deeds)
 
     async def prepare(self, keys: Sequence[str]) -> None:
         """Make the roots and the keys' empty znodes, those that are not there yet, in few round trips."""
@@ -270,7 +304,7 @@ def _present(value: bytes) -> bytes:
 
 
 def _lock_paths(name: str) -> tuple[bytes, bytes]:
-    return wire.text(f"{LOCKS}/{name}"), wire.text(f"{LOCKS}/{name}/holder")
+    return wire.text(f"{LOCKS}/{name}"), wire.text(f"{LOCKS}/{name}/{_HOLDER}")
 
 
 # Replies. Each takes (body, zxid of the header).
@@ -304,3 +338,14 @@ def _make_reply(body: bytes, zxid: int) -> Reply:
 def _members(body: bytes, zxid: int) -> Members:
     names, _ = wire.read_children(body, HEADER_BYTES)
     return Members(tuple(sorted(int(name) for name in names)), zxid, zxid >> 32)
+
+
+def _leading(body: bytes, zxid: int) -> Leading:
+    names, stat = wire.read_children(body, HEADER_BYTES)
+    return Leading(stat.mzxid if _HOLDER in names else None, position=zxid, epoch=zxid >> 32)
+
+
+def _deeds(body: bytes, zxid: int) -> Deeds:
+    names, _ = wire.read_children(body, HEADER_BYTES)
+    numbered = sorted((int(number), deed) for deed, _, number in (name.rpartition(_NUMBERED) for name in names))
+    return Deeds(tuple(deed for _, deed in numbered), position=zxid, epoch=zxid >> 32)

@@ -53,6 +53,25 @@ GUARANTEES: Final = (
         known_issue="a session ends at the servers before its client knows: hence fencing",
     ),
     Guarantee(
+        name="one-acting-leader",
+        standing=Standing.PROMISED,
+        text="What a leader does in multis that check its grant takes effect in its term only.",
+        source='Programmer\'s Guide, "Consistency Guarantees": atomicity; multi with version checks',
+    ),
+    Guarantee(
+        name="terms-grow",
+        standing=Standing.PROMISED,
+        text="Each leader is granted its term at a zxid above those of all leaders before it.",
+        source='Programmer\'s Guide, "Time in ZooKeeper": every change has a unique zxid, in the order of changes',
+    ),
+    Guarantee(
+        name="one-believed-leader",
+        standing=Standing.RELIED_UPON,
+        text="At most one candidate at a time believes that it leads.",
+        source="the leader election recipe is used so; a leader whose session expired learns of it only when it asks",
+        known_issue="a session ends at the servers before its client knows: hence fencing",
+    ),
+    Guarantee(
         name="one-leader-per-epoch",
         standing=Standing.PROMISED,
         text="Of one epoch there is at most one leader.",

@@ -53,7 +53,7 @@ class ZooKeeper:
     default_version: Final = server.PACKAGED_VERSION
     listeners: Final = server.LISTENERS
     subjects: Final = ("leader",)
-    protocols: Final = frozenset({"key-value", "locks"})
+    protocols: Final = frozenset({"elections", "key-value", "locks"})
     read_modes: Final = tuple(_READ_GUARANTEES)
     guarantees: Final[tuple[Guarantee, ...]] = GUARANTEES
 
