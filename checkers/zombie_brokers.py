@@ -361,11 +361,18 @@ def _cut_broker(history: History, cut: Cut, led: list[PartitionView], reigns: di
         for r in reigns[view.key].reigns
         if r.node == cut.node and r.over_ns is not None and r.over_ns > cut.from_ns
     ]
+    superseded = [
+        r.superseded.at_ns - cut.from_ns
+        for view in led
+        for r in reigns[view.key].reigns
+        if r.node == cut.node and r.superseded is not None and cut.from_ns <= r.superseded.at_ns <= cut.to_ns
+    ]
     return {
         "node": cut.node,
         "cut_from_ns": cut.from_ns,
         "cut_ns": cut.to_ns - cut.from_ns,
         "partitions_led": len(led),
+        "superseded_after_ns": min(superseded, default=None),
         "appends_acknowledged": len(appends),
         "appends_lost": sum(a.value not in view.final_values for view, a in appends if view.scans and view.complete),
         "last_append_after_ns": max(((a.completed_ns or 0) - cut.from_ns for _, a in appends), default=None),

@@ -144,6 +144,28 @@ def test_leaders_that_move_are_found_again() -> None:
     assert _shares(after)["append info"] <= 3 * len(LEADERS) + 4
 
 
+def test_a_leader_that_leaves_appends_unanswered_is_polled_on_and_tried_now_and_then() -> None:
+    """As a superseded leader does, and as one does whose followers come back."""
+    respond = _cluster(dict(LEADERS))
+    back_ns = 4_000_000_000
+
+    def stuck(event: OpEvent, draw: Draw) -> tuple[int, Completion]:
+        if event.f == "append" and event.node == "n3" and event.time_ns < back_ns:
+            return 100_000_000, Completion(Outcome.INFO, error="timeout")
+        return respond(event, draw)
+
+    options = options_of({"rate": 1000.0})
+    workload = Log()
+    events = simulate(
+        limit(8000, workload.generator(options, 3)), workers=workload.workers(options, 3), respond=stuck, seed=3
+    )
+    during = _shares([e for e in events if e.node == "n3" and e.time_ns < back_ns])
+    after = _shares([e for e in events if e.node == "n3" and e.time_ns > back_ns + 500_000_000])
+    assert 3 <= during["append info"] <= 200
+    assert during["poll ok"] > 300
+    assert after["append ok"] > 300
+
+
 def test_values_are_unique_and_polls_go_on_where_they_were() -> None:
     events = _load(4000, LEADERS)
     values = [e.value for e in events if e.f == "append" and e.type is Outcome.INVOKE]

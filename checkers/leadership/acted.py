@@ -105,7 +105,9 @@ def asked_of_superseded(history: History, reigns: Reigns) -> Iterator[tuple[Oper
     """Each operation sent to a superseded leader: with the reign, whether it was asked, and whether it was served."""
     of_node: dict[str, list[Operation]] = {}
     for operation in history.operations:
-        of_node.setdefault(operation.node, []).append(operation)
+        if operation.f not in PARTITION_STAMPED:
+            # Those are asked of the leader of a topic partition, who may be any node (`checkers.zombie_brokers`).
+            of_node.setdefault(operation.node, []).append(operation)
     invoked = {node: [o.invoked_ns for o in own] for node, own in of_node.items()}
     for reign in reigns.reigns:
         begin = reign.superseded
@@ -120,8 +122,7 @@ def asked_of_superseded(history: History, reigns: Reigns) -> Iterator[tuple[Oper
             done_ns = operation.completed_ns
             asked = operation.invoked_ns <= last_ns
             answered = operation.type is Outcome.OK and done_ns is not None
-            comparable = reigns.stamps_exact and operation.f not in PARTITION_STAMPED
-            stamped = comparable and operation.epoch == reign.epoch
+            stamped = reigns.stamps_exact and operation.epoch == reign.epoch
             served = answered and done_ns is not None and (stamped or done_ns < last_ns)
             if asked or served:
                 yield operation, reign, asked, served
@@ -170,9 +171,6 @@ class _Finals:
         """Whether a later final read of its key was made, does not show its effect, and nothing removed it."""
         read = self.last.get(operation.key)
         if read is None or operation.key in self._removed or operation.ended_ns is None:
-            return False
-        if operation.f in PARTITION_STAMPED:
-            # One read is a piece of the partition only; `checkers.zombie_brokers` joins them.
             return False
         if operation.ended_ns >= read.invoked_ns:
             return False

@@ -146,6 +146,7 @@ def test_a_broker_cut_off_from_the_voters_is_followed() -> None:
         "cut_from_ns": 120_000_000,
         "cut_ns": 480_000_000,
         "partitions_led": 1,
+        "superseded_after_ns": 85_000_000,
         "appends_acknowledged": 1,
         "appends_lost": 1,
         "last_append_after_ns": 185_000_000,
