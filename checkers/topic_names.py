@@ -13,6 +13,7 @@ that such answers are current, so this is measured, and decides only where the p
 """
 
 import sys
+from bisect import bisect_right
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -26,7 +27,7 @@ from checkers.metadata.changes import completed
 from checkers.metadata.findings import Finding, verdict_of
 from checkers.models import encode
 from harness.history import History
-from harness.operation import Operation, Outcome
+from harness.operation import BeliefEvent, Operation, Outcome
 from harness.verdict import Facts, Validity, Verdict
 
 CHECKER: Final = "topic-names"
@@ -35,6 +36,8 @@ EXPOSURE_OF: Final = "answers about a name that another process had certainly ta
 #: Refusals that say that the name is taken.
 _TAKEN: Final = frozenset({"exists", "topic-already-exists"})
 _NEVER: Final = sys.maxsize
+#: So many false answers are looked at closely enough to say who gave them.
+_TOLD_MAX: Final = 200
 
 
 def check(history: History, facts: Facts) -> list[Verdict]:
@@ -58,8 +61,8 @@ def check(history: History, facts: Facts) -> list[Verdict]:
         otherwise = Validity.UNKNOWN, "no name was asked for after another process had taken it"
     else:
         otherwise = Validity.VALID, f"{len(results)} names: every answer is explained"
-    reigns = _reigns(history)
-    told = [_told(history, reigns, f) for f in sorted(findings, key=lambda f: f.operations[-1].invoked_ns)]
+    findings.sort(key=lambda f: f.operations[-1].invoked_ns)
+    told = _Teller(history).told(findings)
     return [
         verdict_of(
             told,
@@ -134,19 +137,48 @@ def _unexplained(rows: Sequence[Operation]) -> Finding:
     return Finding(anomaly="non-linearizable", operations=tuple(answered[:8]), steps=steps)
 
 
-def _reigns(history: History) -> Reigns | None:
-    """Of the first subject whose claims name their epochs."""
-    subject = epoch_subject(history)
-    return None if subject is None else reigns_of(history, subject)
+class _Teller:
+    """Says of denials who gave them: a superseded leader, a broker that stayed with one, a node that was cut off."""
 
+    def __init__(self, history: History) -> None:
+        self._history = history
+        subject = epoch_subject(history)
+        self._reigns = None if subject is None else reigns_of(history, subject)
+        self._named: dict[str, list[BeliefEvent]] = {}
+        for event in history.events:
+            if type(event) is BeliefEvent and event.subject == subject and event.leader and event.epoch is not None:
+                self._named.setdefault(event.node, []).append(event)
 
-def _told(history: History, reigns: Reigns | None, finding: Finding) -> Finding:
-    """With a sentence on who gave a denial: a superseded leader, a paused node, one that was cut off."""
-    if finding.anomaly != "denied-taken-name" or reigns is None:
-        return finding
-    answer = finding.operations[-1]
-    words = answered_words(history, answer, leader_of(reigns, answer))
-    return msgspec.structs.replace(finding, steps=(*finding.steps, f"{words}."))
+    def told(self, findings: Sequence[Finding]) -> list[Finding]:
+        """The findings, those of superseded leaders first, the first ones with a sentence more."""
+        if self._reigns is None:
+            return list(findings)
+        shown = [self._tell(finding, self._reigns) for finding in findings[:_TOLD_MAX]]
+        shown.sort(key=lambda pair: pair[0])
+        return [finding for _, finding in shown] + list(findings[_TOLD_MAX:])
+
+    def _tell(self, finding: Finding, reigns: Reigns) -> tuple[int, Finding]:
+        answer = finding.operations[-1]
+        if finding.anomaly != "denied-taken-name":
+            return 2, finding
+        reign = leader_of(reigns, answer)
+        words = answered_words(self._history, answer, reign)
+        rank = 0 if reign is not None and reign.superseded is not None else 2
+        named = self._whom(answer)
+        begin = None if named is None or named.epoch is None else reigns.superseded(named.epoch)
+        if reign is None and named is not None and begin is not None and begin.at_ns <= completed(answer):
+            rank = 1
+            late = duration(completed(answer) - begin.at_ns)
+            words += (
+                f"; it was attached to {named.leader} (epoch {named.epoch}), {late} after epoch {begin.epoch} began"
+            )
+        return rank, msgspec.structs.replace(finding, steps=(*finding.steps, f"{words}."))
+
+    def _whom(self, answer: Operation) -> BeliefEvent | None:
+        """Whom the node named as leader at last before it answered."""
+        named = self._named.get(answer.node, [])
+        at = bisect_right(named, completed(answer), key=lambda belief: belief.answered_ns)
+        return named[at - 1] if at else None
 
 
 def _exposure(rows: Sequence[Operation]) -> int:

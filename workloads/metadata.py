@@ -65,7 +65,7 @@ class MetadataWorkload:
     def options(self, system: System) -> dict[str, Any]:
         return {
             "rate": 300.0,
-            "reads": 0.8,
+            "reads": 0.95,
             "keys": 8,
             "names": 8,
             "create_every": "500ms",

@@ -54,6 +54,19 @@ def test_the_witness_says_that_a_superseded_leader_answered() -> None:
     assert witness.steps[-1] == "n1 (epoch 11) answered 229 ms after epoch 13 had begun."
 
 
+def test_the_witness_says_that_a_broker_stayed_with_a_superseded_leader() -> None:
+    tale = Tale()
+    tale.claims("n1", 11, [10, 60, 400], subject="raft")
+    tale.claims("n2", 13, [80, 200], subject="raft")
+    tale.deny("b1", 200, 210, subject="raft", leader="n1", epoch=11)
+    take(tale, (100, 110), node="n2")
+    ask(tale, False, (240, 250), "b1")
+    ask(tale, False, (300, 310), "n1")
+    first, second = judged(tale).witnesses
+    assert first.nodes == ("n2", "n1")
+    assert second.steps[-1] == "b1 answered; it was attached to n1 (epoch 11), 169 ms after epoch 13 began."
+
+
 def test_a_refusal_because_it_exists_is_an_answer() -> None:
     tale = Tale()
     take(tale, (100, 150), type=Outcome.INFO)

@@ -166,7 +166,7 @@ def run_fake_metadata(bug: str | None, seed: int, options: Mapping[str, Any] | N
 async def _run(bug: str | None, seed: int, options: Mapping[str, Any]) -> History:
     quorum = FakeQuorum(seed, bug)
     workload = MetadataWorkload()
-    merged = {**workload.options(registry.system("etcd")), "window": "2s", **options}
+    merged = {**workload.options(registry.system("etcd")), "window": "2s", "reads": 0.8, **options}
     recorder = Recorder(None, clock_ns=virtual_clock_ns)
     events: list[Event] = []
     recorder.listeners.append(events.append)
