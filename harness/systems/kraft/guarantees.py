@@ -51,6 +51,13 @@ _FOR_EVERY_RELEASE: Final = (
         source="KIP-595: a voter keeps its epoch on disk and ignores older ones",
     ),
     Guarantee(
+        name="metadata-log-agrees",
+        standing=Standing.PROMISED,
+        text="Below the high watermark the voters' disks hold the same records at the same offsets in the same epochs,"
+        " and among them every acknowledged change.",
+        source="KIP-595: log matching; a record is committed once a majority has it",
+    ),
+    Guarantee(
         name="no-disruptive-rejoin",
         standing=Standing.MEASURED,
         text="A voter that comes back does not depose a leader that a majority follows.",
