@@ -28,8 +28,10 @@ GUARANTEE: Final = "no-disruptive-rejoin"
 EXPOSURE_OF: Final = "voters that came back while another one led, untouched by faults"
 ANOMALY: Final = "disruptive-rejoin"
 REJOIN_NS: Final = 5_000_000_000
-#: What comes so soon after the return is not put down to a busy machine, which would have to strike just then.
+#: What comes so soon after the return is not put down to a busy machine, which would have to strike just then; nor is
+#: a jump of so many epochs, which elections take longer for: somebody brought it along.
 _AT_ONCE_NS: Final = 2_000_000_000
+_EPOCHS_BROUGHT: Final = 5
 #: A leader that claimed so shortly before a moment led then: it is asked 20 times a second.
 _FRESH_NS: Final = 1_000_000_000
 _CHANGES: Final = frozenset({"alter", "create", "write", "cas", "add", "append"})
@@ -59,6 +61,7 @@ class Cost(msgspec.Struct, frozen=True, kw_only=True):
     healthy_leader: str | None
     deposed_after_ns: int | None
     deposed_leaderless_ns: int | None
+    deposed_epochs: int
     stalled: bool
 
 
@@ -118,15 +121,17 @@ def _cost(history: History, facts: Facts, reigns: Reigns, fault: FaultSpan, next
         changes_resumed_ns=_resumed(history, from_ns),
         came_back=away if fault.certain_to_ns is not None else (),
         healthy_leader=None if healthy is None else healthy.node,
-        deposed_after_ns=None if deposed is None else deposed.at_ns - to_ns,
+        deposed_after_ns=_deposed_after(healthy, deposed, to_ns),
         deposed_leaderless_ns=_gap(healthy, deposed),
+        deposed_epochs=0 if healthy is None or deposed is None else deposed.epoch - healthy.epoch,
         stalled=bool(overlapping(stalls, to_ns - _FRESH_NS, to_ns + REJOIN_NS)),
     )
 
 
 def _doubtful(cost: Cost) -> bool:
     """Whether a leader that was deposed may have been deposed by a stall."""
-    return cost.deposed_after_ns is not None and cost.deposed_after_ns > _AT_ONCE_NS and cost.stalled
+    late = cost.deposed_after_ns is not None and cost.deposed_after_ns > _AT_ONCE_NS
+    return late and cost.stalled and cost.deposed_epochs < _EPOCHS_BROUGHT
 
 
 def _away(history: History, facts: Facts, fault: FaultSpan) -> tuple[str, ...]:
@@ -171,6 +176,14 @@ def _gap(reign: Reign | None, begin: Begin | None) -> int | None:
         return None
     last_ns = max((s.lo_ns for s in reign.samples if s.hi_ns <= begin.at_ns), default=reign.first_ns)
     return max(0, begin.at_ns - last_ns)
+
+
+def _deposed_after(reign: Reign | None, begin: Begin | None, to_ns: int) -> int | None:
+    """When `reign` was over, by its own node's word if that came first, else by the proof of the next epoch."""
+    if reign is None or begin is None:
+        return None
+    said_ns = reign.over_ns if reign.over_ns is not None and reign.over_ns > to_ns else begin.at_ns
+    return min(said_ns, begin.at_ns) - to_ns
 
 
 def _resumed(history: History, from_ns: int) -> int | None:
@@ -234,8 +247,8 @@ def _witness(history: History, reigns: Reigns, cost: Cost) -> Witness:
         steps=(
             f"{', '.join(cost.came_back)} was away for {duration(cost.to_ns - cost.from_ns)} ({fault.fault}).",
             f"{healthy.node} led epoch {healthy.epoch} when it came back, and no fault touched {healthy.node}.",
-            f"{duration(cost.deposed_after_ns or 0)} later epoch {begin.epoch} had begun: {begin.how}.",
-            f"{begin.epoch - healthy.epoch} epochs were used up, and nobody led for up to "
+            f"{duration(cost.deposed_after_ns or 0)} later it led no more; epoch {begin.epoch} began: {begin.how}.",
+            f"{cost.deposed_epochs} epochs were used up, and nobody led for up to "
             f"{duration(cost.deposed_leaderless_ns or 0)}.",
         ),
         from_ns=cost.from_ns,

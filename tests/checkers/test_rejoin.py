@@ -61,6 +61,13 @@ def test_a_voter_that_deposes_a_healthy_leader_disrupts(leader: str) -> None:
     assert steps[-1].startswith("6 epochs were used up, and nobody led for up to 7")
 
 
+def test_the_leaders_own_word_says_when_it_was_deposed() -> None:
+    tale = cut_and_back(deposed_at=11_080)
+    tale.deny("n2", 11_090, 11_100, subject="raft")
+    (cost,) = judged(tale).figures["faults"]
+    assert cost["deposed_after_ns"] == ns(100)
+
+
 @pytest.mark.parametrize(("deposed_at", "found"), [(15_200, True), (15_400, False)])
 def test_only_what_comes_soon_after_the_return_is_its_doing(deposed_at: int, found: bool) -> None:
     verdict = judged(cut_and_back(deposed_at=deposed_at))
@@ -81,9 +88,13 @@ def test_a_leader_that_another_fault_touches_is_not_healthy() -> None:
     assert not judged(tale).anomalies
 
 
-@pytest.mark.parametrize(("deposed_at", "doubtful"), [(11_080, False), (13_000, True)])
-def test_a_stall_makes_it_doubtful_unless_it_came_at_once(deposed_at: int, doubtful: bool) -> None:
-    tale = cut_and_back(deposed_at=deposed_at)
+@pytest.mark.parametrize(
+    ("deposed_at", "epoch", "doubtful"), [(11_080, 5, False), (13_000, 5, True), (13_000, 10, False)]
+)
+def test_a_stall_makes_it_doubtful_unless_it_came_at_once_or_with_many_epochs(
+    deposed_at: int, epoch: int, doubtful: bool
+) -> None:
+    tale = cut_and_back(deposed_at=deposed_at, epoch=epoch)
     tale.sample(11_100, lag_ms=900)
     verdict = judged(tale)
     assert verdict.validity is (Validity.UNKNOWN if doubtful else Validity.INVALID)
