@@ -1,0 +1,81 @@
+"""Waiting for a server: ready, ended, late, or never to be ready by the word of its own log."""
+
+import asyncio
+import time
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from harness.errors import NodeNotReady
+from harness.readiness import await_ready
+from harness.recorder import Recorder
+from harness.runtime.node import Node, NodeState
+from harness.systems.system import System
+
+DEADLINE_S = 5.0
+LACKS = "ERROR Loader - java.lang.NoClassDefFoundError: x/Y\n"
+
+
+class FakeSystem:
+    """Ready after so many questions; a line that names a class that is missing is fatal."""
+
+    def __init__(self, ready_after: int) -> None:
+        self.left = ready_after
+
+    async def ready(self, node: Node) -> bool:
+        self.left -= 1
+        return self.left < 0
+
+    def fatal_line(self, line: str) -> str | None:
+        return f"a class is missing: {line}" if "NoClassDefFoundError" in line else None
+
+
+class Records:
+    def __init__(self) -> None:
+        self.changes: list[Any] = []
+
+    def record(self, kind: type, **fields: Any) -> None:
+        self.changes.append(fields["change"])
+
+
+def wait(log: Path, *, ready_after: int, incarnation: int = 0, state: NodeState = NodeState.RUNNING) -> Records:
+    node = SimpleNamespace(
+        name="b1",
+        incarnation=incarnation,
+        state=state,
+        pid=1,
+        log=log,
+        spec=SimpleNamespace(ready_timeout_s=DEADLINE_S),
+        log_tail=lambda lines: log.read_text(),
+    )
+    records = Records()
+    asyncio.run(await_ready(cast(System, FakeSystem(ready_after)), cast(Node, node), cast(Recorder, records)))
+    return records
+
+
+def test_a_server_that_lacks_a_class_is_told_at_once_although_it_lives(tmp_path: Path) -> None:
+    log = tmp_path / "server.log"
+    log.write_text(f"INFO starting\n{LACKS}INFO going on\n")
+    began = time.monotonic()
+    with pytest.raises(NodeNotReady, match=r"b1 will never be ready: a class is missing: .*NoClassDefFoundError: x/Y"):
+        wait(log, ready_after=1_000_000)
+    assert time.monotonic() - began < DEADLINE_S / 2
+
+
+def test_what_an_earlier_process_wrote_is_not_held_against_this_one(tmp_path: Path) -> None:
+    log = tmp_path / "server.log"
+    log.write_text(LACKS)
+    assert len(wait(log, ready_after=3, incarnation=1).changes) == 1
+
+
+def test_a_server_that_ended_is_told_at_once(tmp_path: Path) -> None:
+    log = tmp_path / "server.log"
+    log.write_text("INFO bye\n")
+    with pytest.raises(NodeNotReady, match="ended before it was ready"):
+        wait(log, ready_after=1_000_000, state=NodeState.DEAD)
+
+
+def test_a_server_without_a_log_yet_becomes_ready(tmp_path: Path) -> None:
+    assert len(wait(tmp_path / "none", ready_after=2).changes) == 1
