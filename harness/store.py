@@ -5,7 +5,8 @@ results/<system>-<workload>-<nemesis>/<utc time>/
     run.json         seed, versions, hashes, kernel, commit, wall-clock time of the monotonic zero
     history.jsonl    while the run lasts; history.parquet afterwards
     schedule.jsonl   the faults as they really happened
-    nodes/<name>/    configuration and log of each server; data.tar.gz when kept
+    nodes/<name>/    configuration and log of each server; data.tar.gz when kept; metadata-log.jsonl, the replicated
+                     log as the node's disk holds it, where the system has one
     verdict.json, junit.xml, report.html
 """
 

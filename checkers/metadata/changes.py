@@ -6,7 +6,7 @@ A setting's changes have values of their own, so a read names the change that it
   - `last_by`: that it has no further effect afterwards, if it can have but one. A broker that forwards a change may
     hand it over again when its connection is lost. One that is acknowledged within `HANDED_OVER_ONCE_NS` was handed
     over once (a lost connection is not dialled again for 50 ms: NodeToControllerChannelManager), and so was one sent to
-    a voter, which does not forward. Of every other forwarded change `last_by` is unknown: it may come back.
+    a controller that is no broker, which does not forward. Of every other forwarded change `last_by` is unknown: it may come back.
 
 V is certainly older than X when `last_by(V)` is before X was invoked. A setting that is absent, or holds what nobody
 wrote in this run, is as it was before the run: older than every change.
@@ -55,8 +55,8 @@ class Changes:
             before = seen.get((read.key, read.result))
             if before is None or completed(read) < completed(before):
                 seen[read.key, read.result] = read
-        voters = frozenset(facts.voters)
-        self._by_value: Final = {(o.key, o.value): _change(o, seen.get((o.key, o.value)), voters) for o in alters}
+        direct = direct_nodes(facts)
+        self._by_value: Final = {(o.key, o.value): _change(o, seen.get((o.key, o.value)), direct) for o in alters}
         self._by_key: Final[dict[str | None, list[Change]]] = {}
         for change in self._by_value.values():
             self._by_key.setdefault(change.operation.key, []).append(change)
@@ -79,11 +79,16 @@ class Changes:
         return self._by_key
 
 
-def _change(alter: Operation, seen: Operation | None, voters: frozenset[str]) -> Change:
+def direct_nodes(facts: Facts) -> frozenset[str]:
+    """Nodes that answer for themselves and forward nothing: voters, unless all nodes vote and so may be brokers too."""
+    return frozenset(facts.voters) if set(facts.voters) < set(facts.nodes) else frozenset()
+
+
+def _change(alter: Operation, seen: Operation | None, direct: frozenset[str]) -> Change:
     proofs = [completed(o) for o in (alter if alter.type is Outcome.OK else None, seen) if o is not None]
     first_by_ns = min(proofs, default=None)
     quick = alter.type is Outcome.OK and completed(alter) - alter.invoked_ns < HANDED_OVER_ONCE_NS
-    once = alter.node in voters or quick
+    once = alter.node in direct or quick
     return Change(operation=alter, first_by_ns=first_by_ns, last_by_ns=first_by_ns if once else None, seen_by=seen)
 
 

@@ -6,7 +6,7 @@ orders all changes, so X stands before Y in it, and a view that holds Y holds X 
 nodes that publish what they learn piece by piece, one setting after the other.
 
 Names are asked of the controller in charge, whoever the question was sent to: a name is lost when the last answer of
-every node denies it, and one of these nodes is a voter that had so shown a later name.
+every node denies it, and one of these nodes is a controller, and no broker, that had so shown a later name.
 """
 
 from bisect import bisect_left
@@ -15,7 +15,7 @@ from typing import Any, Final
 import msgspec
 
 from checkers.leadership.circumstances import duration
-from checkers.metadata.changes import Change, Changes, Incarnations, completed
+from checkers.metadata.changes import Change, Changes, Incarnations, completed, direct_nodes
 from checkers.metadata.findings import Finding, verdict_of
 from harness.history import History
 from harness.operation import Operation, Outcome, PhaseName
@@ -188,12 +188,13 @@ def _names(
         first_asked.setdefault(create.key, create)
         if create.type is Outcome.OK:
             taken.setdefault(create.key, create)
+    direct = direct_nodes(facts)
     answers: dict[str | None, dict[str, Operation]] = {}
     evidence: dict[tuple[str, int], list[_Evidence]] = {}
     for read in sorted((o for o in final if o.f == "exists"), key=completed):
         answers.setdefault(read.key, {})[read.node] = read
         asked, incarnation = first_asked.get(read.key), incarnations.of(read)
-        if read.result is not None and asked is not None and incarnation is not None and read.node in facts.voters:
+        if read.result is not None and asked is not None and incarnation is not None and read.node in direct:
             own = evidence.setdefault((read.node, incarnation), [])
             if not own or own[-1].change.invoked_ns < asked.invoked_ns:
                 own.append(_Evidence(read, asked))

@@ -135,6 +135,18 @@ def test_what_may_have_come_later_explains_an_old_looking_value(kind: str) -> No
     assert tale.judged("metadata-durable").validity is Validity.VALID
 
 
+@pytest.mark.parametrize(("took_ms", "validity"), [(60, Validity.VALID), (20, Validity.INVALID)])
+def test_where_all_nodes_vote_any_may_forward(took_ms: float, validity: Validity) -> None:
+    tale = Kept()
+    tale.set("k", 1, (100, 100 + took_ms))
+    tale.set("k", 2, (200, 220))
+    final_views(tale, last=9, views={"n1": 1})
+    for phase, at in ((PhaseName.MAIN, 0), (PhaseName.SETTLE, 10_000), (PhaseName.FINAL, FINAL)):
+        tale.phase(phase, at)
+    combined = facts(electorate=NODES, read_guarantee="metadata-durable")
+    assert only(metadata.check(tale.history(), combined), "metadata-durable").validity is validity
+
+
 def test_a_broker_that_answered_at_once_handed_the_change_over_once() -> None:
     tale = Kept()
     tale.set("k", 1, (100, 120), node="b1")
