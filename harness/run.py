@@ -64,12 +64,6 @@ def check_plan(plan: Plan) -> Plan:
         },
     )
     system = registry.system(plan.system)
-    setting = plan.setting(members_of(plan, system))
-    refusal = registry.runtime(plan.runtime).refuse(setting)
-    if refusal:
-        raise refused(f"--runtime {plan.runtime}", refusal)
-    if plan.image and plan.version:
-        raise UsageError("--image and --version exclude each other", hint="the image decides the version")
     workload: Workload = registry.workload(plan.workload)
     if workload.protocol not in system.protocols:
         raise UsageError(
@@ -77,6 +71,15 @@ def check_plan(plan: Plan) -> Plan:
             hint=f"it offers: {', '.join(sorted(system.protocols))}",
         )
     options = options_of(plan, system, workload)
+    # How many nodes there are, and with which roles, may be the workload's wish.
+    wanted = {**workload.system_options(system), **plan.system_options}
+    plan = msgspec.structs.replace(plan, system_options=merge_options(plan.system, wanted, system.options()))
+    setting = plan.setting(members_of(plan, system))
+    refusal = registry.runtime(plan.runtime).refuse(setting)
+    if refusal:
+        raise refused(f"--runtime {plan.runtime}", refusal)
+    if plan.image and plan.version:
+        raise UsageError("--image and --version exclude each other", hint="the image decides the version")
     if plan.nemesis != "none":
         faults = registry.faults()
         for spec in parse_faults(plan.nemesis, faults, setting):
@@ -88,13 +91,11 @@ def check_plan(plan: Plan) -> Plan:
     # A workload asks only for what somebody stands behind: what is merely measured may have no verdict at all.
     stated = {g.name for g in system.guarantees if g.standing is not Standing.MEASURED}
     asked = (name for name in workload.requires(options) if name in stated)
-    wanted = {**workload.system_options(system), **plan.system_options}
     return msgspec.structs.replace(
         plan,
         version=plan.version if plan.version or plan.image else system.default_version,
         workload_options=options,
         require=tuple(dict.fromkeys((*plan.require, *asked))),
-        system_options=merge_options(plan.system, wanted, system.options()),
     )
 
 

@@ -3,12 +3,15 @@
 import asyncio
 import random
 
+import msgspec
 import pytest
 
 from harness import registry
 from harness.errors import UsageError
 from harness.fault import Resolved, Skip, View, parse_faults
 from harness.operation import FaultOutcome
+from harness.plan import Plan
+from harness.run import check_plan
 from harness.runtime.node import Member, members_alike
 from harness.runtime.provider import Setting
 from nemesis.targets import choose_nodes
@@ -104,7 +107,7 @@ def test_a_shape_that_makes_no_sense_is_refused_with_the_choices(
 ) -> None:
     with pytest.raises(UsageError) as caught:
         parse_faults(text, FAULTS, _setting(members))
-    assert said in caught.value.message
+    assert said in f"{caught.value.message}; {caught.value.hint}"
 
 
 def test_the_choices_name_only_what_this_cluster_has() -> None:
@@ -143,3 +146,11 @@ def test_a_shape_is_proven_and_healed() -> None:
         return injected.outcome, (await fault.heal(0, resolved, runtime)).outcome
 
     assert asyncio.run(scenario()) == (FaultOutcome.INSTALLED, FaultOutcome.HEALED)
+
+
+def test_the_nodes_that_a_workload_wishes_for_count_when_a_fault_is_checked() -> None:
+    """The log asks for three brokers where the default is one, which could not be parted."""
+    plan = Plan(system="kraft", workload="log", seed=1, nemesis="partition:broker-broker")
+    assert check_plan(plan).system_options["brokers"] == 3
+    with pytest.raises(UsageError, match="one broker only"):
+        check_plan(msgspec.structs.replace(plan, system_options={"brokers": 1}))
