@@ -6,7 +6,8 @@ A setting's changes have values of their own, so a read names the change that it
   - `last_by`: that it has no further effect afterwards, if it can have but one. A broker that forwards a change may
     hand it over again when its connection is lost. One that is acknowledged within `HANDED_OVER_ONCE_NS` was handed
     over once (a lost connection is not dialled again for 50 ms: NodeToControllerChannelManager), and so was one sent to
-    a controller that is no broker, which does not forward. Of every other forwarded change `last_by` is unknown: it may come back.
+    a controller that is no broker, which does not forward. Of every other change `last_by` is unknown: it may come
+    back.
 
 V is certainly older than X when `last_by(V)` is before X was invoked. A setting that is absent, or holds what nobody
 wrote in this run, is as it was before the run: older than every change.
