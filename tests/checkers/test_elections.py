@@ -147,6 +147,23 @@ def test_an_act_stands_before_the_resignation_of_its_leader(position: int, wante
     check_acting(vote, wanted)
 
 
+def test_a_resignation_from_a_term_that_was_over_is_an_act_of_an_old_term() -> None:
+    vote = two_terms()
+    vote.act(10, 9, (150, 160), 22)
+    vote.resign(10, (170, 180), 25)
+    vote.trail((10, 1), (10, 2), (20, 3), (10, 9))
+    verdict = check_acting(vote, {"old-term-acted": 1, "acted-after-its-term": 1})
+    assert "The resignation from term 10" in verdict.witnesses[1].steps[0]
+
+
+def test_of_two_ends_the_first_counts() -> None:
+    vote = two_terms()
+    vote.act(10, 9, (50, 160), 20.5)  # type: ignore[arg-type]  # between the grant and the first act of term 20
+    vote.resign(10, (170, 180), 25)
+    vote.trail((10, 1), (10, 2), (10, 9), (20, 3))
+    check_acting(vote, {"acted-after-its-term": 2})
+
+
 def test_a_term_that_only_an_observer_saw_ends_the_one_before_too() -> None:
     vote = Vote()
     vote.grant(10, (10, 12))
@@ -190,13 +207,20 @@ def _sent_later(vote: Vote) -> None:
 
 
 def _differ(vote: Vote) -> None:
-    vote.trail((10, 1), (10, 2), (20, 3))
-    vote.trail((10, 2), (10, 1), node="n2", at=(1030, 1040))
+    vote.act(20, 5, (300, None))
+    vote.act(20, 6, (300, None))
+    vote.trail((10, 1), (10, 2), (20, 3), (20, 5), (20, 6))
+    vote.trail((10, 1), (10, 2), (20, 3), (20, 6), node="n2", at=(1030, 1040))
+
+
+def _against(vote: Vote) -> None:
+    vote.trail((10, 2), (10, 1), (20, 3))
 
 
 @pytest.mark.parametrize(
     ("spoil", "anomaly"),
     [
+        (_against, "trail-against-positions"),
         (_refused, "refused-act-took-effect"),
         (_twice, "act-twice"),
         (_nobody, "act-from-nowhere"),
