@@ -220,6 +220,12 @@ def test_an_image_is_refused_with_the_remedy() -> None:
         KRAFT.in_image(image)
 
 
+@pytest.mark.parametrize(("system", "version"), [("kraft", "3.2.0"), ("kafka-zk", "4.3.1"), ("kafka-zk", "2.7.0")])
+def test_a_release_that_has_no_such_mode_is_refused_before_it_is_fetched(system: str, version: str) -> None:
+    with pytest.raises(UsageError, match=f"Kafka {version}"):
+        registry.system(system).resolve(version)
+
+
 # Releases
 
 

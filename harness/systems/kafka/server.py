@@ -5,7 +5,7 @@ No shell distribution is needed. Settings that are not a production server's, an
 here compacts or consumes in groups), topics only where they are asked for. Logs go to stderr through slf4j-simple.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -102,13 +102,20 @@ def archive_key(jars: list[Path], main_class: str = MAIN_CLASS) -> list[str]:
     return [*_JVM_FLAGS, main_class, *jar_parts(jars)]
 
 
-def found_jars(version: str) -> tuple[str, list[Path]]:
-    """Version and jars of a release or of a folder, on a Java that can run them. Raises UsageError or MachineError."""
-    version, jars = (
-        versions.given(Path(version).absolute()) if Path(version).is_dir() else (version, versions.jars(version))
-    )
-    versions.refuse_old_java(find_java(), jars, version)
-    return version, jars
+def found_jars(version: str, *, refuse: Callable[[str], None]) -> tuple[str, list[Path]]:
+    """Version and jars of a release or of a folder, on a Java that can run them. Raises UsageError or MachineError.
+
+    `refuse` raises for a release that the mode does not have; it is asked before anything is fetched.
+    """
+    if Path(version).is_dir():
+        found, jars = versions.given(Path(version).absolute())
+        refuse(found)
+    else:
+        versions.refuse_word(version)
+        refuse(version)
+        found, jars = version, versions.jars(version)
+    versions.refuse_old_java(find_java(), jars, found)
+    return found, jars
 
 
 def artifacts(version: str, jars: list[Path], archives: Mapping[str, Path | None]) -> Artifacts:

@@ -33,7 +33,15 @@ _SINCE_4_3: Final = {
 _LEVELS: Final[Mapping[tuple[int, ...], Mapping[str, int]]] = {
     (3, 6): {"metadata.version": 14},
     (3, 7): {"metadata.version": 19},
+    (3, 8): {"metadata.version": 20},
     (3, 9): {"metadata.version": 21},
+    (4, 0): {"metadata.version": 25, "group.version": 1, "transaction.version": 2},
+    (4, 1): {
+        "metadata.version": 27,
+        "eligible.leader.replicas.version": 1,
+        "group.version": 1,
+        "transaction.version": 2,
+    },
     (4, 3): {"metadata.version": 30, **_SINCE_4_3},
     (4, 4): {"metadata.version": 33, **_SINCE_4_3, "share.version": 2},
 }

@@ -57,11 +57,7 @@ def coordinates(version: str) -> list[str] | None:
 
 def jars(version: str) -> list[Path]:
     """The jars of a release: fetched, checked where their sums are recorded, and kept. Raises with the remedy."""
-    if not _RELEASE.fullmatch(version):
-        raise UsageError(
-            f"Kafka {version!r} is neither a release nor a folder; known are {releases.in_words(known())}",
-            hint="choose one of them, any other release by its number, or the folder of a distribution",
-        )
+    refuse_word(version)
     from harness.runtime.artifacts import maven, sums
     from harness.runtime.artifacts.cache import say
 
@@ -78,6 +74,15 @@ def jars(version: str) -> list[Path]:
             f"Kafka {version} does not resolve: {error.message}",
             hint=f"is it published, with all that it asks for? These are known to be: {releases.in_words(known())}",
         ) from None
+
+
+def refuse_word(version: str) -> None:
+    """Raise UsageError for what is no release's number."""
+    if not _RELEASE.fullmatch(version):
+        raise UsageError(
+            f"Kafka {version!r} is neither a release nor a folder; known are {releases.in_words(known())}",
+            hint="choose one of them, any other release by its number, or the folder of a distribution",
+        )
 
 
 def given(folder: Path) -> tuple[str, list[Path]]:

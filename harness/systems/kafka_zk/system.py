@@ -53,12 +53,7 @@ class KafkaZk:
 
     def resolve(self, version: str) -> Artifacts:
         """`version` is a release or a folder of jars. Makes the start-up archives when there are none yet."""
-        found, jars = server.found_jars(version)
-        if not _FIRST <= versions.numbers(found) < _WITHOUT_ZOOKEEPER:
-            raise UsageError(
-                f"Kafka {found} is not run on ZooKeeper here: 2.8.0 to 3.9.x are",
-                hint="choose one of them, or --system kraft",
-            )
+        found, jars = server.found_jars(version, refuse=_refuse)
         made = {
             path: archive(_name(name, found), server.archive_key(jars, main_class), _trainer(main_class, jars))
             for main_class, (path, name) in _ARCHIVES.items()
@@ -126,6 +121,14 @@ class KafkaZk:
 
 #: By main class: the archive's name among the paths of the artifacts, and in the cache.
 _ARCHIVES: Final = {MAIN_CLASS: ("archive", "kafka-zk"), KEEPER_CLASS: ("keeper-archive", "kafka-keeper")}
+
+
+def _refuse(version: str) -> None:
+    if not _FIRST <= versions.numbers(version) < _WITHOUT_ZOOKEEPER:
+        raise UsageError(
+            f"Kafka {version} is not run on ZooKeeper here: 2.8.0 to 3.9.x are",
+            hint="choose one of them, or --system kraft",
+        )
 
 
 def _name(archive_name: str, version: str) -> str:

@@ -50,11 +50,7 @@ class Kraft:
 
     def resolve(self, version: str) -> Artifacts:
         """`version` is a release or a folder of jars. Makes the start-up archive when there is none yet."""
-        found, jars = server.found_jars(version)
-        if versions.numbers(found) < _FIRST:
-            raise UsageError(
-                f"Kafka {found} has no KRaft quorum fit for use", hint="choose 3.3.0 or later, or --system kafka-zk"
-            )
+        found, jars = server.found_jars(version, refuse=_refuse)
         made = archive(_archive_name(found), server.archive_key(jars), lambda flags: train(found, jars, flags))
         return server.artifacts(found, jars, {"archive": made})
 
@@ -116,6 +112,13 @@ class Kraft:
 
     def fatal_line(self, line: str) -> str | None:
         return server.fatal_line(line)
+
+
+def _refuse(version: str) -> None:
+    if versions.numbers(version) < _FIRST:
+        raise UsageError(
+            f"Kafka {version} has no KRaft quorum fit for use", hint="choose 3.3.0 or later, or --system kafka-zk"
+        )
 
 
 def _archive_name(version: str) -> str:
