@@ -22,7 +22,7 @@ from harness.systems.kafka.versions import numbers
 #: Any id will do: no two of our clusters can reach one another.
 CLUSTER_ID: Final = "ZmVuY2Vwb3N0LWtyYWZ0MQ"
 
-_SINCE_4_3: Final = {
+_SINCE_4_2: Final = {
     "eligible.leader.replicas.version": 1,
     "group.version": 1,
     "share.version": 1,
@@ -42,8 +42,9 @@ _LEVELS: Final[Mapping[tuple[int, ...], Mapping[str, int]]] = {
         "group.version": 1,
         "transaction.version": 2,
     },
-    (4, 3): {"metadata.version": 30, **_SINCE_4_3},
-    (4, 4): {"metadata.version": 33, **_SINCE_4_3, "share.version": 2},
+    (4, 2): {"metadata.version": 29, **_SINCE_4_2},
+    (4, 3): {"metadata.version": 30, **_SINCE_4_2},
+    (4, 4): {"metadata.version": 33, **_SINCE_4_2, "share.version": 2},
 }
 #: From 4.4 on the checkpoint is the first snapshot of the metadata log itself.
 _FIRST_IN_THE_LOG: Final = (4, 4)
