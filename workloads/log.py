@@ -50,6 +50,9 @@ _AS_LEADER: Final = frozenset({"not-enough-replicas", "not-enough-replicas-after
 #: An append that ended so was not answered; the node may still answer polls of that partition.
 _NO_ANSWER: Final = frozenset({"timeout", "request-timed-out"})
 _BROKER: Final = "broker"
+#: Three brokers, so that a record can be on two nodes while one is away; and one that is cut off is superseded within
+#: the seconds that a fault lasts.
+_WANTED: Final = {"brokers": 3, "broker_session_ms": 3000, "broker_heartbeat_ms": 500}
 #: Of draws; the numbers of `generators.contract.Stream` are below.
 _IDLE_STREAM: Final = 16
 
@@ -114,8 +117,7 @@ class Log:
         return parse_duration_ns(options["append_timeout"], what="append_timeout") / 1e9
 
     def system_options(self, system: System) -> dict[str, Any]:
-        # Three brokers, so that a record can be on two nodes while one is away.
-        return {name: value for name, value in {"brokers": 3}.items() if name in system.options()}
+        return {name: value for name, value in _WANTED.items() if name in system.options()}
 
     def generator(self, options: Mapping[str, Any], node_count: int) -> Generator:
         workers, partitions = self.workers(options, node_count), options["partitions"]
@@ -127,6 +129,7 @@ class Log:
             leads=((),) * node_count,
             takes=((),) * node_count,
             orphans=tuple(range(partitions)),
+            stuck=(),
             places=((0,) * partitions,) * workers,
         )
         return stagger(round(1e9 / options["rate"]) if options["rate"] > 0 else 0, traffic)
@@ -150,9 +153,9 @@ class _Traffic(msgspec.Struct, frozen=True, kw_only=True):
     """Appends and polls.
 
     `leads` are the partitions that each node last answered polls for, `takes` those of them that it is worth appending
-    to: where an append got no answer only a probe tries again. `orphans` are in nobody's `takes`. `places` is where
-    each worker polls on. The first `appenders` workers append, the others poll. A worker whose node has nothing for it
-    lets workers of other nodes go first, most of the time.
+    to: where an append got no answer only a probe tries again. `orphans` are in nobody's `leads`, `stuck` in nobody's
+    `takes`. `places` is where each worker polls on. The first `appenders` workers append, the others poll. A worker
+    whose node has nothing for it lets workers of other nodes go first, most of the time.
     """
 
     keys: tuple[str, ...]
@@ -162,6 +165,7 @@ class _Traffic(msgspec.Struct, frozen=True, kw_only=True):
     leads: tuple[tuple[int, ...], ...]
     takes: tuple[tuple[int, ...], ...]
     orphans: tuple[int, ...]
+    stuck: tuple[int, ...]
     places: tuple[tuple[int, ...], ...]
 
     def op(self, ctx: Context) -> Step:
@@ -174,7 +178,8 @@ class _Traffic(msgspec.Struct, frozen=True, kw_only=True):
             if self.orphans and draw.below(_SEEK_ONE_IN) == 0:
                 offer = self._probe(ctx, worker, draw.choice(self.orphans))
             elif draw.below(_PROBE_ONE_IN if useful else _IDLE_PROBE_ONE_IN) == 0:
-                offer = self._probe(ctx, worker, draw.below(len(self.keys)))
+                every = range(len(self.keys))
+                offer = self._probe(ctx, worker, draw.choice(self.stuck or every if draw.below(2) else every))
             elif not useful:
                 continue
             elif worker < self.appenders:
@@ -216,9 +221,11 @@ class _Traffic(msgspec.Struct, frozen=True, kw_only=True):
         leads, takes = self._learned(worker % self.nodes, partition, event)
         if leads is self.leads and takes is self.takes and places is self.places:
             return self
-        orphans = self.orphans
-        if takes is not self.takes:
-            orphans = tuple(p for p in range(len(self.keys)) if not any(p in own for own in takes))
+        every = range(len(self.keys))
+        orphans, stuck = self.orphans, self.stuck
+        if leads is not self.leads or takes is not self.takes:
+            orphans = tuple(p for p in every if not any(p in own for own in leads))
+            stuck = tuple(p for p in every if p not in orphans and not any(p in own for own in takes))
         return _Traffic(
             keys=self.keys,
             appenders=self.appenders,
@@ -227,6 +234,7 @@ class _Traffic(msgspec.Struct, frozen=True, kw_only=True):
             leads=leads,
             takes=takes,
             orphans=orphans,
+            stuck=stuck,
             places=places,
         )
 
