@@ -1,10 +1,7 @@
 """An engine that goes away, or hangs, in the middle of a run: told within seconds, never a hang, and what is left."""
 
 import asyncio
-import contextlib
 import gc
-import socket
-import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,72 +14,30 @@ from harness.runtime import engine_events, ownership
 from harness.runtime.containers import CONTAINERS
 from harness.runtime.engine import EngineFacts
 from tests.containers.cluster_scene import cluster, spec
+from tests.engine_relay import EngineRelay, relay
 
 # The SDK leaves the sockets of requests that got no answer to the garbage collector.
 pytestmark = [pytest.mark.containers, pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")]
 
 
-class Between:
-    """A socket of ours in front of the engine's: it can die, or fall silent, without anybody else being hurt."""
-
-    def __init__(self, path: Path, behind: str) -> None:
-        self.path, self._behind = path, behind
-        self._silent = threading.Event()
-        self._opened: list[socket.socket] = []
-        self._listening = socket.socket(socket.AF_UNIX)
-        self._listening.bind(str(path))
-        self._listening.listen(64)
-        threading.Thread(target=self._accept, daemon=True).start()
-
-    def _accept(self) -> None:
-        with contextlib.suppress(OSError):
-            while True:
-                near, _ = self._listening.accept()
-                far = socket.socket(socket.AF_UNIX)
-                far.connect(self._behind)
-                self._opened += [near, far]
-                for source, target in ((near, far), (far, near)):
-                    threading.Thread(target=self._pass_on, args=(source, target), daemon=True).start()
-
-    def _pass_on(self, source: socket.socket, target: socket.socket) -> None:
-        with contextlib.suppress(OSError):
-            while piece := source.recv(65536):
-                if self._silent.is_set():
-                    return
-                target.sendall(piece)
-            target.shutdown(socket.SHUT_WR)
-
-    def fall_silent(self) -> None:
-        self._silent.set()
-
-    def die(self) -> None:
-        for one in (self._listening, *self._opened):
-            with contextlib.suppress(OSError):
-                one.shutdown(socket.SHUT_RDWR)
-            one.close()
-        self._opened.clear()
-        self.path.unlink(missing_ok=True)
-
-
 @pytest.fixture
-def between(tmp_path: Path, facts: EngineFacts) -> Iterator[Between]:
+def between(tmp_path: Path, facts: EngineFacts) -> Iterator[EngineRelay]:
     if not facts.address.startswith("unix://"):
         pytest.skip("this engine has no unix socket")
-    made = Between(tmp_path / "s", facts.address.removeprefix("unix://"))
-    yield made
-    made.die()
+    with relay(tmp_path) as made:
+        yield made
 
 
-@pytest.mark.parametrize("how", ["die", "fall_silent"])
+@pytest.mark.parametrize("how", ["cut", "silence"])
 def test_engine_goes_away(
-    tmp_path: Path, engine: DockerClient, between: Between, how: str, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, engine: DockerClient, between: EngineRelay, how: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(engine_events, "_LOOK_TIMEOUT_S", 1.0)
     run_id = ""
 
     async def run() -> None:
         nonlocal run_id
-        async with cluster(tmp_path, address=f"unix://{between.path}") as it:
+        async with cluster(tmp_path, address=between.address) as it:
             run_id = it.run_id
             await it.realise([spec("n1")])
             await it.nodes["n1"].start()
@@ -101,7 +56,7 @@ def test_engine_goes_away(
         assert f"docker ps -aq --filter label=org.fencepost.run={run_id}" in (left.value.hint or "")
         assert time.monotonic() - began < 30
         # The note names an engine that is gone: the run's own sweep says so, and hangs neither.
-        if how == "die":
+        if how == "cut":
             (said,) = CONTAINERS.sweep(tmp_path)
             assert "there is no container engine at" in said
             assert run_id in said
