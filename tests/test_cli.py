@@ -21,7 +21,7 @@ ETCD = ("run", "--system", "etcd", "--workload", "register")
     [
         (("run",), ["--system is missing", "etcd, kafka-zk, kraft, zookeeper"]),
         (("run", "--system", "etcd"), ["--workload is missing", "register, set"]),
-        (("run", "--system", "oracle", "--workload", "set"), ["unknown system 'oracle'", "etcd, kafka-zk, kraft, zookeeper"]),
+        (("run", "--system", "oracle", "--workload", "set"), ["unknown system 'oracle'", "kraft, zookeeper"]),
         (("run", "--system", "etcd", "--workload", "bank"), ["unknown workload 'bank'", "register, set"]),
         ((*ETCD, "--nemesis", "flood"), ["unknown fault 'flood'", "kill, none, partition, pause"]),
         ((*ETCD, "--nemesis", "kill:n9"), ["unknown target 'n9'", "minority", "n1, n2, n3"]),

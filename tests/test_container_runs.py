@@ -124,7 +124,7 @@ def test_every_workload_runs_on_every_system(
     role = ":follower" if workload == "lock" else ":leader"
     done = _on_containers(
         tmp_path, "--system", system, "--workload", workload,
-        "--nemesis", f"partition{role}:for=2s,kill{role}:for=1s", *_SHORT, "7s" if system == "etcd" else "11s",
+        "--nemesis", f"partition{role}:for=2s,kill{role}:for=1s", *_SHORT, "7s" if (system, workload) == ("etcd", "register") else "11s",
     )  # fmt: skip
     assert done.code == 0, done
     assert done.out.startswith("VALID")
@@ -182,8 +182,8 @@ def test_an_image_of_your_own(engine: "DockerClient", tmp_path: Path) -> None:
     engine.images.get(images.ensure(engine, "etcd")).tag(mine, "nightly")
     try:
         done = _on_containers(
-            tmp_path, "--image", f"{mine}:nightly", "--system", "etcd", "--workload", "set",
-            "--nemesis", "kill:for=1s", *_SHORT,
+            tmp_path, "--image", f"{mine}:nightly", "--system", "etcd", "--workload", "register",
+            "--nemesis", "kill:for=1s", *_SHORT, "7s",
         )  # fmt: skip
     finally:
         engine.images.remove(f"{mine}:nightly", noprune=True)
