@@ -124,7 +124,8 @@ def test_every_workload_runs_on_every_system(
     role = ":follower" if workload == "lock" else ":leader"
     done = _on_containers(
         tmp_path, "--system", system, "--workload", workload,
-        "--nemesis", f"partition{role}:for=2s,kill{role}:for=1s", *_SHORT, "7s" if (system, workload) == ("etcd", "register") else "11s",
+        "--nemesis", f"partition{role}:for=2s,kill{role}:for=1s",
+        *_SHORT, "7s" if (system, workload) == ("etcd", "register") else "11s",
     )  # fmt: skip
     assert done.code == 0, done
     assert done.out.startswith("VALID")

@@ -12,8 +12,7 @@ import pytest
 
 from harness.ground_truth import keep_logs, read_logs
 from harness.history import LogEntry, NodeLog
-from harness.runtime.artifacts import cache_folder
-from harness.systems.kafka import storage
+from harness.systems.kafka import storage, versions
 from harness.systems.kafka.fields import Fixed, Malformed, Sized, fields_of
 from harness.systems.kafka.metadata_log import read_archive, read_files
 from harness.systems.kafka.metadata_records import RECORDS
@@ -185,11 +184,9 @@ _CODES: Final = {"bool": "?", "int8": "b", "int16": "h", "int32": "i", "int64": 
 
 
 def _definitions(release: str) -> dict[int, Any]:
-    jars = sorted(cache_folder().glob(f"maven/*/kafka-metadata-{release}.jar"))
-    if not jars:
-        pytest.skip(f"the jars of {release} are not here")
+    (metadata,) = [one for one in versions.jars(release) if one.name == f"kafka-metadata-{release}.jar"]
     found = {}
-    with zipfile.ZipFile(jars[0]) as jar:
+    with zipfile.ZipFile(metadata) as jar:
         for name in jar.namelist():
             if name.startswith("common/metadata/") and name.endswith(".json"):
                 record = json.loads(re.sub(r"(?m)(^|\s)//.*$", "", jar.read(name).decode()))
@@ -225,7 +222,12 @@ def _check(ours: Any, theirs: list[Any], newest: int, where: str) -> None:
     assert plain == wanted, where
 
 
-@pytest.mark.parametrize("release", ["3.6.0", "3.9.2", "4.3.1"])
+def _where_kept(release: str) -> Any:
+    """The release; it is left to the long tests where its jars would have to be fetched first."""
+    return pytest.param(release, marks=() if versions.are_fetched(release) else pytest.mark.long)
+
+
+@pytest.mark.parametrize("release", [_where_kept(one) for one in ("3.6.0", "3.9.2", "4.3.1")])
 def test_tables_are_those_of_kafka(release: str) -> None:
     theirs = _definitions(release)
     for number, (name, table, newest) in RECORDS.items():
