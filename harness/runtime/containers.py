@@ -12,7 +12,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from harness.errors import FencepostError, MachineError
+from harness.errors import FencepostError, MachineError, UsageError
 from harness.runtime import engine as engines
 from harness.runtime import ownership
 from harness.runtime.container_cluster import FABRICS, NODES_MAX, NOTE, Containers, say
@@ -57,6 +57,8 @@ class ContainersProvider:
         from harness.runtime import images
         from harness.runtime.container_images import image_facts, present
 
+        if system.name not in images.names():
+            raise UsageError(f"{system.name} does not run in containers: there is no image of it", hint="--runtime lab")
         client = engines.connect()
         try:
             if setting.image:

@@ -290,3 +290,11 @@ def test_a_pause_without_a_freezer_is_refused_before_the_run(
         assert "cgroup" in str(caught.value.hint)
     else:
         assert containers.CONTAINERS.refuse_if_impossible(setting, faults) == setting
+
+
+def test_a_system_without_an_image_is_refused_with_the_remedy() -> None:
+    from harness.systems.kraft import KRAFT
+
+    with pytest.raises(UsageError, match="kraft does not run in containers") as caught:
+        containers.CONTAINERS.resolve(KRAFT, "", Setting(runtime="containers"), print)
+    assert caught.value.hint == "--runtime lab"
