@@ -14,6 +14,8 @@ stays 0 in the best of runs, and linearizability itself is judged whole by anoth
 import re
 from typing import Any, Final
 
+import msgspec
+
 from checkers.effects import CURRENT, events_of, shown, view_position, write_position
 from checkers.leadership import one_leader, self_fencing
 from checkers.leadership.acted import Acts, Lost, Stale, Stamped, find_acts
@@ -42,11 +44,15 @@ def check(history: History, facts: Facts) -> list[Verdict]:
             continue
         reigns = reigns_of(history, subject)
         acts = find_acts(history, facts, reigns)
-        figures = {"subject": subject, **claim_figures(reigns), **_act_figures(acts)}
-        verdicts += _stale_answers(history, facts, acts)
-        verdicts.append(_no_act(history, facts, reigns, acts, figures))
-        verdicts += self_fencing.judge(history, facts, reigns)
-        verdicts += one_leader.judge(history, facts, reigns)
+        figures = {**claim_figures(reigns), **_act_figures(acts)}
+        found = [
+            *_stale_answers(history, facts, acts),
+            _no_act(history, facts, reigns, acts, figures),
+            *self_fencing.judge(history, facts, reigns),
+            *one_leader.judge(history, facts, reigns),
+        ]
+        # Two layers of one node are judged alike: every verdict says of which it speaks.
+        verdicts += [msgspec.structs.replace(v, figures={"subject": subject, **v.figures}) for v in found]
     return verdicts
 
 

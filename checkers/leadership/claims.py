@@ -15,7 +15,8 @@ from harness.operation import Claim
 class ClaimedSpan(msgspec.Struct, frozen=True, kw_only=True):
     """`node` claimed `epoch` at least from `from_ns`, when a higher epoch had begun, to `to_ns`.
 
-    `running_ns` leaves out the time in which the node was proven stopped.
+    `running_ns` leaves out the time in which the node was proven stopped. `indexes` are the events that
+    prove both ends.
     """
 
     node: str
@@ -27,6 +28,7 @@ class ClaimedSpan(msgspec.Struct, frozen=True, kw_only=True):
     length_ns: int
     running_ns: int
     samples: int
+    indexes: tuple[int, int]
 
 
 def claimed_spans(reigns: Reigns) -> list[ClaimedSpan]:
@@ -38,7 +40,8 @@ def claimed_spans(reigns: Reigns) -> list[ClaimedSpan]:
 def _span(reigns: Reigns, reign: Reign) -> ClaimedSpan:
     begin, claimed = reign.superseded, reign.claimed
     assert begin is not None
-    to_ns = max(s.lo_ns for s in claimed)
+    last = max(claimed, key=lambda s: s.lo_ns)
+    to_ns = last.lo_ns
     stopped = within(reigns.stopped[reign.node], begin.at_ns, to_ns)
     return ClaimedSpan(
         node=reign.node,
@@ -50,6 +53,7 @@ def _span(reigns: Reigns, reign: Reign) -> ClaimedSpan:
         length_ns=to_ns - begin.at_ns,
         running_ns=to_ns - begin.at_ns - stopped,
         samples=len(claimed),
+        indexes=(begin.event, last.index),
     )
 
 

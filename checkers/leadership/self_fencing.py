@@ -28,6 +28,7 @@ GUARANTEE: Final = "leader-self-fencing"
 SAMPLES_MIN: Final = 3
 SPAN_NS_MIN: Final = 1_000_000_000
 SLACK_NS: Final = 1_000_000_000
+_CUTS_SHOWN: Final = 50
 _STOPPING: Final = ("pause", "kill")
 
 
@@ -135,6 +136,7 @@ def judge(history: History, facts: Facts, reigns: Reigns) -> list[Verdict]:
         "bound_source": bound.source,
         "limit_running_ns": limit_ns,
         "cuts_from_every_majority": len(all_cuts),
+        "cuts": [msgspec.to_builtins(cut) for cut in all_cuts[:_CUTS_SHOWN]],
         "samples_beyond_bound": len(beyond),
         "observed_beyond_bound_ns": beyond_ns,
         "running_ns_max_when_claimed": max((c.running_ns for c in found), default=0),

@@ -21,9 +21,10 @@ from harness.report.case import ReportCase
 from harness.report.lanes import Lanes, lanes
 from harness.report.latency import latency
 from harness.report.overview import overview
+from harness.report.story import Story, of_witness, stories
 from harness.report.timeline import timeline
 from harness.report.witness import drawn, events_of, witness_operations
-from harness.report.wording import SIGNS, clock, epoch_word, event, length, position, text
+from harness.report.wording import SIGNS, clock, epoch_word, event, length, position, subject_words, text
 from harness.report.zombies import zombies
 from harness.verdict import Validity, Verdict, Witness
 
@@ -45,6 +46,7 @@ class _Page:
         self.case = case
         self.word = epoch_word(case.facts.system)
         self._lanes: Lanes | None = None
+        self._stories: list[Story] | None = None
         self.environment = jinja2.Environment(
             loader=jinja2.PackageLoader("harness.report", "templates"),
             autoescape=True,
@@ -59,6 +61,12 @@ class _Page:
         if self._lanes is None:
             self._lanes = lanes(self.case.history, self.case.facts.nodes)
         return self._lanes
+
+    @property
+    def stories(self) -> list[Story]:
+        if self._stories is None:
+            self._stories = stories(self.case, self.lanes, self.word)
+        return self._stories
 
     def made(self, template: str, **context: Any) -> Markup:
         source = self.environment.get_template(f"{template}.html.j2")
@@ -163,7 +171,15 @@ def _witness_context(page: _Page, verdict: Verdict, witness: Witness, number: in
     ]
     name = f"Witness {number} of {verdict.guarantee}: {witness.anomaly}"
     picture = drawn(witness, page.case.history, page.lanes, page.word, name)
-    return {"witness": witness, "verdict": verdict, "events": rows, "more": more, "picture": picture, "number": number}
+    return {
+        "witness": witness,
+        "verdict": verdict,
+        "story": of_witness(witness, verdict, page.stories) if page.lanes.others else "",
+        "events": rows,
+        "more": more,
+        "picture": picture,
+        "number": number,
+    }
 
 
 def _witnesses(page: _Page, verdicts: tuple[Verdict, ...]) -> list[dict[str, Any]]:
@@ -194,7 +210,12 @@ def _timeline(page: _Page) -> Markup:
     data, chosen = timeline(history, page.lanes, broken or beside, system, page.word)
     picture = overview(history, page.lanes, page.word)
     return page.made(
-        "timeline", overview=picture, data=json_for_script(data), cut=chosen.said, empty=not history.events
+        "timeline",
+        overview=picture,
+        data=json_for_script(data),
+        cut=chosen.said,
+        empty=not history.events,
+        subjects=[(s.subject, subject_words(s.subject)) for s in page.lanes.every] if page.lanes.others else [],
     )
 
 
@@ -222,6 +243,9 @@ def _leadership(page: _Page) -> Markup:
     return page.made(
         "leadership",
         reigns=tables.reigns(page.lanes, page.word),
+        attached=tables.attached(page.lanes, page.word),
+        # With one subject the tables say it all.
+        stories=[s.said for s in page.stories] if page.lanes.others else [],
         zombies=found[0] if found else None,
         claimed=found[1] if found else None,
         details=found[2] if found else [],

@@ -9,7 +9,7 @@ from typing import Final
 from markupsafe import Markup
 
 from harness.history import History
-from harness.report.lanes import Lanes, LaneState, Stretch
+from harness.report.lanes import Lanes, LaneState, Row, Stretch
 from harness.report.svg import (
     EPOCH_CLASSES,
     FAULT_ROW,
@@ -39,22 +39,23 @@ def overview(history: History, lanes: Lanes, word: str) -> Markup:
     axis = Axis(0, max(history.end_ns, 1))
     epochs = lanes.epochs
     top = 20.0
-    height_of_lanes = LANE * len(lanes.by_node)
+    shown = list(lanes.rows())
     faults = history.faults
     _, rows = fault_bands(faults, axis, top, top, history.end_ns)
     lanes_top = top + rows * FAULT_ROW + 8
-    bottom = lanes_top + height_of_lanes + 4
+    bottom = lanes_top + LANE * len(shown) + 4
     bands, _ = fault_bands(faults, axis, top, bottom, history.end_ns)
     parts = [axis.drawn(top, bottom), _phases(history, axis, bottom), bands]
     if rows:
         parts.append(label(LEFT - 8, top + 12, "faults", "lane-name", "end"))
-    for number, (node, lane) in enumerate(lanes.by_node.items()):
+    for number, row in enumerate(shown):
         y = lanes_top + number * LANE
-        parts.append(label(LEFT - 8, y + 21, text(node, 11), "lane-name", "end"))
-        if not lane:
+        parts.append(_names(row, y))
+        if not row.lane:
             parts.append(label(LEFT + 4, y + 21, "never asked", "lane-text"))
-        parts.append(element("line", x1=LEFT, x2=RIGHT, y1=y + LANE - 1, y2=y + LANE - 1, class_="lane-line"))
-        parts.append(lane_bars(lane, axis, y, epochs, word))
+        if row.last:
+            parts.append(element("line", x1=LEFT, x2=RIGHT, y1=y + LANE - 1, y2=y + LANE - 1, class_="lane-line"))
+        parts.append(lane_bars(row.lane, axis, y, epochs, word))
     parts.append(_epoch_marks(lanes, axis, lanes_top, bottom, word))
     return picture(
         bottom + 20,
@@ -63,6 +64,14 @@ def overview(history: History, lanes: Lanes, word: str) -> Markup:
         description=_in_words(lanes, word),
         id_="overview",
     )
+
+
+def _names(row: Row, y: float) -> Markup:
+    """The node's name, and below it what the lane is about where it is about several things."""
+    if not row.title:
+        return label(LEFT - 8, y + 21, text(row.node, 11), "lane-name", "end")
+    subject = label(LEFT - 8, y + 21, text(row.title, 12), "lane-text", "end")
+    return joined([label(4, y + 21, text(row.node, 4), "lane-name"), subject] if row.first else [subject])
 
 
 def epoch_class(epoch: int | None, epochs: list[int]) -> str:
@@ -89,9 +98,12 @@ def _bar(stretch: Stretch, axis: Axis, y: float, epochs: list[int], word: str, t
     colour = epoch_class(stretch.epoch, epochs)
     match stretch.state:
         case LaneState.FOLLOWER:
-            return joined(
-                [box(x0, x1, y + 22, 5, f"follower {colour}", about), _fitting(text_x, x1, y + 19, _follows(stretch))]
-            )
+            bars = [box(x0, x1, y + 22, 5, f"follower {colour}", about)]
+            bars.append(_fitting(text_x, x1, y + 19, follows(stretch), short=stretch.leader or ""))
+            if stretch.superseded:
+                s0, s1 = axis.x(stretch.superseded[0]), axis.x(stretch.superseded[1])
+                bars.append(box(s0, s1, y + 19, 11, "superseded", about, least=4))
+            return joined(bars)
         case LaneState.SILENT:
             return joined([box(x0, x1, y + 20, 8, "silent", about), _fitting(text_x, x1, y + 17, "silent")])
         case LaneState.DOWN:
@@ -108,7 +120,10 @@ def _bar(stretch: Stretch, axis: Axis, y: float, epochs: list[int], word: str, t
     return joined(bars)
 
 
-def _follows(stretch: Stretch) -> str:
+def follows(stretch: Stretch) -> str:
+    """`follows 3`, or whom it named: `with n1 (3)`."""
+    if stretch.leader is not None:
+        return f"with {stretch.leader}" + (f" ({stretch.epoch_text})" if stretch.epoch is not None else "")
     return f"follows {stretch.epoch_text}" if stretch.epoch is not None else "follows"
 
 
@@ -122,6 +137,8 @@ def _fitting(x0: float, x1: float, y: float, said: str, class_: str = "lane-text
 
 def stretch_title(stretch: Stretch, word: str) -> str:
     said = f"{stretch.node}: {stretch.state}"
+    if stretch.leader is not None:
+        said += f", with {stretch.leader}"
     if stretch.epoch is not None:
         said += f" of {word} {stretch.epoch_text}"
     said += f", {clock(stretch.from_ns)} to {clock(stretch.to_ns)}"

@@ -13,7 +13,7 @@ from harness.history import History
 from harness.operation import FaultOutcome, NodeChange, NodeEvent, NoteEvent, Outcome
 from harness.report.case import ReportCase
 from harness.report.lanes import Lanes
-from harness.report.wording import FAULT_SIGNS, SIGNS, STANDINGS, clock, count, length, text
+from harness.report.wording import FAULT_SIGNS, SIGNS, STANDINGS, clock, count, length, subject_words, text
 from harness.verdict import Validity, Verdict, merge
 
 #: Longer tables are cut, and say so.
@@ -236,8 +236,51 @@ def exposure(case: ReportCase) -> Table:
     )
 
 
-def reigns(lanes: Lanes, word: str) -> Table:
-    """Who claimed to lead, from the answers themselves."""
+def reigns(lanes: Lanes, word: str) -> list[Table]:
+    """Who claimed to lead, from the answers themselves; a table for each subject."""
+    if not lanes.others:
+        return [_reigns(lanes, word, f"Who claimed to be {lanes.subject}, by each node's own answers")]
+    return [
+        _reigns(one, word, f"Who claimed to lead, by each node's own answers: {subject_words(one.subject)}")
+        for one in lanes.every
+    ]
+
+
+def attached(lanes: Lanes, word: str) -> Table | None:
+    """Whom the nodes that claim nothing themselves named as leader; None where no answer names one."""
+    claiming = {s.node for one in lanes.every for s in one.claims()}
+    found = [
+        s
+        for one in lanes.every
+        for node, lane in one.by_node.items()
+        if node not in claiming
+        for s in lane
+        if s.leader is not None
+    ]
+    if not found:
+        return None
+    found.sort(key=lambda s: (s.from_ns, s.node))
+    rows = [
+        (
+            s.node,
+            s.leader or "",
+            s.epoch_text or "unknown",
+            clock(s.from_ns),
+            clock(s.last_ns),
+            count(s.samples),
+            f"≥ {length(s.superseded[1] - s.superseded[0])}" if s.superseded else "",
+        )
+        for s in found[:ROWS_MAX]
+    ]
+    return Table(
+        caption="Whom the others named, by their own answers",
+        columns=("node", "with", word, "first answer", "last answer", "answers", "superseded for"),
+        rows=tuple(rows),
+        note=_note(len(found)),
+    )
+
+
+def _reigns(lanes: Lanes, word: str, caption: str) -> Table:
     claims = lanes.claims()
     rows = [
         (
@@ -252,7 +295,7 @@ def reigns(lanes: Lanes, word: str) -> Table:
         for s in claims[:ROWS_MAX]
     ]
     return Table(
-        caption=f"Who claimed to be {lanes.subject}, by each node's own answers",
+        caption=caption,
         columns=(word, "node", "first answer", "last answer", "for", "answers", "superseded for"),
         rows=tuple(rows),
         note=_note(len(claims)),

@@ -14,8 +14,8 @@ import msgspec
 
 from harness.history import FaultSpan, History
 from harness.operation import Operation, OpEvent, Outcome
-from harness.report.lanes import Lanes
-from harness.report.overview import stretch_title
+from harness.report.lanes import Lanes, LaneState
+from harness.report.overview import follows, stretch_title
 from harness.report.svg import EPOCH_CLASSES, fault_name
 from harness.report.wording import count, operation, position
 from harness.verdict import Witness
@@ -113,7 +113,7 @@ def timeline(
         "end": -(-max(history.end_ns, 1) // unit_ns),
         "word": word,
         "epochClasses": EPOCH_CLASSES,
-        "nodes": [{"name": node, "rows": heights[node]} for node in nodes],
+        "nodes": [_node(node, heights[node], lanes) for node in nodes],
         "ops": _columns(kept, rows, nodes, witnessed, unit_ns, history.end_ns, system),
         "stretches": _stretches(lanes, unit_ns, word),
         "faults": [_fault(f, unit_ns, history.end_ns) for f in history.faults],
@@ -213,22 +213,30 @@ def _packed(code: str, numbers: Iterable[int]) -> str:
     return base64.b64encode(struct.pack(f"<{len(values)}{code}", *values)).decode("ascii")
 
 
+def _node(node: str, rows: int, lanes: Lanes) -> dict[str, Any]:
+    """Its lanes are named only where there are several subjects."""
+    titles = [subject if lanes.others else "" for subject, _ in lanes.of(node)]
+    return {"name": node, "rows": rows, "lanes": titles}
+
+
 def _stretches(lanes: Lanes, unit_ns: int, word: str) -> list[dict[str, Any]]:
     epochs = lanes.epochs
-    every = [s for lane in lanes.by_node.values() for s in lane]
-    every.sort(key=lambda s: s.from_ns)
+    every = [(number, s) for node in lanes.by_node for number, (_, lane) in enumerate(lanes.of(node)) for s in lane]
+    every.sort(key=lambda item: item[1].from_ns)
     return [
         {
             "node": s.node,
+            "lane": number,
             "state": s.state.value,
             "from": s.from_ns // unit_ns,
             "to": s.to_ns // unit_ns,
             "epoch": s.epoch_text,
+            "said": f"leads {s.epoch_text}" if s.state is LaneState.LEADER else follows(s),
             "style": epochs.index(s.epoch) % EPOCH_CLASSES if s.epoch is not None else -1,
             "superseded": [s.superseded[0] // unit_ns, s.superseded[1] // unit_ns] if s.superseded else None,
             "title": stretch_title(s, word),
         }
-        for s in every[:_STRETCHES_MAX]
+        for number, s in every[:_STRETCHES_MAX]
     ]
 
 

@@ -16,8 +16,8 @@ from markupsafe import Markup
 
 from harness.history import FaultSpan, History
 from harness.operation import Event, FaultEvent, Operation, Outcome
-from harness.report.lanes import Lanes, LaneState
-from harness.report.overview import epoch_class, stretch_title
+from harness.report.lanes import Lanes, LaneState, Row
+from harness.report.overview import epoch_class, follows, stretch_title
 from harness.report.svg import FAULT_ROW, RIGHT, WIDTH, box, element, fault_name, joined, label, picture, title
 from harness.report.wording import OUTCOME_SIGNS, clock, length, operation, text
 from harness.verdict import Witness
@@ -72,7 +72,8 @@ def drawn(witness: Witness, history: History, lanes: Lanes, word: str, name: str
     operations = _most_telling(all_operations)
     faults = _faults(witness, operations, history)
     nodes = _nodes(witness, operations, lanes)
-    warp = Warp.of(_moments(witness, operations, faults, lanes, nodes))
+    rows = [row for row in lanes.rows() if row.node in nodes]
+    warp = Warp.of(_moments(witness, operations, faults, rows))
     parts: list[Markup] = []
     y = 24.0
     rows_top = y
@@ -81,8 +82,8 @@ def drawn(witness: Witness, history: History, lanes: Lanes, word: str, name: str
         bands.append(_fault(fault, warp, y, history.end_ns))
         y += FAULT_ROW
     y += 6 if faults else 0
-    for node in nodes:
-        parts.append(_lane(node, lanes, warp, y, word))
+    for row in rows:
+        parts.append(_lane(row, lanes.epochs, warp, y, word))
         y += _LANE
     y += 8
     placed: list[tuple[Operation, float]] = []
@@ -133,14 +134,21 @@ def _event(history: History, index: int) -> object:
 def _nodes(witness: Witness, operations: list[Operation], lanes: Lanes) -> list[str]:
     """The nodes named, those asked by the operations, and those that claimed the lead meanwhile."""
     start = min([witness.from_ns, *(o.invoked_ns for o in operations)])
-    leading = {s.node for s in lanes.claims() if s.to_ns >= start and s.from_ns <= witness.to_ns}
-    wanted = {*witness.nodes, *(o.node for o in operations), *leading}
-    return [node for node, lane in lanes.by_node.items() if node in wanted and lane]
+    claims = [s for subject in lanes.every for s in subject.claims()]
+    leading = {s.node for s in claims if s.to_ns >= start and s.from_ns <= witness.to_ns}
+    # Those without a claim of their own who name a leader are attached to one: it is told with whom they stayed.
+    attached = {
+        node
+        for node in lanes.by_node
+        if (own := [s for _, lane in lanes.of(node) for s in lane])
+        and any(s.leader is not None for s in own)
+        and not any(s.state is LaneState.LEADER for s in own)
+    }
+    wanted = {*witness.nodes, *(o.node for o in operations), *leading, *attached}
+    return [node for node in lanes.by_node if node in wanted and any(lane for _, lane in lanes.of(node))]
 
 
-def _moments(
-    witness: Witness, operations: list[Operation], faults: list[FaultSpan], lanes: Lanes, nodes: list[str]
-) -> list[int]:
+def _moments(witness: Witness, operations: list[Operation], faults: list[FaultSpan], rows: list[Row]) -> list[int]:
     """What must be told apart: both ends of every operation, the proven ends of faults, changes of the lead."""
     moments = [o.invoked_ns for o in operations] + [o.ended_ns for o in operations if o.ended_ns is not None]
     if not moments:
@@ -149,16 +157,16 @@ def _moments(
     # A deposed leader's next claim shows that it did not know; it often comes just after its stale answer.
     soon = [
         ns
-        for node in nodes
-        for s in lanes.by_node[node]
+        for row in rows
+        for s in row.lane
         if s.superseded and end < s.from_ns <= end + _SOON_NS
         for ns in (s.from_ns, s.to_ns)
     ]
     moments += [start, end, *soon]
     end = max(moments)
     more = [ns for f in faults for ns in (f.certain_from_ns, f.certain_to_ns) if ns is not None and start <= ns <= end]
-    for node in nodes:
-        for s in lanes.by_node[node]:
+    for row in rows:
+        for s in row.lane:
             if s.state is LaneState.LEADER:
                 more += [ns for ns in (s.from_ns, s.to_ns) if start < ns < end]
     return moments + more[:24]
@@ -181,9 +189,10 @@ def _fault_text(fault: FaultSpan) -> str:
     return f"{fault_name(fault)}, proven {clock(fault.certain_from_ns)} – {clock(fault.certain_to_ns) or 'the end'}"
 
 
-def _lane(node: str, lanes: Lanes, warp: Warp, y: float, word: str) -> Markup:
+def _lane(row: Row, epochs: list[int], warp: Warp, y: float, word: str) -> Markup:
     """What the node said of itself: tall for leader, thin for follower, dotted for silence."""
-    out = [label(_LEFT - 8, y + 18, f"{text(node, 14)} says", "lane-name", "end")]
+    named = f"{text(row.node, 14)} says" if not row.title else f"{text(row.node, 8)} {text(row.title, 11)}"
+    out = [label(_LEFT - 8, y + 18, named, "lane-name", "end")]
     out.append(element("line", x1=_LEFT, x2=_END, y1=y + 24, y2=y + 24, class_="lane-line"))
     classes = {
         LaneState.FOLLOWER: (18, 4),
@@ -191,15 +200,15 @@ def _lane(node: str, lanes: Lanes, warp: Warp, y: float, word: str) -> Markup:
         LaneState.DOWN: (6, 17),
         LaneState.LEADER: (6, 17),
     }
-    for s in lanes.by_node[node]:
+    for s in row.lane:
         if s.to_ns < warp.moments[0] or s.from_ns > warp.moments[-1]:
             continue
         x0, x1 = warp.x(s.from_ns), warp.x(s.to_ns)
         offset, height = classes[s.state]
-        colour = epoch_class(s.epoch, lanes.epochs)
+        colour = epoch_class(s.epoch, epochs)
         about = title(stretch_title(s, word))
         out.append(box(x0, x1, y + offset, height, f"{s.state} {colour}", about, least=3))
-        said = f"{'leads' if s.state is LaneState.LEADER else 'follows'} {s.epoch_text}".strip()
+        said = f"leads {s.epoch_text}".strip() if s.state is LaneState.LEADER else follows(s)
         if s.state is LaneState.LEADER:
             out.append(box(x0, x1, y + offset, height, f"texture t-{colour}", about, least=3))
         if s.state in (LaneState.SILENT, LaneState.DOWN):
@@ -208,7 +217,9 @@ def _lane(node: str, lanes: Lanes, warp: Warp, y: float, word: str) -> Markup:
             class_ = {LaneState.LEADER: "on-leader", LaneState.DOWN: "on-down"}.get(s.state, "lane-text")
             out.append(label(x0 + 4, y + (19 if s.state in (LaneState.LEADER, LaneState.DOWN) else 13), said, class_))
         if s.superseded:
-            out.append(box(warp.x(s.superseded[0]), warp.x(s.superseded[1]), y + 4, 21, "superseded", about, least=5))
+            top, height = (4, 21) if s.state is LaneState.LEADER else (15, 10)
+            x0, x1 = warp.x(s.superseded[0]), warp.x(s.superseded[1])
+            out.append(box(x0, x1, y + top, height, "superseded", about, least=5))
     return joined(out)
 
 

@@ -49,6 +49,14 @@ def epoch_word(system: str) -> str:
     return _EPOCH_WORDS.get(system, "epoch")
 
 
+#: What beliefs are about, where a system is asked about several things.
+_SUBJECTS: Final = {"raft": "raft layer", "controller": "controller layer", "view": "own view of the controller"}
+
+
+def subject_words(subject: str) -> str:
+    return _SUBJECTS.get(subject, subject)
+
+
 def position(system: str, number: int | None) -> str:
     """A store's position as its users write it: a zxid is hexadecimal, a revision is not."""
     if number is None:
@@ -121,6 +129,9 @@ def event(item: Event) -> str:
             return f"{item.action} {item.fault} on {', '.join(item.nodes) or item.target}: {item.stage}, {item.outcome}"
         case BeliefEvent():
             said = f"{item.node} claims {item.claims}"
+            # One subject needs no name: there it is always called so.
+            said += "" if item.subject == "leader" else f" ({item.subject})"
+            said += "" if item.leader in (None, item.node) or item.subject == "leader" else f", names {item.leader}"
             return said if item.epoch is None else f"{said}, epoch {'' if item.epoch_exact else '≥ '}{item.epoch}"
         case NodeEvent():
             return f"{item.node} {item.change}" + ("" if item.expected else " by itself")

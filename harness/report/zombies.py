@@ -9,6 +9,7 @@ from typing import Any, Final
 from harness.report.case import ReportCase
 from harness.report.tables import Table, generic
 from harness.report.wording import count
+from harness.verdict import Verdict
 
 #: Row, the figures that may hold its count (a number, or a list of cases), the anomalies that may, what it means.
 _ROWS: Final = (
@@ -38,18 +39,42 @@ def zombies(case: ReportCase) -> tuple[Table, Table | None, list[Table]] | None:
     verdicts = [v for v in case.verdicts if "leadership" in v.checker]
     if not verdicts:
         return None
-    figures: dict[str, Any] = {}
-    anomalies: Counter[str] = Counter()
-    for verdict in verdicts:
-        anomalies.update(verdict.anomalies)
-        for key, value in verdict.figures.items():
-            figures[key] = _sum(figures.get(key), value)
-    rows = tuple((name, _counted(figures, anomalies, keys, names), meaning) for name, keys, names, meaning in _ROWS)
-    table = Table(caption="What deposed leaders did", columns=("kind", "count", "meaning"), rows=rows)
-    claims = figures.get("claimed")
-    claimed = generic("claims that outlived their epoch, at least so long", claims)[0] if _rows_of(claims) else None
-    figures = {key: value for key, value in figures.items() if key != "claimed"}
-    return table, claimed, generic("figures of the leadership checker", figures) if figures else []
+    # Only where nodes are asked about several things does it matter of which a figure speaks.
+    subjects = sorted({str(v.figures["subject"]) for v in verdicts if "subject" in v.figures})
+    groups = {s: [v for v in verdicts if v.figures.get("subject", subjects[0]) == s] for s in subjects}
+    found = [_Subject("", verdicts)] if len(subjects) < 2 else [_Subject(s, own) for s, own in groups.items()]
+    rows = tuple(
+        (name, *(_counted(one.figures, one.anomalies, keys, names) for one in found), meaning)
+        for name, keys, names, meaning in _ROWS
+    )
+    counts = tuple(one.name or "count" for one in found)
+    table = Table(caption="What deposed leaders did", columns=("kind", *counts, "meaning"), rows=rows)
+    claims = [({"subject": one.name} if one.name else {}) | row for one in found for row in one.claims]
+    claimed = generic("claims that outlived their epoch, at least so long", claims)[0] if claims else None
+    details: list[Table] = []
+    for one in found:
+        figures = {key: value for key, value in one.figures.items() if key != "claimed"}
+        name = "figures of the leadership checker" + (f", {one.name}" if one.name else "")
+        details += generic(name, figures) if figures else []
+    return table, claimed, details
+
+
+class _Subject:
+    """The figures and anomalies of all verdicts about one subject together."""
+
+    def __init__(self, name: str, verdicts: list[Verdict]) -> None:
+        self.name = name
+        self.figures: dict[str, Any] = {}
+        self.anomalies: Counter[str] = Counter()
+        for verdict in verdicts:
+            self.anomalies.update(verdict.anomalies)
+            for key, value in verdict.figures.items():
+                self.figures[key] = _sum(self.figures.get(key), value)
+
+    @property
+    def claims(self) -> list[dict[str, Any]]:
+        found = self.figures.get("claimed")
+        return list(found) if isinstance(found, list | tuple) and _rows_of(found) else []
 
 
 def _rows_of(value: Any) -> bool:
@@ -57,7 +82,7 @@ def _rows_of(value: Any) -> bool:
 
 
 def _sum(before: Any, value: Any) -> Any:
-    """Counts and lists of several subjects together; of anything else the first."""
+    """Counts and lists of several verdicts together; of anything else the first."""
     if before is None:
         return value
     if isinstance(before, list) and isinstance(value, list):

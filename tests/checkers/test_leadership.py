@@ -23,6 +23,16 @@ def spans(tale: Tale) -> list[ClaimedSpan]:
 # Claims and windows
 
 
+def test_a_span_names_the_events_that_prove_both_its_ends() -> None:
+    tale = Tale()
+    tale.claim("n2", 2, 190, 200)
+    tale.claims("n1", 1, [250, 300], length=5)
+    history = tale.history()
+    (span,) = claimed_spans(reigns_of(history, "leader"))
+    begin, last = (history.events[i] for i in span.indexes)
+    assert (begin.time_ns, last.time_ns) == (ns(200), ns(305))
+
+
 @pytest.mark.parametrize(
     ("asked", "answered", "claimed", "possible"),
     [

@@ -45,6 +45,8 @@ def test_a_leader_that_never_gives_up() -> None:
     (witness,) = verdict.witnesses
     assert witness.nodes == ("n1",)
     assert len(witness.steps) == 4
+    assert verdict.figures["subject"] == "leader"
+    assert [(c["node"], c["from_ns"], c["to_ns"]) for c in verdict.figures["cuts"]] == [("n1", ns(CUT_MS), ns(9000))]
 
 
 @pytest.mark.parametrize(

@@ -143,4 +143,4 @@ def test_a_run_of_hours_fits_into_the_columns() -> None:
     history = tape.history()
     data, _ = timeline(history, lanes(history, ("n1",)), (), "etcd", "term")
     assert data["end"] < 2**31
-    assert data["nodes"] == [{"name": "n1", "rows": 2}]
+    assert data["nodes"] == [{"name": "n1", "rows": 2, "lanes": [""]}]

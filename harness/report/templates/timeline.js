@@ -28,8 +28,9 @@
   let y = faultRows * FAULT + 6;
   const lanes = new Map();
   for (const node of data.nodes) {
-    lanes.set(node.name, { top: y, ops: y + CLAIM + 3 });
-    y += CLAIM + 3 + node.rows * rowHeight + GAP;
+    const claims = node.lanes.length * CLAIM + 3;
+    lanes.set(node.name, { top: y, ops: y + claims, claims });
+    y += claims + node.rows * rowHeight + GAP;
   }
   const laneList = data.nodes.map((n) => lanes.get(n.name));
   const bottom = y, height = y + AXIS;
@@ -134,7 +135,7 @@
         const x0 = Math.max(x(f.proven[0]), LEFT), x1 = Math.max(Math.min(x(f.proven[1]), width), x0 + 1);
         pen.fillStyle = colours["fault-paper"];
         pen.globalAlpha = 0.45; pen.fillRect(x0, faultRows * FAULT + 2, x1 - x0, bottom - faultRows * FAULT); pen.globalAlpha = 1;
-        f.nodes.forEach((n) => { const lane = lanes.get(n); if (lane) pen.fillRect(x0, lane.top, x1 - x0, CLAIM + 3); });
+        f.nodes.forEach((n) => { const lane = lanes.get(n); if (lane) pen.fillRect(x0, lane.top, x1 - x0, lane.claims); });
         pen.fillRect(x0, top, x1 - x0, FAULT - 3);
         pen.strokeStyle = colours.fault;
         pen.strokeRect(x0 + 0.5, top + 0.5, x1 - x0 - 1, FAULT - 4);
@@ -160,16 +161,16 @@
   function drawStretch(s) {
     const lane = lanes.get(s.node);
     if (!lane || s.to < lo || s.from > hi) return;
-    const x0 = Math.max(x(s.from), LEFT), w = Math.max(Math.min(x(s.to), width) - x0, 2), top = lane.top;
+    const x0 = Math.max(x(s.from), LEFT), w = Math.max(Math.min(x(s.to), width) - x0, 2), top = lane.top + s.lane * CLAIM;
     const colour = s.style >= 0 ? colours["e" + s.style] : colours.soft;
     let text = "";
     if (s.state === "leader") {
       pen.fillStyle = colour; pen.fillRect(x0, top + 2, w, CLAIM - 4);
       if (s.style > 0) { pen.fillStyle = patterns[s.style]; pen.fillRect(x0, top + 2, w, CLAIM - 4); }
-      text = "leads " + s.epoch;
+      text = s.said;
     } else if (s.state === "follower") {
       pen.globalAlpha = 0.55; pen.fillStyle = colour; pen.fillRect(x0, top + 15, w, 4); pen.globalAlpha = 1;
-      text = "follows " + s.epoch;
+      text = s.said;
     } else {
       pen.strokeStyle = colours.soft; pen.setLineDash(s.state === "silent" ? [1, 3] : []);
       pen.strokeRect(x0, top + 5, w, CLAIM - 10); pen.setLineDash([]);
@@ -177,10 +178,11 @@
     }
     if (s.superseded) {
       pen.strokeStyle = colours.witness; pen.lineWidth = 2; pen.setLineDash([5, 2]);
-      pen.strokeRect(x(s.superseded[0]), top + 1, Math.max(x(s.superseded[1]) - x(s.superseded[0]), 4), CLAIM - 2);
+      const thin = s.state === "follower";
+      pen.strokeRect(x(s.superseded[0]), top + (thin ? 13 : 1), Math.max(x(s.superseded[1]) - x(s.superseded[0]), 4), thin ? 8 : CLAIM - 2);
       pen.setLineDash([]); pen.lineWidth = 1;
       const s0 = Math.max(x(s.superseded[0]), LEFT), s1 = Math.min(x(s.superseded[1]), width), warn = "superseded";
-      if (s1 - s0 > pen.measureText(warn).width + 20 && (s0 - x0 > 60 || s1 - s0 > 150)) {
+      if (!thin && s1 - s0 > pen.measureText(warn).width + 20 && (s0 - x0 > 60 || s1 - s0 > 150)) {
         onLeader(warn, s1 - pen.measureText(warn).width - 16, top + 15);
       }
     }
@@ -249,8 +251,11 @@
 
   function drawNames() {
     pen.fillStyle = colours.ink; pen.textAlign = "right"; pen.font = "600 12px system-ui, sans-serif";
-    for (const node of data.nodes) pen.fillText(node.name, LEFT - 8, lanes.get(node.name).top + 15, LEFT - 12);
-    pen.font = "11px system-ui, sans-serif"; pen.fillStyle = colours.soft;
+    for (const node of data.nodes) if (!node.lanes[0]) pen.fillText(node.name, LEFT - 8, lanes.get(node.name).top + 15, LEFT - 12);
+    pen.textAlign = "left";
+    for (const node of data.nodes) if (node.lanes[0]) pen.fillText(node.name, 2, lanes.get(node.name).top + 15, 24);
+    pen.textAlign = "right"; pen.font = "11px system-ui, sans-serif"; pen.fillStyle = colours.soft;
+    for (const node of data.nodes) node.lanes.forEach((said, i) => { if (said) pen.fillText(said, LEFT - 8, lanes.get(node.name).top + i * CLAIM + 15, LEFT - 32); });
     if (faultRows) pen.fillText("faults", LEFT - 8, 11);
     for (const node of data.nodes) if (node.rows * rowHeight > 12) pen.fillText("operations", LEFT - 8, lanes.get(node.name).ops + 10);
     pen.textAlign = "left";

@@ -1,0 +1,117 @@
+"""A judged run of KRaft made by hand: n2 is cut off from its peers, goes on claiming epoch 11, and keeps its broker."""
+
+from typing import Any
+
+from harness.operation import Claim, EpochEvent, NodeChange, NodeEvent, PhaseEvent, PhaseName
+from harness.report.case import ReportCase
+from harness.verdict import Facts, LeadershipBound, Standing, Validity, Verdict, Witness
+from tests.report.sample import case
+from tests.report.tape import MS, S, Tape
+
+CUT, BEGUN, LAST, HEALED, END = 10 * S, 11_600 * MS, 36_600 * MS, 36_700 * MS, 45 * S
+STORY = (
+    "n2 led epoch 11; from 11.602 s, 1.6 s after it was cut off, n1 led epoch 13; n2 went on claiming for at least "
+    "25 s, beyond the 2.5 s after which it should have resigned; its controller layer answered nothing meanwhile; "
+    "broker b1 stayed with it for at least 24.9 s and followed after 25.2 s; 14 configuration reads there were stale, "
+    "the oldest by 24.1 s."
+)
+SPAN: dict[str, Any] = {
+    "node": "n2",
+    "incarnation": 0,
+    "epoch": 11,
+    "superseded_by": 13,
+    "from_ns": BEGUN + 2 * MS,
+    "to_ns": LAST,
+    "length_ns": LAST - BEGUN - 2 * MS,
+    "running_ns": LAST - BEGUN - 2 * MS,
+    "samples": 250,
+    "indexes": (7, 9),
+}
+ATTACHMENT: dict[str, Any] = {
+    "broker": "b1",
+    "epoch": 11,
+    "leader": "n2",
+    "superseded_by": 13,
+    "from_ns": BEGUN + 2 * MS,
+    "named_ns": 24_900 * MS,
+    "followed_ns": 25_200 * MS,
+    "silent": 0,
+    "stale_describes": 14,
+    "stale_age_ns_max": 24_100 * MS,
+}
+
+
+def tape_of() -> Tape:
+    """Both layers of n1 to n3 and the broker are asked ten times a second."""
+    tape = Tape()
+    for number, node in enumerate(("n1", "n2", "n3", "b1")):
+        tape.add(NodeEvent, number, node=node, change=NodeChange.STARTED, incarnation=0, pid=4000 + number)
+    for phase, at_ns in ((PhaseName.WARM_UP, S), (PhaseName.MAIN, 5 * S), (PhaseName.HEAL, HEALED)):
+        tape.add(PhaseEvent, at_ns, phase=phase)
+    tape.fault(
+        0, "partition", ("n2",), (CUT - 20 * MS, CUT, HEALED, HEALED + 10 * MS), leader="n2", epoch=11, proof="probes"
+    )
+    tape.add(EpochEvent, S, node="n2", incarnation=0, epoch=11, source="log")
+    tape.add(EpochEvent, BEGUN + 40 * MS, node="n1", incarnation=0, epoch=13, source="log")
+    for at in range(5 * S, END, 100 * MS):
+        old, asleep = at <= LAST, CUT <= at <= LAST
+        raft = {"n1": 13 if at >= BEGUN else None, "n2": 11 if old else None, "n3": None}
+        for node, epoch in raft.items():
+            tape.belief(at, at + 2 * MS, node, Claim.NO if epoch is None else Claim.YES, epoch, subject="raft")
+            claims = Claim.NO if epoch is None else Claim.YES
+            if node == "n2" and asleep:
+                tape.belief(at, at + 400 * MS, node, Claim.SILENT, None, subject="controller")
+            else:
+                tape.belief(at, at + 3 * MS, node, claims, None, subject="controller", epoch_exact=False)
+        named = ("n2", 11) if old else ("n1", 13)
+        tape.belief(at, at + 5 * MS, "b1", Claim.NO, named[1], subject="raft", leader=named[0])
+    return tape
+
+
+def kraft_zombie() -> ReportCase:
+    history = tape_of().history()
+    witness = Witness(
+        anomaly="self-fencing-failed",
+        events=(*history.faults[0].events, 7, 9),
+        steps=("n2 was cut off from every majority, in both directions, for 26.7 s.",),
+        from_ns=CUT,
+        to_ns=LAST,
+        nodes=("n2",),
+    )
+    cuts = [{"node": "n2", "from_ns": CUT, "to_ns": HEALED, "fault_ids": (0,)}]
+    verdicts = (
+        Verdict(checker="leadership", guarantee="no-act", validity=Validity.UNKNOWN, figures={"subject": "controller"}),
+        Verdict(
+            checker="leadership",
+            guarantee="no-act",
+            validity=Validity.VALID,
+            figures={"subject": "raft", "claimed": [SPAN], "claimed_count": 1},
+        ),
+        Verdict(
+            checker="leadership",
+            guarantee="leader-self-fencing",
+            validity=Validity.INVALID,
+            anomalies={"self-fencing-failed": 1},
+            witnesses=(witness,),
+            figures={"subject": "raft", "bound_ns": 2500 * MS, "cuts": cuts},
+        ),
+        Verdict(
+            checker="rejoin",
+            guarantee="no-disruptive-rejoin",
+            validity=Validity.VALID,
+            figures={"attachments": [ATTACHMENT]},
+        ),
+    )
+    facts = Facts(
+        system="kraft",
+        workload="metadata",
+        nodes=("n1", "n2", "n3", "b1"),
+        electorate=("n1", "n2", "n3"),
+        guarantees=(),
+        required=("leader-self-fencing",),
+        nemesis=("partition:controller",),
+        leadership=LeadershipBound(
+            bound_ns=2500 * MS, source="Kafka", standing=Standing.PROMISED, one_leader_per_epoch=True
+        ),
+    )
+    return case(history, verdicts, Validity.INVALID, "leader-self-fencing is broken", facts=facts, version="3.6.0")

@@ -1,0 +1,189 @@
+"""Nodes asked about several things: a lane for each, whom brokers are with, and the zombie's story in a sentence."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+import pytest
+
+from harness.operation import Claim, EpochEvent
+from harness.report.case import ReportCase
+from harness.report.html import render
+from harness.report.lanes import LaneState, lanes
+from harness.report.story import of_witness, stories
+from harness.report.tables import attached, reigns
+from harness.report.timeline import timeline
+from harness.report.zombies import zombies
+from tests.report import sample
+from tests.report.sample_kraft import ATTACHMENT, BEGUN, CUT, SPAN, STORY, kraft_zombie
+from tests.report.tape import MS, S, Tape
+
+
+@pytest.fixture(scope="module")
+def zombie() -> ReportCase:
+    return kraft_zombie()
+
+
+def told(case: ReportCase) -> str:
+    """The only story."""
+    found = stories(case, lanes(case.history, case.facts.nodes), "epoch")
+    assert len(found) == 1
+    return found[0].said
+
+
+def changed(case: ReportCase, change: Mapping[str, Any], key: str) -> ReportCase:
+    """The case with one row of figures changed."""
+    verdicts = []
+    for verdict in case.verdicts:
+        figures = dict(verdict.figures)
+        if key in figures:
+            figures[key] = [{**figures[key][0], **change}]
+        verdicts.append(msgspec.structs.replace(verdict, figures=figures))
+    return msgspec.structs.replace(case, verdicts=tuple(verdicts))
+
+
+def test_lanes_are_by_node_and_subject_and_brokers_name_their_leader(zombie: ReportCase) -> None:
+    found = lanes(zombie.history, zombie.facts.nodes)
+    assert [(r.node, r.title, r.first, r.last) for r in found.rows()] == [
+        ("n1", "raft", True, False),
+        ("n1", "controller", False, True),
+        ("n2", "raft", True, False),
+        ("n2", "controller", False, True),
+        ("n3", "raft", True, False),
+        ("n3", "controller", False, True),
+        ("b1", "raft", True, True),
+    ]
+    assert [(s.leader, s.epoch, s.superseded is not None) for s in found.by_node["b1"]] == [
+        ("n2", 11, True),
+        ("n1", 13, False),
+    ]
+    claimed = [s for s in found.by_node["n2"] if s.state is LaneState.LEADER]
+    assert [s.superseded for s in claimed] == [(BEGUN + 2 * MS, SPAN["to_ns"])]
+    layer = [(s.state, s.epoch) for s in found.others[0].by_node["n2"]]
+    assert layer == [(LaneState.LEADER, 11), (LaneState.SILENT, None), (LaneState.FOLLOWER, None)]
+
+
+def test_one_subject_has_neither_titles_nor_leaders() -> None:
+    tape = Tape()
+    tape.belief(0, 1, "n1", Claim.NO, 1, leader="n2")
+    tape.belief(5, 6, "n1", Claim.NO, 1, leader=None)
+    found = lanes(tape.history(), ("n1", "n2"))
+    assert [(r.node, r.title, len(r.lane)) for r in found.rows()] == [("n1", "", 1), ("n2", "", 0)]
+    assert found.by_node["n1"][0].leader is None
+
+
+@pytest.mark.parametrize(("read_ms", "superseded"), [(1150, False), (1152, True)])
+def test_a_claim_whose_line_may_be_yet_to_come_is_not_superseded(read_ms: int, superseded: bool) -> None:
+    tape = Tape()
+    tape.add(EpochEvent, 10 * MS, node="n1", incarnation=0, epoch=1, source="log")
+    tape.add(EpochEvent, 100 * MS, node="n2", incarnation=0, epoch=2, source="log")
+    tape.belief(150 * MS, 151 * MS, "n1", Claim.YES, None, epoch_exact=False, subject="controller")
+    tape.belief(150 * MS, 151 * MS, "n2", Claim.YES, 2, subject="raft")
+    tape.add(EpochEvent, read_ms * MS, node="n1", incarnation=0, epoch=3, source="log")
+    own = lanes(tape.history(), ("n1", "n2")).others[0].by_node["n1"]
+    assert (own[0].superseded is not None) is superseded
+
+
+def test_the_story_of_a_zombie(zombie: ReportCase) -> None:
+    assert told(zombie) == STORY + " Events 7, 9."
+
+
+@pytest.mark.parametrize(
+    ("key", "change", "said"),
+    [
+        ("claimed", {"to_ns": CUT + 2500 * MS}, "within the 2.5 s after which it has to resign"),
+        ("claimed", {"to_ns": CUT + 2501 * MS}, "beyond the 2.5 s after which it should have resigned"),
+        ("claimed", {"running_ns": 2 * S}, "at least 25 s, 2 s of them running, beyond"),
+        ("attachments", {"followed_ns": None}, "b1 stayed with it for at least 24.9 s and never followed;"),
+        (
+            "attachments",
+            {"named_ns": 0, "silent": 16, "stale_describes": 1},
+            "b1 followed after 25.2 s, and left 16 questions unanswered; 1 configuration read there was stale",
+        ),
+        ("attachments", {"named_ns": 0, "followed_ns": 499 * MS}, "broker b1 followed n1 at once"),
+    ],
+)
+def test_each_part_of_the_story_on_both_sides(
+    zombie: ReportCase, key: str, change: Mapping[str, Any], said: str
+) -> None:
+    assert said in told(changed(zombie, change, key))
+
+
+@pytest.mark.parametrize(
+    ("key", "change", "unsaid"),
+    [
+        ("cuts", {"node": "n3"}, "cut off"),
+        ("cuts", {"node": "n3"}, "resign"),
+        ("attachments", {"superseded_by": 14}, "b1"),
+        ("attachments", {"leader": "n3"}, "b1"),
+        ("attachments", {"stale_describes": 0}, "stale"),
+    ],
+)
+def test_what_is_not_known_is_not_told(zombie: ReportCase, key: str, change: Mapping[str, Any], unsaid: str) -> None:
+    assert unsaid in told(zombie)
+    assert unsaid not in told(changed(zombie, change, key))
+
+
+def test_a_story_belongs_to_witnesses_of_its_node_and_time(zombie: ReportCase) -> None:
+    found = stories(zombie, lanes(zombie.history, zombie.facts.nodes), "epoch")
+    verdict = zombie.verdicts[2]
+    witness = verdict.witnesses[0]
+    assert of_witness(witness, verdict, found) == STORY + " Events 7, 9."
+    assert of_witness(msgspec.structs.replace(witness, nodes=("n1",)), verdict, found) == ""
+    assert of_witness(msgspec.structs.replace(witness, to_ns=BEGUN), verdict, found) == ""
+    assert of_witness(witness, zombie.verdicts[3], found) == ""
+
+
+def test_page_shows_lanes_story_and_attachments(zombie: ReportCase) -> None:
+    rendered = render(zombie)
+    assert rendered.problems == ()
+    html = rendered.html
+    assert html.count(STORY) == 2  # beside the witness, and where it is told who led when
+    witness = html[html.index('<section id="witness"') : html.index('<section id="timeline"')]
+    for said in ("n2 controller", "b1 raft", "with n2 (11)", "leads 13"):
+        assert said in witness
+    section = html[html.index('<section id="leadership"') :]
+    for said in ("raft layer", "controller layer", "Whom the others named", '<th scope="col">raft</th>'):
+        assert said in section
+
+
+def test_tables_by_subject(zombie: ReportCase) -> None:
+    found = lanes(zombie.history, zombie.facts.nodes)
+    assert [t.caption.split(": ")[1] for t in reigns(found, "epoch")] == ["raft layer", "controller layer"]
+    named = attached(found, "epoch")
+    assert named is not None
+    assert [(row[0], row[1], row[2], bool(row[6])) for row in named.rows] == [
+        ("b1", "n2", "11", True),
+        ("b1", "n1", "13", False),
+    ]
+    counted = zombies(zombie)
+    assert counted is not None
+    assert counted[0].columns == ("kind", "controller", "raft", "meaning")
+    assert counted[0].rows[0][1:3] == ("not counted", "1")
+    assert counted[1] is not None
+    assert counted[1].columns[0] == "subject"
+
+
+def test_timeline_has_a_lane_for_each_subject(zombie: ReportCase) -> None:
+    data, _ = timeline(zombie.history, lanes(zombie.history, zombie.facts.nodes), (), "kraft", "epoch")
+    assert data["nodes"][1]["lanes"] == ["raft", "controller"]
+    assert {s["lane"] for s in data["stretches"] if s["node"] == "n2"} == {0, 1}
+    assert {s["lane"] for s in data["stretches"] if s["node"] == "b1"} == {0}
+
+
+def test_other_systems_show_nothing_of_it() -> None:
+    for make in (sample.etcd_valid, sample.zookeeper_invalid):
+        case = make()
+        found = lanes(case.history, case.facts.nodes)
+        assert (found.others, attached(found, "epoch")) == ((), None)
+        html = render(case).html
+        assert 'class="story"' not in html
+        assert "went on claiming" not in html
+
+
+def test_attachment_of_the_sample_is_that_of_the_checker() -> None:
+    from checkers.attachment import Attachment
+    from checkers.leadership.claims import ClaimedSpan
+
+    assert msgspec.to_builtins(msgspec.convert(ATTACHMENT, Attachment)) == ATTACHMENT
+    assert msgspec.convert(SPAN, ClaimedSpan).indexes == (7, 9)
