@@ -21,6 +21,7 @@ from harness.report.case import ReportCase
 from harness.report.lanes import Lanes, lanes
 from harness.report.latency import latency
 from harness.report.overview import overview
+from harness.report.reigns import attached, reigns
 from harness.report.story import Story, of_witness, stories
 from harness.report.timeline import timeline
 from harness.report.witness import drawn, events_of, witness_operations
@@ -242,8 +243,8 @@ def _leadership(page: _Page) -> Markup:
     found = zombies(page.case)
     return page.made(
         "leadership",
-        reigns=tables.reigns(page.lanes, page.word),
-        attached=tables.attached(page.lanes, page.word),
+        reigns=reigns(page.lanes, page.word),
+        attached=attached(page.lanes, page.word),
         # With one subject the tables say it all.
         stories=[s.said for s in page.stories] if page.lanes.others else [],
         zombies=found[0] if found else None,

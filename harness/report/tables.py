@@ -1,4 +1,4 @@
-"""The report's tables as rows of plain text: guarantees, faults, exposure, leadership, health, servers, results.
+"""The report's tables as rows of plain text: guarantees, faults, exposure, health, servers, results.
 
 Each function makes the rows of one section and knows nothing of HTML, so that one that fails costs its section only.
 """
@@ -12,8 +12,7 @@ import msgspec
 from harness.history import History
 from harness.operation import FaultOutcome, NodeChange, NodeEvent, NoteEvent, Outcome
 from harness.report.case import ReportCase
-from harness.report.lanes import Lanes
-from harness.report.wording import FAULT_SIGNS, SIGNS, STANDINGS, clock, count, length, subject_words, text
+from harness.report.wording import FAULT_SIGNS, SIGNS, STANDINGS, clock, count, length, text
 from harness.verdict import Validity, Verdict, merge
 
 #: Longer tables are cut, and say so.
@@ -178,7 +177,7 @@ def faults(history: History, word: str) -> Table:
             "severed",
         ),
         rows=tuple(rows),
-        note=_note(len(history.faults)),
+        note=cut_note(len(history.faults)),
     )
 
 
@@ -200,7 +199,7 @@ def recovery(rows: Sequence[Mapping[str, Any]]) -> Table:
         caption="Recovery around each fault (operations invoked inside it)",
         columns=tuple(columns.values()),
         rows=tuple(tuple(cell(key, row.get(key)) for key in columns) for row in rows[:ROWS_MAX]),
-        note=_note(len(rows)),
+        note=cut_note(len(rows)),
     )
 
 
@@ -208,7 +207,8 @@ def _until(ns: int | None) -> str:
     return clock(ns) if ns is not None else "the end"
 
 
-def _note(total: int) -> str:
+def cut_note(total: int) -> str:
+    """What stands below a table of which only some rows are shown."""
     return "" if total <= ROWS_MAX else f"{ROWS_MAX} of {count(total)} rows shown."
 
 
@@ -236,72 +236,6 @@ def exposure(case: ReportCase) -> Table:
     )
 
 
-def reigns(lanes: Lanes, word: str) -> list[Table]:
-    """Who claimed to lead, from the answers themselves; a table for each subject."""
-    if not lanes.others:
-        return [_reigns(lanes, word, f"Who claimed to be {lanes.subject}, by each node's own answers")]
-    return [
-        _reigns(one, word, f"Who claimed to lead, by each node's own answers: {subject_words(one.subject)}")
-        for one in lanes.every
-    ]
-
-
-def attached(lanes: Lanes, word: str) -> Table | None:
-    """Whom the nodes that claim nothing themselves named as leader; None where no answer names one."""
-    claiming = {s.node for one in lanes.every for s in one.claims()}
-    found = [
-        s
-        for one in lanes.every
-        for node, lane in one.by_node.items()
-        if node not in claiming
-        for s in lane
-        if s.leader is not None
-    ]
-    if not found:
-        return None
-    found.sort(key=lambda s: (s.from_ns, s.node))
-    rows = [
-        (
-            s.node,
-            s.leader or "",
-            s.epoch_text or "unknown",
-            clock(s.from_ns),
-            clock(s.last_ns),
-            count(s.samples),
-            f"≥ {length(s.superseded[1] - s.superseded[0])}" if s.superseded else "",
-        )
-        for s in found[:ROWS_MAX]
-    ]
-    return Table(
-        caption="Whom the others named, by their own answers",
-        columns=("node", "with", word, "first answer", "last answer", "answers", "superseded for"),
-        rows=tuple(rows),
-        note=_note(len(found)),
-    )
-
-
-def _reigns(lanes: Lanes, word: str, caption: str) -> Table:
-    claims = lanes.claims()
-    rows = [
-        (
-            s.epoch_text or "unknown",
-            s.node,
-            clock(s.from_ns),
-            clock(s.to_ns),
-            length(s.to_ns - s.from_ns),
-            count(s.samples),
-            f"≥ {length(s.superseded[1] - s.superseded[0])}" if s.superseded else "",
-        )
-        for s in claims[:ROWS_MAX]
-    ]
-    return Table(
-        caption=caption,
-        columns=(word, "node", "first answer", "last answer", "for", "answers", "superseded for"),
-        rows=tuple(rows),
-        note=_note(len(claims)),
-    )
-
-
 def operations(history: History) -> list[Table]:
     """Operations by function and outcome, and their errors."""
     by_f: dict[str, Counter[str]] = {}
@@ -325,7 +259,7 @@ def operations(history: History) -> list[Table]:
             caption="Errors",
             columns=("f", "outcome", "error", "count"),
             rows=tuple((f, type_, text(error, 120), count(n)) for (f, type_, error), n in counted),
-            note=_note(len(errors)),
+            note=cut_note(len(errors)),
         ),
     ]
 
@@ -342,7 +276,7 @@ def servers(history: History) -> Table:
         caption="Server processes",
         columns=("at", "node", "change", "incarnation", "pid", "ended", "unexpected"),
         rows=tuple(rows),
-        note=_note(len(events)),
+        note=cut_note(len(events)),
     )
 
 
@@ -364,7 +298,7 @@ def health(case: ReportCase) -> dict[str, Any]:
             caption="Stalls of the harness",
             columns=("at", "loop lag", "waited for a processor"),
             rows=rows,
-            note=_note(len(stalled)),
+            note=cut_note(len(stalled)),
         ),
         "stall_count": len(stalled),
     }
@@ -394,7 +328,7 @@ def generic(name: str, data: Any) -> list[Table]:
         columns = tuple(dict.fromkeys(key for row in data for key in row))
         rows = tuple(tuple(cell(key, row.get(key)) for key in columns) for row in data[:ROWS_MAX])
         shown = tuple(_column_name(key) for key in columns)
-        return [Table(caption=caption, columns=shown, rows=rows, note=_note(len(data)))]
+        return [Table(caption=caption, columns=shown, rows=rows, note=cut_note(len(data)))]
     if isinstance(data, dict):
         nested = {k: v for k, v in data.items() if _is_table(v)}
         plain = tuple((_column_name(k), cell(k, v)) for k, v in data.items() if k not in nested)

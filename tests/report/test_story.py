@@ -10,8 +10,8 @@ from harness.operation import Claim, EpochEvent
 from harness.report.case import ReportCase
 from harness.report.html import render
 from harness.report.lanes import LaneState, lanes
+from harness.report.reigns import attached, reigns
 from harness.report.story import of_witness, stories
-from harness.report.tables import attached, reigns
 from harness.report.timeline import timeline
 from harness.report.zombies import zombies
 from tests.report import sample
