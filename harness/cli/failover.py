@@ -1,0 +1,60 @@
+"""`fencepost failover`: the flags made values, the curve measured, and what came out said as a table."""
+
+from pathlib import Path
+
+import click
+
+from harness.cli.progress import Progress, shorten
+from harness.durations import parse_duration_ns
+from harness.errors import ExitCode, UsageError
+from harness.failover.curve import DOCUMENT, PAGE, CurveRun, check_choices
+from harness.failover.document import Curve, document, table
+from harness.stopping import StopRequest
+
+
+def failover(systems: str, partitions: str, times: int, deadline: str, results: Path, *, as_json: bool) -> int:
+    """Measure; 0 when every figure is there as often as was asked, 2 when some are missing."""
+    names = _listed(systems)
+    sizes = [_number(text) for text in _listed(partitions)]
+    check_choices(names, sizes)
+    deadline_s = parse_duration_ns(deadline, what="--deadline") / 1e9
+    stop, progress = StopRequest(), Progress()
+    stop.install()
+    try:
+        run = CurveRun(
+            names, sizes, times, deadline_s=deadline_s, results=results, say=progress.line, stop=stop
+        )
+        progress.line(f"results in {shorten(str(run.folder))}")
+        curve = run.run()
+    finally:
+        progress.close()
+        stop.uninstall()
+    if as_json:
+        import json
+
+        click.echo(json.dumps(document(curve), indent=2))
+    else:
+        _say(curve, run.folder)
+    return int(ExitCode.UNKNOWN if curve.incomplete or curve.failures else ExitCode.VALID)
+
+
+def _say(curve: Curve, folder: Path) -> None:
+    rows = table(curve)
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    for row in rows:
+        click.echo("  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip())
+    for text in (*curve.failures, *curve.incomplete):
+        click.echo(f"missing: {text}")
+    click.echo(f"picture: {shorten(str(folder / PAGE))}")
+    click.echo(f"figures: {shorten(str(folder / DOCUMENT))}")
+
+
+def _listed(text: str) -> list[str]:
+    return [part.strip() for part in text.split(",") if part.strip()]
+
+
+def _number(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise UsageError(f"--partitions: {text!r} is not a number", hint="such as 10,100,1000,5000") from None
