@@ -163,7 +163,7 @@ def _phases(history: History, axis: Axis, bottom: float) -> Markup:
     for phase, (start, end) in history.phases.items():
         x0, x1 = axis.x(start), axis.x(end)
         out.append(element("line", x1=x0, x2=x0, y1=2, y2=bottom, class_="phase-line"))
-        if len(phase) * 5.6 + 4 <= x1 - x0:
+        if len(phase) * 6.4 + 4 <= x1 - x0:
             out.append(label(x0 + 3, 11, phase, "phase"))
     return joined(out)
 

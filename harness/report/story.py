@@ -113,10 +113,14 @@ def _bound(case: ReportCase, span: Mapping[str, Any], cut: Mapping[str, Any] | N
     until_ns = min(span["to_ns"], cut["to_ns"])
     stopped = case.history.stopped(span["node"])
     lost = sum(max(0, min(end, until_ns) - max(start, cut["from_ns"])) for start, end in stopped)
-    beyond = until_ns - cut["from_ns"] - lost > bound.bound_ns
-    if beyond:
+    ran_ns = until_ns - cut["from_ns"] - lost
+    if ran_ns <= bound.bound_ns:
+        return f", within the {length(bound.bound_ns)} after which it has to resign"
+    judged_ns = max((v.figures.get("limit_running_ns", 0) for v in _leadership(case)), default=0)
+    if ran_ns > judged_ns:
         return f", beyond the {length(bound.bound_ns)} after which it should have resigned"
-    return f", within the {length(bound.bound_ns)} after which it has to resign"
+    late = f", until {length(ran_ns)} after it was cut off; it should have resigned after {length(bound.bound_ns)}"
+    return f"{late}, but is judged only from {length(judged_ns)} on"
 
 
 def _other(other: Lanes, claimed: Mapping[str, Any] | None, span: Mapping[str, Any]) -> str:

@@ -44,6 +44,7 @@ _MOMENTS: Final = frozenset(
         *("proven_from", "proven_to", "possible_from", "possible_to", "recovered_at"),
     )
 )
+_ORDER: Final = {Validity.INVALID: 0, Validity.UNKNOWN: 1, Validity.VALID: 2}
 #: Integers with these in their names are names, not counts.
 _NAMES: Final = ("index", "seed", "pid", "epoch", "position", "session", "port")
 
@@ -81,12 +82,11 @@ def guarantees(case: ReportCase) -> list[dict[str, Any]]:
                 "text": guarantee.text if guarantee else "",
                 "source": guarantee.source if guarantee else "",
                 "known_issue": guarantee.known_issue if guarantee else None,
-                "reasons": [v.reason for v in of_name if v.reason],
+                "reasons": _reasons(of_name),
                 "anomalies": _anomalies(of_name),
                 "checkers": ", ".join(dict.fromkeys(v.checker for v in of_name)),
             }
         )
-    order = {Validity.INVALID: 0, Validity.UNKNOWN: 1, Validity.VALID: 2}
     return sorted(
         rows,
         key=lambda r: (
@@ -94,9 +94,21 @@ def guarantees(case: ReportCase) -> list[dict[str, Any]]:
             not (r["role"] == "must be known" and r["validity"] is Validity.UNKNOWN),
             not (r["about"] or r["required"]),
             not r["decides"],
-            order[r["validity"]],
+            _ORDER[r["validity"]],
         ),
     )
+
+
+def _reasons(verdicts: list[Verdict]) -> list[str]:
+    """What decided first; where the verdicts are about several subjects, each is said to be of its own."""
+    about = {str(v.figures["subject"]) for v in verdicts if "subject" in v.figures}
+    if len(about) < 2:
+        return [v.reason for v in verdicts if v.reason]
+    return [
+        f"{v.figures.get('subject', v.checker)}: {v.reason}"
+        for v in sorted(verdicts, key=lambda v: _ORDER[v.validity])
+        if v.reason
+    ]
 
 
 def _role(case: ReportCase, name: str, verdicts: list[Verdict]) -> str:

@@ -216,7 +216,8 @@ def _lane(row: Row, epochs: list[int], warp: Warp, y: float, word: str) -> Marku
         if len(said) * _LETTER + 8 <= x1 - x0:
             class_ = {LaneState.LEADER: "on-leader", LaneState.DOWN: "on-down"}.get(s.state, "lane-text")
             out.append(label(x0 + 4, y + (19 if s.state in (LaneState.LEADER, LaneState.DOWN) else 13), said, class_))
-        if s.superseded:
+        # What was superseded only after the picture's end is no part of it.
+        if s.superseded and s.superseded[0] <= warp.moments[-1]:
             top, height = (4, 21) if s.state is LaneState.LEADER else (15, 10)
             x0, x1 = warp.x(s.superseded[0]), warp.x(s.superseded[1])
             out.append(box(x0, x1, y + top, height, "superseded", about, least=5))

@@ -93,7 +93,7 @@ def kraft_zombie() -> ReportCase:
             validity=Validity.INVALID,
             anomalies={"self-fencing-failed": 1},
             witnesses=(witness,),
-            figures={"subject": "raft", "bound_ns": 2500 * MS, "cuts": cuts},
+            figures={"subject": "raft", "bound_ns": 2500 * MS, "limit_running_ns": 4750 * MS, "cuts": cuts},
         ),
         Verdict(
             checker="rejoin",

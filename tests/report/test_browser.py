@@ -14,6 +14,7 @@ import pytest
 
 from harness.report.html import render
 from tests.report import sample
+from tests.report.sample_kraft import kraft_zombie
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
@@ -83,6 +84,14 @@ def with_probe(html: str) -> str:
     assert own is not None
     both = own[1] + PROBE
     return html.replace(own[1], both).replace(_hash(own[1]), _hash(both))
+
+
+def test_report_of_a_system_with_layers_opens_without_a_console_error(browser: str, tmp_path: Path) -> None:
+    page = tmp_path / "report.html"
+    page.write_text(render(kraft_zombie()).html, encoding="utf-8")
+    dom, console = opened(browser, page, tmp_path / "profile")
+    assert console == []
+    assert 'data-drawn="' in dom
 
 
 @pytest.mark.parametrize("name", ["zookeeper-invalid", "unknown", "empty", "hostile"])

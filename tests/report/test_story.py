@@ -7,6 +7,7 @@ import msgspec
 import pytest
 
 from harness.operation import Claim, EpochEvent
+from harness.report import tables
 from harness.report.case import ReportCase
 from harness.report.html import render
 from harness.report.lanes import LaneState, lanes
@@ -14,6 +15,7 @@ from harness.report.reigns import attached, reigns
 from harness.report.story import of_witness, stories
 from harness.report.timeline import timeline
 from harness.report.zombies import zombies
+from harness.verdict import Validity, Verdict
 from tests.report import sample
 from tests.report.sample_kraft import ATTACHMENT, BEGUN, CUT, SPAN, STORY, kraft_zombie
 from tests.report.tape import MS, S, Tape
@@ -92,7 +94,13 @@ def test_the_story_of_a_zombie(zombie: ReportCase) -> None:
     ("key", "change", "said"),
     [
         ("claimed", {"to_ns": CUT + 2500 * MS}, "within the 2.5 s after which it has to resign"),
-        ("claimed", {"to_ns": CUT + 2501 * MS}, "beyond the 2.5 s after which it should have resigned"),
+        (
+            "claimed",
+            {"to_ns": CUT + 2510 * MS},
+            "2.51 s after it was cut off; it should have resigned after 2.5 s, but",
+        ),
+        ("claimed", {"to_ns": CUT + 4750 * MS}, "but is judged only from 4.75 s on"),
+        ("claimed", {"to_ns": CUT + 4751 * MS}, "beyond the 2.5 s after which it should have resigned"),
         ("claimed", {"running_ns": 2 * S}, "at least 25 s, 2 s of them running, beyond"),
         ("attachments", {"followed_ns": None}, "b1 stayed with it for at least 24.9 s and never followed;"),
         (
@@ -162,6 +170,20 @@ def test_tables_by_subject(zombie: ReportCase) -> None:
     assert counted[0].rows[0][1:3] == ("not counted", "1")
     assert counted[1] is not None
     assert counted[1].columns[0] == "subject"
+
+
+def test_reasons_about_two_layers_are_told_apart_and_the_broken_one_comes_first() -> None:
+    def judged(subject: str, validity: Validity) -> Verdict:
+        return Verdict(
+            checker="leadership", guarantee="g", validity=validity, reason=subject, figures={"subject": subject}
+        )
+
+    case = kraft_zombie()
+    both = (judged("controller", Validity.UNKNOWN), judged("raft", Validity.INVALID))
+    (row,) = tables.guarantees(msgspec.structs.replace(case, verdicts=both))
+    assert row["reasons"] == ["raft: raft", "controller: controller"]
+    (row,) = tables.guarantees(msgspec.structs.replace(case, verdicts=both[:1]))
+    assert row["reasons"] == ["controller"]
 
 
 def test_timeline_has_a_lane_for_each_subject(zombie: ReportCase) -> None:
