@@ -109,6 +109,21 @@ def test_the_produce_probe_asks_until_every_partition_has_acknowledged() -> None
     assert set(first.rounds[-1]) == {("load-0", 4), ("load-0", 5)}
 
 
+def test_few_partitions_are_asked_for_while_none_becomes_available() -> None:
+    all_of_them = {("load-0", number) for number in range(350)}
+    broker = _Broker(set(), all_of_them, 7)
+    probe = ProduceProbe([broker], all_of_them)
+
+    async def run() -> None:
+        async with asyncio.timeout(5):
+            await probe.run()
+
+    asyncio.run(run())
+    # The first is lost, the second finds nothing; then the next hundred each time until one acknowledges.
+    assert [len(asked) for asked in broker.rounds] == [350, 350, 100, 100, 100, 100, 100, 250]
+    assert len({partition for asked in broker.rounds[2:6] for partition in asked}) == 350
+
+
 def test_the_produce_probe_says_what_stayed_silent() -> None:
     probe = ProduceProbe([_Broker({("load-0", 0)}, set(), 0)], {("load-0", 0), ("load-0", 1)})
 

@@ -48,7 +48,8 @@ _HOW: Final = (
     "First accepted metadata change: CreateTopics of a new name, asked of the two remaining nodes' controllers on three"
     " connections each, every 10 ms unless an answer is awaited; the first answer without an error counts.",
     "First acknowledged produce on every partition: acks=all, asked of the remaining brokers in rounds until the last"
-    " partition has acknowledged one; an answer may come up to 100 ms and one round late.",
+    " partition has acknowledged one; while none becomes available only 100 are asked in a round, of 100 ms at most, so"
+    " that asking does not slow down what is measured. It may be seen late by two such rounds.",
     "Session time-outs: 2 s in both (the broker's ZooKeeper session; KRaft's broker session). KRaft controllers have a"
     " fetch time-out of 1 s and an election time-out of 0.5 s. A kill is found out by these, a stop is not: so their"
     " share of the times is the settings', not the systems'.",

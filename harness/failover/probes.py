@@ -6,8 +6,10 @@ milliseconds after its last answer, so that one request that hangs holds nothing
 ZooKeeper mode it is answered once the partition has a leader, in KRaft once the record is committed.
 
 *A produce on every partition*: each remaining broker is asked for all partitions without an acknowledgement so far in
-one Produce with acks=all; it refuses those that it does not lead, and waits at most 100 ms for replicas. So the answer
-on a partition is late by no more than that and one request. The last partition's first acknowledgement counts.
+one Produce with acks=all; it refuses those that it does not lead, and waits at most 100 ms for replicas. After a round
+without any acknowledgement only 100 of them are asked, the next 100 each time, until one acknowledges: else asking for
+thousands would slow down the failover that is measured. The last partition's first acknowledgement counts; it may be
+seen late by two such rounds.
 
 What is refused or lost is asked again, openly: these are probes, and each refusal is counted.
 """
@@ -34,6 +36,8 @@ _REDIAL_S: Final = 0.02
 #: How long each connection of a node waits for an answer: some short, so that a lost request is soon replaced.
 _PATIENCE_S: Final = (1.0, 3.0, 10.0)
 _PRODUCE_WAIT_MS: Final = 100
+#: Asked of a broker while none of its partitions becomes available.
+SCOUTS: Final = 100
 _PRODUCE_PATIENCE_S: Final = 10.0
 _PROBE_REPLICAS: Final = 2
 
@@ -162,22 +166,32 @@ class ProduceProbe:
         await gathered([self._ask(broker) for broker in self._brokers])
 
     async def _ask(self, broker: Produces) -> None:
+        whole, turn = True, 0
         while self.pending:
+            asked = sorted(self.pending)
+            if not whole and len(asked) > SCOUTS:
+                turn = (turn + SCOUTS) % len(asked)
+                asked = [*asked[turn:], *asked[:turn]][:SCOUTS]
             try:
-                answers = await broker.produce_all(sorted(self.pending))
+                answers = await broker.produce_all(asked)
             except _Refused as error:
                 self.refusals[f"produce: {_word(error)}"] += 1
                 broker.close()
                 await asyncio.sleep(_REDIAL_S)
                 continue
-            now = time.monotonic()
-            for partition, number in answers.items():
-                if number:
-                    self.refusals[f"produce: {CODES[number].word if number in CODES else UNKNOWN_CODE}"] += 1
-                elif partition in self.pending:
-                    self.pending.discard(partition)
-                    self.last_at = now
+            whole = self._take(answers)
             await asyncio.sleep(_AGAIN_S)
+
+    def _take(self, answers: Mapping[Partition, int]) -> bool:
+        """Whether any partition acknowledged."""
+        now = time.monotonic()
+        for partition, number in answers.items():
+            if number:
+                self.refusals[f"produce: {CODES[number].word if number in CODES else UNKNOWN_CODE}"] += 1
+            elif partition in self.pending:
+                self.pending.discard(partition)
+                self.last_at = now
+        return 0 in answers.values()
 
     def close(self) -> None:
         for broker in self._brokers:
