@@ -61,7 +61,7 @@ def _story(case: ReportCase, lanes: Lanes, word: str, spans: dict[str, Mapping[s
     parts = [
         f"{node} led {word} {span['epoch']}",
         _superseded(lanes, word, span, cut),
-        f"{_claimed(span, node)}{_bound(case, span, cut)}",
+        f"{_claimed(span, node, '' if subject == lanes.subject else subject)}{_bound(case, span, cut)}",
     ]
     for other in lanes.every:
         if other.subject != subject:
@@ -88,8 +88,10 @@ def _superseded(lanes: Lanes, word: str, span: Mapping[str, Any], cut: Mapping[s
     return f"from {clock(span['from_ns'])}{since} {leader} led {word} {span['superseded_by']}"
 
 
-def _claimed(span: Mapping[str, Any], node: str) -> str:
-    said = f"{node} went on claiming for at least {length(span['length_ns'])}"
+def _claimed(span: Mapping[str, Any], node: str, layer: str) -> str:
+    """`layer` is named where it is not the one that tells most, since only it claimed then."""
+    where = f" by its {subject_words(layer)}" if layer else ""
+    said = f"{node} went on claiming{where} for at least {length(span['length_ns'])}"
     if span["length_ns"] - span["running_ns"] >= _SHORT_NS:
         said += f", {length(span['running_ns'])} of them running"
     return said

@@ -132,6 +132,13 @@ def test_what_is_not_known_is_not_told(zombie: ReportCase, key: str, change: Map
     assert unsaid not in told(changed(zombie, change, key))
 
 
+def test_a_claim_of_another_layer_alone_is_said_to_be_its(zombie: ReportCase) -> None:
+    verdicts = list(zombie.verdicts)
+    verdicts[1] = msgspec.structs.replace(verdicts[1], figures={"subject": "controller", "claimed": [SPAN]})
+    said = told(msgspec.structs.replace(zombie, verdicts=tuple(verdicts)))
+    assert "n2 went on claiming by its controller layer for at least 25 s" in said
+
+
 def test_a_story_belongs_to_witnesses_of_its_node_and_time(zombie: ReportCase) -> None:
     found = stories(zombie, lanes(zombie.history, zombie.facts.nodes), "epoch")
     verdict = zombie.verdicts[2]
