@@ -16,7 +16,7 @@ _CUTS = 60
 
 def run(repeats: int = 3) -> list[Figure]:
     """Nothing where no container engine answers."""
-    if not _engine_answers():
+    if not engine_answers():
         print("  no container engine answers: nothing measured; start one, or set DOCKER_HOST", flush=True)
         return []
     rounds = [asyncio.run(_measure(_CUTS)) for _ in range(repeats)]
@@ -97,7 +97,7 @@ def _between_nodes(names: list[str]) -> list[Link]:
     return [Link(a, b) for a in names for b in names if a != b and CLIENT not in (a, b)]
 
 
-def _engine_answers() -> bool:
+def engine_answers() -> bool:
     import docker
     from docker.errors import DockerException
 
