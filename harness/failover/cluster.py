@@ -1,7 +1,8 @@
 """The cluster of one cell: brought up, filled with topics, and brought back to the same state before every ending.
 
 The same state: every node serves, one controller is active, every partition has all its replicas in sync and is led by
-the first of them. So each ending meets a third of the partitions led by the node that ends.
+the first of them, as every broker knows, and has just acknowledged a produce: metadata alone may be ahead of brokers
+that still make the logs of thousands of partitions. So each ending meets a third of them led by the node that ends.
 """
 
 import asyncio
@@ -16,7 +17,7 @@ from harness.coordination import Definite, Indefinite
 from harness.errors import HarnessError
 from harness.failover.cell import NODES, REPLICAS, SYSTEM_OPTIONS, Cell, topics
 from harness.failover.elect_leaders import elect_preferred_leaders
-from harness.failover.probes import Address, Partition
+from harness.failover.probes import Address, Partition, ProduceLine, ProduceProbe
 from harness.operation import Claim
 from harness.runtime.node import Node, Place
 from harness.runtime.provider import Links, Setting
@@ -48,6 +49,7 @@ class Cluster:
         self.layout = layout
         self.system = registry.system(cell.system)
         self.topics = topics(cell.partitions)
+        self.filled = False
 
     @property
     def partitions(self) -> list[Partition]:
@@ -94,6 +96,7 @@ class Cluster:
                     if time.monotonic() > deadline:
                         raise HarnessError(f"topic {name} with {count} partitions was not made: {error}") from error
                     await asyncio.sleep(_LOOK_EVERY_S)
+        self.filled = True
 
     async def _create(self, name: str, count: int) -> None:
         active = await self.active()
@@ -139,6 +142,8 @@ class Cluster:
         while time.monotonic() < deadline:
             wrong = await self._wrong()
             if wrong is None:
+                wrong = None if not self.filled else await self._unavailable(deadline - time.monotonic())
+            if wrong is None:
                 return
             await asyncio.sleep(_LOOK_EVERY_S)
         raise HarnessError(f"{self.cell.name}: not settled after {_SETTLE_S:g} s: {wrong}")
@@ -155,6 +160,18 @@ class Cluster:
             return wrong if wrong is not None else await self._leaders_wrong()
         except _Failed as error:
             return str(error) or "a node does not answer in time"
+
+    async def _unavailable(self, left_s: float) -> str | None:
+        """Produce to every partition once."""
+        probe = ProduceProbe([ProduceLine(address) for address in self.brokers.values()], self.partitions)
+        try:
+            async with asyncio.timeout(max(left_s, 1.0)):
+                await probe.run()
+        except TimeoutError:
+            return f"{len(probe.pending)} partitions acknowledge nothing"
+        finally:
+            probe.close()
+        return None
 
     async def _views(self, address: Address) -> tuple[TopicView, ...]:
         async with asyncio.timeout(_ASK_S):
@@ -173,13 +190,14 @@ class Cluster:
         return None
 
     async def _leaders_wrong(self) -> str | None:
-        found = [
-            f"{topic.name}-{view.partition}"
-            for topic in await self._views(next(iter(self.brokers.values())))
-            if topic.name in self.topics
-            for view in topic.partitions
-            if view.leader != view.replicas[0]
-        ]
+        found: list[str] = []
+        for name, address in self.brokers.items():
+            known = [topic for topic in await self._views(address) if topic.name in self.topics]
+            led = [(topic.name, view) for topic in known for view in topic.partitions]
+            # Before they are made there is nothing to know.
+            if self.filled and len(led) < self.cell.partitions:
+                return f"{name} knows of {len(led)} partitions"
+            found += [f"{topic}-{view.partition}" for topic, view in led if view.leader != view.replicas[0]]
         if not found:
             return None
         active = await self.active()

@@ -44,7 +44,9 @@ _HOW: Final = (
     "Zero is the moment at which the signal was sent: SIGKILL, or SIGTERM for a stop in order.",
     "Three nodes, all of them brokers; in kraft each is a controller too, in kafka-zk there are three ZooKeeper servers"
     f" beside them. Every partition has {REPLICAS} replicas. Before each ending all replicas are in sync and each"
-    " partition is led by its first replica.",
+    " partition is led by its first replica and has acknowledged a produce.",
+    "A controller that is stopped in order goes on acting until it has handed over: the other nodes refuse changes"
+    " until then, so that this time holds its shutdown (exit_s among the samples).",
     "First accepted metadata change: CreateTopics of a new name, asked of the two remaining nodes' controllers on three"
     " connections each, every 10 ms unless an answer is awaited; the first answer without an error counts.",
     "First acknowledged produce on every partition: acks=all, asked of the remaining brokers in rounds until the last"
