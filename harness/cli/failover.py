@@ -21,9 +21,7 @@ def failover(systems: str, partitions: str, times: int, deadline: str, results: 
     stop, progress = StopRequest(), Progress()
     stop.install()
     try:
-        run = CurveRun(
-            names, sizes, times, deadline_s=deadline_s, results=results, say=progress.line, stop=stop
-        )
+        run = CurveRun(names, sizes, times, deadline_s=deadline_s, results=results, say=progress.line, stop=stop)
         progress.line(f"results in {shorten(str(run.folder))}")
         curve = run.run()
     finally:
