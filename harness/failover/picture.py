@@ -72,7 +72,10 @@ def _panel(curve: Curve, ending: Ending, measure: str, heading: str, left: float
     for number, system in enumerate(curve.systems):
         growth = curve.growth(system, ending, measure)
         if growth is not None:
-            ends = {"x1": x(0), "y1": y(growth.at(0)), "x2": x(most), "y2": y(growth.at(most))}
+            # No further than was measured.
+            known = [f.partitions for f in curve.figures(system, ending, measure) if f.values]
+            low, high = min(known), max(known)
+            ends = {"x1": x(low), "y1": y(growth.at(low)), "x2": x(high), "y2": y(growth.at(high))}
             parts.append(element("line", title(f"{system}: {growth_words(growth)}"), **ends, class_=f"fit f{number}"))
         for figure in curve.figures(system, ending, measure):
             said = f"{system}, {figure.partitions:,} partitions"
