@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import click
+import msgspec
 
 from harness.cli.outcome import report_path, say_first
 from harness.errors import ExitCode
@@ -33,16 +34,8 @@ def demo_plans(seed: int, runtime: str = "lab") -> tuple[Plan, Plan]:
         quiet="3s",
         seed=seed,
     )
-    zookeeper = Plan(
-        system="zookeeper",
-        workload="register",
-        runtime=runtime,
-        nemesis=_NEMESIS,
-        time_limit=_TIME_LIMIT,
-        quiet="3s",
-        seed=seed,
-        require=(FINDING,),
-        workload_options={"reads": "sync"},
+    zookeeper = msgspec.structs.replace(
+        etcd, system="zookeeper", require=(FINDING,), workload_options={"reads": "sync"}
     )
     return check_plan(etcd), check_plan(zookeeper)
 

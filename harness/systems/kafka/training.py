@@ -5,13 +5,11 @@ the JVM writes the archive.
 """
 
 import asyncio
-import socket
-import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, closing, contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,12 +18,10 @@ from harness.runtime.java import find_java
 from harness.systems.kafka import server, storage
 from harness.systems.kafka.client import KafkaNode, open_node
 from harness.systems.kafka.values import ALL_BROKERS, Resource, ResourceType
+from harness.systems.training import END_TIMEOUT_S, LOOPBACK, free_ports, running
 
-LOOPBACK: Final = "127.0.0.1"
 _READY_TIMEOUT_S: Final = 60.0
 _ASK_TIMEOUT_S: Final = 30.0
-#: The JVM assembles the archive in a second process after the server has ended.
-_END_TIMEOUT_S: Final = 120.0
 _POLL_S: Final = 0.1
 _HEAP_MIB: Final = 256
 _TOPIC: Final = "training"
@@ -45,7 +41,7 @@ def train(version: str, jars: list[Path], flags: list[str]) -> None:
         with running(command, home / "log") as process:
             in_thread(lambda: _converse(client, controller))
             process.terminate()
-            process.wait(_END_TIMEOUT_S)
+            process.wait(END_TIMEOUT_S)
 
 
 def _settings(home: Path, client: int, controller: int) -> dict[str, object]:
@@ -63,28 +59,6 @@ def _settings(home: Path, client: int, controller: int) -> dict[str, object]:
         "offsets.topic.replication.factor": 1,
         "transaction.state.log.replication.factor": 1,
     }
-
-
-@contextmanager
-def running(command: list[str], log: Path) -> "Iterator[subprocess.Popen[bytes]]":
-    with log.open("wb") as output:
-        process = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, start_new_session=True
-        )
-    try:
-        yield process
-    finally:
-        process.kill()
-        process.wait()
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports that were free a moment ago; another program may take one, then this training fails and leaves nothing."""
-    with ExitStack() as stack:
-        sockets = [stack.enter_context(closing(socket.socket())) for _ in range(count)]
-        for one in sockets:
-            one.bind((LOOPBACK, 0))
-        return [int(one.getsockname()[1]) for one in sockets]
 
 
 def in_thread(conversation: Callable[[], Coroutine[Any, Any, None]]) -> None:

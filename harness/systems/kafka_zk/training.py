@@ -11,12 +11,11 @@ from typing import Final
 
 from harness.runtime.java import find_java
 from harness.systems.kafka import server
-from harness.systems.kafka.training import LOOPBACK, converse_with_broker, free_ports, in_thread, running
+from harness.systems.kafka.training import converse_with_broker, in_thread
 from harness.systems.kafka_zk.configuration import KEEPER_CLASS
+from harness.systems.training import END_TIMEOUT_S, LOOPBACK, free_ports, running
 from harness.systems.zookeeper.server import zoo_cfg
 
-#: The JVM assembles the archive in a second process after the server has ended.
-_END_TIMEOUT_S: Final = 120.0
 _HEAP_MIB: Final = 256
 _OPTIONS: Final = {"tick_ms": 500, "init_limit": 10, "sync_limit": 4, "session_timeout_ms": 10_000}
 
@@ -47,7 +46,7 @@ def train(recorded: str, jars: list[Path], flags: list[str]) -> None:
         }
         in_thread(lambda: converse_with_broker(client))
         processes[recorded].terminate()
-        processes[recorded].wait(_END_TIMEOUT_S)
+        processes[recorded].wait(END_TIMEOUT_S)
 
 
 def _settings(home: Path, client: int, keeper: int) -> dict[str, object]:

@@ -9,20 +9,17 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
 
 from harness.runtime.java import find_java
+from harness.systems.training import END_TIMEOUT_S, LOOPBACK, free_ports, running
 from harness.systems.zookeeper import wire
 from harness.systems.zookeeper.server import argv, log_files, zoo_cfg
 from harness.systems.zookeeper.wire import Op
 
-_LOOPBACK: Final = "127.0.0.1"
 _ROLE_TIMEOUT_S: Final = 30.0
-#: The JVM assembles the archive in a second process after the server has ended.
-_END_TIMEOUT_S: Final = 120.0
 _OPTIONS: Final = {"tick_ms": 200, "init_limit": 50, "sync_limit": 20, "session_timeout_ms": 10_000}
 _RECORDED: Final = 3
 
@@ -30,18 +27,18 @@ _RECORDED: Final = 3
 def train(jars: list[Path], flags: list[str]) -> None:
     """Run the cluster; `flags` go to the recorded server. Raises TimeoutError when it does not come up."""
     with tempfile.TemporaryDirectory(prefix="fencepost-training-") as folder, ExitStack() as stack:
-        ports = _free_ports(9)
-        servers = {n: f"{_LOOPBACK}:{ports[n + 2]}:{ports[n + 5]}" for n in (1, 2, 3)}
+        ports = free_ports(9)
+        servers = {n: f"{LOOPBACK}:{ports[n + 2]}:{ports[n + 5]}" for n in (1, 2, 3)}
 
         def start(number: int, more: list[str]) -> "subprocess.Popen[bytes]":
             home = Path(folder) / str(number)
             (home / "data").mkdir(parents=True)
             (home / "data" / "myid").write_text(f"{number}\n", encoding="utf-8")
             port = ports[number - 1]
-            text = zoo_cfg(address=_LOOPBACK, client_port=port, data=home / "data", servers=servers, options=_OPTIONS)
+            text = zoo_cfg(address=LOOPBACK, client_port=port, data=home / "data", servers=servers, options=_OPTIONS)
             for name, content in (log_files(jars) | {"zoo.cfg": text}).items():
                 (home / name).write_text(content, encoding="utf-8")
-            return stack.enter_context(_running(argv(find_java(), jars, None, home, tuple(more)), home / "log"))
+            return stack.enter_context(running(argv(find_java(), jars, None, home, tuple(more)), home / "log"))
 
         start(1, [])
         leader = start(2, [])
@@ -53,36 +50,14 @@ def train(jars: list[Path], flags: list[str]) -> None:
         _wait_for_mode(ports[_RECORDED - 1], "leader")
         _converse(ports[_RECORDED - 1], b"/as-leader")
         recorded.terminate()
-        recorded.wait(_END_TIMEOUT_S)
-
-
-@contextmanager
-def _running(command: list[str], log: Path) -> "Iterator[subprocess.Popen[bytes]]":
-    with log.open("wb") as output:
-        process = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, start_new_session=True
-        )
-    try:
-        yield process
-    finally:
-        process.kill()
-        process.wait()
-
-
-def _free_ports(count: int) -> list[int]:
-    """Ports that were free a moment ago; another program may take one, then this training fails and leaves nothing."""
-    with ExitStack() as stack:
-        sockets = [stack.enter_context(closing(socket.socket())) for _ in range(count)]
-        for one in sockets:
-            one.bind((_LOOPBACK, 0))
-        return [int(one.getsockname()[1]) for one in sockets]
+        recorded.wait(END_TIMEOUT_S)
 
 
 def _wait_for_mode(port: int, mode: str) -> None:
     deadline = time.monotonic() + _ROLE_TIMEOUT_S
     while time.monotonic() < deadline:
         try:
-            with socket.create_connection((_LOOPBACK, port), timeout=1.0) as connection:
+            with socket.create_connection((LOOPBACK, port), timeout=1.0) as connection:
                 connection.sendall(b"srvr")
                 answer = b"".join(iter(lambda: connection.recv(4096), b""))
         except OSError:
@@ -107,7 +82,7 @@ def _converse(port: int, path: bytes) -> None:
         (Op.CLOSE_SESSION, b""),
     ]
     frames = b"".join(wire.frame(xid, op, record) for xid, (op, record) in enumerate(requests, 1))
-    with socket.create_connection((_LOOPBACK, port), timeout=_ROLE_TIMEOUT_S) as connection:
+    with socket.create_connection((LOOPBACK, port), timeout=_ROLE_TIMEOUT_S) as connection:
         connection.sendall(wire.connect_frame(_OPTIONS["session_timeout_ms"]) + wire.PING_FRAME + frames)
         while connection.recv(4096):
             """Until the server closes, as it does at the end of a session."""
