@@ -74,10 +74,13 @@ COLUMNS: Final[dict[str, Any]] = {
     "node_cpu_ns": _TEXT,
     "topic": _TEXT,
     "text": _TEXT,
+    "details": _TEXT,
 }
 
 #: Columns that hold JSON text.
-JSON_COLUMNS: Final = frozenset(("value", "node_cpu_ns"))
+JSON_COLUMNS: Final = frozenset(("value", "node_cpu_ns", "details"))
+#: Columns that came after the first files of this schema version: a file may lack them, and they are then null.
+LATER_COLUMNS: Final = frozenset(("details",))
 
 _KINDS: Final[dict[str, type]] = {str(cls.__struct_config__.tag): cls for cls in get_args(Event)}
 _KIND_OF: Final = {cls: kind for kind, cls in _KINDS.items()}
@@ -110,7 +113,11 @@ def read_parquet(path: Path) -> Iterator[list[Event]]:
         with pq.ParquetFile(path) as file:
             _check_schema(path, file.schema_arrow)
             at = 0
-            for batch in file.iter_batches(batch_size=_BATCH, columns=list(COLUMNS)):
+            lacking = [name for name in COLUMNS if file.schema_arrow.get_field_index(name) < 0]
+            there = [name for name in COLUMNS if name not in lacking]
+            for batch in file.iter_batches(batch_size=_BATCH, columns=there):
+                for name in lacking:
+                    batch = batch.append_column(name, pa.nulls(len(batch), COLUMNS[name]))
                 yield _to_events(path, batch, at)
                 at += len(batch)
     except (pa.ArrowException, OSError) as error:
@@ -133,6 +140,8 @@ def _check_schema(path: Path, found: Any) -> None:
         )
     for name, kind in COLUMNS.items():
         at = found.get_field_index(name)
+        if at < 0 and name in LATER_COLUMNS:
+            continue
         if at < 0:
             raise MalformedHistory(f"{path}: column {name!r} is missing")
         if not found.field(at).type.equals(kind):

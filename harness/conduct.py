@@ -20,7 +20,7 @@ from harness import registry, store
 from harness.client import Client
 from harness.coordination import Definite, Indefinite
 from harness.errors import FencepostError, HarnessError, NodeNotReady
-from harness.fault import View, parse_faults
+from harness.fault import Cluster, View, parse_faults
 from harness.generator import Generator, time_limit
 from harness.health import HealthSampler
 from harness.interpreter import Interpreter, new_event_loop
@@ -141,13 +141,16 @@ class _Run:
         self.observers.start()
         self.stack.push_async_callback(self.observers.close)
         self._make_interpreter(options)
-        self.conductor = Conductor(
+        cluster = Cluster(
             runtime=self.runtime,
-            faults=registry.faults(),
+            system=self.system,
+            artifacts=self.artifacts,
+            options=options,
             records=self.recorder,
             view=self._view,
-            schedule_sink=self._schedule_sink(),
+            folder=self.folder,
         )
+        self.conductor = Conductor(cluster=cluster, faults=registry.faults(), schedule_sink=self._schedule_sink())
         self._spawn(self._tick())
 
     async def _start_all(self) -> None:

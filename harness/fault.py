@@ -5,14 +5,16 @@ acts, is recorded before it acts, proves that it took hold, and heals idempotent
 """
 
 import random
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
 
 from harness.errors import UsageError, refused
-from harness.operation import FaultOutcome
+from harness.operation import Event, FaultOutcome
 from harness.runtime.node import Effect, Link, Member, Runtime
 from harness.runtime.provider import Setting
+from harness.systems.system import Artifacts, System
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +57,8 @@ class Resolved:
 
     nodes: tuple[str, ...]
     links: Mapping[Link, Effect] = field(default_factory=dict)
+    #: What else is fixed now (an offset, a rate, a delay), as the history and the schedule record it; units in names.
+    details: Mapping[str, str | int | float | bool] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +74,33 @@ class Proof:
 
     outcome: FaultOutcome
     text: str
+
+
+E = TypeVar("E", bound=Event)
+
+
+class Records(Protocol):
+    """The part of the recorder that the nemesis needs."""
+
+    def record(self, cls: type[E], **fields: Any) -> E: ...
+    def now_ns(self) -> int: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cluster:
+    """What a fault acts on: the servers and their links, what the system says of itself, and where to write.
+
+    `options` are the system's own settings of this run, `artifacts` what its nodes were started from; `folder` is the
+    run's, where a fault may keep evidence. `view` tells who leads now.
+    """
+
+    runtime: Runtime
+    system: System
+    artifacts: Artifacts
+    options: Mapping[str, object]
+    records: Records
+    view: Callable[[], View]
+    folder: Path
 
 
 class Fault(Protocol):
@@ -93,15 +124,31 @@ class Fault(Protocol):
         """From the proof to the beginning of healing, unless `for=` says otherwise."""
         ...
 
-    def refuse(self, spec: FaultSpec, setting: Setting) -> str | None:
-        """Why this spec makes no sense on such a cluster; None when it does."""
+    @property
+    def holds(self) -> frozenset[str]:
+        """What no other fault may touch on the chosen nodes meanwhile ("process", "clock", "disk", ...).
+
+        Links are not held: their contributions merge.
+        """
         ...
 
-    def resolve(self, spec: FaultSpec, view: View, draw: random.Random) -> Resolved | Skip: ...
+    def refuse(self, spec: FaultSpec, setting: Setting) -> str | None:
+        """Why this spec makes no sense on such a cluster, whatever the machine; None when it does."""
+        ...
 
-    async def inject(self, fault_id: int, resolved: Resolved, runtime: Runtime) -> Proof: ...
+    def unavailable(self, setting: Setting) -> str | None:
+        """Why this machine cannot do it on that runtime, with the remedy; None when it can. Asked before a run."""
+        ...
 
-    async def heal(self, fault_id: int, resolved: Resolved, runtime: Runtime) -> Proof: ...
+    def resolve(self, spec: FaultSpec, view: View, draw: random.Random) -> Resolved | Skip:
+        """What is drawn comes from `draw` alone, so that the same entry of a schedule means the same again."""
+        ...
+
+    async def inject(self, fault_id: int, resolved: Resolved, cluster: Cluster) -> Proof: ...
+
+    async def heal(self, fault_id: int, resolved: Resolved, cluster: Cluster) -> Proof:
+        """Undo it, also when injecting failed half-way or a node has died or restarted since. Idempotent."""
+        ...
 
 
 def parse_faults(text: str, faults: Mapping[str, Fault], setting: Setting) -> list[FaultSpec]:

@@ -56,6 +56,7 @@ class FaultSpan(msgspec.Struct, frozen=True, kw_only=True):
     epoch: int | None
     proof: str | None
     why: str | None
+    details: dict[str, str | int | float | bool]
     events: tuple[int, ...]
 
 
@@ -193,6 +194,7 @@ def _span(events: list[FaultEvent]) -> FaultSpan:
         epoch=first.epoch if first.epoch is not None else latest.epoch,
         proof=proof.proof if proof else None,
         why=latest.why,
+        details=latest.details or first.details,
         events=tuple(e.index for e in events),
     )
 

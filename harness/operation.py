@@ -110,7 +110,8 @@ class FaultEvent(_Event, frozen=True, tag="fault"):
     """The nemesis acts: recorded before it acts (`begin`, target as resolved) and after the proof (`end`).
 
     The fault is certainly in force from the `end` of its inject to the `begin` of its heal. `severed` are the
-    directed links that carry no packets, as "n1>n2"; "client" is the harness's side.
+    directed links that carry no packets, as "n1>n2"; "client" is the harness's side. `details` are the figures that
+    the fault acts with (an offset, a delay), units in their names.
     """
 
     fault_id: int
@@ -125,6 +126,7 @@ class FaultEvent(_Event, frozen=True, tag="fault"):
     epoch: int | None = None
     proof: str | None = None
     why: str | None = None
+    details: dict[str, str | int | float | bool] = {}
 
 
 class BeliefEvent(_Event, frozen=True, tag="belief"):

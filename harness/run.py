@@ -117,7 +117,9 @@ def execute(
     provider = registry.runtime(plan.runtime)
     system = registry.system(plan.system)
     setting = plan.setting(members_of(plan, system))
-    setting = provider.refuse_if_impossible(setting, _faults_of(plan, setting))
+    kinds = _faults_of(plan, setting)
+    setting = provider.refuse_if_impossible(setting, kinds)
+    _refuse_unavailable(kinds, setting)
     artifacts = provider.resolve(system, plan.version, setting, _say(progress))
     folder = store.make_run_folder(results, plan.slug)
     write_plan(plan, folder / store.PLAN)
@@ -154,6 +156,14 @@ def _faults_of(plan: Plan, setting: Setting) -> set[str]:
     if plan.nemesis == "none":
         return set()
     return {spec.fault for spec in parse_faults(plan.nemesis, registry.faults(), setting)}
+
+
+def _refuse_unavailable(kinds: set[str], setting: Setting) -> None:
+    faults = registry.faults()
+    for kind in sorted(kinds):
+        why = faults[kind].unavailable(setting)
+        if why:
+            raise MachineError(f"this machine cannot do {kind}: {why}", hint="fencepost doctor says what is missing")
 
 
 def _say(progress: Progress) -> Callable[[str], None]:

@@ -7,11 +7,11 @@ fault ends it as `indeterminate` and is recorded; healing still runs.
 import asyncio
 import random
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Final, Protocol
+from typing import Final
 
-from harness.fault import Fault, Proof, Resolved, Skip, View
+from harness.fault import Cluster, Fault, Proof, Resolved, Skip, View
 from harness.operation import FaultAction, FaultEvent, FaultOutcome, FaultStage
-from harness.runtime.node import NodeState, Runtime
+from harness.runtime.node import NodeState
 from nemesis.schedule import Entry
 
 #: No single injection or healing may hold up the run longer than this.
@@ -20,29 +20,21 @@ ACT_DEADLINE_S: Final = 10.0
 LEADER_WAIT_S: Final = 2.0
 
 
-class Records(Protocol):
-    """The part of the recorder that the nemesis needs."""
-
-    def record(self, cls: type[FaultEvent], **fields: Any) -> FaultEvent: ...
-    def now_ns(self) -> int: ...
-
-
 class Conductor:
-    """One run's nemesis. `view` says who leads now; `schedule_sink` receives each fault as it really happened."""
+    """One run's nemesis. `schedule_sink` receives each fault as it really happened."""
 
     def __init__(
         self,
         *,
-        runtime: Runtime,
+        cluster: Cluster,
         faults: Mapping[str, Fault],
-        records: Records,
-        view: Callable[[], View],
         schedule_sink: Callable[[dict[str, object]], None],
     ) -> None:
-        self._runtime = runtime
+        self._cluster = cluster
+        self._runtime = cluster.runtime
         self._faults = faults
-        self._records = records
-        self._view = view
+        self._records = cluster.records
+        self._view = cluster.view
         self._sink = schedule_sink
         self._active: dict[int, tuple[Entry, Resolved]] = {}
         self._count = 0
@@ -90,7 +82,7 @@ class Conductor:
             return None
         self._record(fault_id, entry, FaultAction.INJECT, FaultStage.BEGIN, view, resolved)
         self._active[fault_id] = (entry, resolved)
-        proof = await self._guard(fault.inject(fault_id, resolved, self._runtime))
+        proof = await self._guard(fault.inject(fault_id, resolved, self._cluster))
         self._record(fault_id, entry, FaultAction.INJECT, FaultStage.END, view, resolved, proof=proof)
         return fault_id
 
@@ -99,7 +91,7 @@ class Conductor:
         fault = self._faults[entry.spec.fault]
         view = self._view()
         self._record(fault_id, entry, FaultAction.HEAL, FaultStage.BEGIN, view, resolved)
-        proof = await self._guard(fault.heal(fault_id, resolved, self._runtime))
+        proof = await self._guard(fault.heal(fault_id, resolved, self._cluster))
         self._record(fault_id, entry, FaultAction.HEAL, FaultStage.END, view, resolved, proof=proof)
         del self._active[fault_id]
 
@@ -157,6 +149,7 @@ class Conductor:
             epoch=view.epoch,
             proof=proof.text if proof else None,
             why=skip.why if skip else None,
+            details=dict(resolved.details) if resolved else {},
         )
         self._sink(
             {
@@ -171,6 +164,7 @@ class Conductor:
                 "time_ns": event.time_ns,
                 "nodes": list(resolved.nodes) if resolved else [],
                 "severed": [str(link) for link in resolved.links] if resolved else [],
+                "details": dict(resolved.details) if resolved else {},
                 "leader": view.leader,
                 "epoch": view.epoch,
                 "proof": proof.text if proof else None,

@@ -14,7 +14,7 @@ import random
 from collections.abc import Mapping
 from typing import Final
 
-from harness.fault import FaultSpec, Proof, Resolved, Skip, View
+from harness.fault import Cluster, FaultSpec, Proof, Resolved, Skip, View
 from harness.operation import FaultOutcome
 from harness.runtime.node import CLIENT, Effect, Link, Member, Reach, Runtime
 from harness.runtime.provider import Setting
@@ -48,6 +48,7 @@ class Partition:
         "for": (),
     }
     default_duration_ns: Final = 5_000_000_000
+    holds: frozenset[str] = frozenset()
 
     def refuse(self, spec: FaultSpec, setting: Setting) -> str | None:
         if spec.target in _BY_ROLE:
@@ -60,6 +61,9 @@ class Partition:
             return f"{spec.target} needs at least 5 nodes, the plan has {setting.nodes}"
         if spec.options.get("links", "node") != "node":
             return f"{spec.target} cuts links between nodes only; leave out links="
+        return None
+
+    def unavailable(self, setting: Setting) -> str | None:
         return None
 
     def resolve(self, spec: FaultSpec, view: View, draw: random.Random) -> Resolved | Skip:
@@ -81,15 +85,15 @@ class Partition:
         direction = spec.options.get("direction", "both")
         return Resolved(nodes=chosen, links=dict.fromkeys(_directed(links, chosen, direction), Effect.DROP))
 
-    async def inject(self, fault_id: int, resolved: Resolved, runtime: Runtime) -> Proof:
-        await runtime.network.apply(fault_id, resolved.links)
-        return await prove_links(resolved.links, runtime)
+    async def inject(self, fault_id: int, resolved: Resolved, cluster: Cluster) -> Proof:
+        await cluster.runtime.network.apply(fault_id, resolved.links)
+        return await prove_links(resolved.links, cluster.runtime)
 
-    async def heal(self, fault_id: int, resolved: Resolved, runtime: Runtime) -> Proof:
-        await runtime.network.withdraw(fault_id)
+    async def heal(self, fault_id: int, resolved: Resolved, cluster: Cluster) -> Proof:
+        await cluster.runtime.network.withdraw(fault_id)
         # Another fault may still hold some of these links: only those that nobody holds must be open.
-        freed = [link for link in resolved.links if link not in runtime.network.blocked]
-        found = await runtime.network.probe(freed, _SECOND_PROBE_S)
+        freed = [link for link in resolved.links if link not in cluster.runtime.network.blocked]
+        found = await cluster.runtime.network.probe(freed, _SECOND_PROBE_S)
         shut = sorted(str(link) for link, reach in found.items() if reach is not Reach.OPEN)
         if shut:
             return Proof(FaultOutcome.INDETERMINATE, f"still shut after healing: {', '.join(shut)}")

@@ -9,9 +9,9 @@ import random
 from collections.abc import Mapping
 from typing import Final
 
-from harness.fault import FaultSpec, Proof, Resolved, Skip, View
+from harness.fault import Cluster, FaultSpec, Proof, Resolved, Skip, View
 from harness.operation import FaultOutcome
-from harness.runtime.node import Node, NodeState, Runtime
+from harness.runtime.node import Node, NodeState
 from harness.runtime.provider import Setting
 from nemesis.targets import NODE_TARGETS, choose_nodes
 
@@ -25,24 +25,28 @@ class Pause:
     default_target: Final = "one"
     options: Mapping[str, tuple[str, ...]] = {"for": ()}
     default_duration_ns: Final = 7_000_000_000
+    holds: frozenset[str] = frozenset({"process"})
 
     def refuse(self, spec: FaultSpec, setting: Setting) -> str | None:
+        return None
+
+    def unavailable(self, setting: Setting) -> str | None:
         return None
 
     def resolve(self, spec: FaultSpec, view: View, draw: random.Random) -> Resolved | Skip:
         chosen = choose_nodes(spec.target, view, draw)
         return chosen if isinstance(chosen, Skip) else Resolved(nodes=chosen)
 
-    async def inject(self, fault_id: int, resolved: Resolved, runtime: Runtime) -> Proof:
-        nodes = [runtime.nodes[name] for name in resolved.nodes]
+    async def inject(self, fault_id: int, resolved: Resolved, cluster: Cluster) -> Proof:
+        nodes = [cluster.runtime.nodes[name] for name in resolved.nodes]
         if any(node.state is not NodeState.RUNNING for node in nodes):
             return Proof(FaultOutcome.INDETERMINATE, "a node was not running")
         for node in nodes:
             await node.pause()
         return await _prove(nodes, NodeState.PAUSED, FaultOutcome.INSTALLED)
 
-    async def heal(self, fault_id: int, resolved: Resolved, runtime: Runtime) -> Proof:
-        nodes = [runtime.nodes[name] for name in resolved.nodes]
+    async def heal(self, fault_id: int, resolved: Resolved, cluster: Cluster) -> Proof:
+        nodes = [cluster.runtime.nodes[name] for name in resolved.nodes]
         for node in nodes:
             await node.resume()
         running = [node for node in nodes if node.state is NodeState.RUNNING]

@@ -14,7 +14,7 @@ from typing import Final
 
 from harness.durations import format_duration, parse_duration_ns
 from harness.errors import UsageError
-from harness.fault import FaultSpec, Proof, Resolved, Skip, View
+from harness.fault import Cluster, FaultSpec, Proof, Resolved, Skip, View
 from harness.operation import FaultOutcome
 from harness.runtime.node import CLIENT, Ending, Experience, Link, Reach, Runtime, Streams, Toxic
 from harness.runtime.provider import Links, Setting
@@ -91,6 +91,7 @@ class ToxicFault:
         "for": (),
     }
     default_duration_ns: Final = 5_000_000_000
+    holds: frozenset[str] = frozenset()
 
     def refuse(self, spec: FaultSpec, setting: Setting) -> str | None:
         if setting.links is not Links.TOXIPROXY:
@@ -107,6 +108,9 @@ class ToxicFault:
             return "one node has no links to others; choose links=client"
         return None
 
+    def unavailable(self, setting: Setting) -> str | None:
+        return None
+
     def resolve(self, spec: FaultSpec, view: View, draw: random.Random) -> Resolved | Skip:
         chosen = choose_nodes(spec.target, view, draw)
         if isinstance(chosen, Skip):
@@ -121,8 +125,8 @@ class ToxicFault:
         links = {"both": out | back, "out": out, "in": back}[spec.options.get("direction", "both")]
         return Poisoned(nodes=chosen, toxics=dict.fromkeys(sorted(links), _toxic(spec.options)))
 
-    async def inject(self, fault_id: int, resolved: Resolved, runtime: Runtime) -> Proof:
-        streams, toxics = _streams(runtime), _toxics(resolved)
+    async def inject(self, fault_id: int, resolved: Resolved, cluster: Cluster) -> Proof:
+        streams, toxics = _streams(cluster.runtime), _toxics(resolved)
         if not toxics:
             return Proof(FaultOutcome.INDETERMINATE, "there was no link to act on")
         before = await streams.measure(toxics, _MEASURE_S)
@@ -142,8 +146,8 @@ class ToxicFault:
             return Proof(FaultOutcome.INDETERMINATE, f"{what}: not felt on {_names(unfelt)}: {figures}")
         return Proof(FaultOutcome.INSTALLED, f"{what}: felt on {len(toxics)} of {len(toxics)} links, such as {figures}")
 
-    async def heal(self, fault_id: int, resolved: Resolved, runtime: Runtime) -> Proof:
-        streams, toxics = _streams(runtime), _toxics(resolved)
+    async def heal(self, fault_id: int, resolved: Resolved, cluster: Cluster) -> Proof:
+        streams, toxics = _streams(cluster.runtime), _toxics(resolved)
         before = await streams.read_back()
         await streams.withdraw(fault_id)
         held = await streams.read_back()
@@ -151,8 +155,8 @@ class ToxicFault:
         kept = [link for link in toxics if len(held.get(link, ())) > max(len(before.get(link, ())) - 1, 0)]
         if kept:
             return Proof(FaultOutcome.INDETERMINATE, f"the proxy still holds the toxic on {_names(kept)}")
-        freed = [link for link in toxics if not held.get(link) and link not in runtime.network.blocked]
-        found = await runtime.network.probe(freed, _PROBE_S)
+        freed = [link for link in toxics if not held.get(link) and link not in cluster.runtime.network.blocked]
+        found = await cluster.runtime.network.probe(freed, _PROBE_S)
         shut = [link for link in freed if found[link] is not Reach.OPEN]
         if shut:
             return Proof(FaultOutcome.INDETERMINATE, f"still shut after healing: {_names(shut)}")

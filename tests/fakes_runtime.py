@@ -4,11 +4,19 @@
 the proofs must notice.
 """
 
+import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, TypeVar
 
+from harness import registry
+from harness.fault import Cluster, View
+from harness.operation import Event
 from harness.runtime.node import CLIENT, Effect, Evidence, Exit, Link, Node, NodeSpec, NodeState, Place, Reach, Streams
+from harness.systems.system import Artifacts
+
+E = TypeVar("E", bound=Event)
 
 
 @dataclass
@@ -120,3 +128,38 @@ class FakeRuntime:
     def every_link(self) -> list[Link]:
         names = [*self.nodes, CLIENT]
         return [Link(a, b) for a in names for b in names if a != b]
+
+
+class KeptRecords:
+    """The recorder's part that the nemesis needs, on the loop's clock: `events` holds what was recorded."""
+
+    def __init__(self) -> None:
+        self.events: list[Any] = []
+
+    def now_ns(self) -> int:
+        return int(asyncio.get_running_loop().time() * 1e9)
+
+    def record(self, cls: type[E], **fields: Any) -> E:
+        event = cls(index=len(self.events), time_ns=0, **fields)
+        self.events.append(event)
+        return event
+
+
+def cluster_of(
+    runtime: Any,
+    *,
+    records: KeptRecords | None = None,
+    view: Callable[[], View] | None = None,
+    folder: Path = Path("run"),
+    system: str = "etcd",
+) -> Cluster:
+    """What a fault acts on, around a runtime (or that part of one that a test is about)."""
+    return Cluster(
+        runtime=runtime,
+        system=registry.system(system),
+        artifacts=Artifacts(version="", paths={}, sha256={}),
+        options=registry.system(system).options(),
+        records=records or KeptRecords(),
+        view=view or (lambda: View(nodes=tuple(runtime.nodes), leader=None, epoch=None)),
+        folder=folder,
+    )

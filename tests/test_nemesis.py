@@ -2,7 +2,6 @@
 
 import asyncio
 import random
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -12,13 +11,13 @@ from harness import registry
 from harness.durations import format_duration, parse_duration_ns
 from harness.errors import UsageError
 from harness.fault import FaultSpec, Resolved, Skip, View, parse_faults
-from harness.operation import FaultAction, FaultEvent, FaultOutcome, FaultStage
+from harness.operation import FaultAction, FaultOutcome, FaultStage
 from harness.runtime.node import CLIENT, Effect, Link, NodeState
 from harness.runtime.provider import Setting
 from nemesis.conductor import Conductor
 from nemesis.partition import Partition
 from nemesis.schedule import Entry, draw_schedule
-from tests.fakes_runtime import FakeRuntime
+from tests.fakes_runtime import FakeRuntime, KeptRecords, cluster_of
 
 FAULTS = registry.faults()
 
@@ -115,25 +114,13 @@ def test_which_node_leads_does_not_change_later_draws() -> None:
     assert len({repr(c) for c in chosen}) == 1
 
 
-class _Records:
-    def __init__(self) -> None:
-        self.events: list[FaultEvent] = []
-
-    def now_ns(self) -> int:
-        return int(asyncio.get_running_loop().time() * 1e9)
-
-    def record(self, cls: type[FaultEvent], **fields: Any) -> FaultEvent:
-        event = cls(index=len(self.events), time_ns=0, **fields)
-        self.events.append(event)
-        return event
-
-
-def _conductor(runtime: FakeRuntime, leader: str | None = "n2") -> tuple[Conductor, _Records, list[dict[str, object]]]:
-    records = _Records()
+def _conductor(
+    runtime: FakeRuntime, leader: str | None = "n2"
+) -> tuple[Conductor, KeptRecords, list[dict[str, object]]]:
+    records = KeptRecords()
     rows: list[dict[str, object]] = []
-    conductor = Conductor(
-        runtime=runtime, faults=FAULTS, records=records, view=lambda: _view(leader=leader), schedule_sink=rows.append
-    )
+    cluster = cluster_of(runtime, records=records, view=lambda: _view(leader=leader))
+    conductor = Conductor(cluster=cluster, faults=FAULTS, schedule_sink=rows.append)
     return conductor, records, rows
 
 
@@ -142,7 +129,7 @@ def _entry(text: str, duration_ns: int = 1_000_000) -> Entry:
     return Entry(spec=spec, inject_ns=0, duration_ns=duration_ns, draw_seed=1)
 
 
-def _outcomes(records: _Records) -> list[tuple[FaultAction, FaultStage, FaultOutcome]]:
+def _outcomes(records: KeptRecords) -> list[tuple[FaultAction, FaultStage, FaultOutcome]]:
     return [(e.action, e.stage, e.outcome) for e in records.events]
 
 

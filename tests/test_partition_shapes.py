@@ -15,7 +15,7 @@ from harness.run import check_plan
 from harness.runtime.node import Member, members_alike
 from harness.runtime.provider import Setting
 from nemesis.targets import choose_nodes
-from tests.fakes_runtime import FakeRuntime
+from tests.fakes_runtime import FakeRuntime, cluster_of
 
 FAULTS = registry.faults()
 KRAFT = (
@@ -142,8 +142,8 @@ def test_a_shape_is_proven_and_healed() -> None:
     assert isinstance(resolved, Resolved)
 
     async def scenario() -> tuple[FaultOutcome, FaultOutcome]:
-        injected = await fault.inject(0, resolved, runtime)
-        return injected.outcome, (await fault.heal(0, resolved, runtime)).outcome
+        injected = await fault.inject(0, resolved, cluster_of(runtime))
+        return injected.outcome, (await fault.heal(0, resolved, cluster_of(runtime))).outcome
 
     assert asyncio.run(scenario()) == (FaultOutcome.INSTALLED, FaultOutcome.HEALED)
 

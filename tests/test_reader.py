@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.columns import COLUMNS, VERSION_KEY, schema
+from harness.columns import COLUMNS, LATER_COLUMNS, VERSION_KEY, read_parquet, schema
 from harness.errors import HarnessError, MalformedHistory, UsageError
 from harness.history import History
 from harness.operation import (
@@ -67,6 +67,7 @@ EVERY_KIND: Final[list[Event]] = [
         epoch=4,
         proof="probes",
         why="",
+        details={"offset_ns": 5, "clock": "wall", "rate": 1.5},
     ),
     OpEvent(
         index=5,
@@ -298,7 +299,7 @@ def test_another_schema_is_refused(tmp_path: Path) -> None:
     for target, rule in [
         (pa.schema(fields, {VERSION_KEY: b"99"}), "schema version 99"),
         (pa.schema(fields), "not a history"),
-        (pa.schema(fields[:-1], {VERSION_KEY: b"1"}), "'text' is missing"),
+        (pa.schema([f for f in fields if f.name != "text"], {VERSION_KEY: b"1"}), "'text' is missing"),
         (pa.schema([pa.field("kind", pa.large_string()), *fields[1:]], {VERSION_KEY: b"1"}), "'kind' has type"),
     ]:
         _spoil_parquet(path, lambda columns: columns.setdefault("text", [None] * 13), target)
@@ -359,6 +360,15 @@ def test_equal_words_are_one_object(tmp_path: Path) -> None:
         read = [e for e in read_history(tmp_path).events if isinstance(e, OpEvent)]
         assert len({(id(e.f), id(e.node), id(e.key)) for e in read}) == 1
         seal(tmp_path)
+
+
+def test_a_file_from_before_a_column_was_added_is_read_without_it(tmp_path: Path) -> None:
+    path = tmp_path / HISTORY_PARQUET
+    to_parquet(EVERY_KIND, path)
+    table = pq.read_table(path)
+    pq.write_table(table.drop_columns(sorted(LATER_COLUMNS)), path)
+    bare = [msgspec.structs.replace(e, details={}) if isinstance(e, FaultEvent) else e for e in EVERY_KIND]
+    assert [event for batch in read_parquet(path) for event in batch] == bare
 
 
 def test_the_documentation_names_every_column_with_its_type() -> None:

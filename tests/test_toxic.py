@@ -13,7 +13,7 @@ from harness.operation import FaultOutcome
 from harness.runtime.node import Ending, Experience, Link, Toxic
 from harness.runtime.provider import Links, Setting
 from nemesis.toxic import Poisoned, ToxicFault, is_felt
-from tests.fakes_runtime import FakeRuntime
+from tests.fakes_runtime import FakeRuntime, cluster_of
 
 FAULTS = registry.faults()
 PROXIED = Setting(runtime="containers", links=Links.TOXIPROXY)
@@ -203,7 +203,7 @@ def _runtime(streams: FakeStreams) -> FakeRuntime:
 
 
 def _injected(text: str, streams: FakeStreams) -> tuple[FaultOutcome, str]:
-    proof = asyncio.run(ToxicFault().inject(1, _resolved(text), _runtime(streams)))
+    proof = asyncio.run(ToxicFault().inject(1, _resolved(text), cluster_of(_runtime(streams))))
     return proof.outcome, proof.text
 
 
@@ -237,9 +237,9 @@ def test_healing_is_proven_and_a_toxic_that_stays_is_said() -> None:
     async def healed(keeps: bool) -> tuple[FaultOutcome, str]:
         streams = FakeStreams([SILENT], keeps=keeps)
         runtime, resolved = _runtime(streams), _resolved("toxic:n1:kind=black-hole")
-        await ToxicFault().inject(1, resolved, runtime)
-        proof = await ToxicFault().heal(1, resolved, runtime)
-        again = await ToxicFault().heal(1, resolved, runtime)
+        await ToxicFault().inject(1, resolved, cluster_of(runtime))
+        proof = await ToxicFault().heal(1, resolved, cluster_of(runtime))
+        again = await ToxicFault().heal(1, resolved, cluster_of(runtime))
         assert keeps or again.outcome is FaultOutcome.HEALED, "healing is idempotent"
         return proof.outcome, proof.text
 

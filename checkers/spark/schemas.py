@@ -65,6 +65,7 @@ HISTORY: Final = _table(
     node_cpu_ns=_TEXT,
     topic=_TEXT,
     text=_TEXT,
+    details=_TEXT,
 )
 
 #: The events of operations, and beside each the newest position of its key that was known when it happened: a lower

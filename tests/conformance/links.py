@@ -14,6 +14,7 @@ from nemesis.partition import Partition
 from tests.conformance.cluster import DEADLINE_S, Cluster, both_ways, refused
 from tests.conformance.kinds import DIAL_OF_A_DEAD_NODE, DROPPED_CONNECTION_GOES_ON, HAS_STREAMS, LINKS_OF_A_DEAD_NODE
 from tests.conformance.stage import STAY
+from tests.fakes_runtime import cluster_of
 
 DROP, RESET = Effect.DROP, Effect.RESET
 
@@ -114,12 +115,12 @@ async def fault_with_proof(cluster: Cluster) -> None:
     fault, resolved = Partition(), await _resolved(cluster, "partition:leader")
     old = await cluster.leader()
     others = [name for name in cluster.names if name != old]
-    proof = await fault.inject(7, resolved, cluster.runtime)
+    proof = await fault.inject(7, resolved, cluster_of(cluster.runtime))
     assert proof.outcome is FaultOutcome.INSTALLED, proof.text
     new = await cluster.leader(others)
     await cluster.write(new, "while split", "by the majority")
     assert not await cluster.serves(old, 0.6), "a cut-off node gave a current answer"
-    proof = await fault.heal(7, resolved, cluster.runtime)
+    proof = await fault.heal(7, resolved, cluster_of(cluster.runtime))
     assert proof.outcome is FaultOutcome.HEALED, proof.text
     await cluster.until_healthy()
     assert await cluster.read(old, "while split") == "by the majority"

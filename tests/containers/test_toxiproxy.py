@@ -16,6 +16,7 @@ from harness.runtime.provider import Links, Setting
 from harness.runtime.toxiproxy_addresses import Star
 from nemesis.toxic import Poisoned
 from tests.containers.star_scene import star
+from tests.fakes_runtime import cluster_of
 
 pytestmark = pytest.mark.containers
 
@@ -100,12 +101,12 @@ def test_each_toxic_is_installed_felt_and_healed(tmp_path: Path, publish: bool) 
                 (spec,) = parse_faults(f"toxic:leader:kind={kind}:links=all:direction=in", faults, setting)
                 resolved = faults["toxic"].resolve(spec, view, random.Random(0))
                 assert isinstance(resolved, Poisoned)
-                injected = await faults["toxic"].inject(number, resolved, scene)  # type: ignore[arg-type]  # a part
+                injected = await faults["toxic"].inject(number, resolved, cluster_of(scene))
                 assert injected.outcome is FaultOutcome.INSTALLED, injected.text
                 if kind == "black-hole":
                     assert await scene.ask("n1", "n2") == "nothing"
                     assert await scene.ask("n1", "n3") == "hello"
-                healed = await faults["toxic"].heal(number, resolved, scene)  # type: ignore[arg-type]
+                healed = await faults["toxic"].heal(number, resolved, cluster_of(scene))
                 assert healed.outcome is FaultOutcome.HEALED, healed.text
             await scene.prove({})
             await scene.until_served()
