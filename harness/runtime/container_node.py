@@ -9,9 +9,8 @@ import asyncio
 import ipaddress
 import os
 import signal
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
 
 from harness.errors import HarnessError
@@ -20,7 +19,8 @@ from harness.runtime.container_log import LogFollower, tail
 from harness.runtime.engine import EngineFacts, asking
 from harness.runtime.engine_calls import EngineCalls
 from harness.runtime.engine_events import EngineEvents
-from harness.runtime.node import Evidence, Exit, Node, NodeSpec, NodeState, Place
+from harness.runtime.known_node import KnownNode
+from harness.runtime.node import Evidence, Exit, NodeSpec, NodeState, Place
 from harness.runtime.ownership import remove_container
 
 if TYPE_CHECKING:
@@ -56,18 +56,14 @@ class Habitat:
     calls: EngineCalls
 
 
-class ContainerNode:
+class ContainerNode(KnownNode):
     """One server of the cluster; see `harness.runtime.node.Node`."""
 
     def __init__(self, place: Place, habitat: Habitat, volume: str) -> None:
-        self.wrap_argv: list[Callable[[tuple[str, ...]], Sequence[str]]] = []
-        self.on_start: list[Callable[[Node], None]] = []
-        self._place, self._habitat, self._volume = place, habitat, volume
-        self._spec: NodeSpec | None = None
-        self._incarnation = -1
+        super().__init__(place)
+        self._habitat, self._volume = habitat, volume
         self._launches = 0
         self._filled = False
-        self._state = NodeState.NEW
         self._container = ""
         self._pid: int | None = None
         self._follower: LogFollower | None = None
@@ -81,28 +77,6 @@ class ContainerNode:
         self._changing = asyncio.Lock()
 
     @property
-    def name(self) -> str:
-        return self._place.name
-
-    @property
-    def place(self) -> Place:
-        return self._place
-
-    @property
-    def spec(self) -> NodeSpec:
-        if self._spec is None:
-            raise HarnessError(f"node {self.name} has no spec yet: realise() comes first")
-        return self._spec
-
-    @property
-    def state(self) -> NodeState:
-        return self._state
-
-    @property
-    def incarnation(self) -> int:
-        return self._incarnation
-
-    @property
     def pid(self) -> int | None:
         return self._pid if self._is_up else None
 
@@ -110,14 +84,6 @@ class ContainerNode:
     def container_id(self) -> str:
         """Of the container that was started last; empty before the first start."""
         return self._container
-
-    @property
-    def log(self) -> Path:
-        return self._place.kept / "server.log"
-
-    @property
-    def _is_up(self) -> bool:
-        return self._state in (NodeState.RUNNING, NodeState.PAUSED)
 
     def realise(self, spec: NodeSpec) -> None:
         """Take the spec; its files are put into each container before it starts. Copies are kept for people."""
@@ -180,9 +146,7 @@ class ContainerNode:
     def _making(self) -> "Making":
         from harness.runtime.container_making import Making
 
-        argv: Sequence[str] = self.spec.argv
-        for wrap in self.wrap_argv:
-            argv = wrap(tuple(argv))
+        argv = self._wrapped_argv()
         habitat, number = self._habitat, self._launches
         self._launches += 1
         return Making(

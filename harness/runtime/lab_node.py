@@ -19,7 +19,8 @@ from typing import IO, ParamSpec, TypeVar
 
 from harness.errors import HarnessError
 from harness.runtime import namespaces, processes
-from harness.runtime.node import Evidence, Exit, Node, NodeSpec, NodeState, Place
+from harness.runtime.known_node import KnownNode
+from harness.runtime.node import Evidence, Exit, NodeSpec, NodeState, Place
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -65,18 +66,13 @@ class NamespaceThread:
             os.close(self._entered.result()[0])
 
 
-class LabNode:
+class LabNode(KnownNode):
     """One server of the lab; see `harness.runtime.node.Node`."""
 
     def __init__(self, place: Place, thread: NamespaceThread, exits: "asyncio.Queue[Exit]") -> None:
-        self.wrap_argv: list[Callable[[tuple[str, ...]], Sequence[str]]] = []
-        self.on_start: list[Callable[[Node], None]] = []
+        super().__init__(place)
         self.thread = thread
-        self._place = place
         self._exits = exits
-        self._spec: NodeSpec | None = None
-        self._incarnation = -1
-        self._state = NodeState.NEW
         self._process: subprocess.Popen[bytes] | None = None
         self._pidfd = -1
         self._group_in_proc = 0
@@ -86,38 +82,8 @@ class LabNode:
         self._changing = asyncio.Lock()
 
     @property
-    def name(self) -> str:
-        return self._place.name
-
-    @property
-    def place(self) -> Place:
-        return self._place
-
-    @property
-    def spec(self) -> NodeSpec:
-        if self._spec is None:
-            raise HarnessError(f"node {self.name} has no spec yet: realise() comes first")
-        return self._spec
-
-    @property
-    def state(self) -> NodeState:
-        return self._state
-
-    @property
-    def incarnation(self) -> int:
-        return self._incarnation
-
-    @property
     def pid(self) -> int | None:
         return self._process.pid if self._process is not None and self._is_up else None
-
-    @property
-    def log(self) -> Path:
-        return self._place.kept / "server.log"
-
-    @property
-    def _is_up(self) -> bool:
-        return self._state in (NodeState.RUNNING, NodeState.PAUSED)
 
     def realise(self, spec: NodeSpec) -> None:
         """Take the spec and write its files; the data directory is there already."""
@@ -138,9 +104,7 @@ class LabNode:
     async def _start(self) -> None:
         spec = self.spec
         _write_files(self._place.folder, spec.files)
-        argv: Sequence[str] = spec.argv
-        for wrap in self.wrap_argv:
-            argv = wrap(tuple(argv))
+        argv = self._wrapped_argv()
         environment = {
             "PATH": os.environ.get("PATH", os.defpath),
             "LANG": "C.UTF-8",
