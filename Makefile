@@ -9,7 +9,7 @@ CORE := checkers/_core.abi3.so
 RUST := checkers/native/Cargo.toml checkers/native/Cargo.lock $(wildcard checkers/native/src/*.rs)
 UV := $(shell command -v uv 2>/dev/null)
 
-.PHONY: help setup demo test test-long check bench soak soak-kills clean
+.PHONY: help setup demo test test-long check bench soak soak-kafka soak-kills clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 12
@@ -37,6 +37,9 @@ bench: setup  ## the figures of docs/benchmarks.md, measured on this machine
 
 soak: setup  ## the demo's runs and the barrier control, ten times each
 	@$(PY) -m tests.soak
+
+soak-kafka: setup  ## a controller cut from its quorum, ten times each on the release with KAFKA-15489 and on the newest
+	@$(PY) -m tests.soak soak-kafka
 
 soak-kills: setup  ## fifty runs on containers whose harness is killed: nothing may be left
 	@$(PY) -m tests.kill_soak

@@ -1,4 +1,7 @@
-"""`make soak`: the demo's two runs and the barrier control, ten times each, and etcd under a partition as well.
+"""`make soak` and `make soak-kafka`: the same runs ten times each, with fixed seeds, and how often each verdict came.
+
+`make soak`: the demo's two runs and the barrier control, and etcd under a partition as well. `make soak-kafka`: the
+controller of a KRaft quorum cut from its peers, of the release with KAFKA-15489 and of the default one.
 
 The counts are written into `docs/benchmarks.md`, between its soak marks. A run that does not come out as expected is
 kept, named, and makes the exit code 1; nothing is repeated until it fits.
@@ -7,6 +10,7 @@ kept, named, and makes the exit code 1; nothing is repeated until it fits.
 import sys
 import time
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -25,7 +29,7 @@ TIMES = 10
 Row = tuple[str, Plan, Validity, int]
 
 
-def rows(seed: int) -> list[Row]:
+def demo_rows(seed: int) -> list[Row]:
     etcd, zookeeper = demo_plans(seed)
     partitioned = check_plan(msgspec.structs.replace(etcd, nemesis="partition:leader"))
     barrier = check_plan(msgspec.structs.replace(zookeeper, require=(), workload_options={"reads": "barrier"}))
@@ -37,8 +41,31 @@ def rows(seed: int) -> list[Row]:
     ]
 
 
-def main() -> int:
-    results = Path("results/soak")
+def kafka_rows(seed: int) -> list[Row]:
+    return [
+        ("KRaft 3.6.0, partition:controller", _kraft(seed, "3.6.0"), Validity.INVALID, TIMES),
+        ("KRaft of the default release, partition:controller", _kraft(seed, ""), Validity.VALID, TIMES),
+    ]
+
+
+def _kraft(seed: int, version: str) -> Plan:
+    plan = Plan(
+        system="kraft",
+        version=version,
+        workload="metadata",
+        nemesis="partition:controller",
+        time_limit="60s",
+        seed=seed,
+    )
+    return check_plan(plan)
+
+
+#: The section of the document, and the runs that it counts.
+SOAKS: dict[str, Callable[[int], list[Row]]] = {"soak": demo_rows, "soak-kafka": kafka_rows}
+
+
+def main(section: str) -> int:
+    rows, results = SOAKS[section], Path("results") / section
     began = time.monotonic()
     counts: dict[str, Counter[str]] = {}
     expected: dict[str, tuple[Validity, int]] = {}
@@ -59,16 +86,19 @@ def main() -> int:
                     raise StoppedTwice
     finally:
         spark.stop()
-    write_section("soak", _table(counts, expected, time.monotonic() - began))
+    limits = {plan.time_limit for _, plan, *_ in rows(0)}
+    write_section(section, _table(f"runs of {', '.join(limits)}", counts, expected, time.monotonic() - began))
     for line in odd:
         print(f"not as expected: {line}", file=sys.stderr)
     met = all(counts[name][validity.value] >= least for name, (validity, least) in expected.items())
     return 0 if met else 1
 
 
-def _table(counts: dict[str, Counter[str]], expected: dict[str, tuple[Validity, int]], seconds: float) -> list[str]:
+def _table(
+    what: str, counts: dict[str, Counter[str]], expected: dict[str, tuple[Validity, int]], seconds: float
+) -> list[str]:
     lines = [
-        "| runs of 24 s, seeds 1000 to 1009 | valid | invalid | unknown | wanted |",
+        f"| {what}, seeds 1000 to {999 + TIMES} | valid | invalid | unknown | wanted |",
         "| --- | --- | --- | --- | --- |",
     ]
     for name, found in counts.items():
@@ -79,4 +109,4 @@ def _table(counts: dict[str, Counter[str]], expected: dict[str, tuple[Validity, 
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    raise SystemExit(main(*(sys.argv[1:] or ["soak"])))
