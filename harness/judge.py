@@ -71,6 +71,7 @@ def facts_of(plan: Plan, version: str) -> Facts:
         nemesis=() if plan.nemesis == "none" else tuple(plan.nemesis.split(",")),
         options=options,
         leadership=system.leadership({**system.options(), **plan.system_options}, version),
+        subjects=system.subjects,
         budget=plan.budget,
         thresholds=plan.thresholds,
     )
@@ -115,7 +116,9 @@ def conclude(history: History, facts: Facts, verdicts: tuple[Verdict, ...]) -> J
     doubtful = [
         v
         for v in verdicts
-        if v.validity is Validity.UNKNOWN and (v.guarantee in primary or v.checker == "coverage" or _failed(v))
+        if v.validity is Validity.UNKNOWN
+        and v.weighs
+        and (v.guarantee in primary or v.checker == "coverage" or _failed(v))
     ]
     unjudged = primary - {v.guarantee for v in verdicts}
     if broken:

@@ -61,7 +61,8 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
 
     `exposure` counts how often the guarantee was really put to the test (None: the checker has no such count); 0 makes
     the verdict `unknown`. `anomalies` counts violations by name, `witnesses` shows the first few of them. `figures` are
-    plain numbers and strings for the report, keyed with units last.
+    plain numbers and strings for the report, keyed with units last. An `unknown` that does not weigh keeps nothing from
+    being valid, since another verdict on the guarantee answers for it.
     """
 
     checker: str
@@ -73,6 +74,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     anomalies: dict[str, int] = {}
     witnesses: tuple[Witness, ...] = ()
     figures: dict[str, Any] = {}
+    weighs: bool = True
 
 
 def merge(validities: Iterable[Validity]) -> Validity:
@@ -82,6 +84,11 @@ def merge(validities: Iterable[Validity]) -> Validity:
         if validity in seen:
             return validity
     return Validity.UNKNOWN
+
+
+def merge_verdicts(verdicts: Iterable[Verdict]) -> Validity:
+    """What several verdicts on one guarantee come to."""
+    return merge(v.validity for v in verdicts if v.weighs or v.validity is not Validity.UNKNOWN)
 
 
 class LeadershipBound(msgspec.Struct, frozen=True, kw_only=True):
@@ -118,7 +125,8 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     """What a checker must know beside the history: the plan and the system's statements, as data.
 
     `read_guarantee` names the guarantee of the reads of this run; `options` are the workload's, as in the plan.
-    `required` are the guarantees that the plan names by `--require`.
+    `required` are the guarantees that the plan names by `--require`. `subjects` are what beliefs are about, first the
+    one that the system's leaders are known by.
     """
 
     system: str
@@ -132,6 +140,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     nemesis: tuple[str, ...] = ()
     options: dict[str, Any] = {}
     leadership: LeadershipBound | None = None
+    subjects: tuple[str, ...] = ()
     budget: Budget = Budget()
     thresholds: Thresholds = Thresholds()
 

@@ -53,7 +53,31 @@ def check(history: History, facts: Facts) -> list[Verdict]:
         ]
         # Two layers of one node are judged alike: every verdict says of which it speaks.
         verdicts += [msgspec.structs.replace(v, figures={"subject": subject, **v.figures}) for v in found]
-    return verdicts
+    return _answered_for(verdicts, facts)
+
+
+def _answered_for(verdicts: list[Verdict], facts: Facts) -> list[Verdict]:
+    """Layers are judged apart, and each can break a guarantee.
+
+    Where the first one was put to the test and kept it, another one that merely was not leaves nothing in doubt; one
+    that did what nobody can explain does.
+    """
+    if not facts.subjects:
+        return verdicts
+    first = facts.subjects[0]
+    kept = {v.guarantee for v in verdicts if v.validity is Validity.VALID and v.figures["subject"] == first}
+    return [_beside(v, first) if v.guarantee in kept and _untested(v, facts) else v for v in verdicts]
+
+
+def _untested(verdict: Verdict, facts: Facts) -> bool:
+    if verdict.validity is not Validity.UNKNOWN or verdict.exposure is None:
+        return False
+    return verdict.exposure < facts.thresholds.exposure_min and not verdict.figures.get("claims_in_doubt")
+
+
+def _beside(verdict: Verdict, first: str) -> Verdict:
+    reason = f"only the {first} layer was put to the test, not the {verdict.figures['subject']} layer: {verdict.reason}"
+    return msgspec.structs.replace(verdict, weighs=False, reason=reason)
 
 
 def _act_figures(acts: Acts) -> dict[str, Any]:

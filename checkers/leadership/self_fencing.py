@@ -103,12 +103,17 @@ def possibly_stopped(history: History, node: str) -> Intervals:
     return merged([*tried, *history.stopped(node)])
 
 
+def limit_of(bound_ns: int) -> int:
+    """The running time since the cut from which on a claim counts."""
+    return bound_ns * 3 // 2 + SLACK_NS
+
+
 def judge(history: History, facts: Facts, reigns: Reigns) -> list[Verdict]:
     """The verdict on self-fencing; none where the system gives no bound, since the claims are figures then."""
     bound = facts.leadership
     if bound is None or bound.bound_ns is None:
         return []
-    limit_ns = bound.bound_ns * 3 // 2 + SLACK_NS
+    limit_ns = limit_of(bound.bound_ns)
     stalls = [
         *harness_stalls(history, facts.thresholds.stall_ns_max),
         *machine_stalls(history, facts.thresholds.stall_ns_max),
@@ -140,8 +145,13 @@ def judge(history: History, facts: Facts, reigns: Reigns) -> list[Verdict]:
         "samples_beyond_bound": len(beyond),
         "observed_beyond_bound_ns": beyond_ns,
         "running_ns_max_when_claimed": max((c.running_ns for c in found), default=0),
+        "claims_in_doubt": sum(_doubtful(c) for c in found),
     }
-    return [_verdict(history, facts, bound, found, len(beyond), figures)]
+    return [_verdict(history, facts, bound, found, len(beyond), all_cuts, figures)]
+
+
+def _doubtful(claimed: Claimed) -> bool:
+    return bool(claimed.stalls) or claimed.unwatched
 
 
 def _first_failure(
@@ -199,9 +209,12 @@ def _verdict(
     bound: LeadershipBound,
     found: list[Claimed],
     exposure: int,
+    all_cuts: list[Cut],
     figures: dict[str, object],
 ) -> Verdict:
-    proven = [c for c in found if not c.stalls and not c.unwatched]
+    proven = [c for c in found if not _doubtful(c)]
+    assert bound.bound_ns is not None
+    limit_ns = limit_of(bound.bound_ns)
     policy = "" if bound.standing is Standing.PROMISED else " (the system promises no bound: this one is policy)"
     if proven:
         validity = Validity.INVALID
@@ -217,6 +230,9 @@ def _verdict(
     elif exposure < facts.thresholds.exposure_min:
         validity = Validity.UNKNOWN
         reason = "no leader was cut off from every majority and then observed for longer than its bound"
+        longest_ns = max((c.to_ns - c.from_ns for c in all_cuts), default=0)
+        if 0 < longest_ns <= limit_ns:
+            reason += f": cuts lasted {duration(longest_ns)} at most, and {duration(limit_ns)} must pass in one"
     else:
         validity = Validity.VALID
         reason = f"every cut-off leader gave up within its bound{policy}"

@@ -113,8 +113,10 @@ def verdict_line(verdict: Verdict, facts: Facts) -> str:
     required = ", required" if verdict.guarantee in facts.required else ""
     counts = ", ".join(f"{count} x {name}" for name, count in verdict.anomalies.items())
     exposure = f"; exposure {verdict.exposure} {verdict.exposure_of}".rstrip() if verdict.exposure is not None else ""
+    layer = f" of {verdict.figures['subject']}" if len(facts.subjects) > 1 and "subject" in verdict.figures else ""
     said = counts or verdict.reason or "no violation found"
-    return f"{verdict.validity.value:8}{verdict.guarantee}{standing}{required} by {verdict.checker}: {said}{exposure}"
+    by = f"{verdict.checker}{layer}"
+    return f"{verdict.validity.value:8}{verdict.guarantee}{standing}{required} by {by}: {said}{exposure}"
 
 
 def say_times(results: "list[Result]", times: int) -> None:

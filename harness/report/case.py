@@ -39,7 +39,7 @@ class ReportCase(msgspec.Struct, frozen=True, kw_only=True):
     def weighs(self, verdict: Verdict) -> bool:
         """Whether this verdict, if unknown, keeps the run from being valid: what the run is about must be known."""
         about = {self.facts.read_guarantee, *self.facts.required}
-        return (
+        return verdict.weighs and (
             verdict.guarantee in about
             or self.facts.guarantee(verdict.guarantee) is None
             or verdict.reason.startswith("the checker failed")

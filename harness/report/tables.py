@@ -13,7 +13,7 @@ from harness.history import History
 from harness.operation import FaultOutcome, NodeChange, NodeEvent, NoteEvent, Outcome
 from harness.report.case import ReportCase
 from harness.report.wording import FAULT_SIGNS, SIGNS, STANDINGS, clock, count, length, text
-from harness.verdict import Validity, Verdict, merge
+from harness.verdict import Validity, Verdict, merge_verdicts
 
 #: Longer tables are cut, and say so.
 ROWS_MAX: Final = 60
@@ -64,7 +64,7 @@ def guarantees(case: ReportCase) -> list[dict[str, Any]]:
     for name in dict.fromkeys(v.guarantee for v in case.verdicts):
         of_name = [v for v in case.verdicts if v.guarantee == name]
         guarantee = case.facts.guarantee(name)
-        validity = merge(v.validity for v in of_name)
+        validity = merge_verdicts(of_name)
         rows.append(
             {
                 "name": name,

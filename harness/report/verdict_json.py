@@ -15,7 +15,7 @@ from harness.history import SCHEMA_VERSION
 from harness.operation import FaultOutcome, Outcome
 from harness.report.case import ReportCase
 from harness.report.wording import text
-from harness.verdict import Validity, Verdict, Witness, merge
+from harness.verdict import Validity, Verdict, Witness, merge_verdicts
 
 FORMAT: Final = 1
 
@@ -146,7 +146,7 @@ def _guarantees(case: ReportCase) -> list[dict[str, Any]]:
         out.append(
             {
                 "name": name,
-                "validity": merge(v.validity for v in of_name).value,
+                "validity": merge_verdicts(of_name).value,
                 "decides": case.facts.decides(name),
                 "required": name in case.facts.required,
                 "standing": guarantee.standing.value if guarantee else None,
@@ -168,6 +168,7 @@ def _verdict(case: ReportCase, verdict: Verdict) -> dict[str, Any]:
         "guarantee": verdict.guarantee,
         "validity": verdict.validity.value,
         "decides": case.facts.decides(verdict.guarantee),
+        "weighs": verdict.weighs,
         "reason": verdict.reason,
         "exposure": verdict.exposure,
         "exposure_of": verdict.exposure_of,
