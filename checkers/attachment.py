@@ -10,8 +10,9 @@ from typing import Final
 
 import msgspec
 
+from checkers.evidence import Rows, row, rows
 from checkers.leadership.circumstances import duration
-from checkers.leadership.samples import Reigns, subjects
+from checkers.leadership.samples import Begin, Reigns, subjects
 from checkers.metadata.staleness import StaleRead
 from harness.history import History
 from harness.operation import BeliefEvent, Claim
@@ -38,6 +39,8 @@ class Attachment(msgspec.Struct, frozen=True, kw_only=True):
     silent: int
     stale_describes: int
     stale_age_ns_max: int
+    #: The rows behind each figure; "missed": the acknowledged change that each stale answer lacks.
+    events: dict[str, Rows] = {}
 
     @property
     def length_ns(self) -> int:
@@ -79,16 +82,15 @@ def attachments(
     for broker, beliefs in asked.items():
         of_broker = [s for s in stale if s.read.node == broker]
         for begin in reigns.begins:
-            one = _attachment(broker, beliefs, begin.epoch, begin.at_ns, of_broker)
+            one = _attachment(broker, beliefs, begin, of_broker)
             if one is not None:
                 found.append(one)
     return sorted(found, key=lambda a: (a.from_ns, a.broker))
 
 
-def _attachment(
-    broker: str, beliefs: list[BeliefEvent], epoch: int, from_ns: int, stale: list[StaleRead]
-) -> Attachment | None:
+def _attachment(broker: str, beliefs: list[BeliefEvent], begin: Begin, stale: list[StaleRead]) -> Attachment | None:
     """None when the broker named no older epoch before: there was nothing to be attached to."""
+    epoch, from_ns = begin.epoch, begin.at_ns
     answers = sorted(
         (b for b in beliefs if b.claims is not Claim.SILENT and b.epoch is not None), key=lambda b: b.answered_ns
     )
@@ -98,18 +100,32 @@ def _attachment(
     follows = next((b for b in answers if (b.epoch or 0) >= epoch), None)
     until_ns = follows.answered_ns if follows is not None else max(b.answered_ns for b in beliefs)
     # Asked after the new epoch had begun, and still naming an older one.
-    late = [b.asked_ns - from_ns for b in before if b.asked_ns > from_ns]
+    late = max((b for b in before if b.asked_ns > from_ns), key=lambda b: b.asked_ns, default=None)
     last = max((b for b in before if b.answered_ns <= until_ns), key=lambda b: b.answered_ns, default=before[0])
-    ages = [s.age_ns for s in stale if from_ns <= s.read.invoked_ns <= until_ns]
+    own = [s for s in stale if from_ns <= s.read.invoked_ns <= until_ns]
+    oldest = max(own, key=lambda s: s.age_ns, default=None)
+    silent = [b for b in beliefs if b.claims is Claim.SILENT and from_ns < b.asked_ns < until_ns]
     return Attachment(
         broker=broker,
         epoch=last.epoch or 0,
         leader=last.leader,
         superseded_by=epoch,
         from_ns=from_ns,
-        named_ns=max(late, default=0),
+        named_ns=0 if late is None else late.asked_ns - from_ns,
         followed_ns=None if follows is None else max(0, follows.answered_ns - from_ns),
-        silent=sum(b.claims is Claim.SILENT and from_ns < b.asked_ns < until_ns for b in beliefs),
-        stale_describes=len(ages),
-        stale_age_ns_max=max(ages, default=0),
+        silent=len(silent),
+        stale_describes=len(own),
+        stale_age_ns_max=0 if oldest is None else oldest.age_ns,
+        events={
+            "epoch": (last.index,),
+            "leader": (last.index,),
+            "superseded_by": (begin.event,),
+            "from_ns": (begin.event,),
+            "named_ns": () if late is None else (begin.event, late.index),
+            "followed_ns": () if follows is None else (begin.event, follows.index),
+            "silent": tuple(b.index for b in silent),
+            "stale_describes": rows(s.read for s in own),
+            "stale_age_ns_max": () if oldest is None else (row(oldest.missed), oldest.read.invoke_index),
+            "missed": tuple(dict.fromkeys(rows(s.missed for s in own))),
+        },
     )

@@ -13,14 +13,16 @@ from typing import Final
 import msgspec
 
 from checkers.attachment import AT_ONCE_NS, Attachment, attachments, epoch_subject
+from checkers.evidence import Rows, row
 from checkers.leadership.circumstances import duration
-from checkers.leadership.samples import Begin, Reign, Reigns, reigns_of
+from checkers.leadership.landmarks import Landmarks
+from checkers.leadership.samples import Begin, Reign, Reigns, Sample, reigns_of
 from checkers.leadership.self_fencing import cuts
 from checkers.metadata.changes import Changes
 from checkers.metadata.staleness import stale_reads
 from checkers.stalls import harness_stalls, machine_stalls, overlapping
 from harness.history import FaultSpan, History
-from harness.operation import Outcome
+from harness.operation import BeliefEvent, Operation, Outcome
 from harness.verdict import Facts, Validity, Verdict, Witness
 
 CHECKER: Final = "rejoin"
@@ -63,6 +65,8 @@ class Cost(msgspec.Struct, frozen=True, kw_only=True):
     deposed_leaderless_ns: int | None
     deposed_epochs: int
     stalled: bool
+    #: The rows behind each figure; for a number of epochs, those that name the first and the last of them.
+    events: dict[str, Rows] = {}
 
 
 def check(history: History, facts: Facts) -> list[Verdict]:
@@ -71,7 +75,8 @@ def check(history: History, facts: Facts) -> list[Verdict]:
     if subject is None:
         return [_verdict([], [], [], "no node named the epoch of a leader")]
     reigns = reigns_of(history, subject)
-    costs = [cost for fault, later in _held(history) if (cost := _cost(history, facts, reigns, fault, later))]
+    marks = Landmarks(history)
+    costs = [_cost(history, facts, reigns, fault, later, marks) for fault, later in _held(history)]
     stale = stale_reads(Changes(history, facts))
     attached = attachments(history, facts, reigns, subject, stale)
     disruptive = [c for c in costs if c.deposed_after_ns is not None and not _doubtful(c)]
@@ -90,7 +95,7 @@ def _held(history: History) -> list[tuple[FaultSpan, int]]:
     return found
 
 
-def _cost(history: History, facts: Facts, reigns: Reigns, fault: FaultSpan, next_ns: int) -> Cost | None:
+def _cost(history: History, facts: Facts, reigns: Reigns, fault: FaultSpan, next_ns: int, marks: Landmarks) -> Cost:
     from_ns = fault.certain_from_ns
     assert from_ns is not None
     to_ns = fault.certain_to_ns if fault.certain_to_ns is not None else history.end_ns
@@ -106,7 +111,9 @@ def _cost(history: History, facts: Facts, reigns: Reigns, fault: FaultSpan, next
         *harness_stalls(history, facts.thresholds.stall_ns_max),
         *machine_stalls(history, facts.thresholds.stall_ns_max),
     ]
-    return Cost(
+    resumed = _resumed(history, from_ns)
+    leaderless = replaced if taken else None
+    cost = Cost(
         fault_id=fault.fault_id,
         fault=fault.fault,
         target=fault.target,
@@ -117,8 +124,8 @@ def _cost(history: History, facts: Facts, reigns: Reigns, fault: FaultSpan, next
         epoch_before=None if led is None else led.epoch,
         epoch_when_healed=_epoch_at(reigns, to_ns),
         epoch_after=_epoch_at(reigns, max(next_ns, to_ns)),
-        leaderless_ns=replaced.at_ns - from_ns if taken and replaced is not None else None,
-        changes_resumed_ns=_resumed(history, from_ns),
+        leaderless_ns=None if leaderless is None else leaderless.at_ns - from_ns,
+        changes_resumed_ns=None if resumed is None else (resumed.completed_ns or 0) - from_ns,
         came_back=away if fault.certain_to_ns is not None else (),
         healthy_leader=None if healthy is None else healthy.node,
         deposed_after_ns=_deposed_after(healthy, deposed, to_ns),
@@ -126,6 +133,30 @@ def _cost(history: History, facts: Facts, reigns: Reigns, fault: FaultSpan, next
         deposed_epochs=0 if healthy is None or deposed is None else deposed.epoch - healthy.epoch,
         stalled=bool(overlapping(stalls, to_ns - _FRESH_NS, to_ns + REJOIN_NS)),
     )
+    began, ended = marks.at(from_ns), marks.at(to_ns)
+    before, healed = _begin_at(reigns, from_ns), _begin_at(reigns, to_ns)
+    after = _begin_at(reigns, max(next_ns, to_ns))
+    events = {
+        "from_ns": began,
+        "to_ns": ended,
+        "leader": () if led is None else (_claim_at(led, from_ns).index,),
+        "epoch_before": _named(before) if led is not None else (),
+        "epoch_when_healed": _named(healed),
+        "epoch_after": _named(after),
+        "leaderless_ns": (*began, *_named(leaderless)) if leaderless is not None else (),
+        "changes_resumed_ns": () if resumed is None else (*began, row(resumed)),
+        "came_back": fault.events if cost.came_back else (),
+        "healthy_leader": () if healthy is None else (_claim_at(healthy, to_ns).index,),
+    }
+    if healthy is not None and deposed is not None:
+        events["deposed_after_ns"] = (*ended, *_over(history, marks, healthy, deposed, to_ns))
+        events["deposed_leaderless_ns"] = (*marks.since(_last_before(healthy, deposed)), deposed.event)
+        events["deposed_epochs"] = (_claim_at(healthy, to_ns).index, deposed.event)
+    return msgspec.structs.replace(cost, events={name: rows for name, rows in events.items() if rows})
+
+
+def _named(begin: Begin | None) -> Rows:
+    return () if begin is None else (begin.event,)
 
 
 def _doubtful(cost: Cost) -> bool:
@@ -160,8 +191,19 @@ def _leader_at(reigns: Reigns, at_ns: int, but: Sequence[str]) -> Reign | None:
     return None
 
 
+def _claim_at(reign: Reign, at_ns: int) -> Sample:
+    """The last claim of `reign` by `at_ns`."""
+    return max((s for s in reign.samples if s.hi_ns <= at_ns), key=lambda s: s.hi_ns)
+
+
 def _epoch_at(reigns: Reigns, at_ns: int) -> int | None:
-    return max((begin.epoch for begin in reigns.begins if begin.at_ns <= at_ns), default=None)
+    begin = _begin_at(reigns, at_ns)
+    return None if begin is None else begin.epoch
+
+
+def _begin_at(reigns: Reigns, at_ns: int) -> Begin | None:
+    """The proof of the highest epoch that had certainly begun by `at_ns`."""
+    return max((b for b in reigns.begins if b.at_ns <= at_ns), key=lambda b: b.epoch, default=None)
 
 
 def _next_begin(reigns: Reigns, epoch: int, after_ns: int) -> Begin | None:
@@ -174,8 +216,21 @@ def _gap(reign: Reign | None, begin: Begin | None) -> int | None:
     """From the last moment at which `reign` certainly held to the proof of the next epoch."""
     if reign is None or begin is None:
         return None
-    last_ns = max((s.lo_ns for s in reign.samples if s.hi_ns <= begin.at_ns), default=reign.first_ns)
-    return max(0, begin.at_ns - last_ns)
+    return max(0, begin.at_ns - _last_before(reign, begin).lo_ns)
+
+
+def _last_before(reign: Reign, begin: Begin) -> Sample:
+    """The last claim of `reign` that was answered before `begin`."""
+    return max((s for s in reign.samples if s.hi_ns <= begin.at_ns), key=lambda s: s.lo_ns)
+
+
+def _over(history: History, marks: Landmarks, reign: Reign, begin: Begin, to_ns: int) -> Rows:
+    """The row by which `reign` was over, as `_deposed_after` counts."""
+    if reign.over_ns is None or not to_ns < reign.over_ns < begin.at_ns:
+        return (begin.event,)
+    denials = (e.index for e in history.events if type(e) is BeliefEvent and e.node == reign.node)
+    said = (i for i in denials if history.events[i].time_ns == reign.over_ns)
+    return marks.at(reign.over_ns) or (next(said, begin.event),)
 
 
 def _deposed_after(reign: Reign | None, begin: Begin | None, to_ns: int) -> int | None:
@@ -186,14 +241,10 @@ def _deposed_after(reign: Reign | None, begin: Begin | None, to_ns: int) -> int 
     return min(said_ns, begin.at_ns) - to_ns
 
 
-def _resumed(history: History, from_ns: int) -> int | None:
-    done = (
-        o.completed_ns
-        for o in history.operations
-        if o.f in _CHANGES and o.type is Outcome.OK and o.invoked_ns >= from_ns and o.completed_ns is not None
-    )
-    first_ns = min(done, default=None)
-    return None if first_ns is None else first_ns - from_ns
+def _resumed(history: History, from_ns: int) -> Operation | None:
+    """The first acknowledged change among those that were asked for after `from_ns`."""
+    done = [o for o in history.operations if o.f in _CHANGES and o.type is Outcome.OK and o.invoked_ns >= from_ns]
+    return min((o for o in done if o.completed_ns is not None), key=lambda o: o.completed_ns or 0, default=None)
 
 
 def _verdict(costs: list[Cost], attached: list[Attachment], witnesses: list[Witness], vacuous: str) -> Verdict:
@@ -227,7 +278,26 @@ def _verdict(costs: list[Cost], attached: list[Attachment], witnesses: list[Witn
             "attached_ns_max": max((a.length_ns for a in attached), default=0),
             "told": [a.told() for a in slow[:_SHOWN_MAX]],
         },
+        evidence=_evidence(costs, attached, exposed, [c for c in exposed if c.deposed_after_ns is not None]),
     )
+
+
+def _evidence(
+    costs: list[Cost], attached: list[Attachment], exposed: list[Cost], deposed: list[Cost]
+) -> dict[str, Rows]:
+    leaderless = max(costs, key=lambda c: c.leaderless_ns or 0, default=None)
+    inflated = max(costs, key=_used, default=None)
+    longest = max(attached, key=lambda a: a.length_ns, default=None)
+    stayed = "named_ns" if longest is not None and longest.followed_ns is None else "followed_ns"
+    return {
+        "exposure": tuple(i for c in exposed for i in c.events["to_ns"]),
+        f"anomalies.{ANOMALY}": tuple(c.events["deposed_epochs"][1] for c in deposed if not _doubtful(c)),
+        "leaderless_ns_max": () if leaderless is None else leaderless.events.get("leaderless_ns", ()),
+        "epochs_used_max": ()
+        if inflated is None
+        else (*inflated.events.get("epoch_before", ()), *inflated.events.get("epoch_after", ())),
+        "attached_ns_max": () if longest is None else longest.events[stayed],
+    }
 
 
 def _used(cost: Cost) -> int:
@@ -240,7 +310,7 @@ def _witness(history: History, reigns: Reigns, cost: Cost) -> Witness:
     assert healthy is not None
     begin = _next_begin(reigns, healthy.epoch, cost.to_ns)
     assert begin is not None
-    last = max((s for s in healthy.samples if s.hi_ns <= begin.at_ns), key=lambda s: s.hi_ns)
+    last = _claim_at(healthy, begin.at_ns)
     return Witness(
         anomaly=ANOMALY,
         events=tuple(sorted({*fault.events, last.index, begin.event})),

@@ -20,6 +20,7 @@ from typing import Any, Final
 import msgspec
 
 from checkers.attachment import epoch_subject
+from checkers.evidence import Rows, row
 from checkers.leadership.circumstances import answered_words, duration, leader_of
 from checkers.leadership.samples import Reigns, reigns_of
 from checkers.linearizable import search
@@ -42,19 +43,20 @@ _TOLD_MAX: Final = 200
 
 def check(history: History, facts: Facts) -> list[Verdict]:
     """Cost: that of the search, O(n) for histories like these."""
-    rows = [row for o in history.operations if (row := _row(o)) is not None]
+    rows = [own for o in history.operations if (own := _row(o)) is not None]
     columns = encode(rows)
     results = search(columns, facts.budget) if rows else []
     refuted = {columns.keys[r.key] for r in results if r.verdict == "invalid"}
     unfinished = [r for r in results if r.verdict == "unknown"]
     names: dict[str | None, list[Operation]] = {}
-    for row in rows:
-        names.setdefault(row.key, []).append(row)
+    for one in rows:
+        names.setdefault(one.key, []).append(one)
     findings = [f for name in names if name in refuted for f in _false_answers(names[name])]
     unexplained = refuted - {f.operations[-1].key for f in findings}
     findings += [_unexplained(names[name]) for name in sorted(unexplained, key=str)]
     denials = [f.operations[-1] for f in findings if f.anomaly == "denied-taken-name"]
-    exposure = sum(_exposure(own) for own in names.values())
+    exposed = [o for own in names.values() for o in _exposed(own)]
+    exposure = len(exposed)
     if unfinished:
         otherwise = Validity.UNKNOWN, f"{len(unfinished)} of {len(results)} names were not decided"
     elif exposure < facts.thresholds.exposure_min:
@@ -63,6 +65,7 @@ def check(history: History, facts: Facts) -> list[Verdict]:
         otherwise = Validity.VALID, f"{len(results)} names: every answer is explained"
     findings.sort(key=lambda f: f.operations[-1].invoked_ns)
     told = _Teller(history).told(findings)
+    denied = _denied_rows(denials, _proofs(told))
     return [
         verdict_of(
             told,
@@ -72,7 +75,16 @@ def check(history: History, facts: Facts) -> list[Verdict]:
             otherwise=otherwise,
             exposure=exposure,
             exposure_of=EXPOSURE_OF,
-            figures={"names": len(results), "answers": sum(row.f == "read" for row in rows), **_figures(denials, told)},
+            figures={"names": len(results), "answers": sum(o.f == "read" for o in rows), **_figures(denials, told)},
+            evidence={
+                "exposure": tuple(row(o) for o in exposed),
+                "names": tuple(row(own[0]) for own in names.values()),
+                "answers": tuple(row(o) for o in rows if o.f == "read"),
+                "denials": denied.get("denials", ()),
+                "denial_late_ns_max": denied.get("late_ns_max", ()),
+                "denials_from_ns": denied.get("from_ns", ()),
+                "denials_to_ns": denied.get("to_ns", ()),
+            },
         )
     ]
 
@@ -99,18 +111,18 @@ def _false_answers(rows: Sequence[Operation]) -> list[Finding]:
     taken = sorted((r for r in rows if r.type is Outcome.OK and (r.f == "cas" or r.result is not None)), key=completed)
     asked_ns = min((r.invoked_ns for r in takes), default=_NEVER)
     found: list[Finding] = []
-    for row in rows:
-        if row.type is not Outcome.OK:
+    for own in rows:
+        if own.type is not Outcome.OK:
             continue
-        proof = taken[0] if taken and completed(taken[0]) < row.invoked_ns else None
-        if row.f == "cas":
-            other = proof or next((t for t in takes if t is not row and t.type is Outcome.OK), None)
-            if other is not None and (proof is not None or other.invoke_index < row.invoke_index):
-                found.append(_finding("name-taken-twice", other, row))
-        elif row.result is None and proof is not None:
-            found.append(_finding("denied-taken-name", proof, row))
-        elif row.result is not None and completed(row) < asked_ns:
-            found.append(_finding("invented-name", takes[0] if takes else None, row))
+        proof = taken[0] if taken and completed(taken[0]) < own.invoked_ns else None
+        if own.f == "cas":
+            other = proof or next((t for t in takes if t is not own and t.type is Outcome.OK), None)
+            if other is not None and (proof is not None or other.invoke_index < own.invoke_index):
+                found.append(_finding("name-taken-twice", other, own))
+        elif own.result is None and proof is not None:
+            found.append(_finding("denied-taken-name", proof, own))
+        elif own.result is not None and completed(own) < asked_ns:
+            found.append(_finding("invented-name", takes[0] if takes else None, own))
     return found
 
 
@@ -181,24 +193,59 @@ class _Teller:
         return named[at - 1] if at else None
 
 
-def _exposure(rows: Sequence[Operation]) -> int:
+def _exposed(rows: Sequence[Operation]) -> list[Operation]:
+    """The answers about one name that another process had certainly taken before they were asked for."""
     proofs = sorted((r for r in rows if r.type is Outcome.OK and (r.f == "cas" or r.result is not None)), key=completed)
     if not proofs:
-        return 0
+        return []
     first = proofs[0]
-    return sum(r.f == "read" and r.invoked_ns > completed(first) and r.process != first.process for r in rows)
+    return [r for r in rows if r.f == "read" and r.invoked_ns > completed(first) and r.process != first.process]
+
+
+def _proofs(told: Sequence[Finding]) -> dict[int, Operation]:
+    """For each denial, by its invocation, how it is known that the name was taken."""
+    return {f.operations[-1].invoke_index: f.operations[0] for f in told if f.anomaly == "denied-taken-name"}
 
 
 def _figures(denials: list[Operation], told: Sequence[Finding]) -> dict[str, Any]:
-    proofs = {f.operations[-1].invoke_index: f.operations[0] for f in told if f.anomaly == "denied-taken-name"}
-    late = {o.invoke_index: o.invoked_ns - completed(proofs[o.invoke_index]) for o in denials}
-    by_node: dict[str, int] = {}
+    proofs = _proofs(told)
+    by_node: dict[str, list[Operation]] = {}
     for denial in denials:
-        by_node[denial.node] = by_node.get(denial.node, 0) + 1
+        by_node.setdefault(denial.node, []).append(denial)
     return {
         "denials": len(denials),
-        "denials_by_node": by_node,
-        "denial_late_ns_max": max(late.values(), default=0),
+        "denial_late_ns_max": max((_late_ns(o, proofs) for o in denials), default=0),
         "denials_from_ns": min((o.invoked_ns for o in denials), default=None),
         "denials_to_ns": max((completed(o) for o in denials), default=None),
+        "denied": [_denied(node, own, proofs) for node, own in by_node.items()],
     }
+
+
+def _denied(node: str, denials: list[Operation], proofs: dict[int, Operation]) -> dict[str, Any]:
+    """What one node said: how often it denied a name that was taken, from when to when, and how long after at most."""
+    return {
+        "node": node,
+        "denials": len(denials),
+        "from_ns": min(o.invoked_ns for o in denials),
+        "to_ns": max(completed(o) for o in denials),
+        "late_ns_max": max(_late_ns(o, proofs) for o in denials),
+        "events": _denied_rows(denials, proofs),
+    }
+
+
+def _denied_rows(denials: list[Operation], proofs: dict[int, Operation]) -> dict[str, Rows]:
+    if not denials:
+        return {}
+    latest = max(denials, key=lambda o: _late_ns(o, proofs))
+    return {
+        "denials": tuple(row(o) for o in denials),
+        "late_ns_max": (row(proofs[latest.invoke_index]), latest.invoke_index),
+        "from_ns": (min(denials, key=lambda o: o.invoked_ns).invoke_index,),
+        "to_ns": (row(max(denials, key=completed)),),
+        "taken": tuple(dict.fromkeys(row(proofs[o.invoke_index]) for o in denials)),
+    }
+
+
+def _late_ns(denial: Operation, proofs: dict[int, Operation]) -> int:
+    """How long before the denial was asked for its name was certainly taken."""
+    return denial.invoked_ns - completed(proofs[denial.invoke_index])

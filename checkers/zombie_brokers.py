@@ -22,6 +22,7 @@ import msgspec
 
 from checkers.leadership.circumstances import duration
 from checkers.leadership.claims import claim_figures
+from checkers.leadership.landmarks import Landmarks
 from checkers.leadership.samples import Begin, Intervals, Reign, Reigns, Sample, ends_of, merged, window
 from checkers.leadership.self_fencing import Cut, cuts
 from checkers.log.standing import ZOMBIE, judged_as
@@ -114,11 +115,11 @@ class _NodeFacts:
 def reigns_of_partition(history: History, view: PartitionView, nodes: _NodeFacts) -> Reigns:
     """Who led the partition when, by its polls and by beliefs about it."""
     samples: list[Sample] = []
-    impossible = 0
+    impossible: list[int] = []
     for claim in (*_claims_of_polls(view, nodes), *_claims_of_beliefs(history, view.key)):
         lo_ns, hi_ns = window(claim.asked_ns, claim.answered_ns, nodes.stopped(claim.node))
         if hi_ns < lo_ns:
-            impossible += 1
+            impossible.append(claim.index)
         else:
             samples.append(msgspec.structs.replace(claim, lo_ns=lo_ns, hi_ns=hi_ns))
     samples.sort(key=lambda s: (s.asked_ns, s.index))
@@ -137,7 +138,7 @@ def reigns_of_partition(history: History, view: PartitionView, nodes: _NodeFacts
         ends=nodes.ends,
         stopped={node: nodes.stopped(node) for node in {s.node for s in samples}},
         stamps_exact=True,
-        impossible=impossible,
+        impossible=tuple(impossible),
     )
 
 
@@ -307,7 +308,8 @@ class _NewerAppends:
 def _figures(
     history: History, facts: Facts, views: list[PartitionView], reigns: dict[str, Reigns], deeds: list[Deeds]
 ) -> dict[str, Any]:
-    claims = {key: claim_figures(own) for key, own in reigns.items()}
+    marks = Landmarks(history)
+    claims = {key: claim_figures(own, marks) for key, own in reigns.items()}
     spans = [{"partition": key, **span} for key, own in claims.items() for span in own["claimed"]]
     lost = Counter(finding.anomaly for one in deeds for finding in one.findings)
     return {

@@ -63,6 +63,9 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     the verdict `unknown`. `anomalies` counts violations by name, `witnesses` shows the first few of them. `figures` are
     plain numbers and strings for the report, keyed with units last. An `unknown` that does not weigh keeps nothing from
     being valid, since another verdict on the guarantee answers for it.
+
+    `evidence` names the rows of the history that a number rests on, as `checkers.evidence` says: by the name of the
+    figure, as "exposure", or as "anomalies.<name>". A row of a list in `figures` holds its own, as `events`.
     """
 
     checker: str
@@ -74,6 +77,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     anomalies: dict[str, int] = {}
     witnesses: tuple[Witness, ...] = ()
     figures: dict[str, Any] = {}
+    evidence: dict[str, tuple[int, ...]] = {}
     weighs: bool = True
 
 

@@ -20,7 +20,8 @@ from checkers.effects import CURRENT, events_of, shown, view_position, write_pos
 from checkers.leadership import one_leader, self_fencing
 from checkers.leadership.acted import Acts, Lost, Stale, Stamped, find_acts
 from checkers.leadership.circumstances import answered_words, duration
-from checkers.leadership.claims import claim_figures
+from checkers.leadership.claims import claim_evidence, claim_figures
+from checkers.leadership.landmarks import Landmarks
 from checkers.leadership.samples import Reigns, reigns_of, subjects
 from harness.history import History
 from harness.operation import Operation
@@ -38,16 +39,19 @@ def check(history: History, facts: Facts) -> list[Verdict]:
     Cost: O(n log n) for n events.
     """
     verdicts: list[Verdict] = []
+    marks = Landmarks(history)
     for subject in subjects(history):
         if _TOPIC_PARTITION.fullmatch(subject):
             # Its epochs and its effects are another log's: `checkers.zombie_brokers` judges them.
             continue
         reigns = reigns_of(history, subject)
         acts = find_acts(history, facts, reigns)
-        figures = {**claim_figures(reigns), **_act_figures(acts)}
+        figures = {**claim_figures(reigns, marks), **_act_figures(acts)}
         found = [
             *_stale_answers(history, facts, acts),
-            _no_act(history, facts, reigns, acts, figures),
+            msgspec.structs.replace(
+                _no_act(history, facts, reigns, acts, figures), evidence=claim_evidence(reigns, marks)
+            ),
             *self_fencing.judge(history, facts, reigns),
             *one_leader.judge(history, facts, reigns),
         ]

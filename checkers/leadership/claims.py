@@ -8,7 +8,9 @@ from typing import Any
 
 import msgspec
 
-from checkers.leadership.samples import Intervals, Reign, Reigns, Sample, within
+from checkers.evidence import Rows
+from checkers.leadership.landmarks import Landmarks
+from checkers.leadership.samples import Intervals, Reign, Reigns, Sample, merged, within
 from harness.operation import Claim
 
 
@@ -74,19 +76,25 @@ def _possible(sample: Sample, reigns: Reigns) -> bool:
 
 def overlap_ns(reigns: Reigns, *, running: bool) -> int:
     """For how long, at least, two or more nodes led at once; with `running`, while neither was proven stopped."""
+    return sum(end_ns - start_ns for start_ns, end_ns in _overlaps(reigns, running=running))
+
+
+def _overlaps(reigns: Reigns, *, running: bool) -> Intervals:
+    """The intervals in which two or more nodes led at once, disjoint and in order."""
     edges: list[tuple[int, int, str]] = []
     for reign in reigns.reigns:
         stopped = reigns.stopped[reign.node] if running else []
         for start_ns, end_ns in _outside(stopped, reign.first_ns, reign.last_ns):
             edges += [(start_ns, 1, reign.node), (end_ns, -1, reign.node)]
-    total, previous_ns = 0, 0
+    found: Intervals = []
+    previous_ns = 0
     leading: dict[str, int] = {}
     for at_ns, change, node in sorted(edges):
-        if sum(count > 0 for count in leading.values()) > 1:
-            total += at_ns - previous_ns
+        if sum(count > 0 for count in leading.values()) > 1 and previous_ns < at_ns:
+            found.append((previous_ns, at_ns))
         leading[node] = leading.get(node, 0) + change
         previous_ns = at_ns
-    return total
+    return merged(found)
 
 
 def _outside(intervals: Intervals, from_ns: int, to_ns: int) -> Intervals:
@@ -99,12 +107,12 @@ def _outside(intervals: Intervals, from_ns: int, to_ns: int) -> Intervals:
     return [*left, (from_ns, to_ns)] if from_ns < to_ns else left
 
 
-def claim_figures(reigns: Reigns, *, shown_max: int = 50) -> dict[str, Any]:
+def claim_figures(reigns: Reigns, marks: Landmarks, *, shown_max: int = 50) -> dict[str, Any]:
     """What the report draws: spans (the longest first when there are too many), counts and the overlap."""
     spans = claimed_spans(reigns)
     shown = sorted(sorted(spans, key=lambda s: -s.length_ns)[:shown_max], key=lambda s: s.from_ns)
     return {
-        "claimed": [msgspec.to_builtins(span) for span in shown],
+        "claimed": [{**msgspec.to_builtins(span), "events": _span_rows(reigns, span, marks)} for span in shown],
         "claimed_count": len(spans),
         "claimed_ns_max": max((s.length_ns for s in spans), default=0),
         "claimed_running_ns_max": max((s.running_ns for s in spans), default=0),
@@ -113,5 +121,51 @@ def claim_figures(reigns: Reigns, *, shown_max: int = 50) -> dict[str, Any]:
         "two_leaders_running_ns": overlap_ns(reigns, running=True),
         "epochs": len(reigns.begins),
         "samples_unattributed": sum(s.claims is Claim.YES and s.epoch is None for s in reigns.samples),
+        "samples_impossible": len(reigns.impossible),
+    }
+
+
+def claim_evidence(reigns: Reigns, marks: Landmarks) -> dict[str, Rows]:
+    """The rows behind the plain figures of `claim_figures`."""
+    spans = claimed_spans(reigns)
+    longest = max(spans, key=lambda s: s.length_ns, default=None)
+    ran = max(spans, key=lambda s: s.running_ns, default=None)
+    return {
+        "claimed_count": tuple(s.indexes[1] for s in spans),
+        "claimed_ns_max": () if longest is None else _span_rows(reigns, longest, marks)["length_ns"],
+        "claimed_running_ns_max": () if ran is None else _span_rows(reigns, ran, marks)["running_ns"],
+        "possible_claims": tuple(s.index for s in possible_claims(reigns)),
+        "two_leaders_ns": _overlap_rows(reigns, marks, running=False),
+        "two_leaders_running_ns": _overlap_rows(reigns, marks, running=True),
+        "epochs": tuple(b.event for b in reigns.begins),
+        "samples_unattributed": tuple(s.index for s in reigns.samples if s.claims is Claim.YES and s.epoch is None),
         "samples_impossible": reigns.impossible,
     }
+
+
+def _span_rows(reigns: Reigns, span: ClaimedSpan, marks: Landmarks) -> dict[str, Rows]:
+    begin, _ = span.indexes
+    own = [r for r in reigns.reigns if (r.node, r.incarnation, r.epoch) == (span.node, span.incarnation, span.epoch)]
+    claimed = [s for r in own for s in r.claimed]
+    latest = max(claimed, key=lambda s: s.lo_ns)
+    end = marks.since(latest)
+    stops = marks.inside(reigns.stopped[span.node], span.from_ns, span.to_ns)
+    return {
+        "epoch": marks.named(latest),
+        "superseded_by": (begin,),
+        "from_ns": (begin,),
+        "to_ns": end,
+        "length_ns": (begin, *end),
+        "running_ns": (begin, *end, *stops),
+        "samples": tuple(s.index for s in claimed),
+    }
+
+
+def _overlap_rows(reigns: Reigns, marks: Landmarks, *, running: bool) -> Rows:
+    """A pair of rows for every interval in which two nodes led at once."""
+    edges: dict[int, Rows] = {}
+    for reign in reigns.reigns:
+        edges[reign.first_ns] = marks.until(min(reign.samples, key=lambda s: s.hi_ns))
+        edges[reign.last_ns] = marks.since(max(reign.samples, key=lambda s: s.lo_ns))
+    pairs = (edge for interval in _overlaps(reigns, running=running) for edge in interval)
+    return tuple(i for ns in pairs for i in (marks.at(ns) or edges[ns]))

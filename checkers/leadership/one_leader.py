@@ -38,6 +38,10 @@ def judge(history: History, facts: Facts, reigns: Reigns) -> list[Verdict]:
             exposure_of="epochs that a node said it led",
             anomalies={"two-leaders-in-one-epoch": len(double)} if double else {},
             witnesses=tuple(_witness(history, epoch, nodes) for epoch, nodes in sorted(double.items())[:3]),
+            evidence={
+                "exposure": tuple(next(iter(nodes.values())) for _, nodes in sorted(evidence.items())),
+                "anomalies.two-leaders-in-one-epoch": tuple(max(nodes.values()) for _, nodes in sorted(double.items())),
+            },
         )
     ]
 

@@ -97,7 +97,7 @@ class Reigns:
         ends: dict[tuple[str, int], int],
         stopped: dict[str, Intervals],
         stamps_exact: bool,
-        impossible: int,
+        impossible: tuple[int, ...],
     ) -> None:
         self.samples: Final = samples
         self.begins: Final = begins
@@ -106,6 +106,7 @@ class Reigns:
         #: When each node was proven not to run.
         self.stopped: Final = stopped
         #: Answers that came wholly while the node was proven stopped: they contradict the proof and are left out.
+        #: Their indexes.
         self.impossible: Final = impossible
         self._epochs = [b.epoch for b in begins]
         self._earliest = _earliest_from(begins)
@@ -168,11 +169,11 @@ def reigns_of(history: History, subject: str) -> Reigns:
     delay_ns = LOG_DELAY_NS + max((s.loop_lag_ns_max for s in history.samples), default=0)
     stopped = {node: merged(history.stopped(node)) for node in {b.node for b in beliefs}}
     samples: list[Sample] = []
-    impossible = 0
+    impossible: list[int] = []
     for belief in beliefs:
         sample = _sample(belief, stopped[belief.node], lines.get((belief.node, belief.incarnation), []), delay_ns)
         if sample is None:
-            impossible += 1
+            impossible.append(belief.index)
         else:
             samples.append(sample)
     samples.sort(key=lambda s: (s.asked_ns, s.index))
@@ -185,7 +186,7 @@ def reigns_of(history: History, subject: str) -> Reigns:
         ends=ends_of(history),
         stopped=stopped,
         stamps_exact=stamped and exactness == {True},
-        impossible=impossible,
+        impossible=tuple(impossible),
     )
 
 

@@ -17,7 +17,9 @@ from typing import Final
 
 import msgspec
 
+from checkers.evidence import Rows
 from checkers.leadership.circumstances import duration
+from checkers.leadership.landmarks import Landmarks
 from checkers.leadership.samples import Intervals, Reign, Reigns, Sample, merged, within
 from checkers.stalls import Stall, harness_stalls, machine_stalls, overlapping, watched_until
 from harness.history import FaultSpan, History
@@ -118,9 +120,11 @@ def judge(history: History, facts: Facts, reigns: Reigns) -> list[Verdict]:
         *harness_stalls(history, facts.thresholds.stall_ns_max),
         *machine_stalls(history, facts.thresholds.stall_ns_max),
     ]
+    marks = Landmarks(history)
     found: list[Claimed] = []
     beyond: list[Sample] = []
     beyond_ns = 0
+    beyond_rows: Rows = ()
     all_cuts = cuts(history, facts.nodes, facts.voters)
     of_node = {node: [s for s in reigns.samples if s.node == node] for node in facts.nodes}
     stops = {node: possibly_stopped(history, node) for node in facts.nodes}
@@ -135,19 +139,43 @@ def judge(history: History, facts: Facts, reigns: Reigns) -> list[Verdict]:
                 found += [claimed] if claimed else []
         exposed = _beyond(own[:first], inside, cut, limit_ns, stopped)
         beyond += exposed
-        beyond_ns += max((s.lo_ns for s in exposed), default=0) - min((s.lo_ns for s in exposed), default=0)
+        if exposed:
+            first_beyond, last_beyond = (pick(exposed, key=lambda s: s.lo_ns) for pick in (min, max))
+            beyond_ns += last_beyond.lo_ns - first_beyond.lo_ns
+            beyond_rows += (*marks.since(first_beyond), *marks.since(last_beyond))
     figures = {
         "bound_ns": bound.bound_ns,
         "bound_source": bound.source,
         "limit_running_ns": limit_ns,
         "cuts_from_every_majority": len(all_cuts),
-        "cuts": [msgspec.to_builtins(cut) for cut in all_cuts[:_CUTS_SHOWN]],
+        "cuts": [{**msgspec.to_builtins(cut), "events": _cut_rows(cut, marks)} for cut in all_cuts[:_CUTS_SHOWN]],
         "samples_beyond_bound": len(beyond),
         "observed_beyond_bound_ns": beyond_ns,
         "running_ns_max_when_claimed": max((c.running_ns for c in found), default=0),
         "claims_in_doubt": sum(_doubtful(c) for c in found),
     }
-    return [_verdict(history, facts, bound, found, len(beyond), all_cuts, figures)]
+    worst = max(found, key=lambda c: c.running_ns, default=None)
+    evidence = {
+        "cuts_from_every_majority": tuple(i for cut in all_cuts for i in marks.at(cut.from_ns)),
+        "samples_beyond_bound": tuple(s.index for s in beyond),
+        "observed_beyond_bound_ns": beyond_rows,
+        "running_ns_max_when_claimed": () if worst is None else _ran_rows(worst, stops[worst.cut.node], marks),
+        "claims_in_doubt": tuple(c.samples[-1].index for c in found if _doubtful(c)),
+    }
+    verdict = _verdict(history, facts, bound, found, len(beyond), all_cuts, figures)
+    failed = tuple(c.samples[-1].index for c in found if not _doubtful(c))
+    evidence |= {"exposure": evidence["samples_beyond_bound"], "anomalies.self-fencing-failed": failed}
+    return [msgspec.structs.replace(verdict, evidence=evidence)]
+
+
+def _cut_rows(cut: Cut, marks: Landmarks) -> dict[str, Rows]:
+    return {"from_ns": marks.at(cut.from_ns), "to_ns": marks.at(cut.to_ns)}
+
+
+def _ran_rows(claimed: Claimed, stopped: Intervals, marks: Landmarks) -> Rows:
+    """From the cut to the sample that fails, less the stops between them."""
+    cut, last = claimed.cut, claimed.samples[-1]
+    return (*marks.at(cut.from_ns), *marks.since(last), *marks.inside(stopped, cut.from_ns, last.lo_ns))
 
 
 def _doubtful(claimed: Claimed) -> bool:

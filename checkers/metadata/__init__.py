@@ -14,7 +14,7 @@ import msgspec
 
 from checkers.metadata import converges, durable, epochs, forward
 from checkers.metadata.changes import Changes, Incarnations
-from checkers.metadata.staleness import stale_reads, staleness_figures
+from checkers.metadata.staleness import stale_reads, staleness_evidence, staleness_figures
 from harness.history import History
 from harness.verdict import Facts, Verdict
 
@@ -25,10 +25,11 @@ def check(history: History, facts: Facts) -> list[Verdict]:
     """Judge all settings and names of a history. Cost: O(n log n)."""
     changes, incarnations = Changes(history, facts), Incarnations(history)
     moved = forward.judge(changes, incarnations, facts, checker=CHECKER)
-    stale = staleness_figures(stale_reads(changes), len(changes.reads))
+    stale = stale_reads(changes)
+    figures = {**moved.figures, **staleness_figures(stale, len(changes.reads))}
     return [
         durable.judge(history, changes, incarnations, facts, checker=CHECKER),
-        msgspec.structs.replace(moved, figures={**moved.figures, **stale}),
+        msgspec.structs.replace(moved, figures=figures, evidence={**moved.evidence, **staleness_evidence(stale)}),
         converges.judge(history, changes, facts, checker=CHECKER),
         epochs.judge(history, facts, checker=CHECKER),
     ]

@@ -7,6 +7,7 @@ the log and differ contradict each other, whenever they were given.
 
 from typing import Any, Final
 
+from checkers.evidence import Rows, row, rows
 from checkers.metadata.changes import Changes, completed
 from checkers.metadata.findings import Finding, verdict_of
 from harness.history import History
@@ -34,6 +35,7 @@ def judge(history: History, changes: Changes, facts: Facts, *, checker: str) -> 
         question: last for question, last in compared.items() if len({repr(read.result) for read in last.values()}) > 1
     }
     silent = _silent(asked)
+    seen = _propagation(changes)
     if not compared:
         otherwise = Validity.UNKNOWN, "no two nodes answered the same question in the final phase"
     elif differing or silent:
@@ -52,7 +54,12 @@ def judge(history: History, changes: Changes, facts: Facts, *, checker: str) -> 
             "differing": [_row(question, last) for question, last in list(differing.items())[:_SHOWN_MAX]],
             "differing_count": len(differing),
             "nodes_without_answer": silent,
-            "last_change_seen_after_ns": _propagation(changes),
+            "last_change_seen_after_ns": {node: late_ns for node, (late_ns, _) in seen.items()},
+        },
+        evidence={
+            "exposure": tuple(max(rows(last.values())) for last in compared.values()),
+            "differing_count": tuple(max(rows(last.values())) for last in differing.values()),
+            **{f"last_change_seen_after_ns.{node}": proof for node, (_, proof) in seen.items()},
         },
     )
 
@@ -78,7 +85,12 @@ def _slow(differing: _Answers, silent: list[str]) -> str:
 
 
 def _row(question: tuple[str, str | None], last: dict[str, Operation]) -> dict[str, Any]:
-    return {"f": question[0], "key": question[1], "answers": {node: read.result for node, read in last.items()}}
+    return {
+        "f": question[0],
+        "key": question[1],
+        "answers": {node: read.result for node, read in last.items()},
+        "events": {"answers": rows(last.values())},
+    }
 
 
 def _contradictions(changes: Changes) -> list[Finding]:
@@ -102,15 +114,18 @@ def _name(value: Value) -> str:
     return repr(value)
 
 
-def _propagation(changes: Changes) -> dict[str, int]:
+def _propagation(changes: Changes) -> dict[str, tuple[int, Rows]]:
     """For the newest acknowledged change that was read: how long after its acknowledgement each node showed it."""
     acknowledged = [c for key in changes.keys for c in changes.of(key) if c.acknowledged and c.seen_by is not None]
     if not acknowledged:
         return {}
     newest = max(acknowledged, key=lambda c: c.invoked_ns).operation
-    shown: dict[str, int] = {}
+    first: dict[str, Operation] = {}
     for read in changes.reads:
         if read.key == newest.key and read.result == newest.value:
-            late_ns = max(0, completed(read) - completed(newest))
-            shown[read.node] = min(late_ns, shown.get(read.node, late_ns))
-    return dict(sorted(shown.items()))
+            before = first.setdefault(read.node, read)
+            first[read.node] = min(before, read, key=completed)
+    return {
+        node: (max(0, completed(read) - completed(newest)), (row(newest), row(read)))
+        for node, read in sorted(first.items())
+    }

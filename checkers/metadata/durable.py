@@ -10,10 +10,11 @@ every node denies it, and one of these nodes is a controller, and no broker, tha
 """
 
 from bisect import bisect_left
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
+from checkers.evidence import Rows, row, rows
 from checkers.leadership.circumstances import duration
 from checkers.metadata.changes import Change, Changes, Incarnations, completed, direct_nodes
 from checkers.metadata.findings import Finding, verdict_of
@@ -36,11 +37,13 @@ class _Evidence(msgspec.Struct, frozen=True):
 def judge(history: History, changes: Changes, incarnations: Incarnations, facts: Facts, *, checker: str) -> Verdict:
     """Cost: O(n log n)."""
     final = _final(history, history.operations)
+    evidence = _counted(history, changes)
     findings = [*_refused_but_shown(changes)]
-    lost, exposure = _settings(final, changes, incarnations)
+    lost, exposed = _settings(final, changes, incarnations)
     lost_names, exposed_names = _names(history, final, incarnations, facts)
     findings += [*lost, *lost_names]
-    exposure += exposed_names
+    exposed += exposed_names
+    exposure = len(exposed)
     acknowledged = sum(o.type is Outcome.OK for o in history.operations if o.f in ("alter", "create"))
     if not final:
         otherwise = Validity.UNKNOWN, "nothing was read in the final phase"
@@ -56,7 +59,8 @@ def judge(history: History, changes: Changes, incarnations: Incarnations, facts:
         otherwise=otherwise,
         exposure=exposure,
         exposure_of=EXPOSURE_OF,
-        figures=_figures(history, changes),
+        figures={name: len(own) for name, own in evidence.items()},
+        evidence={**evidence, "exposure": rows(exposed)},
     )
 
 
@@ -69,14 +73,15 @@ def _final(history: History, operations: list[Operation]) -> list[Operation]:
     return [o for o in asked if phase[0] <= o.invoked_ns < phase[1]]
 
 
-def _figures(history: History, changes: Changes) -> dict[str, Any]:
-    figures: dict[str, Any] = {}
+def _counted(history: History, changes: Changes) -> dict[str, Rows]:
+    """How changes ended, and how many of those without an answer were seen: the rows of each."""
+    counted: dict[str, Rows] = {}
     for f in ("alter", "create"):
         for outcome in (Outcome.OK, Outcome.FAIL, Outcome.INFO):
-            figures[f"{f}s_{outcome.value}"] = sum(o.f == f and o.type is outcome for o in history.operations)
+            counted[f"{f}s_{outcome.value}"] = rows(o for o in history.operations if o.f == f and o.type is outcome)
     unanswered = [c for key in changes.keys for c in changes.of(key) if c.operation.type is Outcome.INFO]
-    figures["alters_info_seen"] = sum(change.seen_by is not None for change in unanswered)
-    return figures
+    counted["alters_info_seen"] = tuple(row(change.seen_by) for change in unanswered if change.seen_by is not None)
+    return counted
 
 
 # -- settings -----------------------------------------------------------------------------------------------------
@@ -97,7 +102,10 @@ def _refused_but_shown(changes: Changes) -> list[Finding]:
     return found
 
 
-def _settings(final: list[Operation], changes: Changes, incarnations: Incarnations) -> tuple[list[Finding], int]:
+def _settings(
+    final: list[Operation], changes: Changes, incarnations: Incarnations
+) -> tuple[list[Finding], list[Operation]]:
+    """What was lost, and the answers that had to show an acknowledged change."""
     required = {key: _Required(changes.of(key)) for key in changes.keys}
     servers: dict[tuple[str, int], list[Operation]] = {}
     for read in final:
@@ -105,7 +113,7 @@ def _settings(final: list[Operation], changes: Changes, incarnations: Incarnatio
         if incarnation is not None:
             servers.setdefault((read.node, incarnation), []).append(read)
     findings: list[Finding] = []
-    exposure = 0
+    exposed: list[Operation] = []
     newest_elsewhere = {(read.key, read.result): read for read in final if read.f == "describe"}
     for reads in servers.values():
         evidence = _evidence(reads, {r.invoke_index: c for r in reads if (c := changes.shown(r)) is not None})
@@ -115,11 +123,11 @@ def _settings(final: list[Operation], changes: Changes, incarnations: Incarnatio
             due = required[read.key].by(proof.change.invoked_ns) if proof and read.key in required else None
             if proof is None or due is None:
                 continue
-            exposure += 1
+            exposed.append(read)
             last_by_ns = changes.last_by(read)
             if last_by_ns is not None and last_by_ns < due.invoked_ns:
                 findings.append(_lost(read, due, proof, newest_elsewhere.get((read.key, due.operation.value))))
-    return findings, exposure
+    return findings, exposed
 
 
 class _Required:
@@ -181,7 +189,8 @@ def _lost(read: Operation, due: Change, proof: _Evidence, elsewhere: Operation |
 
 def _names(
     history: History, final: list[Operation], incarnations: Incarnations, facts: Facts
-) -> tuple[list[Finding], int]:
+) -> tuple[list[Finding], list[Operation]]:
+    """What was lost, and the acknowledged creations that a final answer had to show."""
     taken: dict[str | None, Operation] = {}
     first_asked: dict[str | None, Operation] = {}
     for create in (o for o in history.operations if o.f == "create" and o.type is not Outcome.FAIL):
@@ -199,7 +208,7 @@ def _names(
             if not own or own[-1].change.invoked_ns < asked.invoked_ns:
                 own.append(_Evidence(read, asked))
     findings: list[Finding] = []
-    exposure = 0
+    exposed: list[Operation] = []
     for name, create in taken.items():
         last = answers.get(name, {})
         proofs = []
@@ -208,10 +217,10 @@ def _names(
             proof = None if incarnation is None else _proof(evidence.get((read.node, incarnation), []), read)
             if proof is not None and completed(create) < proof.change.invoked_ns:
                 proofs.append((proof, read))
-        exposure += bool(proofs)
+        exposed += [create] if proofs else []
         if proofs and all(read.result is None for read in last.values()):
             findings.append(_lost_name(create, *proofs[0], denied_by=tuple(last)))
-    return findings, exposure
+    return findings, exposed
 
 
 def _lost_name(create: Operation, proof: _Evidence, read: Operation, *, denied_by: tuple[str, ...]) -> Finding:

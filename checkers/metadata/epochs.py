@@ -24,20 +24,23 @@ def judge(history: History, facts: Facts, *, checker: str) -> Verdict:
         if type(event) is BeliefEvent and event.claims is Claim.YES and event.epoch is not None and event.epoch_exact:
             claims.setdefault((event.subject, event.node, event.incarnation), []).append(event)
     witnesses: list[Witness] = []
-    steps_back = exposure = 0
-    epochs: set[int] = set()
+    fallen: list[int] = []
+    again: list[int] = []
+    led: dict[int, int] = {}
     for own in claims.values():
-        epochs |= {c.epoch for c in own if c.epoch is not None}
-        exposure += len(own) - 1
+        for claim in own:
+            led.setdefault(claim.epoch or 0, claim.index)
+        again += [claim.index for claim in own[1:]]
         for before, after in _steps_back(own):
-            steps_back += 1
+            fallen.append(after.index)
             witnesses.append(_witness(before, after))
+    steps_back, exposure = len(fallen), len(again)
     if steps_back:
         validity, reason = Validity.INVALID, f"{steps_back} claims are of a lower epoch than the server's claim before"
     elif exposure < facts.thresholds.exposure_min:
         validity, reason = Validity.UNKNOWN, "no server claimed twice to lead in an epoch that is exactly known"
     else:
-        validity, reason = Validity.VALID, f"{exposure + len(claims)} claims, of {len(epochs)} epochs"
+        validity, reason = Validity.VALID, f"{exposure + len(claims)} claims, of {len(led)} epochs"
     return Verdict(
         checker=checker,
         guarantee=GUARANTEE,
@@ -47,7 +50,13 @@ def judge(history: History, facts: Facts, *, checker: str) -> Verdict:
         exposure_of=EXPOSURE_OF,
         anomalies={ANOMALY: steps_back} if steps_back else {},
         witnesses=tuple(witnesses[:_WITNESSES_MAX]),
-        figures={"epochs_led": len(epochs), "epoch_max": max(epochs, default=None)},
+        figures={"epochs_led": len(led), "epoch_max": max(led, default=None)},
+        evidence={
+            "exposure": tuple(again),
+            f"anomalies.{ANOMALY}": tuple(fallen),
+            "epochs_led": tuple(led.values()),
+            "epoch_max": (led[max(led)],) if led else (),
+        },
     )
 
 

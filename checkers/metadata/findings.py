@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from checkers.effects import events_of
+from checkers.evidence import Rows, row
 from harness.operation import Operation
 from harness.verdict import Validity, Verdict, Witness
 
@@ -31,8 +32,16 @@ def verdict_of(
     exposure: int,
     exposure_of: str,
     figures: dict[str, Any],
+    evidence: dict[str, Rows],
 ) -> Verdict:
-    """`invalid` with `broken` as the reason when anything was found, else what `otherwise` says."""
+    """`invalid` with `broken` as the reason when anything was found, else what `otherwise` says.
+
+    A finding is counted by the answer that shows it: the last of its operations.
+    """
+    shown: dict[str, Rows] = {}
+    for finding in findings:
+        name = f"anomalies.{finding.anomaly}"
+        shown[name] = (*shown.get(name, ()), row(finding.operations[-1]))
     validity, reason = (Validity.INVALID, f"{len(findings)} {broken}") if findings else otherwise
     return Verdict(
         checker=checker,
@@ -44,6 +53,7 @@ def verdict_of(
         anomalies=dict(Counter(finding.anomaly for finding in findings)),
         witnesses=tuple(_witness(finding) for finding in findings[:_WITNESSES_MAX]),
         figures=figures,
+        evidence={**evidence, **shown},
     )
 
 

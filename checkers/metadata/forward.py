@@ -8,6 +8,7 @@ from typing import Final
 
 import msgspec
 
+from checkers.evidence import rows
 from checkers.leadership.circumstances import duration
 from checkers.metadata.changes import Change, Changes, Incarnations, completed
 from checkers.metadata.findings import Finding, verdict_of
@@ -28,20 +29,22 @@ class _Seen(msgspec.Struct, frozen=True):
 def judge(changes: Changes, incarnations: Incarnations, facts: Facts, *, checker: str) -> Verdict:
     """Cost: O(n log n)."""
     views: dict[tuple[str, int, str | None], list[Operation]] = {}
-    straddling = 0
+    straddling: list[Operation] = []
     for read in changes.reads:
         incarnation = incarnations.of(read)
         if incarnation is None:
-            straddling += 1
+            straddling.append(read)
         else:
             views.setdefault((read.node, incarnation, read.key), []).append(read)
     findings: list[Finding] = []
-    exposure = unprovable = 0
+    exposed: list[Operation] = []
+    unprovable: list[Operation] = []
     for reads in views.values():
-        found, exposed, doubtful = _view(changes, reads)
+        found, again, doubtful = _view(changes, reads)
         findings += found
-        exposure += exposed
+        exposed += again
         unprovable += doubtful
+    exposure = len(exposed)
     if exposure < facts.thresholds.exposure_min:
         otherwise = Validity.UNKNOWN, "no node was read again after it had shown a change"
     else:
@@ -57,16 +60,23 @@ def judge(changes: Changes, incarnations: Incarnations, facts: Facts, *, checker
         exposure_of=EXPOSURE_OF,
         figures={
             "describes": len(changes.reads),
-            "describes_across_a_restart": straddling,
-            "steps_back_not_provable": unprovable,
+            "describes_across_a_restart": len(straddling),
+            "steps_back_not_provable": len(unprovable),
+        },
+        evidence={
+            "exposure": rows(exposed),
+            "describes": rows(changes.reads),
+            "describes_across_a_restart": rows(straddling),
+            "steps_back_not_provable": rows(unprovable),
         },
     )
 
 
-def _view(changes: Changes, reads: list[Operation]) -> tuple[list[Finding], int, int]:
+def _view(changes: Changes, reads: list[Operation]) -> tuple[list[Finding], list[Operation], list[Operation]]:
     """One server's answers about one setting, in the order of invocation: steps back, exposure, doubtful steps."""
     findings: list[Finding] = []
-    exposure = doubtful = 0
+    exposed: list[Operation] = []
+    doubtful: list[Operation] = []
     answered = sorted(reads, key=completed)
     newest: _Seen | None = None
     at = 0
@@ -78,18 +88,17 @@ def _view(changes: Changes, reads: list[Operation]) -> tuple[list[Finding], int,
             at += 1
         if newest is None:
             continue
-        exposure += 1
+        exposed.append(read)
         if read.result == newest.change.operation.value:
             continue
         last_by_ns = changes.last_by(read)
         if last_by_ns is None:
             shown = changes.shown(read)
-            doubtful += (
-                shown is not None and shown.first_by_ns is not None and (shown.first_by_ns < newest.change.invoked_ns)
-            )
+            if shown is not None and shown.first_by_ns is not None and shown.first_by_ns < newest.change.invoked_ns:
+                doubtful.append(read)
         elif last_by_ns < newest.change.invoked_ns:
             findings.append(_went_back(changes, newest, read))
-    return findings, exposure, doubtful
+    return findings, exposed, doubtful
 
 
 def _went_back(changes: Changes, newest: _Seen, read: Operation) -> Finding:

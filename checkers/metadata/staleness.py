@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from checkers.evidence import Rows, row, rows
 from checkers.metadata.changes import Change, Changes, completed
 from harness.operation import Operation
 
@@ -50,16 +51,14 @@ def _first_missed(acknowledged: list[Change], last_by_ns: int | None) -> Change 
 
 def staleness_figures(stale: list[StaleRead], reads: int) -> dict[str, Any]:
     """What the report shows: how many, where, and the oldest."""
-    by_node: dict[str, dict[str, int]] = {}
+    by_node: dict[str, list[StaleRead]] = {}
     for s in stale:
-        row = by_node.setdefault(s.read.node, {"stale": 0, "age_ns_max": 0})
-        row["stale"] += 1
-        row["age_ns_max"] = max(row["age_ns_max"], s.age_ns)
+        by_node.setdefault(s.read.node, []).append(s)
     oldest = max(stale, key=lambda s: s.age_ns, default=None)
     return {
         "describes": reads,
         "stale_describes": len(stale),
-        "stale_describes_by_node": dict(sorted(by_node.items())),
+        "stale_by_node": [_at_node(node, own) for node, own in sorted(by_node.items())],
         "stalest_describe": None
         if oldest is None
         else {
@@ -72,3 +71,30 @@ def staleness_figures(stale: list[StaleRead], reads: int) -> dict[str, Any]:
             "age_ns": oldest.age_ns,
         },
     }
+
+
+def staleness_evidence(stale: list[StaleRead]) -> dict[str, Rows]:
+    """The rows behind the figures; those of the stalest answer are the change that it lacks, and its question."""
+    oldest = max(stale, key=lambda s: s.age_ns, default=None)
+    return {
+        "stale_describes": rows(s.read for s in stale),
+        "stalest_describe": () if oldest is None else _age_rows(oldest),
+    }
+
+
+def _at_node(node: str, stale: list[StaleRead]) -> dict[str, Any]:
+    oldest = max(stale, key=lambda s: s.age_ns)
+    return {
+        "node": node,
+        "stale": len(stale),
+        "age_ns_max": oldest.age_ns,
+        "events": {
+            "stale": rows(s.read for s in stale),
+            "age_ns_max": _age_rows(oldest),
+            "missed": tuple(dict.fromkeys(rows(s.missed for s in stale))),
+        },
+    }
+
+
+def _age_rows(stale: StaleRead) -> Rows:
+    return row(stale.missed), stale.read.invoke_index

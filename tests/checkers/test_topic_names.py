@@ -41,7 +41,7 @@ def test_a_denial_after_the_name_was_taken_is_false() -> None:
     verdict = judged(tale)
     assert verdict.anomalies == {"denied-taken-name": 1}
     assert verdict.figures["denial_late_ns_max"] == 5_000_000_000
-    assert verdict.figures["denials_by_node"] == {"n1": 1}
+    assert [(d["node"], d["denials"]) for d in verdict.figures["denied"]] == [("n1", 1)]
 
 
 def test_the_witness_says_that_a_superseded_leader_answered() -> None:

@@ -1,0 +1,23 @@
+"""The rows behind a figure: the events of the history that a number was counted or measured from.
+
+A count has one row for each thing counted: an operation stands as its completion, or as its invocation where it never
+ended. A length of time has the two rows between which it lies, the earlier first, then in pairs those of every interval
+that it leaves out; a sum of lengths has such a pair for each. A moment has the row of that moment. So a reader who
+holds the rows can do the sum again.
+"""
+
+from collections.abc import Iterable
+
+from harness.operation import Operation
+
+Rows = tuple[int, ...]
+
+
+def row(operation: Operation) -> int:
+    """The row that tells how an operation ended; its invocation where it never did."""
+    return operation.invoke_index if operation.complete_index is None else operation.complete_index
+
+
+def rows(operations: Iterable[Operation]) -> Rows:
+    """One row for each of the operations, in their order."""
+    return tuple(row(operation) for operation in operations)
