@@ -65,7 +65,7 @@ def copy(client: "DockerClient", container_id: str, node_name: str, target: Path
     part = target.with_name(target.name + ".part")
     with asking(f"copying the data of {node_name}"):
         pieces, _ = client.api.get_archive(container_id, str(INSIDE_DATA))
-        reader: Any = _Reader(pieces)
+        reader: Any = PieceReader(pieces)
         with (
             tarfile.open(fileobj=reader, mode="r|") as source,
             tarfile.open(part, "w:gz", compresslevel=1) as archive,
@@ -77,7 +77,7 @@ def copy(client: "DockerClient", container_id: str, node_name: str, target: Path
     os.replace(part, target)
 
 
-class _Reader:
+class PieceReader:
     """The pieces of an archive as a file that is read once."""
 
     def __init__(self, pieces: Iterable[bytes]) -> None:

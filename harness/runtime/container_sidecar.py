@@ -246,10 +246,10 @@ class SidecarFabric:
 
 
 def _choose_ports(site: Site) -> dict[str, dict[int, int]]:
-    """For each node the port of this machine for the client's listener, and for probes."""
-    inside = (site.listeners["client"], PORT)
-    free = free_ports(site.node_count * len(inside))
-    return {name: {port: free.pop() for port in inside} for name in site.names}
+    """For each node the ports of this machine for the listeners that we dial, and for probes."""
+    inside = {member.name: (*site.dialled(member).values(), PORT) for member in site.members}
+    free = free_ports(sum(map(len, inside.values())))
+    return {name: {port: free.pop() for port in ports} for name, ports in inside.items()}
 
 
 def _attach(container: "Container") -> socket.socket:

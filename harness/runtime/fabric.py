@@ -28,9 +28,9 @@ class Site:
     """Everything that a fabric needs to know of the cluster that it connects.
 
     `labels` go on every network, container and volume that is made, `prefix` begins every name ("fencepost-<id>").
-    `listeners` are the system's: the harness dials "client", nodes dial the others. `image` gives the reference of an
-    image of ours ("sidecar", "toxiproxy"), built when it is absent. `publish`: container addresses cannot be reached
-    from this machine, so client ports are published on its loopback address.
+    `listeners` are the system's: nodes dial all but "client", the harness those that each member names. `image` gives
+    the reference of an image of ours ("sidecar", "toxiproxy"), built when it is absent. `publish`: container addresses
+    cannot be reached from this machine, so the ports that the harness dials are published on its loopback address.
     """
 
     client: "DockerClient"
@@ -51,6 +51,10 @@ class Site:
     @property
     def node_count(self) -> int:
         return len(self.members)
+
+    def dialled(self, member: Member) -> dict[str, int]:
+        """Those of the member's listeners that the harness dials, with their ports."""
+        return {name: port for name, port in self.listeners.items() if name in member.dialled}
 
 
 class Fabric(Protocol):

@@ -16,11 +16,15 @@ CLIENT = "client"
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A node of a cluster by what it is there for: its roles ("controller", "broker", ...), and whether it votes."""
+    """A node of a cluster by what it is there for: its roles ("controller", "broker", ...), and whether it votes.
+
+    The harness dials its listeners `dialled`; other nodes dial every listener but "client".
+    """
 
     name: str
     roles: tuple[str, ...] = ("member",)
     votes: bool = True
+    dialled: tuple[str, ...] = (CLIENT,)
 
 
 def members_alike(count: int) -> tuple[Member, ...]:
@@ -55,7 +59,7 @@ class Place:
         return self.host or self.address, port + self.port_shift
 
     def dial(self, port: int) -> tuple[str, int]:
-        """Host and port at which the harness reaches the client listener `port`."""
+        """Host and port at which the harness reaches the listener `port`, one of those that it dials."""
         return self.endpoints.get(port, (self.address, port))
 
 

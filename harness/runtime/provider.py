@@ -95,8 +95,8 @@ class Provider(Protocol):
     ) -> Runtime:
         """Make the nodes' places; what is kept of them lies below `folder`/nodes. No server runs yet.
 
-        `listeners` are the system's: "client" is dialled by the harness, every other one by nodes. `folder` is the
-        run's; what a runtime leaves outside of it is labelled with the run's id.
+        `listeners` are the system's: nodes dial every one but "client", the harness those that each member names.
+        `folder` is the run's; what a runtime leaves outside of it is labelled with the run's id.
         """
         ...
 

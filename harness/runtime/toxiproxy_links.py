@@ -51,9 +51,13 @@ def probe_name(link: Link) -> str:
 class Wiring:
     """Which directions of which proxies carry the bytes of a link."""
 
-    def __init__(self, nodes: Iterable[str], listeners: Iterable[str]) -> None:
+    def __init__(
+        self, nodes: Iterable[str], listeners: Iterable[str], dialled: Mapping[str, Iterable[str]] | None = None
+    ) -> None:
+        """`dialled` are the listeners of each node that the client dials: its "client" where nothing is said."""
         self.nodes: Final = tuple(nodes)
         self._peers = tuple(listener for listener in listeners if listener != CLIENT)
+        self._dialled = {name: tuple((dialled or {}).get(name, (CLIENT,))) for name in self.nodes}
         self.links: Final = dict.fromkeys(all_links(list(self.nodes)))
 
     def check(self, links: Iterable[Link]) -> None:
@@ -66,9 +70,9 @@ class Wiring:
         """The real ones. Nodes do not dial the client, so what they send it comes back on what it dialled."""
         source, target = link
         if source == CLIENT:
-            return (Wire(proxy_name(CLIENT, target, CLIENT), UPSTREAM),)
+            return tuple(Wire(proxy_name(CLIENT, target, name), UPSTREAM) for name in self._dialled[target])
         if target == CLIENT:
-            return (Wire(proxy_name(CLIENT, source, CLIENT), DOWNSTREAM),)
+            return tuple(Wire(proxy_name(CLIENT, source, name), DOWNSTREAM) for name in self._dialled[source])
         dialled = [Wire(proxy_name(source, target, peer), UPSTREAM) for peer in self._peers]
         return (*dialled, *(Wire(proxy_name(target, source, peer), DOWNSTREAM) for peer in self._peers))
 

@@ -25,7 +25,7 @@ from harness.errors import HarnessError, MachineError
 from harness.runtime.engine import asking
 from harness.runtime.engine_network import POOL, free_subnets, is_overlap
 from harness.runtime.fabric import INSIDE_DATA, INSIDE_FOLDER, Site
-from harness.runtime.node import CLIENT, Place, Reach
+from harness.runtime.node import Place, Reach
 from harness.runtime.toxiproxy import Control
 from harness.runtime.toxiproxy_addresses import CONTROL_PORT, NODES_MAX, Block, Star
 from harness.runtime.toxiproxy_links import ProxiedLinks, ToxiproxyNetwork, ToxiproxyStreams
@@ -194,7 +194,7 @@ class StarFabric:
         """One network for the harness and one for each node, in a block of addresses that nobody uses."""
         site, refused = self._site, 0
         for block in free_subnets(site.client):
-            star = Star(block=block, names=site.names, listeners=site.listeners)
+            star = Star(block=block, members=tuple(site.members), listeners=site.listeners)
             with contextlib.ExitStack() as undo:
                 try:
                     for number in range(site.node_count + 1):
@@ -245,11 +245,10 @@ class StarFabric:
         return found
 
     def _places(self, star: Star, endpoints: Mapping[int, tuple[str, int]]) -> Iterator[Place]:
-        for number, at in star.client_ports.items():
-            name = star.name(number)
+        for number, member in enumerate(self._site.members, 1):
+            name = member.name
             kept = self._site.folder / "nodes" / name
             kept.mkdir(parents=True, exist_ok=True)
-            dialled = {self._site.listeners[CLIENT]: endpoints[at]} if CLIENT in self._site.listeners else {}
             yield Place(
                 name=name,
                 number=number,
@@ -259,8 +258,10 @@ class StarFabric:
                 kept=kept,
                 host=name,
                 port_shift=number,
-                roles=self._site.members[number - 1].roles,
-                endpoints=dialled,
+                roles=member.roles,
+                endpoints={
+                    self._site.listeners[listener]: endpoints[at] for listener, at in star.dialled(number).items()
+                },
             )
 
     # The way around that must not be

@@ -3,7 +3,7 @@
 A system is one object of this protocol in `harness.registry.SYSTEMS`. Nothing here starts a process; the runtime does.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -27,7 +27,10 @@ class Artifacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImageFacts:
-    """What an engine knows of an image; our own images carry labels that begin with `org.fencepost.`."""
+    """What an engine knows of an image; our own images carry labels that begin with `org.fencepost.`.
+
+    `files` looks into the image itself: the names in one of its folders, none when it has no such folder.
+    """
 
     reference: str
     id: str
@@ -36,6 +39,7 @@ class ImageFacts:
     command: tuple[str, ...]
     environment: Mapping[str, str]
     architecture: str
+    files: Callable[[str], tuple[str, ...]] = lambda _: ()
 
     @property
     def version(self) -> str:
@@ -80,7 +84,7 @@ class System(Protocol):
     def default_version(self) -> str: ...
     @property
     def listeners(self) -> Mapping[str, int]:
-        """Ports by what they are for: "client" is dialled by clients, every other one by nodes."""
+        """Ports by what they are for: nodes dial every one but "client", the harness those that each member names."""
         ...
 
     @property

@@ -5,7 +5,8 @@ import itertools
 
 import pytest
 
-from harness.runtime.node import CLIENT, Link
+from harness import registry
+from harness.runtime.node import CLIENT, Link, members_alike
 from harness.runtime.toxiproxy import DOWNSTREAM, UPSTREAM, Wire
 from harness.runtime.toxiproxy_addresses import CONTROL_PORT, NODES_MAX, Star
 
@@ -14,10 +15,26 @@ ZOOKEEPER = {"client": 2181, "quorum": 2888, "election": 3888}
 BLOCK = ipaddress.IPv4Network("10.85.7.0/24")
 
 
-@pytest.fixture(params=[(1, ETCD), (3, ETCD), (5, ZOOKEEPER), (NODES_MAX, ZOOKEEPER)], ids=["1", "3", "5", "most"])
+def of_system(name: str, nodes: int, **options: object) -> Star:
+    system = registry.system(name)
+    return Star(block=BLOCK, members=system.members(nodes, options), listeners=system.listeners)
+
+
+STARS = {
+    "1": Star(block=BLOCK, members=members_alike(1), listeners=ETCD),
+    "3": Star(block=BLOCK, members=members_alike(3), listeners=ETCD),
+    "5": Star(block=BLOCK, members=members_alike(5), listeners=ZOOKEEPER),
+    "most": Star(block=BLOCK, members=members_alike(NODES_MAX), listeners=ZOOKEEPER),
+    "kraft": of_system("kraft", NODES_MAX - 1),
+    "combined": of_system("kraft", NODES_MAX, combined=True),
+    "kafka-zk": of_system("kafka-zk", NODES_MAX - 3),
+}
+
+
+@pytest.fixture(params=STARS.values(), ids=STARS.keys())
 def star(request: pytest.FixtureRequest) -> Star:
-    count, listeners = request.param
-    return Star(block=BLOCK, names=tuple(f"n{k}" for k in range(1, count + 1)), listeners=listeners)
+    found: Star = request.param
+    return found
 
 
 def test_each_direction_of_each_proxy_belongs_to_exactly_one_link(star: Star) -> None:
@@ -48,10 +65,11 @@ def test_a_peer_that_is_dialled_by_name_is_reached_through_the_pairs_own_proxy(s
     for i, k in itertools.permutations(range(1, star.node_count + 1), 2):
         for name, port in star.listeners.items():
             if name != CLIENT:
-                spec = by_listen[f"{star.hosts(i)[f'n{k}']}:{port + k}"]
-                assert (spec.name, spec.upstream) == (f"n{i}-n{k}-{name}", f"{star.node(k)}:{port + k}")
+                source, target = star.name(i), star.name(k)
+                spec = by_listen[f"{star.hosts(i)[target]}:{port + k}"]
+                assert (spec.name, spec.upstream) == (f"{source}-{target}-{name}", f"{star.node(k)}:{port + k}")
     for k in range(1, star.node_count + 1):
-        assert star.hosts(k)[f"n{k}"] == star.node(k), "a node's own name is itself"
+        assert star.hosts(k)[star.name(k)] == star.node(k), "a node's own name is itself"
 
 
 def test_what_must_not_be_reached_is_all_that_lies_in_other_networks(star: Star) -> None:
@@ -66,7 +84,7 @@ def test_what_must_not_be_reached_is_all_that_lies_in_other_networks(star: Star)
 
 
 def test_what_a_node_sends_its_clients_is_the_way_back_of_what_they_dialled() -> None:
-    wiring = Star(block=BLOCK, names=("n1", "n2", "n3"), listeners=ZOOKEEPER).wiring
+    wiring = Star(block=BLOCK, members=members_alike(3), listeners=ZOOKEEPER).wiring
     assert wiring.wires(Link(CLIENT, "n2")) == (Wire("client-n2-client", UPSTREAM),)
     assert wiring.wires(Link("n2", CLIENT)) == (Wire("client-n2-client", DOWNSTREAM),)
     assert wiring.wires(Link("n1", "n2")) == (
@@ -75,3 +93,25 @@ def test_what_a_node_sends_its_clients_is_the_way_back_of_what_they_dialled() ->
         Wire("n2-n1-quorum", DOWNSTREAM),
         Wire("n2-n1-election", DOWNSTREAM),
     )
+
+
+@pytest.mark.parametrize(
+    ("name", "node", "expected"),
+    [
+        ("kraft", "n1", {"client": 9092}),
+        ("combined", "n1", {"client": 9092, "controller": 9094}),
+        ("kafka-zk", "z1", {"zookeeper": 2182}),
+        ("kafka-zk", "b1", {"client": 9092}),
+    ],
+)
+def test_each_listener_that_the_harness_dials_has_a_proxy_of_its_own(
+    name: str, node: str, expected: dict[str, int]
+) -> None:
+    """What nodes dial as well listens at a port of the node's own there, the client's at the same for all."""
+    star = STARS[name]
+    number = star.names.index(node) + 1
+    upstreams = {spec.name: spec.upstream for spec in star.proxies()}
+    found = {listener: upstreams[f"client-{node}-{listener}"] for listener in star.dialled(number)}
+    assert found == {listener: f"{star.node(number)}:{port}" for listener, port in expected.items()}
+    assert {wire.proxy for wire in star.wiring.wires(Link(CLIENT, node))} == {f"client-{node}-{name}" for name in found}
+    assert {wire.proxy for wire in star.wiring.wires(Link(node, CLIENT))} == {f"client-{node}-{name}" for name in found}

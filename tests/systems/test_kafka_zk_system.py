@@ -43,19 +43,19 @@ def test_it_is_a_system() -> None:
 
 def test_zookeepers_vote_and_brokers_do_not() -> None:
     members = KAFKA_ZK.members(3, {})
-    assert members[0] == Member("z1", ("zookeeper",))
+    assert members[0] == Member("z1", ("zookeeper",), dialled=("zookeeper",))
     assert members[-1] == Member("b3", ("broker",), votes=False)
     assert [name_of(number) for number in range(1, 7)] == [member.name for member in members]
 
 
 def test_a_broker_knows_every_zookeeper_and_has_two_listeners(tmp_path: Path) -> None:
     spec = specs(tmp_path, {"zk_session_ms": 3000})["b2"]
-    assert spec.listeners == {"client": 9092, "broker": 9094}
+    assert spec.listeners == {"client": 9092, "broker": 9194}
     lines = spec.files["server.properties"].splitlines()
     assert "broker.id=5" in lines
     assert "zookeeper.connect=10.0.0.1:2181,10.0.0.2:2181,10.0.0.3:2181" in lines
     assert "zookeeper.session.timeout.ms=3000" in lines
-    assert "advertised.listeners=CLIENT://10.0.0.5:9092,BROKER://10.0.0.5:9094" in lines
+    assert "advertised.listeners=CLIENT://10.0.0.5:9092,BROKER://10.0.0.5:9194" in lines
 
 
 def test_a_zookeeper_is_out_of_kafkas_own_jars(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from harness.runtime.node import Member, NodeSpec, Place
 from harness.systems.kafka import server, storage, versions
 from harness.systems.kafka.crc32c import crc32c
 from harness.systems.kraft import KRAFT
-from harness.systems.system import Artifacts, ImageFacts
+from harness.systems.system import Artifacts
 from harness.verdict import Standing
 
 ARTIFACTS = Artifacts(version="4.3.1", paths={"java": "/java", "classpath": "/a.jar:/b.jar"}, sha256={})
@@ -62,7 +62,7 @@ def test_controllers_vote_and_brokers_do_not() -> None:
         Member("b2", ("broker",), votes=False),
     )
     assert KRAFT.members(3, {"combined": True}) == tuple(
-        Member(f"n{number}", ("controller", "broker")) for number in (1, 2, 3)
+        Member(f"n{number}", ("controller", "broker"), dialled=("client", "controller")) for number in (1, 2, 3)
     )
 
 
@@ -82,18 +82,18 @@ def test_a_controller_has_a_listener_for_peers_and_one_for_the_harness(tmp_path:
 
 def test_a_broker_is_reached_by_brokers_and_by_the_harness(tmp_path: Path) -> None:
     spec = specs(tmp_path)["b1"]
-    assert spec.listeners == {"client": 9092, "broker": 9094}
+    assert spec.listeners == {"client": 9092, "broker": 9194}
     own = settings(spec)
     assert own["node.id"] == "4"
     assert own["process.roles"] == "broker"
     assert own["inter.broker.listener.name"] == "BROKER"
-    assert own["advertised.listeners"] == "CLIENT://10.0.0.4:9092,BROKER://10.0.0.4:9094"
+    assert own["advertised.listeners"] == "CLIENT://10.0.0.4:9092,BROKER://10.0.0.4:9194"
     assert own["controller.listener.names"] == "CONTROLLER"
 
 
 def test_a_combined_node_is_both(tmp_path: Path) -> None:
     spec = specs(tmp_path, {"combined": True})["n1"]
-    assert spec.listeners == {"client": 9092, "controller": 9093, "broker": 9094}
+    assert spec.listeners == {"client": 9092, "controller": 9093, "broker": 9194}
     assert settings(spec)["process.roles"] == "controller,broker"
     assert settings(spec)["offsets.topic.replication.factor"] == "3"
 
@@ -210,14 +210,6 @@ def test_the_log_says_who_became_leader() -> None:
     )
     assert KRAFT.became_leader(line) == 7
     assert KRAFT.became_leader("Becoming the active controller at epoch 7, next write offset 3.") is None
-
-
-def test_an_image_is_refused_with_the_remedy() -> None:
-    image = ImageFacts(
-        reference="kafka:4", id="1", labels={}, entrypoint=(), command=(), environment={}, architecture="amd64"
-    )
-    with pytest.raises(UsageError, match="not run from images"):
-        KRAFT.in_image(image)
 
 
 @pytest.mark.parametrize(("system", "version"), [("kraft", "3.2.0"), ("kafka-zk", "4.3.1"), ("kafka-zk", "2.7.0")])

@@ -24,7 +24,7 @@ _TITLE_VERSION: Final = "org.opencontainers.image.version"
 
 SCRATCH: Final = "scratch"
 #: The images whose version can be chosen; the others are of this machine or of this fencepost.
-VERSIONED: Final = ("etcd", "zookeeper", "toxiproxy")
+VERSIONED: Final = ("etcd", "zookeeper", "kraft", "kafka-zk", "toxiproxy")
 
 
 @dataclass(frozen=True, slots=True)

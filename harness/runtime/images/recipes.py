@@ -120,6 +120,43 @@ def _zookeeper(version: str) -> Recipe:
     )
 
 
+def _kraft(version: str) -> Recipe:
+    from harness.systems.kraft.system import refuse
+
+    return _kafka("kraft", version, refuse)
+
+
+def _kafka_zk(version: str) -> Recipe:
+    from harness.systems.kafka_zk.system import refuse
+
+    return _kafka("kafka-zk", version, refuse)
+
+
+def _kafka(name: str, version: str, refuse: Callable[[str], None]) -> Recipe:
+    """The jars of a Kafka; of a known release their sums are recorded, so that nothing need be fetched to compare."""
+    from harness.systems.kafka import server, versions
+
+    known = None if _is_path(version) else versions.recorded_sums(version)
+
+    def jars() -> list[Path]:
+        return server.found_jars(version, refuse=refuse)[1]
+
+    if known is not None:
+        refuse(version)
+        found, sums = version, known
+    else:
+        found, own = server.found_jars(version, refuse=refuse)
+        sums = {jar.name: sha256_of(jar) for jar in own}
+    return Recipe(
+        name=name,
+        version=found,
+        identity=sums,
+        parts=lambda: [parts.file(f"libs/{jar.name}", jar) for jar in jars()],
+        base=folder.pinned()[name].base,
+        is_given=_is_path(version),
+    )
+
+
 def _is_path(version: str) -> bool:
     return "/" in version or Path(version).exists()
 
@@ -218,6 +255,8 @@ def _python_root(version: str, packages: tuple[str, ...]) -> list[Part]:
 _MAKERS: Final[Mapping[str, Callable[[str], Recipe]]] = {
     "etcd": _etcd,
     "zookeeper": _zookeeper,
+    "kraft": _kraft,
+    "kafka-zk": _kafka_zk,
     "toxiproxy": _toxiproxy,
     "sidecar": _sidecar,
     "java": _java,

@@ -9,16 +9,16 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
-from harness.errors import UsageError
 from harness.runtime.artifacts import sha256_of
 from harness.runtime.java import QUICK_FLAGS, Java, find_java, jar_parts
-from harness.systems.kafka import versions
-from harness.systems.system import Artifacts, ImageFacts
+from harness.systems.kafka import images, versions
+from harness.systems.system import Artifacts
 
 MAIN_CLASS: Final = "kafka.Kafka"
 CLIENT_PORT: Final = 9092
 CONTROLLER_PORT: Final = 9093
-BROKER_PORT: Final = 9094
+#: Far enough from the controllers' for a port of its own on each node behind Toxiproxy.
+BROKER_PORT: Final = 9194
 PROPERTIES: Final = "server.properties"
 DEFAULT_VERSION: Final = "4.3.1"
 
@@ -31,16 +31,7 @@ _LOG_FLAGS: Final = (
     f"{_SIMPLE_LOGGER}dateTimeFormat=HH:mm:ss.SSS",
     f"{_SIMPLE_LOGGER}showThreadName=false",
     f"{_SIMPLE_LOGGER}showShortLogName=true",
-    *(
-        f"{_SIMPLE_LOGGER}log.{name}=warn"
-        for name in (
-            "kafka.server.KafkaConfig",
-            "org.apache.kafka.common.config.AbstractConfig",
-            "org.apache.kafka.common.utils.AppInfoParser",
-            "org.apache.zookeeper.server.NIOServerCnxn",
-            "org.apache.zookeeper.ZooKeeper",
-        )
-    ),
+    *(f"{_SIMPLE_LOGGER}log.{name}=warn" for name in images.QUIET),
 )
 #: For every mode and role.
 _SHARED: Final[Mapping[str, object]] = {
@@ -68,8 +59,8 @@ def properties(settings: Mapping[str, object]) -> str:
     return "".join(f"{name}={value}\n" for name, value in {**_SHARED, **settings}.items())
 
 
-def jvm_flags(java: Java, heap_mib: int, start_archive: Path | None, more: tuple[str, ...] = ()) -> list[str]:
-    return [*_JVM_FLAGS, f"-Xmx{heap_mib}m", *_LOG_FLAGS, *java.using(start_archive), *more]
+def _jvm_flags(heap_mib: int) -> list[str]:
+    return [*_JVM_FLAGS, f"-Xmx{heap_mib}m", *_LOG_FLAGS]
 
 
 def argv(
@@ -84,14 +75,18 @@ def argv(
 ) -> list[str]:
     """The command line of a server whose configuration is this file; `more` are further JVM flags."""
     classpath = ":".join(map(str, jars))
-    flags = jvm_flags(java, heap_mib, start_archive, more)
+    flags = [*_jvm_flags(heap_mib), *java.using(start_archive), *more]
     return [str(java.binary), *flags, "-cp", classpath, main_class, str(configuration)]
 
 
 def command(
     artifacts: Artifacts, configuration: Path, *, heap_mib: int, main_class: str = MAIN_CLASS
 ) -> tuple[str, ...]:
-    """`argv` of the artifacts that `resolve` found."""
+    """The command line of a server of these artifacts, wherever they are."""
+    if images.IMAGE in artifacts.paths:
+        flags = [*_jvm_flags(heap_mib), *images.log_flags(configuration.parent)]
+        java, classpath = artifacts.paths["java"], artifacts.paths["classpath"]
+        return (java, *flags, "-cp", classpath, main_class, str(configuration))
     jars = [Path(jar) for jar in artifacts.paths["classpath"].split(":")]
     made = artifacts.paths.get("archive") if main_class == MAIN_CLASS else artifacts.paths.get("keeper-archive")
     start_archive = Path(made) if made else None
@@ -103,7 +98,7 @@ def archive_key(jars: list[Path], main_class: str = MAIN_CLASS) -> list[str]:
 
 
 def found_jars(version: str, *, refuse: Callable[[str], None]) -> tuple[str, list[Path]]:
-    """Version and jars of a release or of a folder, on a Java that can run them. Raises UsageError or MachineError.
+    """Version and jars of a release or of a folder. Raises UsageError or MachineError.
 
     `refuse` raises for a release that the mode does not have; it is asked before anything is fetched.
     """
@@ -114,7 +109,6 @@ def found_jars(version: str, *, refuse: Callable[[str], None]) -> tuple[str, lis
         versions.refuse_word(version)
         refuse(version)
         found, jars = version, versions.jars(version)
-    versions.refuse_old_java(find_java(), jars, found)
     return found, jars
 
 
@@ -125,12 +119,6 @@ def artifacts(version: str, jars: list[Path], archives: Mapping[str, Path | None
     paths |= {name: str(path) for name, path in archives.items() if path is not None}
     sha256 = {jar.name: sha256_of(jar) for jar in jars} | {"java": sha256_of(java.binary)}
     return Artifacts(version=version, paths=paths, sha256=sha256)
-
-
-def refuse_image(image: ImageFacts) -> UsageError:
-    return UsageError(
-        f"{image.reference}: Kafka is not run from images yet", hint="--runtime lab runs any release by --version"
-    )
 
 
 def fatal_line(line: str) -> str | None:

@@ -28,7 +28,7 @@ LOG_BINDING: Final = "org.slf4j:slf4j-simple:1.7.36"
 NEVER_PUBLISHED: Final[Mapping[str, tuple[str, ...]]] = {"4.4.0": ("org.apache.kafka:kafka-tools-api",)}
 
 _RELEASE: Final = re.compile(r"\d+\.\d+\.\d+")
-_SERVER_JAR: Final = re.compile(r"kafka_2\.\d+-(\d+\.\d+\.\d+(?:-[\w.]+)?)\.jar")
+SERVER_JAR: Final = re.compile(r"kafka_2\.\d+-(\d+\.\d+\.\d+(?:-[\w.]+)?)\.jar")
 _SERVER_CLASS: Final = "kafka/Kafka.class"
 _LOG_BINDINGS: Final = re.compile(r"(slf4j-(simple|reload4j|log4j12)|logback-classic|log4j-slf4j2?-impl)-")
 #: The class file format of Java 1 is 45.
@@ -55,6 +55,12 @@ def coordinates(version: str) -> list[str] | None:
     return found
 
 
+def recorded_sums(version: str) -> dict[str, str] | None:
+    """The SHA-256 of every jar of a known release by its file's name; None when it is not a known one."""
+    named = coordinates(version)
+    return None if named is None else {name: _recorded()["sha256"][name] for name in map(file_name, named)}
+
+
 def jars(version: str) -> list[Path]:
     """The jars of a release: fetched, checked where their sums are recorded, and kept. Raises with the remedy."""
     refuse_word(version)
@@ -64,7 +70,7 @@ def jars(version: str) -> list[Path]:
     named = coordinates(version)
     if named is not None:
         found = maven.jars(named, exclude=maven.EVERYTHING)
-        sums.check(found, {name: _recorded()["sha256"][name] for name in map(file_name, named)})
+        sums.check(found, recorded_sums(version) or {})
         return found
     say(f"Kafka {version} is not one of the recorded releases: its jars are not checked against sums")
     try:
@@ -91,7 +97,7 @@ def given(folder: Path) -> tuple[str, list[Path]]:
     A binding for the log is added where there is none that we can configure.
     """
     found = sorted(folder.glob("*.jar")) or sorted(folder.glob("libs/*.jar"))
-    versions = [m.group(1) for jar in found if (m := _SERVER_JAR.fullmatch(jar.name))]
+    versions = [m.group(1) for jar in found if (m := SERVER_JAR.fullmatch(jar.name))]
     if len(versions) != 1:
         raise UsageError(
             f"{folder}: expected one kafka_2.13-<version>.jar in it (or in its libs folder), found {len(versions)}",
@@ -116,7 +122,7 @@ def refuse_old_java(java: Java, found: list[Path], version: str) -> None:
 
 def java_level(found: list[Path]) -> int:
     """The Java release that the server's classes were compiled for."""
-    server = next((jar for jar in found if _SERVER_JAR.fullmatch(jar.name)), None)
+    server = next((jar for jar in found if SERVER_JAR.fullmatch(jar.name)), None)
     try:
         if server is None:
             raise KeyError(_SERVER_CLASS)

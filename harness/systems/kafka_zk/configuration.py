@@ -2,7 +2,7 @@
 
 ZooKeepers vote and are z1, z2, z3; brokers do not and are b1, b2, ... (as many as the plan has nodes). `broker.id` is
 the place's number. Brokers listen for the harness ("client") and for one another ("broker"); they and the harness dial
-ZooKeeper at its "client".
+ZooKeeper at "zookeeper".
 
 A session of 2 s and ticks of 500 ms: so a controller that is paused or cut off loses its znode within seconds. The
 default session is 18 s.
@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from harness.errors import UsageError
 from harness.runtime.node import Layout, Member, NodeSpec, Place
-from harness.systems.kafka import server
+from harness.systems.kafka import images, server
 from harness.systems.kafka.options import checked
 from harness.systems.kafka.server import BROKER_PORT, CLIENT_PORT
 from harness.systems.system import Artifacts
@@ -22,7 +22,7 @@ from harness.systems.zookeeper import server as zookeeper
 BROKER: Final = "broker"
 KEEPER: Final = "zookeeper"
 KEEPERS: Final = 3
-#: "client" is dialled by clients: Kafka's, and ZooKeeper's where the node is one.
+#: "client" is a broker's for the harness; "zookeeper" is dialled by brokers and by the harness.
 LISTENERS: Final[Mapping[str, int]] = {
     "client": CLIENT_PORT,
     "broker": BROKER_PORT,
@@ -58,7 +58,7 @@ def settings_of(options: Mapping[str, object]) -> dict[str, Any]:
 
 
 def members(nodes: int) -> tuple[Member, ...]:
-    keepers = (Member(f"z{number}", (KEEPER,)) for number in range(1, KEEPERS + 1))
+    keepers = (Member(f"z{number}", (KEEPER,), dialled=("zookeeper",)) for number in range(1, KEEPERS + 1))
     brokers = (Member(f"b{number}", (BROKER,), votes=False) for number in range(1, nodes + 1))
     return (*keepers, *brokers)
 
@@ -77,7 +77,10 @@ def spec(place: Place, layout: Layout, artifacts: Artifacts, settings: Mapping[s
         argv=server.command(artifacts, place.folder / server.PROPERTIES, heap_mib=settings["heap_mib"]),
         listeners={"client": CLIENT_PORT, "broker": BROKER_PORT},
         roles=place.roles,
-        files={server.PROPERTIES: server.properties(_broker_properties(place, layout, settings))},
+        files={
+            server.PROPERTIES: server.properties(_broker_properties(place, layout, settings)),
+            **images.log_files(artifacts),
+        },
         data_limit_bytes=settings["data_limit_mib"] << 20,
         ready_timeout_s=READY_TIMEOUT_S,
     )
@@ -95,8 +98,10 @@ def _keeper(place: Place, layout: Layout, artifacts: Artifacts, settings: Mappin
         "init_limit": 10,
         "sync_limit": 4,
     }
+    # Brokers and the harness come in by the one port that a server has for clients.
+    port = place.peer(zookeeper.CLIENT_PORT)[1]
     configuration = zookeeper.zoo_cfg(
-        address=place.address, client_port=zookeeper.CLIENT_PORT, data=place.data, servers=servers, options=options
+        address=place.address, client_port=port, data=place.data, servers=servers, options=options
     )
     return NodeSpec(
         name=place.name,
@@ -109,7 +114,7 @@ def _keeper(place: Place, layout: Layout, artifacts: Artifacts, settings: Mappin
             "election": zookeeper.ELECTION_PORT,
         },
         roles=place.roles,
-        files={_KEEPER_CONFIGURATION: configuration},
+        files={_KEEPER_CONFIGURATION: configuration, **images.log_files(artifacts)},
         data_files={"myid": f"{place.number}\n"},
         data_limit_bytes=settings["data_limit_mib"] << 20,
         ready_timeout_s=READY_TIMEOUT_S,
@@ -127,7 +132,7 @@ def _broker_properties(place: Place, layout: Layout, settings: Mapping[str, Any]
         "zookeeper.connect": ",".join(_at(keeper.peer(zookeeper.CLIENT_PORT)) for keeper in keepers),
         "zookeeper.session.timeout.ms": settings["zk_session_ms"],
         "zookeeper.connection.timeout.ms": 30_000,
-        "listeners": f"CLIENT://{place.address}:{CLIENT_PORT},BROKER://{place.address}:{BROKER_PORT}",
+        "listeners": f"CLIENT://{place.address}:{CLIENT_PORT},BROKER://{place.address}:{place.peer(BROKER_PORT)[1]}",
         "advertised.listeners": ",".join(f"{name}://{where}" for name, where in advertised.items()),
         "listener.security.protocol.map": _PROTOCOLS,
         "inter.broker.listener.name": "BROKER",

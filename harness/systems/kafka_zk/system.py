@@ -6,9 +6,9 @@ from typing import Any, Final
 
 from harness.coordination import ReadMode
 from harness.errors import UsageError, unknown_choice
-from harness.runtime.java import Train, archive, existing_archive
+from harness.runtime.java import Train, archive, existing_archive, find_java
 from harness.runtime.node import Layout, Member, Node, NodeSpec, Place
-from harness.systems.kafka import server, versions
+from harness.systems.kafka import images, server, versions
 from harness.systems.kafka.log_lines import Layer, became_leader
 from harness.systems.kafka.question import ControllerQuestion, ViewQuestion
 from harness.systems.kafka.server import CLIENT_PORT, MAIN_CLASS
@@ -53,7 +53,8 @@ class KafkaZk:
 
     def resolve(self, version: str) -> Artifacts:
         """`version` is a release or a folder of jars. Makes the start-up archives when there are none yet."""
-        found, jars = server.found_jars(version, refuse=_refuse)
+        found, jars = server.found_jars(version, refuse=refuse)
+        versions.refuse_old_java(find_java(), jars, found)
         made = {
             path: archive(_name(name, found), server.archive_key(jars, main_class), _trainer(main_class, jars))
             for main_class, (path, name) in _ARCHIVES.items()
@@ -75,7 +76,7 @@ class KafkaZk:
         return configuration.members(nodes)
 
     def in_image(self, image: ImageFacts) -> Artifacts:
-        raise server.refuse_image(image)
+        return images.in_image(image, refuse=refuse, keeper=True)
 
     def options(self) -> dict[str, object]:
         return dict(configuration.DEFAULTS)
@@ -123,7 +124,8 @@ class KafkaZk:
 _ARCHIVES: Final = {MAIN_CLASS: ("archive", "kafka-zk"), KEEPER_CLASS: ("keeper-archive", "kafka-keeper")}
 
 
-def _refuse(version: str) -> None:
+def refuse(version: str) -> None:
+    """Raise UsageError for a release without this mode."""
     if not _FIRST <= versions.numbers(version) < _WITHOUT_ZOOKEEPER:
         raise UsageError(
             f"Kafka {version} is not run on ZooKeeper here: 2.8.0 to 3.9.x are",

@@ -16,9 +16,10 @@ from typing import Any, Final
 
 from harness.errors import UsageError
 from harness.runtime.node import Layout, Member, NodeSpec, Place
-from harness.systems.kafka import server, storage
+from harness.systems.kafka import images, server, storage
 from harness.systems.kafka.options import checked
 from harness.systems.kafka.server import BROKER_PORT, CLIENT_PORT, CONTROLLER_PORT
+from harness.systems.kafka.versions import numbers
 from harness.systems.system import Artifacts
 
 CONTROLLER: Final = "controller"
@@ -48,6 +49,7 @@ _LEAST: Final = {
     "heap_mib": 128,
     "data_limit_mib": 64,
 }
+_LEADERS_NAME_THEMSELVES: Final = (3, 9, 0)
 _PROTOCOLS: Final = "CLIENT:PLAINTEXT,CONTROLLER:PLAINTEXT,BROKER:PLAINTEXT"
 
 
@@ -65,7 +67,9 @@ def settings_of(options: Mapping[str, object]) -> dict[str, Any]:
 
 def members(nodes: int, settings: Mapping[str, Any]) -> tuple[Member, ...]:
     roles = (CONTROLLER, BROKER) if settings["combined"] else (CONTROLLER,)
-    controllers = tuple(Member(f"n{number}", roles) for number in range(1, nodes + 1))
+    # A controller's "client" is its own; that of a combined node is its broker's.
+    dialled = ("client", "controller") if settings["combined"] else ("client",)
+    controllers = tuple(Member(f"n{number}", roles, dialled=dialled) for number in range(1, nodes + 1))
     if settings["combined"]:
         return controllers
     brokers = (Member(f"b{number}", (BROKER,), votes=False) for number in range(1, settings["brokers"] + 1))
@@ -80,7 +84,10 @@ def spec(place: Place, layout: Layout, artifacts: Artifacts, settings: Mapping[s
         argv=server.command(artifacts, place.folder / server.PROPERTIES, heap_mib=settings["heap_mib"]),
         listeners={name.lower(): port for name, port in listeners.items()},
         roles=place.roles,
-        files={server.PROPERTIES: server.properties(_properties(place, layout, listeners, settings))},
+        files={
+            server.PROPERTIES: server.properties(_properties(place, layout, listeners, artifacts.version, settings)),
+            **images.log_files(artifacts),
+        },
         data_files=storage.data_files(place.number, artifacts.version, votes=CONTROLLER in place.roles),
         data_limit_bytes=settings["data_limit_mib"] << 20,
         ready_timeout_s=READY_TIMEOUT_S,
@@ -98,7 +105,7 @@ def listeners_of(place: Place) -> dict[str, int]:
 
 
 def _properties(
-    place: Place, layout: Layout, listeners: Mapping[str, int], settings: Mapping[str, Any]
+    place: Place, layout: Layout, listeners: Mapping[str, int], version: str, settings: Mapping[str, Any]
 ) -> dict[str, object]:
     voters = [other for other in layout.values() if CONTROLLER in other.roles]
     brokers = [other for other in layout.values() if BROKER in other.roles]
@@ -108,7 +115,9 @@ def _properties(
         "process.roles": ",".join(place.roles),
         "node.id": place.number,
         "controller.quorum.voters": ",".join(f"{v.number}@{_at(v.peer(CONTROLLER_PORT))}" for v in voters),
-        "listeners": ",".join(f"{name}://{place.address}:{port}" for name, port in listeners.items()),
+        "listeners": ",".join(
+            f"{name}://{place.address}:{_listens_at(place, port)}" for name, port in listeners.items()
+        ),
         "controller.listener.names": "CONTROLLER" if is_broker else "CONTROLLER,CLIENT",
         "listener.security.protocol.map": _PROTOCOLS,
         "log.dirs": place.data,
@@ -124,10 +133,29 @@ def _properties(
         "transaction.state.log.replication.factor": copies,
     }
     if is_broker:
-        advertised = {"CLIENT": f"{place.address}:{CLIENT_PORT}", "BROKER": _at(place.peer(BROKER_PORT))}
         own["inter.broker.listener.name"] = "BROKER"
+    advertised = _advertised(place, version)
+    if advertised:
         own["advertised.listeners"] = ",".join(f"{name}://{where}" for name, where in advertised.items())
     return own
+
+
+def _listens_at(place: Place, port: int) -> int:
+    """Where other nodes reach it; the harness's own listener is the same on every node."""
+    return port if port == CLIENT_PORT else place.peer(port)[1]
+
+
+def _advertised(place: Place, version: str) -> dict[str, str]:
+    """What a node tells others of itself: brokers all they have; controllers where peers dial another host than theirs.
+
+    Since KIP-853 a leader names its own endpoint to its voters; older releases refuse the setting of a controller.
+    """
+    told = {}
+    if BROKER in place.roles:
+        told = {"CLIENT": f"{place.address}:{CLIENT_PORT}", "BROKER": _at(place.peer(BROKER_PORT))}
+    if CONTROLLER in place.roles and place.host and numbers(version) >= _LEADERS_NAME_THEMSELVES:
+        told["CONTROLLER"] = _at(place.peer(CONTROLLER_PORT))
+    return told
 
 
 def _at(where: tuple[str, int]) -> str:

@@ -5,9 +5,9 @@ from typing import Any, Final
 
 from harness.coordination import ReadMode
 from harness.errors import UsageError, unknown_choice
-from harness.runtime.java import archive, existing_archive
+from harness.runtime.java import archive, existing_archive, find_java
 from harness.runtime.node import Layout, Member, Node, NodeSpec, Place
-from harness.systems.kafka import server, versions
+from harness.systems.kafka import images, server, versions
 from harness.systems.kafka.log_lines import Layer, became_leader
 from harness.systems.kafka.question import ControllerQuestion, QuorumQuestion
 from harness.systems.kafka.server import CLIENT_PORT, CONTROLLER_PORT, DEFAULT_VERSION
@@ -50,7 +50,8 @@ class Kraft:
 
     def resolve(self, version: str) -> Artifacts:
         """`version` is a release or a folder of jars. Makes the start-up archive when there is none yet."""
-        found, jars = server.found_jars(version, refuse=_refuse)
+        found, jars = server.found_jars(version, refuse=refuse)
+        versions.refuse_old_java(find_java(), jars, found)
         made = archive(_archive_name(found), server.archive_key(jars), lambda flags: train(found, jars, flags))
         return server.artifacts(found, jars, {"archive": made})
 
@@ -68,7 +69,7 @@ class Kraft:
         return configuration.members(nodes, configuration.settings_of(options))
 
     def in_image(self, image: ImageFacts) -> Artifacts:
-        raise server.refuse_image(image)
+        return images.in_image(image, refuse=refuse, keeper=False)
 
     def options(self) -> dict[str, object]:
         return dict(configuration.DEFAULTS)
@@ -114,7 +115,8 @@ class Kraft:
         return server.fatal_line(line)
 
 
-def _refuse(version: str) -> None:
+def refuse(version: str) -> None:
+    """Raise UsageError for a release without this mode."""
     if versions.numbers(version) < _FIRST:
         raise UsageError(
             f"Kafka {version} has no KRaft quorum fit for use", hint="choose 3.3.0 or later, or --system kafka-zk"
