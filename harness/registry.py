@@ -59,6 +59,7 @@ CHECKERS: Final = {
 
 #: Systems whose replicated log can be read off their disks after a run.
 LOG_READERS: Final = {
+    "kafka-zk": "harness.systems.kafka_zk.transaction_log:read_archive",
     "kraft": "harness.systems.kafka.metadata_log:read_archive",
 }
 

@@ -30,6 +30,13 @@ GUARANTEES: Final = (
         source="ZooKeeper's Programmer's Guide: timeliness; a new controller sends the whole metadata to every broker",
     ),
     Guarantee(
+        name="metadata-log-agrees",
+        standing=Standing.PROMISED,
+        text="The ZooKeepers' disks hold the same transaction of one zxid, in the order of what was acknowledged, and a"
+        " majority of them every acknowledged change.",
+        source="ZooKeeper Internals: total order; a change is committed once a quorum has logged it",
+    ),
+    Guarantee(
         name="topic-names-linearizable",
         standing=Standing.MEASURED,
         text="Whether a topic's name is taken, asked of the controller, is linearizable with creations.",
