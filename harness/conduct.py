@@ -26,7 +26,7 @@ from harness.health import HealthSampler
 from harness.interpreter import Interpreter, new_event_loop
 from harness.judge import members_of
 from harness.observer import Observers
-from harness.operation import NodeChange, NodeEvent, NoteEvent, PhaseEvent, PhaseName
+from harness.operation import FaultAction, NodeChange, NodeEvent, NoteEvent, PhaseEvent, PhaseName
 from harness.plan import Plan, read_plan
 from harness.readiness import await_healthy, await_ready
 from harness.recorder import Recorder
@@ -35,6 +35,7 @@ from harness.runtime.provider import Links
 from harness.systems.system import Artifacts, System
 from harness.workload import Workload
 from nemesis.conductor import Conductor
+from nemesis.cuts import with_holds
 from nemesis.schedule import Entry, draw_schedule
 
 _TICK_S = 0.5
@@ -44,6 +45,8 @@ _PREPARE_DEADLINE_S = 20.0
 #: After a stop by hand everything, the verdict included, has ten seconds; settling gets this share of them.
 _STOPPED_SETTLE_S = 2.5
 _STOPPED_FINAL_S = 1.5
+#: Under load after settling, however long ago the last fault was healed.
+_WATCH_NS_MIN = 2_000_000_000
 
 
 def run_folder(folder: str) -> int:
@@ -104,6 +107,7 @@ class _Run:
         self.stopped_at: float | None = None
         self.phase = PhaseName.WARM_UP
         self.phase_ends_ns: int | None = None
+        self.healed_ns: int | None = None
         self.background: set[asyncio.Task[Any]] = set()
         self.options = {**workload.options(system), **plan.workload_options}
         self.members = members_of(plan, system)
@@ -186,16 +190,8 @@ class _Run:
     async def go(self) -> None:
         """The phases, in order. A stop by hand shortens what is left; it skips no healing."""
         plan = self.plan
-        await self._load(PhaseName.WARM_UP)
-        specs = [] if plan.nemesis == "none" else parse_faults(plan.nemesis, registry.faults(), self.setting)
-        schedule = draw_schedule(
-            specs,
-            registry.faults(),
-            seed=plan.seed,
-            time_limit_ns=plan.duration_ns("time_limit"),
-            quiet_ns=plan.duration_ns("quiet"),
-        )
-        await self._main(schedule)
+        await self._load(PhaseName.WARM_UP, length_ns=plan.duration_ns("warm_up"))
+        await self._main(self._schedule())
         self._begin(PhaseName.HEAL, None)
         await self.conductor.heal_all()
         self._begin(PhaseName.SETTLE, plan.duration_ns("settle"))
@@ -204,7 +200,7 @@ class _Run:
         if wrong:
             self.recorder.record(NoteEvent, topic="not-healthy-after-healing", text=wrong)
         if not self.stop.is_set():
-            await self._load(PhaseName.WATCH)
+            await self._load(PhaseName.WATCH, length_ns=self._left_to_watch_ns())
         await self._final()
         failure = self.observers.failed()
         if failure is not None:
@@ -216,10 +212,19 @@ class _Run:
         await self.recorder.close()
         await self._keep_data()
 
+    def _schedule(self) -> list[Entry]:
+        plan, faults = self.plan, registry.faults()
+        specs = [] if plan.nemesis == "none" else parse_faults(plan.nemesis, faults, self.setting)
+        lengths = {"time_limit_ns": plan.duration_ns("time_limit"), "quiet_ns": plan.duration_ns("quiet")}
+        bound = self.system.leadership(plan.system_options, self.artifacts.version)
+        subject = self.system.subjects[0]
+        specs = with_holds(specs, faults, members=self.members, subject=subject, bound=bound, **lengths)
+        return draw_schedule(specs, faults, seed=plan.seed, **lengths)
+
     async def _main(self, schedule: list[Entry]) -> None:
         faults = asyncio.create_task(self._conduct_faults(schedule))
         try:
-            await self._load(PhaseName.MAIN, "time_limit")
+            await self._load(PhaseName.MAIN, length_ns=self.plan.duration_ns("time_limit"))
         finally:
             # The load is over; a fault still in force is healed at once, as after any other end of the main phase.
             if not faults.done():
@@ -234,10 +239,15 @@ class _Run:
         finally:
             mirror.cancel()
 
-    async def _load(self, phase: PhaseName, field: str | None = None) -> None:
+    def _left_to_watch_ns(self) -> int:
+        """Nodes have been watched since the last fault was healed; under load, for a moment in any case."""
+        watch_ns = self.plan.duration_ns("watch")
+        since_ns = watch_ns if self.healed_ns is None else self.recorder.now_ns() - self.healed_ns
+        return max(watch_ns - since_ns, min(watch_ns, _WATCH_NS_MIN))
+
+    async def _load(self, phase: PhaseName, *, length_ns: int) -> None:
         if self.stop.is_set():
             return
-        length_ns = self.plan.duration_ns(field or phase.value.replace("-", "_"))
         self._begin(phase, length_ns)
         generator = self.workload.generator(self.options, len(self.client_nodes))
         await self.interpreter.run(time_limit(length_ns, generator), stop=self.stop)
@@ -376,6 +386,8 @@ class _Run:
         self.stack.callback(file.close)
 
         def sink(entry: dict[str, object]) -> None:
+            if entry["action"] == FaultAction.HEAL:
+                self.healed_ns = self.recorder.now_ns()
             file.write(json.dumps(entry) + "\n")
             file.flush()
 

@@ -24,10 +24,13 @@ PLAN_FORMAT: Final = 1
 
 
 class Phases(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Lengths of the phases beside the main one, whose length is `time_limit`; `settle` is a deadline."""
+    """Lengths of the phases beside the main one, whose length is `time_limit`; `settle` is a deadline.
+
+    `watch` counts from the last time that a fault was healed, settling included; empty: as the system needs it.
+    """
 
     warm_up: str = "1s"
-    watch: str = "2s"
+    watch: str = ""
     settle: str = "30s"
     final: str = "10s"
 
@@ -124,10 +127,11 @@ def check_choices(plan: Plan, *, choices: Mapping[str, tuple[str, ...]]) -> None
             raise unknown_choice(field, given, known)
     if plan.nodes not in (3, 5):
         raise UsageError(f"nodes: {plan.nodes} is not a choice", hint="choose from: 3, 5")
-    for field in ("time_limit", "quiet", "op_timeout", "warm_up", "watch", "settle", "final"):
+    for field in ("time_limit", "quiet", "op_timeout", "warm_up", "settle", "final"):
         plan.duration_ns(field)
-    if plan.deadline:
-        parse_duration_ns(plan.deadline, what="deadline")
+    for what, text in (("deadline", plan.deadline), ("watch", plan.phases.watch)):
+        if text:
+            parse_duration_ns(text, what=what)
 
 
 def merge_options(what: str, given: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:

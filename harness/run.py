@@ -22,6 +22,7 @@ from typing import Any, Final
 import msgspec
 
 from harness import registry, store
+from harness.durations import format_duration
 from harness.errors import FencepostError, HarnessError, MachineError, UsageError, refused
 from harness.history import History
 from harness.judge import Judgement, judge, members_of, options_of
@@ -52,6 +53,7 @@ class Result:
 def check_plan(plan: Plan) -> Plan:
     """Everything that can be found wrong before a cluster starts; returns the plan with its defaults filled in."""
     from harness.fault import parse_faults
+    from nemesis.cuts import NEED_A_CUT, may_cut_off_leader
     from nemesis.schedule import duration_of
 
     check_choices(
@@ -74,25 +76,35 @@ def check_plan(plan: Plan) -> Plan:
     # How many nodes there are, and with which roles, may be the workload's wish.
     wanted = {**workload.system_options(system), **plan.system_options}
     plan = msgspec.structs.replace(plan, system_options=merge_options(plan.system, wanted, system.options()))
-    setting = plan.setting(members_of(plan, system))
+    members = members_of(plan, system)
+    refusal = workload.refuse(options, members)
+    if refusal:
+        raise refused(plan.workload, refusal)
+    setting = plan.setting(members)
     refusal = registry.runtime(plan.runtime).refuse(setting)
     if refusal:
         raise refused(f"--runtime {plan.runtime}", refusal)
     if plan.image and plan.version:
         raise UsageError("--image and --version exclude each other", hint="the image decides the version")
+    out_of_reach = NEED_A_CUT
     if plan.nemesis != "none":
         faults = registry.faults()
         for spec in parse_faults(plan.nemesis, faults, setting):
             duration_of(spec, faults[spec.fault])
+            if may_cut_off_leader(spec, faults[spec.fault], members, system.subjects[0]):
+                out_of_reach = frozenset()
     known = {g.name for g in system.guarantees}
     for name in plan.require:
         if name not in known:
             raise UsageError(f"unknown guarantee {name!r}", hint=f"{plan.system} has: {', '.join(sorted(known))}")
-    # A workload asks only for what somebody stands behind: what is merely measured may have no verdict at all.
+    # A workload asks only for what somebody stands behind (what is merely measured may have no verdict at all), and
+    # which the faults can put to the test.
     stated = {g.name for g in system.guarantees if g.standing is not Standing.MEASURED}
-    asked = (name for name in workload.requires(options) if name in stated)
+    asked = (name for name in workload.requires(options) if name in stated and name not in out_of_reach)
+    watch_ns = system.leadership(plan.system_options, plan.version).watch_ns
     return msgspec.structs.replace(
         plan,
+        phases=msgspec.structs.replace(plan.phases, watch=plan.phases.watch or format_duration(watch_ns)),
         version=plan.version if plan.version or plan.image else system.default_version,
         workload_options=options,
         require=tuple(dict.fromkeys((*plan.require, *asked))),

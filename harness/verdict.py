@@ -100,12 +100,19 @@ class LeadershipBound(msgspec.Struct, frozen=True, kw_only=True):
 
     `bound_ns` is B of DESIGN section 6 in nanoseconds of running time; None when the system promises nothing.
     `one_leader_per_epoch` says that samples keep all assumptions, so that two leaders in one epoch may be judged.
+    `watch_ns` is how long after the last fault was healed a superseded leader may still be found.
     """
 
     bound_ns: int | None
     source: str
     standing: Standing
     one_leader_per_epoch: bool
+    watch_ns: int = 2_000_000_000
+
+    @property
+    def limit_ns(self) -> int | None:
+        """Running time in a cut from which on a claim counts: half as much again as the bound, and a second."""
+        return None if self.bound_ns is None else self.bound_ns * 3 // 2 + 1_000_000_000
 
 
 class Budget(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -43,6 +43,10 @@ class Workload(Protocol):
         """Guarantees that these options ask for by name, as `--require` would."""
         ...
 
+    def refuse(self, options: Mapping[str, Any], members: tuple[Member, ...]) -> str | None:
+        """Why these options make no sense, on such a cluster or at all, as "reason; remedy"; None when they do."""
+        ...
+
     def notice(self, options: Mapping[str, Any]) -> str | None:
         """What a person should know before a run with these options; None for nothing."""
         ...

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from harness.errors import UsageError
 from harness.generator import Draw, limit
 from harness.operation import Completion, OpEvent, Outcome
 from harness.runtime.node import Member
@@ -202,11 +201,15 @@ def test_the_generator_is_cheap_enough_for_thousands_of_operations_a_second() ->
 
 
 def test_options_that_contradict_each_other_are_refused() -> None:
-    with pytest.raises(UsageError, match="idempotence=on needs acks=all"):
-        Log().requires(options_of({"idempotence": "on", "acks": "1"}))
-    with pytest.raises(UsageError, match="partitions=0 is too small"):
-        Log().requires(options_of({"partitions": 0}))
-    assert Log().requires(options_of({})) == ()
+    members = tuple(Member(f"b{number}", ("broker",)) for number in (1, 2, 3))
+    for given, said in (
+        ({"idempotence": "on", "acks": "1"}, "idempotence=on needs acks=all"),
+        ({"partitions": 0}, "partitions=0 is too small"),
+        ({"min_isr": 4}, "min_isr=4 is more than the number of brokers, 3"),
+    ):
+        assert said in (Log().refuse(options_of(given), members) or "")
+    for given in ({}, {"min_isr": 3}, {"idempotence": "on"}):
+        assert Log().refuse(options_of(given), members) is None
 
 
 def test_clients_connect_to_brokers_where_there_are_any() -> None:

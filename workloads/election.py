@@ -92,6 +92,9 @@ class Election:
     def requires(self, options: Mapping[str, Any]) -> tuple[str, ...]:
         return ("one-believed-leader",) if options["fencing"] == "off" else ()
 
+    def refuse(self, options: Mapping[str, Any], members: tuple[Member, ...]) -> str | None:
+        return None
+
     def notice(self, options: Mapping[str, Any]) -> str | None:
         return _NO_FENCING if options["fencing"] == "off" else None
 

@@ -56,6 +56,9 @@ class Lock:
     def requires(self, options: Mapping[str, Any]) -> tuple[str, ...]:
         return ("lock-mutual-exclusion",) if options["fencing"] == "off" else ()
 
+    def refuse(self, options: Mapping[str, Any], members: tuple[Member, ...]) -> str | None:
+        return None
+
     def notice(self, options: Mapping[str, Any]) -> str | None:
         return _NO_FENCING if options["fencing"] == "off" else None
 

@@ -24,7 +24,6 @@ from harness.client import Client
 from harness.coordination import Log as LogSession
 from harness.coordination import Polled
 from harness.durations import parse_duration_ns
-from harness.errors import UsageError
 from harness.generator import PENDING, Context, Draw, Generator, Invocation, Offer, stagger
 from harness.generators.contract import Step
 from harness.operation import Completion, OpEvent, Outcome
@@ -88,12 +87,21 @@ class Log:
         return "log-durable" if _replicated(options) else "log-durable-unreplicated"
 
     def requires(self, options: Mapping[str, Any]) -> tuple[str, ...]:
+        return ()
+
+    def refuse(self, options: Mapping[str, Any], members: tuple[Member, ...]) -> str | None:
         if options["idempotence"] == "on" and options["acks"] != "all":
-            raise UsageError("log: idempotence=on needs acks=all", hint="leave one of them out")
+            return "idempotence=on needs acks=all; leave one of them out"
         for name in ("partitions", "min_isr", "appenders_per_node", "pollers_per_node", "batch"):
             if options[name] < 1:
-                raise UsageError(f"log: {name}={options[name]} is too small", hint=f"{name} is at least 1")
-        return ()
+                return f"{name}={options[name]} is too small; {name} is at least 1"
+        brokers = len(self.nodes(members))
+        if options["min_isr"] > brokers:
+            return (
+                f"min_isr={options['min_isr']} is more than the number of brokers, {brokers};"
+                f" ask for more brokers, or for at most -o min_isr={brokers}"
+            )
+        return None
 
     def notice(self, options: Mapping[str, Any]) -> str | None:
         return None if _replicated(options) else _MEASURED_ONLY

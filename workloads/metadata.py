@@ -84,6 +84,9 @@ class MetadataWorkload:
     def requires(self, options: Mapping[str, Any]) -> tuple[str, ...]:
         return ("leader-self-fencing",)
 
+    def refuse(self, options: Mapping[str, Any], members: tuple[Member, ...]) -> str | None:
+        return None
+
     def notice(self, options: Mapping[str, Any]) -> str | None:
         return None
 

@@ -51,6 +51,9 @@ class Register:
     def requires(self, options: Mapping[str, Any]) -> tuple[str, ...]:
         return ()
 
+    def refuse(self, options: Mapping[str, Any], members: tuple[Member, ...]) -> str | None:
+        return None
+
     def notice(self, options: Mapping[str, Any]) -> str | None:
         return None
 

@@ -42,6 +42,9 @@ class Set:
     def requires(self, options: Mapping[str, Any]) -> tuple[str, ...]:
         return ()
 
+    def refuse(self, options: Mapping[str, Any], members: tuple[Member, ...]) -> str | None:
+        return None
+
     def notice(self, options: Mapping[str, Any]) -> str | None:
         return None
 

@@ -29,7 +29,6 @@ from harness.verdict import Facts, LeadershipBound, Standing, Validity, Verdict,
 GUARANTEE: Final = "leader-self-fencing"
 SAMPLES_MIN: Final = 3
 SPAN_NS_MIN: Final = 1_000_000_000
-SLACK_NS: Final = 1_000_000_000
 _CUTS_SHOWN: Final = 50
 _STOPPING: Final = ("pause", "kill")
 
@@ -105,17 +104,12 @@ def possibly_stopped(history: History, node: str) -> Intervals:
     return merged([*tried, *history.stopped(node)])
 
 
-def limit_of(bound_ns: int) -> int:
-    """The running time since the cut from which on a claim counts."""
-    return bound_ns * 3 // 2 + SLACK_NS
-
-
 def judge(history: History, facts: Facts, reigns: Reigns) -> list[Verdict]:
     """The verdict on self-fencing; none where the system gives no bound, since the claims are figures then."""
     bound = facts.leadership
-    if bound is None or bound.bound_ns is None:
+    limit_ns = None if bound is None else bound.limit_ns
+    if bound is None or limit_ns is None:
         return []
-    limit_ns = limit_of(bound.bound_ns)
     stalls = [
         *harness_stalls(history, facts.thresholds.stall_ns_max),
         *machine_stalls(history, facts.thresholds.stall_ns_max),
@@ -143,7 +137,7 @@ def judge(history: History, facts: Facts, reigns: Reigns) -> list[Verdict]:
             first_beyond, last_beyond = (pick(exposed, key=lambda s: s.lo_ns) for pick in (min, max))
             beyond_ns += last_beyond.lo_ns - first_beyond.lo_ns
             beyond_rows += (*marks.since(first_beyond), *marks.since(last_beyond))
-    figures = {
+    figures: dict[str, object] = {
         "bound_ns": bound.bound_ns,
         "bound_source": bound.source,
         "limit_running_ns": limit_ns,
@@ -241,8 +235,8 @@ def _verdict(
     figures: dict[str, object],
 ) -> Verdict:
     proven = [c for c in found if not _doubtful(c)]
-    assert bound.bound_ns is not None
-    limit_ns = limit_of(bound.bound_ns)
+    limit_ns = bound.limit_ns
+    assert limit_ns is not None
     policy = "" if bound.standing is Standing.PROMISED else " (the system promises no bound: this one is policy)"
     if proven:
         validity = Validity.INVALID

@@ -44,6 +44,7 @@ def _plan_flags(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--nodes", type=int, help="3 or 5."),
         click.option("--time-limit", help="Length of the main phase; bounds new operations only. Default 30s."),
         click.option("--quiet", help="Time without a fault between two faults. Default 4s."),
+        click.option("--watch", help="Nodes are watched for so long after the last heal. Default 2s; Kafka 30s."),
         click.option("--op-timeout", help="A client gives an operation up after this long. Default 12s."),
         click.option("--seed", type=int, help="Every random choice derives from it; drawn when it is not given."),
         click.option("--require", multiple=True, help="A guarantee whose violation makes the run invalid."),
@@ -269,6 +270,7 @@ def _plan_of(plan_file: Path | None, flags: dict[str, Any]) -> Plan:
     options = _pairs(flags.pop("option"), "-o")
     system_options = _pairs(flags.pop("system_option"), "-O")
     options |= {name: flags.pop(name) for name in ("reads", "fencing") if flags[name] is not None}
+    watch = flags.pop("watch")
     given = {k: v for k, v in flags.items() if v is not None and v != () and k not in ("reads", "fencing")}
     if plan_file is not None:
         base = read_plan(plan_file, seed=_seed(given.get("seed")))
@@ -278,8 +280,8 @@ def _plan_of(plan_file: Path | None, flags: dict[str, Any]) -> Plan:
                 choices = ", ".join(registry.SYSTEMS if name == "system" else registry.WORKLOADS)
                 raise UsageError(f"--{name} is missing", hint=f"give a plan file, or --{name} with one of: {choices}")
         base = Plan(system=given["system"], workload=given["workload"], seed=_seed(given.get("seed")))
-    plan = msgspec.structs.replace(base, **given)
-    return _with_options(plan, options, system_options)
+    phases = base.phases if watch is None else msgspec.structs.replace(base.phases, watch=watch)
+    return _with_options(msgspec.structs.replace(base, phases=phases, **given), options, system_options)
 
 
 def _with_options(plan: Plan, options: dict[str, str], system_options: dict[str, str]) -> Plan:

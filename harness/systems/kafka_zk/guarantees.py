@@ -84,4 +84,5 @@ LEADERSHIP: Final = LeadershipBound(
     standing=Standing.MEASURED,
     # Beliefs here name no epoch; it comes from the log and is a lower bound.
     one_leader_per_epoch=False,
+    watch_ns=30_000_000_000,
 )

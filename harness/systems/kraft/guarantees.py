@@ -16,6 +16,8 @@ from harness.verdict import Guarantee, LeadershipBound, Standing
 #: The first release whose leader looks whether a majority of voters still fetches from it.
 CHECKS_QUORUM_SINCE: Final = (3, 7)
 _ISSUE: Final = "KAFKA-15489"
+#: A leader of 3.6.0 was still seen to claim 5 s after the cut that superseded it was healed.
+WATCH_NS: Final = 30_000_000_000
 
 _FOR_EVERY_RELEASE: Final = (
     Guarantee(
@@ -113,4 +115,10 @@ def leadership_bound(version: str, fetch_ms: int) -> LeadershipBound:
     else:
         source = f"policy: Kafka {version} promises nothing ({_ISSUE}), so the rule of 3.7.0 is applied: {rule}"
         standing = Standing.RELIED_UPON
-    return LeadershipBound(bound_ns=fetch_ms * 1_500_000, source=source, standing=standing, one_leader_per_epoch=True)
+    return LeadershipBound(
+        bound_ns=fetch_ms * 1_500_000,
+        source=source,
+        standing=standing,
+        one_leader_per_epoch=True,
+        watch_ns=WATCH_NS,
+    )
