@@ -1,9 +1,8 @@
 """Zombie brokers: a topic partition's leader that was superseded and went on, and what became of what it took and gave.
 
-The subject is the topic partition ("p0"), the epochs are its leader epochs. A poll is asked of one node alone and only
-a leader answers it, with its epoch: so every poll is a sample of who leads, as good as any observer's, and reigns,
-claims and supersession are those of `checkers.leadership`. Beliefs about the partition, where nodes were asked, count
-as samples too. Told apart, per run (so by the run's `acks`):
+The subject is the topic partition ("p0"), the epochs are its leader epochs, who led when is told by polls (see
+`checkers.log.reigns`), and reigns, claims and supersession are those of `checkers.leadership`. Told apart, per run (so
+by the run's `acks`):
 
   acknowledged   an append that a superseded leader took, and whether it survived in the final content
   fenced         an append that it refused
@@ -16,56 +15,70 @@ every Kafka; that is a figure. For brokers cut off from every majority of voters
 
 from bisect import bisect_left, bisect_right
 from collections import Counter
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 import msgspec
 
+from checkers.evidence import Rows, row, rows
 from checkers.leadership.circumstances import duration
-from checkers.leadership.claims import claim_figures
+from checkers.leadership.claims import claim_evidence, claim_figures, claimed_spans
 from checkers.leadership.landmarks import Landmarks
-from checkers.leadership.samples import Begin, Intervals, Reign, Reigns, Sample, ends_of, merged, window
-from checkers.leadership.self_fencing import Cut, cuts
+from checkers.leadership.samples import Reign, Reigns
+from checkers.log.cut_brokers import cut_brokers
+from checkers.log.reigns import NodeFacts, reigns_of_partition
 from checkers.log.standing import ZOMBIE, judged_as
 from checkers.log.view import PartitionView, partitions
 from checkers.register_anomalies import seconds
 from checkers.sets import Finding, witness
 from harness.history import History
-from harness.operation import BeliefEvent, Claim, NodeChange, NodeEvent, Operation, Outcome
+from harness.operation import Operation, Outcome
 from harness.verdict import Facts, Validity, Verdict
 
 CHECKER: Final = "zombie-brokers"
 EXPOSURE_OF: Final = "operations asked of a superseded partition leader"
-#: What a node says when it is asked for a partition that it does not lead.
-NOT_LEADER: Final = frozenset({"not-leader-or-follower", "not-leader", "replica-not-available"})
-#: A client takes a node's word that it does not lead for so long, without asking again.
-_WORD_KEPT_NS: Final = {"not-leader": 200_000_000}
 _WITNESSES_MAX: Final = 3
 _SHOWN_MAX: Final = 30
+#: Reigns of so many partitions are shown; those come first whose leader changed.
+_PARTITIONS_MAX: Final = 40
+
+
+class Stale(msgspec.Struct, frozen=True, kw_only=True):
+    """`read` lacks `missed`, which had been acknowledged under a newer leader `age_ns` before it was sent."""
+
+    read: Operation
+    missed: Operation
+    age_ns: int
 
 
 class Deeds(msgspec.Struct, kw_only=True):
-    """What superseded leaders of one partition did."""
+    """What one superseded leader of a partition did from then on."""
 
     key: str
-    asked: int = 0
-    acknowledged: int = 0
-    survived: int = 0
-    fenced: int = 0
-    unknown: int = 0
-    reads: int = 0
-    stale_reads: int = 0
-    stalest_ns: int = 0
+    reign: Reign
+    asked: list[Operation] = []
+    acknowledged: list[Operation] = []
+    survived: list[Operation] = []
+    fenced: list[Operation] = []
+    unknown: list[Operation] = []
+    reads: list[Operation] = []
+    stale: list[Stale] = []
     findings: list[Finding] = []
+
+    def found(self, anomaly: str) -> list[Operation]:
+        """The operations that a finding of this name is about."""
+        return [finding.operations[0] for finding in self.findings if finding.anomaly == anomaly]
 
 
 def check(history: History, facts: Facts) -> list[Verdict]:
     """One verdict over all partitions. Cost: O(n log n)."""
-    node_facts = _NodeFacts(history)
+    node_facts = NodeFacts(history)
+    marks = Landmarks(history)
     views = partitions(history)
-    reigns = {view.key: reigns_of_partition(history, view, node_facts) for view in views}
-    deeds = [_deeds(history, view, reigns[view.key]) for view in views]
+    reigns = {view.key: reigns_of_partition(view, node_facts) for view in views}
+    deeds = [one for view in views for one in _deeds(history, view, reigns[view.key])]
     anomalies = Counter(finding.anomaly for one in deeds for finding in one.findings)
-    asked = sum(one.asked for one in deeds)
+    asked = sum(len(one.asked) for one in deeds)
     if anomalies:
         validity = Validity.INVALID
         reason = "a superseded partition leader acted: " + ", ".join(f"{n} {name}" for name, n in anomalies.items())
@@ -84,133 +97,45 @@ def check(history: History, facts: Facts) -> list[Verdict]:
             exposure_of=EXPOSURE_OF,
             anomalies=dict(anomalies),
             witnesses=tuple(witness(finding) for finding in shown[:_WITNESSES_MAX]),
-            figures=_figures(history, facts, views, reigns, deeds),
+            figures={
+                "acks": str(facts.options.get("acks", "all")),
+                **_claims(reigns, marks),
+                **{name: len(own) for name, own in _counted(deeds).items()},
+                "reads_stale_ns_max": max((s.age_ns for one in deeds for s in one.stale), default=0),
+                "deeds": [_deed(one) for one in deeds if one.asked][:_SHOWN_MAX],
+                "cut_brokers": cut_brokers(history, facts, views, reigns, marks)[:_SHOWN_MAX],
+                **_who_led(views, reigns, marks),
+            },
+            evidence=_evidence(reigns, deeds, marks),
         )
     ]
-
-
-class _NodeFacts:
-    """When each node was proven stopped, and which incarnation of it ran when."""
-
-    def __init__(self, history: History) -> None:
-        self._history = history
-        self._starts: dict[str, list[tuple[int, int]]] = {}
-        for event in history.events:
-            if type(event) is NodeEvent and event.change is NodeChange.STARTED:
-                self._starts.setdefault(event.node, []).append((event.time_ns, event.incarnation))
-        self.ends: Final = ends_of(history)
-        self._stopped: dict[str, Intervals] = {}
-
-    def stopped(self, node: str) -> Intervals:
-        if node not in self._stopped:
-            self._stopped[node] = merged(self._history.stopped(node))
-        return self._stopped[node]
-
-    def incarnation(self, node: str, at_ns: int) -> int:
-        starts = self._starts.get(node, [])
-        at = bisect_right(starts, at_ns, key=lambda start: start[0])
-        return starts[at - 1][1] if at else 0
-
-
-def reigns_of_partition(history: History, view: PartitionView, nodes: _NodeFacts) -> Reigns:
-    """Who led the partition when, by its polls and by beliefs about it."""
-    samples: list[Sample] = []
-    impossible: list[int] = []
-    for claim in (*_claims_of_polls(view, nodes), *_claims_of_beliefs(history, view.key)):
-        lo_ns, hi_ns = window(claim.asked_ns, claim.answered_ns, nodes.stopped(claim.node))
-        if hi_ns < lo_ns:
-            impossible.append(claim.index)
-        else:
-            samples.append(msgspec.structs.replace(claim, lo_ns=lo_ns, hi_ns=hi_ns))
-    samples.sort(key=lambda s: (s.asked_ns, s.index))
-    begins = [
-        Begin(
-            epoch=begun.epoch,
-            at_ns=begun.at_ns,
-            event=_last_event(begun.proof),
-            how=f"{begun.proof.node} answered a {begun.proof.f} that shows it",
-        )
-        for begun in view.begun
-    ]
-    return Reigns(
-        samples,
-        begins,
-        ends=nodes.ends,
-        stopped={node: nodes.stopped(node) for node in {s.node for s in samples}},
-        stamps_exact=True,
-        impossible=tuple(impossible),
-    )
-
-
-def _claims_of_polls(view: PartitionView, nodes: _NodeFacts) -> list[Sample]:
-    found: list[Sample] = []
-    for poll in view.attempts:
-        leads = poll.type is Outcome.OK
-        if poll.ended_ns is None or not (leads or poll.error in NOT_LEADER):
-            continue
-        asked_ns = max(0, poll.invoked_ns - (0 if leads else _WORD_KEPT_NS.get(poll.error or "", 0)))
-        found.append(
-            Sample(
-                index=_last_event(poll),
-                node=poll.node,
-                incarnation=nodes.incarnation(poll.node, poll.invoked_ns),
-                claims=Claim.YES if leads else Claim.NO,
-                asked_ns=asked_ns,
-                answered_ns=poll.ended_ns,
-                lo_ns=asked_ns,
-                hi_ns=poll.ended_ns,
-                epoch=poll.epoch,
-                epoch_low=poll.epoch,
-            )
-        )
-    return found
-
-
-def _claims_of_beliefs(history: History, key: str) -> list[Sample]:
-    return [
-        Sample(
-            index=belief.index,
-            node=belief.node,
-            incarnation=belief.incarnation,
-            claims=belief.claims,
-            asked_ns=belief.asked_ns,
-            answered_ns=belief.answered_ns,
-            lo_ns=belief.asked_ns,
-            hi_ns=belief.answered_ns,
-            epoch=belief.epoch if belief.epoch_exact else None,
-            epoch_low=belief.epoch,
-        )
-        for belief in history.events
-        if type(belief) is BeliefEvent and belief.subject == key and belief.claims is not Claim.SILENT
-    ]
-
-
-def _last_event(operation: Operation) -> int:
-    return operation.invoke_index if operation.complete_index is None else operation.complete_index
 
 
 # --- what they did -----------------------------------------------------------------------------------------------
 
 
-def _deeds(history: History, view: PartitionView, reigns: Reigns) -> Deeds:
-    deeds = Deeds(key=view.key, findings=[])
+def _deeds(history: History, view: PartitionView, reigns: Reigns) -> list[Deeds]:
     of_node: dict[str, list[Operation]] = {}
     for operation in sorted((*view.appends, *view.attempts), key=lambda o: o.invoked_ns):
         of_node.setdefault(operation.node, []).append(operation)
     newer = _NewerAppends(view)
+    found = []
     for reign in reigns.reigns:
         begin, own = reign.superseded, of_node.get(reign.node, [])
         if begin is None:
             continue
+        deeds = Deeds(key=view.key, reign=reign)
         end_ns = reign.over_ns if reign.over_ns is not None else history.end_ns
         first = bisect_right(own, begin.at_ns, key=lambda o: o.invoked_ns)
         last = bisect_right(own, max(end_ns, reign.last_ns), key=lambda o: o.invoked_ns)
         for operation in own[first:last]:
-            _judge(deeds, view, reign, operation, newer)
-    return deeds
+            _judge(deeds, view, operation, newer)
+        found.append(deeds)
+    return found
 
 
-def _judge(deeds: Deeds, view: PartitionView, reign: Reign, op: Operation, newer: "_NewerAppends") -> None:
+def _judge(deeds: Deeds, view: PartitionView, op: Operation, newer: "_NewerAppends") -> None:
+    reign = deeds.reign
     asked = op.invoked_ns <= reign.last_ns
     epoch = view.epoch_of(op) if op.f == "append" else op.epoch
     done_ns = op.completed_ns
@@ -219,39 +144,38 @@ def _judge(deeds: Deeds, view: PartitionView, reign: Reign, op: Operation, newer
     served = served and (epoch == reign.epoch or (epoch is None and done_ns is not None and done_ns < reign.last_ns))
     if not (asked or served) or (op.type is Outcome.OK and not served):
         return
-    deeds.asked += 1
+    deeds.asked.append(op)
     if op.f == "append":
-        _judge_append(deeds, view, reign, op, served=served)
+        _judge_append(deeds, view, op, served=served)
     elif served:
-        _judge_read(deeds, view, reign, op, newer)
+        _judge_read(deeds, view, op, newer)
 
 
-def _judge_append(deeds: Deeds, view: PartitionView, reign: Reign, append: Operation, *, served: bool) -> None:
+def _judge_append(deeds: Deeds, view: PartitionView, append: Operation, *, served: bool) -> None:
     if append.type is Outcome.INFO:
-        deeds.unknown += 1
+        deeds.unknown.append(append)
     elif not served:
-        deeds.fenced += 1
+        deeds.fenced.append(append)
     else:
-        deeds.acknowledged += 1
+        deeds.acknowledged.append(append)
         if append.value in view.final_values:
-            deeds.survived += 1
+            deeds.survived.append(append)
         elif view.scans and (view.complete or (append.position or 0) < view.covered_to):
-            deeds.findings.append(_acted(view, reign, append, "lost-acknowledgement"))
+            deeds.findings.append(_acted(view, deeds.reign, append, "lost-acknowledgement"))
 
 
-def _judge_read(deeds: Deeds, view: PartitionView, reign: Reign, read: Operation, newer: "_NewerAppends") -> None:
-    deeds.reads += 1
-    age_ns = newer.age_ns(reign.epoch, read)
-    if age_ns is not None:
-        deeds.stale_reads += 1
-        deeds.stalest_ns = max(deeds.stalest_ns, age_ns)
+def _judge_read(deeds: Deeds, view: PartitionView, read: Operation, newer: "_NewerAppends") -> None:
+    deeds.reads.append(read)
+    missed = newer.missed(deeds.reign.epoch, read)
+    if missed is not None:
+        deeds.stale.append(Stale(read=read, missed=missed, age_ns=read.invoked_ns - (missed.completed_ns or 0)))
     gone = [
-        row
-        for row in view.rows[read.invoke_index]
-        if row.offset < view.covered_to and row.value not in view.final_values
+        own
+        for own in view.rows[read.invoke_index]
+        if own.offset < view.covered_to and own.value not in view.final_values
     ]
     if gone:
-        deeds.findings.append(_acted(view, reign, read, "vanished-read", gone=gone[0].value))
+        deeds.findings.append(_acted(view, deeds.reign, read, "vanished-read", gone=gone[0].value))
 
 
 def _acted(view: PartitionView, reign: Reign, op: Operation, anomaly: str, *, gone: int | None = None) -> Finding:
@@ -271,31 +195,31 @@ def _acted(view: PartitionView, reign: Reign, op: Operation, anomaly: str, *, go
 
 
 class _NewerAppends:
-    """Acknowledged appends of epochs above a given one, by offset, with the earliest completion from there on."""
+    """Acknowledged appends of epochs above a given one, by offset, with the earliest to be completed from there on."""
 
     def __init__(self, view: PartitionView) -> None:
         self._view = view
-        self._tables: dict[int, tuple[list[int], list[int]]] = {}
+        self._tables: dict[int, tuple[list[int], list[Operation]]] = {}
 
-    def age_ns(self, epoch: int, read: Operation) -> int | None:
-        """For how long, when `read` was sent, a record behind its high watermark had been acknowledged; None: none."""
+    def missed(self, epoch: int, read: Operation) -> Operation | None:
+        """Of the records behind `read`'s high watermark that were acknowledged before it was sent, the first one."""
         if read.position is None:
             return None
         if epoch not in self._tables:
             self._tables[epoch] = self._table(epoch)
         offsets, earliest = self._tables[epoch]
         at = bisect_left(offsets, read.position)
-        if at == len(offsets) or earliest[at] >= read.invoked_ns:
+        if at == len(offsets) or (earliest[at].completed_ns or 0) >= read.invoked_ns:
             return None
-        return read.invoked_ns - earliest[at]
+        return earliest[at]
 
-    def _table(self, epoch: int) -> tuple[list[int], list[int]]:
-        newer = [(a.position or 0, a.completed_ns or 0) for a in self._view.acknowledged if self._above(a, epoch)]
-        newer.sort()
-        earliest: list[int] = []
-        for _, at_ns in reversed(newer):
-            earliest.append(min(at_ns, earliest[-1]) if earliest else at_ns)
-        return [offset for offset, _ in newer], earliest[::-1]
+    def _table(self, epoch: int) -> tuple[list[int], list[Operation]]:
+        newer = sorted((a for a in self._view.acknowledged if self._above(a, epoch)), key=lambda a: a.position or 0)
+        earliest: list[Operation] = []
+        for append in reversed(newer):
+            best = earliest[-1] if earliest else append
+            earliest.append(min(append, best, key=lambda a: a.completed_ns or 0))
+        return [append.position or 0 for append in newer], earliest[::-1]
 
     def _above(self, append: Operation, epoch: int) -> bool:
         own = self._view.epoch_of(append)
@@ -305,79 +229,121 @@ class _NewerAppends:
 # --- figures -----------------------------------------------------------------------------------------------------
 
 
-def _figures(
-    history: History, facts: Facts, views: list[PartitionView], reigns: dict[str, Reigns], deeds: list[Deeds]
-) -> dict[str, Any]:
-    marks = Landmarks(history)
-    claims = {key: claim_figures(own, marks) for key, own in reigns.items()}
-    spans = [{"partition": key, **span} for key, own in claims.items() for span in own["claimed"]]
-    lost = Counter(finding.anomaly for one in deeds for finding in one.findings)
+def _counted(deeds: list[Deeds]) -> dict[str, list[Operation]]:
+    """What is counted over all partitions, by the name of its figure."""
+
+    def every(chosen: Callable[[Deeds], Iterable[Operation]]) -> list[Operation]:
+        return [operation for one in deeds for operation in chosen(one)]
+
     return {
-        "acks": str(facts.options.get("acks", "all")),
-        "superseded_leaders": sum(own["claimed_count"] for own in claims.values()),
-        "superseded_for_ns_max": max((own["claimed_ns_max"] for own in claims.values()), default=0),
-        "two_leaders_ns": sum(own["two_leaders_ns"] for own in claims.values()),
-        "appends_acknowledged": sum(one.acknowledged for one in deeds),
-        "appends_survived": sum(one.survived for one in deeds),
-        "appends_lost": lost["lost-acknowledgement"],
-        "appends_fenced": sum(one.fenced for one in deeds),
-        "appends_unknown": sum(one.unknown for one in deeds),
-        "reads_answered": sum(one.reads for one in deeds),
-        "reads_stale": sum(one.stale_reads for one in deeds),
-        "reads_stale_ns_max": max((one.stalest_ns for one in deeds), default=0),
-        "reads_vanished": lost["vanished-read"],
-        "claimed": sorted(spans, key=lambda span: -span["length_ns"])[:_SHOWN_MAX],
-        "cut_brokers": _cut_brokers(history, facts, views, reigns)[:_SHOWN_MAX],
+        "appends_acknowledged": every(lambda d: d.acknowledged),
+        "appends_survived": every(lambda d: d.survived),
+        "appends_lost": every(lambda d: d.found("lost-acknowledgement")),
+        "appends_fenced": every(lambda d: d.fenced),
+        "appends_unknown": every(lambda d: d.unknown),
+        "reads_answered": every(lambda d: d.reads),
+        "reads_stale": every(lambda d: (s.read for s in d.stale)),
+        "reads_vanished": every(lambda d: d.found("vanished-read")),
     }
 
 
-def _cut_brokers(
-    history: History, facts: Facts, views: list[PartitionView], reigns: dict[str, Reigns]
-) -> list[dict[str, Any]]:
-    """For each broker that led something when it was cut off from every majority of voters: how it went on."""
-    found = []
-    for cut in cuts(history, facts.nodes, facts.voters):
-        led = [view for view in views if _led(reigns[view.key], cut)]
-        if led:
-            found.append(_cut_broker(history, cut, led, reigns))
-    return found
-
-
-def _led(reigns: Reigns, cut: Cut) -> bool:
-    return any(
-        r.node == cut.node and r.first_ns <= cut.from_ns and (r.over_ns is None or r.over_ns > cut.from_ns)
-        for r in reigns.reigns
-    )
-
-
-def _cut_broker(history: History, cut: Cut, led: list[PartitionView], reigns: dict[str, Reigns]) -> dict[str, Any]:
-    def inside(operation: Operation) -> bool:
-        done_ns = operation.completed_ns
-        return operation.node == cut.node and operation.invoked_ns >= cut.from_ns and (done_ns or 0) <= cut.to_ns
-
-    appends = [(view, a) for view in led for a in view.acknowledged if inside(a)]
-    reads = [r for view in led for r in view.reads if inside(r)]
-    over = [
-        r.over_ns - cut.from_ns
-        for view in led
-        for r in reigns[view.key].reigns
-        if r.node == cut.node and r.over_ns is not None and r.over_ns > cut.from_ns
-    ]
-    superseded = [
-        r.superseded.at_ns - cut.from_ns
-        for view in led
-        for r in reigns[view.key].reigns
-        if r.node == cut.node and r.superseded is not None and cut.from_ns <= r.superseded.at_ns <= cut.to_ns
-    ]
+def _claims(reigns: dict[str, Reigns], marks: Landmarks) -> dict[str, Any]:
+    claims = {key: claim_figures(own, marks) for key, own in reigns.items()}
+    spans = [{"partition": key, **span} for key, own in claims.items() for span in own["claimed"]]
     return {
-        "node": cut.node,
-        "cut_from_ns": cut.from_ns,
-        "cut_ns": cut.to_ns - cut.from_ns,
-        "partitions_led": len(led),
-        "superseded_after_ns": min(superseded, default=None),
-        "appends_acknowledged": len(appends),
-        "appends_lost": sum(a.value not in view.final_values for view, a in appends if view.scans and view.complete),
-        "last_append_after_ns": max(((a.completed_ns or 0) - cut.from_ns for _, a in appends), default=None),
-        "last_read_after_ns": max(((r.completed_ns or 0) - cut.from_ns for r in reads), default=None),
-        "stopped_leading_after_ns": min(over, default=None),
+        "superseded_leaders": sum(own["claimed_count"] for own in claims.values()),
+        "superseded_for_ns_max": max((own["claimed_ns_max"] for own in claims.values()), default=0),
+        "two_leaders_ns": sum(own["two_leaders_ns"] for own in claims.values()),
+        "claimed": sorted(spans, key=lambda span: -span["length_ns"])[:_SHOWN_MAX],
+    }
+
+
+def _evidence(reigns: dict[str, Reigns], deeds: list[Deeds], marks: Landmarks) -> dict[str, Rows]:
+    claims = [claim_evidence(own, marks) for own in reigns.values()]
+    longest = max(
+        reigns.values(), key=lambda own: max((s.length_ns for s in claimed_spans(own)), default=0), default=None
+    )
+    stale = max((s for one in deeds for s in one.stale), key=lambda s: s.age_ns, default=None)
+    anomalies: dict[str, Rows] = {}
+    for finding in (f for one in deeds for f in one.findings):
+        name = f"anomalies.{finding.anomaly}"
+        anomalies[name] = (*anomalies.get(name, ()), row(finding.operations[0]))
+    return {
+        "exposure": rows(o for one in deeds for o in one.asked),
+        "superseded_leaders": tuple(i for own in claims for i in own["claimed_count"]),
+        "superseded_for_ns_max": () if longest is None else claim_evidence(longest, marks)["claimed_ns_max"],
+        "two_leaders_ns": tuple(i for own in claims for i in own["two_leaders_ns"]),
+        **{name: rows(own) for name, own in _counted(deeds).items()},
+        "reads_stale_ns_max": () if stale is None else (row(stale.missed), stale.read.invoke_index),
+        **anomalies,
+    }
+
+
+def _deed(deeds: Deeds) -> dict[str, Any]:
+    """One superseded leader's, as a row."""
+    reign, begin = deeds.reign, deeds.reign.superseded
+    assert begin is not None
+    stalest = max(deeds.stale, key=lambda s: s.age_ns, default=None)
+    counted = {
+        "asked": deeds.asked,
+        "acknowledged": deeds.acknowledged,
+        "survived": deeds.survived,
+        "lost": deeds.found("lost-acknowledgement"),
+        "fenced": deeds.fenced,
+        "unknown": deeds.unknown,
+        "reads": deeds.reads,
+        "stale_reads": [s.read for s in deeds.stale],
+        "vanished_reads": deeds.found("vanished-read"),
+    }
+    return {
+        "partition": deeds.key,
+        "node": reign.node,
+        "incarnation": reign.incarnation,
+        "epoch": reign.epoch,
+        "superseded_by": begin.epoch,
+        **{name: len(own) for name, own in counted.items()},
+        "stale_ns_max": 0 if stalest is None else stalest.age_ns,
+        "events": {
+            "epoch": (reign.samples[-1].index,),
+            "superseded_by": (begin.event,),
+            **{name: rows(own) for name, own in counted.items()},
+            "stale_ns_max": () if stalest is None else (row(stalest.missed), stalest.read.invoke_index),
+        },
+    }
+
+
+def _who_led(views: list[PartitionView], reigns: dict[str, Reigns], marks: Landmarks) -> dict[str, Any]:
+    """Every reign of the partitions that had more than one leader or epoch; the quiet ones are only counted."""
+    changed = [view.key for view in views if len(reigns[view.key].reigns) > 1]
+    return {
+        "partitions": len(views),
+        "partitions_quiet": len(views) - len(changed),
+        "partitions_shown": min(len(changed), _PARTITIONS_MAX),
+        "reigns": [_reign(key, own, marks) for key in changed[:_PARTITIONS_MAX] for own in reigns[key].reigns],
+    }
+
+
+def _reign(key: str, reign: Reign, marks: Landmarks) -> dict[str, Any]:
+    begin, claimed = reign.superseded, reign.claimed
+    last = max(reign.samples, key=lambda s: s.lo_ns)
+    return {
+        "partition": key,
+        "node": reign.node,
+        "incarnation": reign.incarnation,
+        "epoch": reign.epoch,
+        "from_ns": reign.first_ns,
+        "to_ns": reign.last_ns,
+        "samples": len(reign.samples),
+        "superseded_by": None if begin is None else begin.epoch,
+        "superseded_ns": None if begin is None else begin.at_ns,
+        "claimed_samples": len(claimed),
+        "events": {
+            "epoch": (last.index,),
+            "from_ns": marks.until(min(reign.samples, key=lambda s: s.hi_ns)),
+            "to_ns": marks.since(last),
+            "samples": tuple(s.index for s in reign.samples),
+            "superseded_by": () if begin is None else (begin.event,),
+            "superseded_ns": () if begin is None else (begin.event,),
+            "claimed_samples": tuple(s.index for s in claimed),
+        },
     }

@@ -141,7 +141,7 @@ def test_a_broker_cut_off_from_the_voters_is_followed() -> None:
     _poll(tale, "b1", 0, [[0, 10, 1]], 2, at=(310, 315), epoch=1)
     _refused(tale, "b1", (400, 405))
     (cut,) = _judge(tale, acks="1").figures["cut_brokers"]
-    assert cut == {
+    assert {name: value for name, value in cut.items() if name != "events"} == {
         "node": "b1",
         "cut_from_ns": 120_000_000,
         "cut_ns": 480_000_000,
