@@ -2,8 +2,8 @@
 
 Valid or unknown, never invalid: what is missing is listed, and a run that lacks it cannot be called consistent.
 Each checker counts the exposure of its own guarantee; here stands what all of them need: enough ok operations of
-every kind in the main phase, faults that took hold, operations while they were in force, a final read, and a harness
-that was not itself asleep.
+every kind in the main phase, faults that took hold, operations while they were in force, a final read, servers that had
+all that they need, and a harness that was not itself asleep.
 """
 
 from collections import Counter
@@ -14,7 +14,7 @@ from checkers.leadership.circumstances import duration
 from checkers.leadership.samples import merged
 from checkers.stalls import harness_stalls, overlapping
 from harness.history import FaultSpan, History
-from harness.operation import FaultOutcome, Outcome, PhaseName
+from harness.operation import BROKEN_SERVER, FaultOutcome, NoteEvent, Outcome, PhaseName
 from harness.verdict import Facts, Validity, Verdict
 
 CHECKER: Final = "coverage"
@@ -34,6 +34,7 @@ def check(history: History, facts: Facts) -> list[Verdict]:
         *_operations_missing(ok, invoked, facts),
         *_faults_missing(faults, under_fault, facts),
         *([] if final_reads(history) else ["no final read was answered"]),
+        *_broken_servers(history),
         *_stalls(history, facts, start_ns, end_ns),
     ]
     return [
@@ -101,6 +102,12 @@ def _under_fault(history: History, faults: list[FaultSpan], start_ns: int, end_n
     )
     times = (o.invoked_ns for o in history.operations if start_ns <= o.invoked_ns < end_ns)
     return sum(any(start <= at_ns <= end for start, end in spans) for at_ns in times)
+
+
+def _broken_servers(history: History) -> list[str]:
+    """A server that goes on without a class may drop work without a word: what it did is no proof of anything."""
+    notes = (e.text for e in history.events if isinstance(e, NoteEvent) and e.topic == BROKEN_SERVER)
+    return [f"{text}, and the server went on" for text in dict.fromkeys(notes)]
 
 
 def _stalls(history: History, facts: Facts, start_ns: int, end_ns: int) -> list[str]:

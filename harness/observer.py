@@ -3,7 +3,7 @@
 A few questions may be outstanding at once, so that a paused node neither blinds its observer nor is flooded: its
 queued questions are answered the moment it wakes, which is when a superseded leader is worth listening to. A question
 without an answer by its deadline is recorded as `silent`. The node's own log is followed beside it, since it alone
-says exactly which epoch a node came to lead in.
+says exactly which epoch a node came to lead in, and that a server goes on without what it needs.
 """
 
 import asyncio
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from harness.operation import BeliefEvent, Claim, EpochEvent
+from harness.operation import BROKEN_SERVER, BeliefEvent, Claim, EpochEvent, NoteEvent
 from harness.recorder import Recorder
 from harness.runtime.node import Node
 from harness.systems.system import Answer, Question, System
@@ -42,6 +42,7 @@ class Observers:
         self._recorder = recorder
         self._latest = {name: _Latest() for name in nodes}
         self._tasks: list[asyncio.Task[None]] = []
+        self._broken: set[tuple[str, int, str]] = set()
 
     def start(self) -> None:
         """Begin asking and following; call once, inside the loop."""
@@ -134,18 +135,28 @@ class Observers:
         follower = LogFollower(node.log)
         try:
             while True:
-                self._read_epochs(node, follower)
+                self._read_log(node, follower)
                 await asyncio.sleep(_LOG_POLL_S)
         finally:
-            self._read_epochs(node, follower)
+            self._read_log(node, follower)
 
-    def _read_epochs(self, node: Node, follower: "LogFollower") -> None:
+    def _read_log(self, node: Node, follower: "LogFollower") -> None:
         for line in follower.lines():
+            fatal = self._system.fatal_line(line)
+            if fatal is not None:
+                self._note_broken(node, fatal)
             epoch = self._system.became_leader(line)
             if epoch is not None:
                 self._recorder.record(
                     EpochEvent, node=node.name, incarnation=max(node.incarnation, 0), epoch=epoch, source="log"
                 )
+
+    def _note_broken(self, node: Node, why: str) -> None:
+        """Once for each run of the server and each reason: it says the same at every turn."""
+        which = (node.name, node.incarnation, why)
+        if which not in self._broken:
+            self._broken.add(which)
+            self._recorder.record(NoteEvent, topic=BROKEN_SERVER, text=f"{node.name}: {why}")
 
 
 class LogFollower:

@@ -187,6 +187,10 @@ class SampleEvent(_Event, frozen=True, tag="sample"):
     node_cpu_ns: dict[str, int] = {}
 
 
+#: Topic of a note: a server that serves has lost what it needs ("b1: a class is missing: ..."), and may drop work.
+BROKEN_SERVER: Final = "broken-server"
+
+
 class NoteEvent(_Event, frozen=True, tag="note"):
     """Something about the run that a reader must know: early stop, full disk, a condition that was not met."""
 

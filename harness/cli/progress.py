@@ -24,7 +24,7 @@ class Progress:
         topic = message.get("topic")
         if topic == "phase":
             left = message.get("left_s")
-            self.line(f"{message['phase']}{f' ({left:g} s)' if left else ''}")
+            self.line(f"{message['phase']}{f' ({left:.3g} s)' if left else ''}")
         elif topic == "tick":
             self._tick(message)
         elif topic == "stopping":

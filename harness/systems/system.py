@@ -171,7 +171,10 @@ class System(Protocol):
         ...
 
     def fatal_line(self, line: str) -> str | None:
-        """Why this log line says that the server will never serve, although it lives on; else None."""
+        """Why this log line says that the server lacks what it needs, although it lives on; else None.
+
+        One that starts will never serve; one that serves may drop work without a word.
+        """
         ...
 
     def options(self) -> dict[str, object]:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from checkers import coverage
-from harness.operation import FaultOutcome, Outcome, PhaseName
+from harness.operation import BROKEN_SERVER, FaultOutcome, NoteEvent, Outcome, PhaseName
 from harness.verdict import Thresholds, Validity, Verdict
 from tests.checkers.build import Tale, facts
 
@@ -49,6 +49,16 @@ def test_ok_operations_of_the_main_phase(reads: int, writes: int, missing: int) 
     verdict = judged(tale_of(reads=reads, writes=writes), nemesis=("none",))
     assert len(verdict.figures["missing"]) == missing
     assert verdict.validity is (Validity.UNKNOWN if missing else Validity.VALID)
+
+
+def test_a_server_that_lacks_a_class_is_told_once_and_leaves_the_run_unknown() -> None:
+    tale = tale_of()
+    for at in (3000, 3500):
+        tale.tell(NoteEvent, at, topic=BROKEN_SERVER, text="b1: a class is missing: NoClassDefFoundError: x/Y")
+    tale.tell(NoteEvent, 3600, topic="disk-full", text="something else")
+    verdict = judged(tale)
+    assert verdict.validity is Validity.UNKNOWN
+    assert verdict.reason == "b1: a class is missing: NoClassDefFoundError: x/Y, and the server went on"
 
 
 def test_only_ok_counts() -> None:

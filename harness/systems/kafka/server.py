@@ -5,6 +5,7 @@ No shell distribution is needed. Settings that are not a production server's, an
 here compacts or consumes in groups), topics only where they are asked for. Logs go to stderr through slf4j-simple.
 """
 
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
@@ -51,7 +52,7 @@ _SHARED: Final[Mapping[str, object]] = {
     "auto.leader.rebalance.enable": "false",
 }
 #: A server goes on without the class, and without what it was for: it would only seem slow.
-_FATAL: Final = ("NoClassDefFoundError", "UnsupportedClassVersionError")
+_FATAL: Final = re.compile(r"(NoClassDefFoundError|UnsupportedClassVersionError)(: [\w/.$]+)?")
 
 
 def properties(settings: Mapping[str, object]) -> str:
@@ -123,5 +124,5 @@ def artifacts(version: str, jars: list[Path], archives: Mapping[str, Path | None
 
 def fatal_line(line: str) -> str | None:
     """Why this line of a server's log says that it will never serve, however long it lives; else None."""
-    found = next((word for word in _FATAL if word in line), None)
-    return None if found is None else f"a class is missing ({found}): {line.strip()[:200]}"
+    found = _FATAL.search(line)
+    return None if found is None else f"a class is missing: {found.group()}"

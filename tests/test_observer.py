@@ -1,0 +1,67 @@
+"""What observers read in the nodes' own logs: epochs, and servers that go on without what they need."""
+
+import asyncio
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+from harness.observer import Observers
+from harness.operation import BROKEN_SERVER, EpochEvent, Event, NoteEvent
+from harness.recorder import Recorder
+from harness.runtime.node import Node
+from harness.systems.kraft import KRAFT
+from harness.systems.system import System
+
+LEADS = (
+    "[QuorumController] 07:38:02.123 INFO QuorumState - Completed transition to Leader(localReplicaKey=x, epoch=7,"
+    " epochStartOffset=3) from Candidate(localId=1, epoch=7)\n"
+)
+LACKS = "07:38:03.000 ERROR KafkaApis - java.lang.NoClassDefFoundError: org/apache/kafka/{} at /a/path/of/a/machine\n"
+
+
+class Records:
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+
+    def record(self, kind: Any, **fields: Any) -> None:
+        self.events.append(kind(index=len(self.events), time_ns=0, **fields))
+
+
+def followed(log: Path, written: list[tuple[int, str, int]]) -> list[Event]:
+    """What is recorded while texts are appended, each in that run of the server, until there are so many events."""
+    node = SimpleNamespace(name="b1", incarnation=0, log=log, place=None)
+    system = SimpleNamespace(subjects=(), became_leader=KRAFT.became_leader, fatal_line=KRAFT.fatal_line)
+    records = Records()
+
+    async def follow() -> None:
+        observers = Observers(cast(System, system), {"b1": cast(Node, node)}, cast(Recorder, records))
+        observers.start()
+        for incarnation, text, count in written:
+            node.incarnation = incarnation
+            with log.open("a") as file:
+                file.write(text)
+            async with asyncio.timeout(10):
+                while len(records.events) < count:
+                    await asyncio.sleep(0.01)
+        await observers.close()
+
+    asyncio.run(follow())
+    return records.events
+
+
+def test_an_epoch_and_a_missing_class_are_recorded_as_they_are_written(tmp_path: Path) -> None:
+    epoch, note = followed(tmp_path / "log", [(0, LEADS, 1), (0, LACKS.format("X"), 2)])
+    assert isinstance(epoch, EpochEvent)
+    assert (epoch.node, epoch.epoch) == ("b1", 7)
+    assert isinstance(note, NoteEvent)
+    # The class, and nothing else of the line: a history goes where paths should not.
+    assert (note.topic, note.text) == (
+        BROKEN_SERVER, "b1: a class is missing: NoClassDefFoundError: org/apache/kafka/X"
+    )  # fmt: skip
+
+
+def test_each_reason_is_told_once_for_each_run_of_the_server(tmp_path: Path) -> None:
+    lacks = LACKS.format("X")
+    written = [(0, lacks * 3, 1), (0, lacks + LACKS.format("Y"), 2), (1, lacks, 3)]
+    found = [event.text[-1] for event in followed(tmp_path / "log", written) if isinstance(event, NoteEvent)]
+    assert found == ["X", "Y", "X"]
