@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from harness import registry
 from harness.generator import Draw, limit
 from harness.operation import Completion, OpEvent, Outcome
 from harness.runtime.node import Member
@@ -210,6 +211,11 @@ def test_options_that_contradict_each_other_are_refused() -> None:
         assert said in (Log().refuse(options_of(given), members) or "")
     for given in ({}, {"min_isr": 3}, {"idempotence": "on"}):
         assert Log().refuse(options_of(given), members) is None
+
+
+@pytest.mark.parametrize("system", ["kraft", "kafka-zk"])
+def test_brokers_that_fall_behind_are_left_out_within_a_fault(system: str) -> None:
+    assert Log().system_options(registry.system(system))["replica_lag_ms"] == 3000
 
 
 def test_clients_connect_to_brokers_where_there_are_any() -> None:

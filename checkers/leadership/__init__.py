@@ -40,7 +40,7 @@ def check(history: History, facts: Facts) -> list[Verdict]:
     """
     verdicts: list[Verdict] = []
     marks = Landmarks(history)
-    for subject in subjects(history):
+    for subject in sorted(subjects(history), key=lambda s: facts.subjects.index(s) if s in facts.subjects else -1):
         if _TOPIC_PARTITION.fullmatch(subject):
             # Its epochs and its effects are another log's: `checkers.zombie_brokers` judges them.
             continue

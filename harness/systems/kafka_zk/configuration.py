@@ -39,10 +39,11 @@ _REPLICAS_MAX: Final = 3
 DEFAULTS: Final[Mapping[str, Any]] = {
     "tick_ms": 500,
     "zk_session_ms": 2000,
+    "replica_lag_ms": 30_000,
     "heap_mib": 256,
     "data_limit_mib": 256,
 }
-_LEAST: Final = {"tick_ms": 100, "zk_session_ms": 500, "heap_mib": 128, "data_limit_mib": 64}
+_LEAST: Final = {"tick_ms": 100, "zk_session_ms": 500, "replica_lag_ms": 1000, "heap_mib": 128, "data_limit_mib": 64}
 _PROTOCOLS: Final = "CLIENT:PLAINTEXT,BROKER:PLAINTEXT"
 
 
@@ -131,6 +132,7 @@ def _broker_properties(place: Place, layout: Layout, settings: Mapping[str, Any]
         "num.io.threads": 8,
         "zookeeper.connect": ",".join(_at(keeper.peer(zookeeper.CLIENT_PORT)) for keeper in keepers),
         "zookeeper.session.timeout.ms": settings["zk_session_ms"],
+        "replica.lag.time.max.ms": settings["replica_lag_ms"],
         "zookeeper.connection.timeout.ms": 30_000,
         "listeners": f"CLIENT://{place.address}:{CLIENT_PORT},BROKER://{place.address}:{place.peer(BROKER_PORT)[1]}",
         "advertised.listeners": ",".join(f"{name}://{where}" for name, where in advertised.items()),

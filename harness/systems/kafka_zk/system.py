@@ -54,7 +54,7 @@ class KafkaZk:
     def resolve(self, version: str) -> Artifacts:
         """`version` is a release or a folder of jars. Makes the start-up archives when there are none yet."""
         found, jars = server.found_jars(version, refuse=refuse)
-        versions.refuse_old_java(find_java(), jars, found)
+        versions.refuse_old_java(find_java(), versions.java_level(jars), found)
         made = {
             path: archive(_name(name, found), server.archive_key(jars, main_class), _trainer(main_class, jars))
             for main_class, (path, name) in _ARCHIVES.items()

@@ -37,6 +37,7 @@ DEFAULTS: Final[Mapping[str, Any]] = {
     "idle_interval_ms": 500,
     "broker_session_ms": 9000,
     "broker_heartbeat_ms": 2000,
+    "replica_lag_ms": 30_000,
     "heap_mib": 256,
     "data_limit_mib": 256,
 }
@@ -46,6 +47,7 @@ _LEAST: Final = {
     "fetch_ms": 1000,
     "broker_session_ms": 500,
     "broker_heartbeat_ms": 100,
+    "replica_lag_ms": 1000,
     "heap_mib": 128,
     "data_limit_mib": 64,
 }
@@ -129,6 +131,7 @@ def _properties(
         "metadata.max.idle.interval.ms": settings["idle_interval_ms"],
         "broker.session.timeout.ms": settings["broker_session_ms"],
         "broker.heartbeat.interval.ms": settings["broker_heartbeat_ms"],
+        "replica.lag.time.max.ms": settings["replica_lag_ms"],
         "offsets.topic.replication.factor": copies,
         "transaction.state.log.replication.factor": copies,
     }

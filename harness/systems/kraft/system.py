@@ -50,8 +50,10 @@ class Kraft:
 
     def resolve(self, version: str) -> Artifacts:
         """`version` is a release or a folder of jars. Makes the start-up archive when there is none yet."""
+        if versions.is_release(version):
+            versions.refuse_old_java(find_java(), versions.java_needed(version), version)
         found, jars = server.found_jars(version, refuse=refuse)
-        versions.refuse_old_java(find_java(), jars, found)
+        versions.refuse_old_java(find_java(), versions.java_level(jars), found)
         made = archive(_archive_name(found), server.archive_key(jars), lambda flags: train(found, jars, flags))
         return server.artifacts(found, jars, {"archive": made})
 
