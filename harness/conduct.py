@@ -20,7 +20,7 @@ from harness import registry, store
 from harness.client import Client
 from harness.coordination import Definite, Indefinite
 from harness.errors import FencepostError, HarnessError, NodeNotReady
-from harness.fault import Cluster, View, parse_faults
+from harness.fault import Cluster, View, parse_choice
 from harness.generator import Generator, time_limit
 from harness.health import HealthSampler
 from harness.interpreter import Interpreter, new_event_loop
@@ -35,8 +35,7 @@ from harness.runtime.provider import Links
 from harness.systems.system import Artifacts, System
 from harness.workload import Workload
 from nemesis.conductor import Conductor
-from nemesis.cuts import with_holds
-from nemesis.schedule import Entry, draw_schedule
+from nemesis.schedule import Entry, draw_schedules
 
 _TICK_S = 0.5
 #: An engine that hangs must not hang the run.
@@ -109,9 +108,13 @@ class _Run:
         self.phase_ends_ns: int | None = None
         self.healed_ns: int | None = None
         self.background: set[asyncio.Task[Any]] = set()
+        self.unready: set[str] = set()
+        self.restarted: str | None = None
         self.options = {**workload.options(system), **plan.workload_options}
         self.members = members_of(plan, system)
         self.client_nodes = workload.nodes(self.members)
+        settings = {**system.options(), **plan.system_options}
+        self.bound_ns = system.leadership(settings, artifacts.version).bound_ns
         self.setting = replace(plan.setting(self.members), links=Links(store.read_json(folder / store.RUN)["links"]))
 
     async def set_up(self) -> None:
@@ -154,7 +157,12 @@ class _Run:
             view=self._view,
             folder=self.folder,
         )
-        self.conductor = Conductor(cluster=cluster, faults=registry.faults(), schedule_sink=self._schedule_sink())
+        self.conductor = Conductor(
+            cluster=cluster,
+            faults=registry.faults(),
+            schedule_sink=self._schedule_sink(),
+            keep_quorum=self.plan.quorum == "keep",
+        )
         self._spawn(self._tick())
 
     async def _start_all(self) -> None:
@@ -213,13 +221,16 @@ class _Run:
         await self._keep_data()
 
     def _schedule(self) -> list[Entry]:
+        """Of what the nemesis is to do, as it was worked out outside, where the machine could be asked."""
         plan, faults = self.plan, registry.faults()
-        specs = [] if plan.nemesis == "none" else parse_faults(plan.nemesis, faults, self.setting)
-        lengths = {"time_limit_ns": plan.duration_ns("time_limit"), "quiet_ns": plan.duration_ns("quiet")}
-        bound = self.system.leadership(plan.system_options, self.artifacts.version)
-        subject = self.system.subjects[0]
-        specs = with_holds(specs, faults, members=self.members, subject=subject, bound=bound, **lengths)
-        return draw_schedule(specs, faults, seed=plan.seed, **lengths)
+        workers = store.read_json(self.folder / store.RUN)["nemesis"]["workers"]
+        return draw_schedules(
+            [[parse_choice(texts, faults, self.setting) for texts in worker] for worker in workers],
+            faults,
+            seed=plan.seed,
+            time_limit_ns=plan.duration_ns("time_limit"),
+            quiet_ns=plan.duration_ns("quiet"),
+        )
 
     async def _main(self, schedule: list[Entry]) -> None:
         faults = asyncio.create_task(self._conduct_faults(schedule))
@@ -272,6 +283,9 @@ class _Run:
             epoch=epoch,
             members=self.members,
             subject=self.system.subjects[0],
+            bound_ns=self.bound_ns,
+            unready=frozenset(self.unready),
+            restarted=self.restarted,
         )
 
     # -- servers --------------------------------------------------------------------------------------------------
@@ -281,12 +295,17 @@ class _Run:
             NodeEvent, node=node.name, change=NodeChange.STARTED, incarnation=node.incarnation, pid=node.pid
         )
         if node.incarnation > 0:
+            self.restarted = node.name
+            self.unready.add(node.name)
             self._spawn(self._await_ready_again(node))
 
     async def _await_ready_again(self, node: Node) -> None:
         """After a restart by the nemesis: one that is late is noted; one that died has its event."""
+        incarnation = node.incarnation
         try:
             await await_ready(self.system, node, self.recorder)
+            if node.incarnation == incarnation:
+                self.unready.discard(node.name)
         except NodeNotReady as error:
             if node.state is NodeState.RUNNING:
                 # The first line alone: a history goes where a server's log, full of paths, should not.

@@ -1,20 +1,32 @@
 """What the nemesis is made of: fault specs as typed by a person, and the seam that every fault fulfils.
 
-A fault is `FAULT[:TARGET][:key=value]...`, faults are joined by commas. A fault resolves its target at the moment it
-acts, is recorded before it acts, proves that it took hold, and heals idempotently.
+A fault is `FAULT[:TARGET][:key=value]...`. Faults joined by commas take turns; `+` joins independent workers, whose
+faults may be in force at the same time. `all` stands for one fault of every kind that can be had. A fault resolves its
+target at the moment it acts, is recorded before it acts, proves that it took hold, and heals idempotently.
 """
 
+import itertools
 import random
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
+from harness.durations import format_duration
 from harness.errors import UsageError, refused
 from harness.operation import Event, FaultOutcome
 from harness.runtime.node import Effect, Link, Member, Runtime
 from harness.runtime.provider import Setting
 from harness.systems.system import Artifacts, System
+from harness.trigger import COMMON_OPTIONS, trigger_of
+
+#: Stands for a mixture of everything that this system, runtime and machine support.
+ALL: Final = "all"
+#: In the mixture no fault lasts longer unless its variant says so: else a short run would meet few kinds.
+_IN_MIXTURE_NS_MAX: Final = 6_000_000_000
+#: Joins workers; an option's value may hold a plus as well, but before a digit ("when=leader+300ms").
+_WORKERS: Final = re.compile(r"\+(?=[a-z])")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +52,15 @@ class View:
     members: tuple[Member, ...] = ()
     #: What the leader is called here ("leader", "controller").
     subject: str = "leader"
+    #: How long a leader that is cut off may go on claiming, as the system promises; None where it promises nothing.
+    bound_ns: int | None = None
+    #: Nodes whose server was started and does not serve yet.
+    unready: frozenset[str] = frozenset()
+    #: The node whose server was started again last.
+    restarted: str | None = None
+    #: Client workers by number, and those of them with an operation in flight, the longest first.
+    clients: int = 0
+    busy_clients: tuple[int, ...] = ()
 
     @property
     def voters(self) -> tuple[str, ...]:
@@ -59,6 +80,8 @@ class Resolved:
     links: Mapping[Link, Effect] = field(default_factory=dict)
     #: What else is fixed now (an offset, a rate, a delay), as the history and the schedule record it; units in names.
     details: Mapping[str, str | int | float | bool] = field(default_factory=dict)
+    #: Links that it may shut now and then; those of `links` stay shut.
+    threatens: frozenset[Link] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,12 +109,58 @@ class Records(Protocol):
     def now_ns(self) -> int: ...
 
 
+class Parts(Protocol):
+    """Carries out one act of a fault that acts many times: a cut of a flapping link, a move of the leader.
+
+    Each part is recorded as a fault of its own, with its own number, proof and healing, so that a history says exactly
+    what was in force when.
+    """
+
+    async def part(
+        self,
+        of: int,
+        resolved: Resolved,
+        *,
+        inject: Callable[[int], Awaitable[Proof]],
+        hold_ns: int,
+        heal: Callable[[int], Awaitable[Proof]],
+    ) -> Proof:
+        """Inject (given the part's number), hold, heal, and record all of it; returns the injection's proof.
+
+        Heals on cancellation too.
+        """
+        ...
+
+
+class Clients(Protocol):
+    """The harness's own client workers, which a fault may freeze as a stopped process would be."""
+
+    async def freeze(self, worker: int) -> None:
+        """From now on this worker sends nothing and receives nothing: no request, no keep-alive, no close."""
+        ...
+
+    async def thaw(self, worker: int) -> None:
+        """Let it run again; what it held back is sent now. Idempotent."""
+        ...
+
+    def sent_bytes(self, worker: int) -> int:
+        """What the kernel has sent so far on the connections that this worker has open now."""
+        ...
+
+    def connections(self, worker: int) -> int: ...
+
+
+def _nobody(fault_id: int) -> frozenset[str]:
+    return frozenset()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cluster:
     """What a fault acts on: the servers and their links, what the system says of itself, and where to write.
 
     `options` are the system's own settings of this run, `artifacts` what its nodes were started from; `folder` is the
-    run's, where a fault may keep evidence. `view` tells who leads now.
+    run's, where a fault may keep evidence. `view` tells who leads now. `parts` and `disturbed` are the conductor's: the
+    nodes on which faults other than the given one are at work, of whose links nothing can be said.
     """
 
     runtime: Runtime
@@ -101,10 +170,18 @@ class Cluster:
     records: Records
     view: Callable[[], View]
     folder: Path
+    clients: Clients | None = None
+    parts: Parts | None = None
+    disturbed: Callable[[int], frozenset[str]] = _nobody
+    fault_ids: Iterator[int] = field(default_factory=itertools.count)
 
 
 class Fault(Protocol):
-    """One kind of fault. `targets` maps a target's name to what it means; nodes and their roles are targets too."""
+    """One kind of fault. `targets` maps a target's name to what it means; nodes and their roles are targets too.
+
+    A kind may have an attribute `for_all: tuple[str, ...]`: the specs by which it takes part in `--nemesis all` (see
+    `specs_for_all`); empty for a kind that must be asked for by name, such as one that destroys data.
+    """
 
     @property
     def name(self) -> str: ...
@@ -151,9 +228,88 @@ class Fault(Protocol):
         ...
 
 
+#: What takes one turn: one fault as a rule; for a kind of the mixture its variants, one of them each time.
+Choice = tuple[FaultSpec, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What a plan's `nemesis` asks for: each worker's choices, and what `all` had to leave out, with the reason."""
+
+    workers: tuple[tuple[Choice, ...], ...]
+    left_out: tuple[tuple[str, str], ...] = ()
+    #: Kinds that were asked for by name, not by `all`.
+    named: frozenset[str] = frozenset()
+
+    @property
+    def specs(self) -> list[FaultSpec]:
+        return [spec for worker in self.workers for choice in worker for spec in choice]
+
+
 def parse_faults(text: str, faults: Mapping[str, Fault], setting: Setting) -> list[FaultSpec]:
     """`partition:leader:direction=out,kill` to specs, each checked against its fault; raises UsageError."""
-    return [_parse_one(part.strip(), faults, setting) for part in text.split(",") if part.strip()]
+    return parse_nemesis(text, faults, setting).specs
+
+
+def parse_nemesis(
+    text: str, faults: Mapping[str, Fault], setting: Setting, *, can: Callable[[str], str | None] = lambda _: None
+) -> Asked:
+    """`kill,pause+partition:leader` to two workers' choices, each checked against its fault; raises UsageError.
+
+    `can` says of a kind why this machine cannot do it: in a mixture it is then left out.
+    """
+    left_out: dict[str, str] = {}
+    workers: list[tuple[Choice, ...]] = []
+    named: set[str] = set()
+    for worker in _WORKERS.split(text):
+        choices: list[Choice] = []
+        for part in (word.strip() for word in worker.split(",")):
+            if part == ALL:
+                choices += _mixture(faults, setting, can, left_out)
+            elif part and part != "none":
+                choices.append((_parse_one(part, faults, setting),))
+                named.add(choices[-1][0].fault)
+        if choices:
+            workers.append(tuple(choices))
+    return Asked(workers=tuple(workers), left_out=tuple(left_out.items()), named=frozenset(named))
+
+
+def specs_for_all(name: str, fault: Fault) -> tuple[str, ...]:
+    """How a kind takes part in the mixture: as it says itself, else as it is by default."""
+    given: tuple[str, ...] = getattr(fault, "for_all", (name,))
+    return given
+
+
+def _mixture(
+    faults: Mapping[str, Fault], setting: Setting, can: Callable[[str], str | None], left_out: dict[str, str]
+) -> list[Choice]:
+    """One choice for each kind that can be had here; `left_out` gets the others, and variants that make no sense."""
+    choices: list[Choice] = []
+    for name, fault in faults.items():
+        texts = specs_for_all(name, fault)
+        if not texts:
+            left_out[name] = "takes part only when it is asked for by name"
+            continue
+        why = can(name)
+        if why:
+            left_out[name] = why
+            continue
+        variants = []
+        for text in texts:
+            try:
+                variants.append(_shortened(_parse_one(text, faults, setting), fault))
+            except UsageError as error:
+                left_out[text] = error.message
+        if variants:
+            choices.append(tuple(variants))
+    return choices
+
+
+def _shortened(spec: FaultSpec, fault: Fault) -> FaultSpec:
+    if "for" in spec.options or "for" not in fault.options or fault.default_duration_ns <= _IN_MIXTURE_NS_MAX:
+        return spec
+    options = {**spec.options, "for": format_duration(_IN_MIXTURE_NS_MAX)}
+    return FaultSpec(fault=spec.fault, target=spec.target, options=options)
 
 
 def _roles(setting: Setting) -> list[str]:
@@ -171,8 +327,9 @@ def _parse_one(text: str, faults: Mapping[str, Fault], setting: Setting) -> Faul
     name, *rest = text.split(":")
     fault = faults.get(name)
     if fault is None:
-        raise UsageError(f"unknown fault {name!r}", hint=f"choose from: {', '.join(sorted([*faults, 'none']))}")
+        raise UsageError(f"unknown fault {name!r}", hint=f"choose from: {', '.join(sorted([*faults, ALL, 'none']))}")
     target = fault.default_target
+    known = {**fault.options, **COMMON_OPTIONS}
     options: dict[str, str] = {}
     for position, word in enumerate(rest):
         key, equals, value = word.partition("=")
@@ -180,12 +337,10 @@ def _parse_one(text: str, faults: Mapping[str, Fault], setting: Setting) -> Faul
             if position:
                 raise UsageError(f"{text!r}: {word!r} is not key=value", hint="write FAULT[:TARGET][:key=value]...")
             target = word
-        elif key not in fault.options:
-            raise UsageError(
-                f"{name}: unknown option {key!r}", hint=f"choose from: {', '.join(fault.options) or 'none'}"
-            )
+        elif key not in known:
+            raise UsageError(f"{name}: unknown option {key!r}", hint=f"choose from: {', '.join(known)}")
         else:
-            allowed = fault.options[key]
+            allowed = known[key]
             if allowed and value not in allowed:
                 raise UsageError(f"{name}: {key}={value!r} is not a choice", hint=f"choose from: {', '.join(allowed)}")
             options[key] = value
@@ -197,4 +352,10 @@ def _parse_one(text: str, faults: Mapping[str, Fault], setting: Setting) -> Faul
     refusal = fault.refuse(spec, setting)
     if refusal:
         raise refused(spec.text, refusal)
+    trigger_of(options)
     return spec
+
+
+def parse_choice(texts: list[str], faults: Mapping[str, Fault], setting: Setting) -> Choice:
+    """The canonical texts of one choice (as `run.json` keeps them) to its specs."""
+    return tuple(_parse_one(text, faults, setting) for text in texts)

@@ -21,6 +21,8 @@ from harness.verdict import Budget, Thresholds
 
 #: Version of the plan file's format.
 PLAN_FORMAT: Final = 1
+#: Whether faults may leave no majority of voters that run and reach each other.
+QUORUMS: Final = ("any", "keep")
 
 
 class Phases(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -44,6 +46,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     format: int = PLAN_FORMAT
     version: str = ""
     nemesis: str = "none"
+    quorum: str = "any"
     runtime: str = "lab"
     links: str = "auto"
     image: str = ""

@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -33,6 +33,9 @@ from harness.spark_session import SparkHandle
 from harness.stopping import STOP_GRACE_S, StoppedTwice, StopRequest
 from harness.verdict import Standing, Validity
 from harness.workload import Workload
+
+if TYPE_CHECKING:
+    from nemesis.prospect import Prospect
 
 #: How long Spark may keep the report waiting.
 _SPARK_DEADLINE_S: Final = 60.0
@@ -53,6 +56,7 @@ class Result:
 def check_plan(plan: Plan) -> Plan:
     """Everything that can be found wrong before a cluster starts; returns the plan with its defaults filled in."""
     from harness.fault import parse_faults
+    from harness.plan import QUORUMS
     from nemesis.cuts import NEED_A_CUT, may_cut_off_leader
     from nemesis.schedule import duration_of
 
@@ -63,6 +67,7 @@ def check_plan(plan: Plan) -> Plan:
             "workload": tuple(registry.WORKLOADS),
             "runtime": tuple(registry.RUNTIMES),
             "links": tuple(Links),
+            "quorum": QUORUMS,
         },
     )
     system = registry.system(plan.system)
@@ -129,9 +134,10 @@ def execute(
     provider = registry.runtime(plan.runtime)
     system = registry.system(plan.system)
     setting = plan.setting(members_of(plan, system))
-    kinds = _faults_of(plan, setting)
-    setting = provider.refuse_if_impossible(setting, kinds)
-    _refuse_unavailable(kinds, setting)
+    named = _named_faults(plan, setting)
+    setting = provider.refuse_if_impossible(setting, named)
+    _refuse_unavailable(named, setting)
+    prospect = look_ahead(plan, setting)
     artifacts = provider.resolve(system, plan.version, setting, _say(progress))
     folder = store.make_run_folder(results, plan.slug)
     write_plan(plan, folder / store.PLAN)
@@ -144,10 +150,13 @@ def execute(
         "artifacts": msgspec.to_builtins(artifacts),
         # What `auto` came to on this machine.
         "links": setting.links.value,
+        "nemesis": prospect.document(keep_quorum=plan.quorum == "keep"),
         "machine": store.machine_facts(),
     }
     store.write_json(folder / store.RUN, run_facts)
     progress({"topic": "folder", "folder": str(folder)})
+    for line in prospect.in_words(keep_quorum=plan.quorum == "keep"):
+        progress({"topic": "preparing", "text": line})
     left: list[str] = []
     try:
         outcome = _Runner(folder, plan, progress, stop, spark).run()
@@ -162,12 +171,40 @@ def execute(
     return replace(result, warnings=(*left, *result.warnings))
 
 
-def _faults_of(plan: Plan, setting: Setting) -> set[str]:
-    from harness.fault import parse_faults
+def _named_faults(plan: Plan, setting: Setting) -> set[str]:
+    """The kinds that the plan asks for by name: a run without one of them would not be what was asked for."""
+    from harness.fault import parse_nemesis
 
-    if plan.nemesis == "none":
-        return set()
-    return {spec.fault for spec in parse_faults(plan.nemesis, registry.faults(), setting)}
+    return set(parse_nemesis(plan.nemesis, registry.faults(), setting).named)
+
+
+def look_ahead(plan: Plan, setting: Setting) -> "Prospect":
+    """What the plan's faults come to in this setting; kinds of a mixture that this machine cannot do are left out."""
+    from nemesis.prospect import Surroundings
+    from nemesis.prospect import look_ahead as work_out
+
+    system, faults = registry.system(plan.system), registry.faults()
+    members = members_of(plan, system)
+
+    def can(kind: str) -> str | None:
+        why = faults[kind].unavailable(setting)
+        if why is None:
+            try:
+                registry.runtime(plan.runtime).refuse_if_impossible(setting, {kind})
+            except MachineError as error:
+                why = error.message
+        return why
+
+    around = Surroundings(
+        setting=setting,
+        members=members,
+        subject=system.subjects[0],
+        bound=system.leadership({**system.options(), **plan.system_options}, plan.version),
+        seed=plan.seed,
+        time_limit_ns=plan.duration_ns("time_limit"),
+        quiet_ns=plan.duration_ns("quiet"),
+    )
+    return work_out(plan.nemesis, faults, around, can=can)
 
 
 def _refuse_unavailable(kinds: set[str], setting: Setting) -> None:

@@ -13,6 +13,7 @@ NODE_TARGETS: Final = {
     "majority": "the smallest majority of voters, drawn",
     "leader": "the node that leads when the fault acts",
     "follower": "one voter that does not lead when the fault acts, drawn",
+    "restarted": "the node whose server was started again last; with when=restart+200ms it is hit while it recovers",
 }
 
 #: What Kafka calls the node that leads; a role's name as well in KRaft, where the active one of that role is meant.
@@ -33,6 +34,10 @@ def choose_nodes(target: str, view: View, draw: random.Random) -> tuple[str, ...
         chosen = shuffled
     elif target == "one":
         chosen = shuffled[:1]
+    elif target == "restarted":
+        if view.restarted is None:
+            return Skip("no server had been started again")
+        chosen = [view.restarted]
     elif target == "minority":
         chosen = voters[: (len(voters) - 1) // 2]
     elif target == "majority":

@@ -122,7 +122,9 @@ def test_a_minute_holds_two_cuts_beyond_the_bound_of_every_system(seed: int) -> 
             time_limit_ns=60_000_000_000,
             quiet_ns=4_000_000_000,
         )
-        entries = draw_schedule(specs, FAULTS, seed=seed, time_limit_ns=60_000_000_000, quiet_ns=4_000_000_000)
+        entries = draw_schedule(
+            [(s,) for s in specs], FAULTS, seed=seed, time_limit_ns=60_000_000_000, quiet_ns=4_000_000_000
+        )
         assert len([e for e in entries if e.duration_ns == 3 * bound.limit_ns]) >= 2, name
 
 

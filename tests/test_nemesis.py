@@ -93,11 +93,11 @@ def test_without_a_leader_the_fault_is_skipped_with_the_reason() -> None:
 
 @given(st.integers(0, 2**32), st.integers(1, 120))
 def test_a_schedule_fits_its_phase_and_repeats_from_its_seed(seed: int, seconds: int) -> None:
-    specs = parse_faults("partition:leader,kill,pause", FAULTS, Setting(nodes=3))
+    choices = [(spec,) for spec in parse_faults("partition:leader,kill,pause", FAULTS, Setting(nodes=3))]
     limit = seconds * 10**9
 
     def draw() -> list[Entry]:
-        return draw_schedule(specs, FAULTS, seed=seed, time_limit_ns=limit, quiet_ns=4 * 10**9)
+        return draw_schedule(choices, FAULTS, seed=seed, time_limit_ns=limit, quiet_ns=4 * 10**9)
 
     entries = draw()
     assert entries == draw()

@@ -34,7 +34,12 @@ def _plan_flags(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--system", help="What is tested: etcd, zookeeper."),
         click.option("--version", help="A known version, or the path of another binary or folder of jars."),
         click.option("--workload", help="What is asked: register, set, lock."),
-        click.option("--nemesis", help="FAULT[:TARGET][:key=value]... joined by commas; none for no faults."),
+        click.option(
+            "--nemesis",
+            help="FAULT[:TARGET][:key=value]... By commas they take turns, + joins workers that act at the same time; "
+            "all for a mixture of everything that can be had, none for no faults.",
+        ),
+        click.option("--quorum", help="any, or keep: skip what would leave no connected majority. Default any."),
         click.option("--runtime", help="Where the nodes live: lab, containers. Default lab."),
         click.option("--image", help="containers: a server image of your own, in place of ours."),
         click.option("--links", help="containers: how links are enforced: auto, rules, sidecar, toxiproxy."),

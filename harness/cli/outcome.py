@@ -48,7 +48,18 @@ def repeat_command(plan: Plan) -> str:
     """The flags that give this plan again; settings that have no flag of their own stand in -o and -O."""
     words = ["fencepost run", f"--system {plan.system}", f"--workload {plan.workload}", f"--nemesis {plan.nemesis}"]
     defaults = Plan(system="", workload="", seed=0, version=registry.system(plan.system).default_version)
-    for field in ("runtime", "links", "image", "nodes", "time_limit", "quiet", "op_timeout", "deadline", "version"):
+    for field in (
+        "quorum",
+        "runtime",
+        "links",
+        "image",
+        "nodes",
+        "time_limit",
+        "quiet",
+        "op_timeout",
+        "deadline",
+        "version",
+    ):
         value = getattr(plan, field)
         # An image decides the version: the plan has none then.
         if value and value != getattr(defaults, field):

@@ -46,9 +46,10 @@ class ContainersProvider:
             facts = engines.facts(client)
         finally:
             client.close()
-        if "pause" in faults and not facts.can_pause:
+        stopping = sorted({"gray", "pause"} & set(faults))
+        if stopping and not facts.can_pause:
             raise MachineError(
-                f"pause is not possible with {facts}: its containers have no cgroup of their own",
+                f"{stopping[0]} is not possible with {facts}: its containers have no cgroup of their own",
                 hint="leave pause out, or use an engine with cgroup version 2, or one that runs as root",
             )
         return replace(setting, links=chosen_links(setting.links, facts))
