@@ -53,6 +53,8 @@ def asking(kind: type[Question], fake: FakeNode) -> Question:
         (CONTROLLER, ControllerQuestion, created(41), Claim.NO, None, None),
         (ZOOKEEPER_BROKER, ControllerQuestion, created(41), Claim.NO, None, None),
         (ZOOKEEPER_BROKER, ControllerQuestion, created(0), Claim.YES, "n2", None),
+        # It looks at its role first: what went wrong behind that went wrong in a controller's hands.
+        (ZOOKEEPER_BROKER, ControllerQuestion, created(-1), Claim.YES, "n2", None),
         (ZOOKEEPER_BROKER, ViewQuestion, messages.MetadataResponse(controller_id=2), Claim.YES, "n2", None),
         (ZOOKEEPER_BROKER, ViewQuestion, messages.MetadataResponse(controller_id=1), Claim.NO, "n1", None),
         (ZOOKEEPER_BROKER, ViewQuestion, messages.MetadataResponse(controller_id=-1), Claim.NO, None, None),

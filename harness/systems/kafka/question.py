@@ -7,7 +7,9 @@
 - `ControllerQuestion`, of the layer above that acts, by CreateTopics with `validate_only`, which passes through the
   controller's event queue and changes nothing: "could be made" or "exists" says an active controller, error 41 one that
   is not. It names no epoch. A superseded controller that has something uncommitted in its queue does not answer at all.
-  In ZooKeeper mode it asks a broker whether it is the controller, and one that has lost ZooKeeper hangs.
+  In ZooKeeper mode it asks a broker whether it is the controller, and one that has lost ZooKeeper hangs. It looks at
+  its role before it asks ZooKeeper (KafkaApis.handleCreateTopicsRequest), so error -1, by which it passes on what
+  ZooKeeper told it ("session expired"), is the answer of a broker that took itself for the controller.
 - `ViewQuestion`, of a broker in ZooKeeper mode, by Metadata: whom it was last told to be the controller, from its own
   memory, also while it is cut off. It names no epoch.
 """
@@ -35,6 +37,8 @@ PROBE_TOPIC: Final = "fencepost-who-leads"
 
 #: Answers of an active controller to the probe; 38 is what it says while no broker is registered.
 _ACTIVE: Final = frozenset({TOPIC_ALREADY_EXISTS, INVALID_REPLICATION_FACTOR})
+#: What a broker in ZooKeeper mode answers with when ZooKeeper refused it.
+_UNKNOWN_SERVER_ERROR: Final = -1
 #: A node need not keep a probe in its queue for longer than an observer waits.
 _PROBE_TIMEOUT_MS: Final = 1000
 
@@ -92,9 +96,15 @@ class ControllerQuestion(_OfOneNode):
         except ServerRefusal as refusal:
             if refusal.number == NOT_CONTROLLER:
                 return Answer(claims=Claim.NO, source=CONTROLLER_SOURCE, epoch_exact=False, detail="not controller")
+            if refusal.number == _UNKNOWN_SERVER_ERROR and node.role is Role.ZOOKEEPER_BROKER:
+                return self._active("active, but refused by ZooKeeper")
             if refusal.number not in _ACTIVE:
                 raise
-        return Answer(claims=Claim.YES, source=CONTROLLER_SOURCE, epoch_exact=False, leader=self._name(self._number))
+        return self._active()
+
+    def _active(self, detail: str | None = None) -> Answer:
+        leader = self._name(self._number)
+        return Answer(claims=Claim.YES, source=CONTROLLER_SOURCE, epoch_exact=False, leader=leader, detail=detail)
 
 
 class ViewQuestion(_OfOneNode):

@@ -128,8 +128,9 @@ def _broker_properties(place: Place, layout: Layout, settings: Mapping[str, Any]
     advertised = {"CLIENT": f"{place.address}:{CLIENT_PORT}", "BROKER": _at(place.peer(BROKER_PORT))}
     return {
         "broker.id": place.number,
-        # They wait for ZooKeeper inside of requests: with two of them a broker answers nobody meanwhile.
-        "num.io.threads": 8,
+        # They wait for ZooKeeper inside of requests: with a few of them a broker that lost it, or has just woken from a
+        # pause, answers nobody meanwhile, not even whom it takes for the controller.
+        "num.io.threads": 32,
         "zookeeper.connect": ",".join(_at(keeper.peer(zookeeper.CLIENT_PORT)) for keeper in keepers),
         "zookeeper.session.timeout.ms": settings["zk_session_ms"],
         "replica.lag.time.max.ms": settings["replica_lag_ms"],

@@ -82,7 +82,7 @@ LEADERSHIP: Final = LeadershipBound(
     bound_ns=None,
     source="in ZooKeeper mode nothing bounds it: a controller learns of its session's end when it reaches ZooKeeper",
     standing=Standing.MEASURED,
-    # Beliefs here name no epoch; it comes from the log and is a lower bound.
-    one_leader_per_epoch=False,
+    # Answers name no epoch; it is the one that the node's own log names for that time, or none.
+    one_leader_per_epoch=True,
     watch_ns=30_000_000_000,
 )

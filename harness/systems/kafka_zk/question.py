@@ -1,17 +1,23 @@
-"""Asking a ZooKeeper server what its copy of /controller and /controller_epoch says: whom Kafka elected.
+"""Who is the controller, asked of each node alone: brokers of themselves, ZooKeeper servers of what is written.
 
-The server's own copy may lag; it never claims to lead. The session is kept, and remade when it is lost.
+A broker's answer names no epoch; it gets one from the broker's own log where that proves it (`role_log`), and is a
+lower bound or has none elsewhere. A ZooKeeper server says what its copy of /controller and /controller_epoch holds; the
+copy may lag, and the server never claims to lead. A new controller writes both in one transaction, so when both were
+last changed by the same zxid the holder is that of exactly this epoch, though they are read one after the other.
 """
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Final
 
 import msgspec
 
 from harness.coordination import Definite, Indefinite
 from harness.operation import Claim
-from harness.systems.system import Answer
+from harness.systems.kafka_zk.configuration import name_of
+from harness.systems.kafka_zk.role_log import Role, RoleLog
+from harness.systems.system import Answer, Question
 from harness.systems.zookeeper.connection import open_connection
 from harness.systems.zookeeper.session import ZooKeeperSession
 
@@ -28,32 +34,76 @@ class _Controller(msgspec.Struct):
     brokerid: int
 
 
-class ZnodeQuestion:
-    """`harness.systems.system.Question` of one ZooKeeper server; `name_of` gives a broker's name by its id."""
+class DatedQuestion:
+    """A broker's question, with the epochs that its log gives its answers.
 
-    def __init__(self, address: str, port: int, name_of: Callable[[int], str]) -> None:
-        self._address, self._port, self._name_of = address, port, name_of
+    `dated` makes the answer of what was answered, and of the log before the question and after the answer.
+    """
+
+    def __init__(self, question: Question, log: RoleLog, dated: Callable[[Answer, Role, Role], Answer]) -> None:
+        self._question, self._log, self._dated = question, log, dated
+
+    async def ask(self) -> Answer:
+        before = self._log.read()
+        answer = await self._question.ask()
+        return self._dated(answer, before, self._log.read())
+
+    async def close(self) -> None:
+        await self._question.close()
+
+
+def dated_controller(answer: Answer, before: Role, after: Role) -> Answer:
+    """ "I act as the controller" is of the epoch that the log says it leads, if it led it before and after.
+
+    Else an election may have come between: then the last one that the log knew before is the least that it can be.
+    """
+    if answer.claims is not Claim.YES:
+        return answer
+    proven = before.leads is not None and before.leads == after.leads
+    return replace(answer, epoch=before.elected, epoch_exact=proven)
+
+
+def dated_view(answer: Answer, before: Role, after: Role) -> Answer:
+    """Whom the broker was told to be the controller, with the epoch that it was told with it.
+
+    Of itself it must also be the last epoch that it was elected in: it is elected before it is told.
+    """
+    if answer.leader is None or before.told is None or before.told != after.told:
+        return answer
+    told, epoch = before.told
+    proven = answer.leader == name_of(told) and (answer.claims is not Claim.YES or after.elected == epoch)
+    return replace(answer, epoch=epoch, epoch_exact=True) if proven else answer
+
+
+class ZnodeQuestion:
+    """`harness.systems.system.Question` of one ZooKeeper server. The session is kept, and remade when it is lost."""
+
+    def __init__(self, address: str, port: int) -> None:
+        self._address, self._port = address, port
         self._session: ZooKeeperSession | None = None
         self._opening = asyncio.Lock()
 
     async def ask(self) -> Answer:
         session = await self._opened()
         try:
-            epoch = int((await session.get(_EPOCH))[0])
-            holder = await session.exists(_CONTROLLER)
-            data = (await session.get(_CONTROLLER))[0] if holder is not None else None
+            data, raised = await session.get(_EPOCH)
+            # Absent while nobody is the controller: asked for first, since its absence is no error.
+            there = await session.exists(_CONTROLLER)
+            held, made = (await session.get(_CONTROLLER)) if there is not None else (None, None)
         except (Definite, Indefinite):
             self._drop(session)
             raise
-        leader = None if data is None else self._name_of(msgspec.json.decode(data, type=_Controller).brokerid)
+        epoch = int(data)
+        if held is None or made is None:
+            return Answer(claims=Claim.NO, source=SOURCE, epoch=epoch, epoch_exact=False, detail="nobody")
         return Answer(
             claims=Claim.NO,
             source=SOURCE,
             epoch=epoch,
-            epoch_exact=False,
-            leader=leader,
-            position=None if holder is None else holder.mzxid,
-            detail="nobody" if leader is None else None,
+            epoch_exact=made.czxid == raised.mzxid,
+            leader=name_of(msgspec.json.decode(held, type=_Controller).brokerid),
+            position=made.czxid,
+            detail=f"session {made.ephemeral_owner:#x}",
         )
 
     async def close(self) -> None:

@@ -16,7 +16,8 @@ from harness.systems.kafka.session import KafkaSession, open_session
 from harness.systems.kafka_zk import configuration, health
 from harness.systems.kafka_zk.configuration import BROKER, KEEPER_CLASS, name_of
 from harness.systems.kafka_zk.guarantees import GUARANTEES, LEADERSHIP
-from harness.systems.kafka_zk.question import ZnodeQuestion
+from harness.systems.kafka_zk.question import DatedQuestion, ZnodeQuestion, dated_controller, dated_view
+from harness.systems.kafka_zk.role_log import RoleLog
 from harness.systems.kafka_zk.training import train
 from harness.systems.system import Artifacts, ImageFacts, Question
 from harness.systems.zookeeper.server import CLIENT_PORT as KEEPER_PORT
@@ -26,6 +27,8 @@ DEFAULT_VERSION: Final = "3.9.2"
 #: Who acts as the controller, and whom a broker takes for it.
 CONTROLLER: Final = "controller"
 VIEW: Final = "view"
+#: A node's log among what is kept of it.
+LOG: Final = "server.log"
 
 #: Our client speaks to 2.8 and later; from 4.0 on there is no ZooKeeper.
 _FIRST: Final = (2, 8, 0)
@@ -102,11 +105,15 @@ class KafkaZk:
     def question(self, place: Place, subject: str) -> Question | None:
         """Brokers about both subjects; ZooKeeper servers about what their copy of /controller says."""
         if BROKER not in place.roles:
-            return ZnodeQuestion(*place.dial(KEEPER_PORT), name_of) if subject == CONTROLLER else None
+            return ZnodeQuestion(*place.dial(KEEPER_PORT)) if subject == CONTROLLER else None
         names = {number: name_of(number) for number in range(1, 100)}
+        log = RoleLog(place.kept / LOG)
         if subject == CONTROLLER:
-            return ControllerQuestion(place.number, *place.dial(CLIENT_PORT), names)
-        return ViewQuestion(place.number, *place.dial(CLIENT_PORT), names) if subject == VIEW else None
+            asked = ControllerQuestion(place.number, *place.dial(CLIENT_PORT), names)
+            return DatedQuestion(asked, log, dated_controller)
+        if subject == VIEW:
+            return DatedQuestion(ViewQuestion(place.number, *place.dial(CLIENT_PORT), names), log, dated_view)
+        return None
 
     async def prepare(self, client: Any, keys: tuple[str, ...]) -> None:
         if not isinstance(client, KafkaSession):
