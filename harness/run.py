@@ -106,7 +106,7 @@ def check_plan(plan: Plan) -> Plan:
     # which the faults can put to the test.
     stated = {g.name for g in system.guarantees if g.standing is not Standing.MEASURED}
     asked = (name for name in workload.requires(options) if name in stated and name not in out_of_reach)
-    watch_ns = system.leadership(plan.system_options, plan.version).watch_ns
+    watch_ns = system.leadership(plan.system_options).watch_ns
     return msgspec.structs.replace(
         plan,
         phases=msgspec.structs.replace(plan.phases, watch=plan.phases.watch or format_duration(watch_ns)),

@@ -146,6 +146,11 @@ def test_self_fencing_is_asked_of_faults_that_can_show_it(nemesis: str, asked: b
     assert plan.require == (("leader-self-fencing",) if asked else ())
 
 
+@pytest.mark.parametrize("version", ["3.6.0", "latest", "/a/folder/of/jars"])
+def test_a_plan_is_checked_before_anybody_knows_the_release(version: str) -> None:
+    assert check_plan(Plan(system="kraft", workload="metadata", seed=1, version=version)).phases.watch == "30s"
+
+
 def test_who_names_it_gets_it_asked_whatever_the_faults() -> None:
     plan = Plan(system="kraft", workload="metadata", seed=1, nemesis="kill", require=("leader-self-fencing",))
     assert check_plan(plan).require == ("leader-self-fencing",)

@@ -64,7 +64,7 @@ def repeat_command(plan: Plan) -> str:
         # An image decides the version: the plan has none then.
         if value and value != getattr(defaults, field):
             words.append(f"--{field.replace('_', '-')} {_quoted(str(value))}")
-    watch_ns = registry.system(plan.system).leadership(plan.system_options, plan.version).watch_ns
+    watch_ns = registry.system(plan.system).leadership(plan.system_options).watch_ns
     words += [f"--watch {plan.phases.watch}"] * (plan.duration_ns("watch") != watch_ns)
     words += ["--limited-data"] * plan.limited_data
     words += [f"--require {name}" for name in plan.require]
