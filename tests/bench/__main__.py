@@ -22,6 +22,7 @@ MODULES = (
     "zookeeper",
     "toxiproxy",
     "containers",
+    "containers_kafka",
     "spark",
     "pipeline",
 )

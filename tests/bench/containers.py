@@ -5,6 +5,7 @@ import statistics
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -14,7 +15,7 @@ from harness.reader import read_history
 from tests.bench.figure import Figure
 from tests.bench.toxiproxy import engine_answers
 
-_IMAGES = ("java", "python", "etcd", "zookeeper", "toxiproxy", "sidecar")
+_IMAGES = ("java", "python", "etcd", "zookeeper", "kraft", "kafka-zk", "toxiproxy", "sidecar")
 
 
 def run(repeats: int = 5) -> list[Figure]:
@@ -23,30 +24,34 @@ def run(repeats: int = 5) -> list[Figure]:
         print("  no container engine answers: nothing measured; start one, or set DOCKER_HOST", flush=True)
         return []
     return [
-        *(_first_write(system, target, repeats) for system, target in (("etcd", 5), ("zookeeper", 6))),
-        _images(cold=False),
-        _images(cold=True),
+        *(
+            first_write(system, "register", "write", target, repeats)
+            for system, target in (("etcd", 5), ("zookeeper", 6))
+        ),
+        images("all images", _IMAGES, cold=False),
+        images("all images", _IMAGES, cold=True),
     ]
 
 
-def _first_write(system: str, target_s: int, repeats: int) -> Figure:
-    taken = sorted(_start_to_write(system) for _ in range(repeats))
+def first_write(system: str, workload: str, f: str, target_s: int, repeats: int, who: str = "three nodes") -> Figure:
+    """From the command to the first operation `f` of the workload that was acknowledged."""
+    taken = sorted(_start_to_write(system, workload, f) for _ in range(repeats))
     return Figure(
         f"{system} on containers, from `run` to the first acknowledged write",
         statistics.median(taken),
         "s",
         f"at most {target_s} s",
-        f"three nodes, links by rules, interpreter start included; {taken[0]:.2f} to {taken[-1]:.2f} s in {repeats}",
+        f"{who}, links by rules, interpreter start included; {taken[0]:.2f} to {taken[-1]:.2f} s in {repeats}",
     )
 
 
-def _start_to_write(system: str) -> float:
+def _start_to_write(system: str, workload: str, f: str) -> float:
     with TemporaryDirectory(prefix="fencepost-bench-") as folder:
         began = time.time()
         subprocess.run(
             [
                 *(sys.executable, "-m", "harness.cli", "run", "--runtime", "containers", "--system", system),
-                *("--workload", "register", "--nemesis", "none", "--time-limit", "1s", "--no-spark"),
+                *("--workload", workload, "--nemesis", "none", "--time-limit", "1s", "--no-spark"),
                 *("--results", folder, "--seed", "1"),
             ],
             stdin=subprocess.DEVNULL,
@@ -57,29 +62,30 @@ def _start_to_write(system: str) -> float:
         (run_folder,) = [path.parent for path in Path(folder).glob(f"*/*/{store.RUN}")]
         zero_s = store.read_json(run_folder / store.RUN)["zero"]["wall_clock_s"]
         operations = read_history(run_folder).operations
-        done = [one for one in operations if one.type is Outcome.OK and one.f == "write"]
+        done = [one for one in operations if one.type is Outcome.OK and one.f == f]
         first_ns = min(one.completed_ns for one in done if one.completed_ns is not None)
         return float(zero_s + first_ns / 1e9 - began)
 
 
-def _images(*, cold: bool) -> Figure:
-    """Every image from nothing: no image of ours on the engine; `cold`: our own and Go's caches empty as well."""
+def images(what: str, names: Sequence[str], *, cold: bool) -> Figure:
+    """These images from nothing: none of them on the engine; `cold`: our own, Go's and Maven's caches empty as well."""
     from harness.runtime.engine import connect
 
     client = connect()
     try:
-        for image in client.images.list(filters={"label": "org.fencepost.image"}):
-            client.images.remove(image.id, force=True)
+        for name in names:
+            for image in client.images.list(filters={"label": f"org.fencepost.image={name}"}):
+                client.images.remove(str(image.id), force=True)
     finally:
         client.close()
     with TemporaryDirectory(prefix="fencepost-bench-") as folder:
         environment = dict(os.environ)
         if cold:
             environment |= {"XDG_CACHE_HOME": folder, "GOMODCACHE": f"{folder}/mod", "GOFLAGS": "-modcacherw"}
-            environment |= {"GOCACHE": f"{folder}/go"}
+            environment |= {"GOCACHE": f"{folder}/go", "MAVEN_OPTS": f"-Dmaven.repo.local={folder}/m2"}
         began = time.monotonic()
         subprocess.run(
-            [sys.executable, "-m", "harness.cli", "images", "build", *_IMAGES],
+            [sys.executable, "-m", "harness.cli", "images", "build", *names],
             env=environment,
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -87,11 +93,11 @@ def _images(*, cold: bool) -> Figure:
             check=True,
         )
         taken = time.monotonic() - began
-    caches = "every cache empty, Go's module and build caches too" if cold else "downloads and Go's builds cached"
+    caches = "every cache empty, Go's and Maven's too" if cold else "downloads and Go's builds cached"
     return Figure(
-        f"all images, {'everything fetched' if cold else 'parts at hand'}",
+        f"{what}, {'everything fetched' if cold else 'parts at hand'}",
         taken,
         "s",
         "at most 90 s" if cold else "-",
-        f"{len(_IMAGES)} images, none on the engine before; {caches}",
+        f"{len(names)} images, none on the engine before; {caches}",
     )
