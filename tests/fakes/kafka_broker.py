@@ -13,14 +13,17 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, Final, NamedTuple
 
-from harness.systems.kafka import log_messages, messages
+from harness.systems.kafka import log_messages, messages, transaction_messages
 from harness.systems.kafka.decoding import decode
 from harness.systems.kafka.encoding import encode
 from harness.systems.kafka.fields import Body
 from harness.systems.kafka.messages import Api, ApiVersion, ApiVersionsResponse
 
 APIS: Final[Mapping[int, Api[Any, Any]]] = {
-    api.key: api for module in (messages, log_messages) for api in vars(module).values() if isinstance(api, Api)
+    api.key: api
+    for module in (messages, log_messages, transaction_messages)
+    for api in vars(module).values()
+    if isinstance(api, Api)
 }
 #: What each kind of node offers, as far as roles are told by it.
 CONTROLLER: Final = {52: (0, 2)}

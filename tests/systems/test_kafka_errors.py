@@ -8,11 +8,21 @@ import pytest
 
 from harness.coordination import Definite, Indefinite
 from harness.systems.kafka import log_messages as log
-from harness.systems.kafka import messages
+from harness.systems.kafka import messages, transactions
+from harness.systems.kafka import transaction_messages as txn
 from harness.systems.kafka.client import KafkaNode, open_node
 from harness.systems.kafka.errors import CODES, Kind, ServerDoubt, ServerRefusal, answered
 from harness.systems.kafka.fields import Body
-from harness.systems.kafka.values import ALL_BROKERS, ConfigSource, ConfigValue, LogPosition, ProducerId
+from harness.systems.kafka.records import Producer
+from harness.systems.kafka.values import (
+    ALL_BROKERS,
+    BrokerAddress,
+    ConfigSource,
+    ConfigValue,
+    LogPosition,
+    ProducerId,
+)
+from tests.fakes.kafka_batches import logged, marker
 from tests.fakes.kafka_broker import BROKER, CONTROLLER, ZOOKEEPER_BROKER, Asked, everything, node
 
 #: Which codes prove that nothing happened, for each kind. A second list on purpose: a row that is made definite by
@@ -23,7 +33,8 @@ DEFINITE: Final = {
     Kind.FORWARDED: ALWAYS | {17, 37, 40, 44, 73},
     Kind.ZOOKEEPER: ALWAYS | {3, 17, 37, 38, 39, 40, 41, 44, 73, 89},
     Kind.ALLOCATE: ALWAYS | {14, 15, 16, 47, 48, 77, 90, 102},
-    Kind.PRODUCE: ALWAYS | {2, 10, 17, 18, 19, 21, 32, 43, 45, 47, 48, 59, 76, 87, 90},
+    Kind.PRODUCE: ALWAYS | {2, 10, 17, 18, 19, 21, 32, 43, 45, 47, 48, 49, 59, 76, 87, 90},
+    Kind.TRANSACTION: ALWAYS | {47, 48, 49, 50, 51, 90},
     Kind.READ: set(CODES),
     Kind.VALIDATE: set(CODES),
 }
@@ -62,6 +73,8 @@ def test_words_differ_and_reasons_are_given() -> None:
         (Kind.FORWARDED, 36, False),  # a broker asks twice: the topic may be this request's own
         (Kind.ZOOKEEPER, 36, False),
         (Kind.CHANGE, 36, True),
+        (Kind.TRANSACTION, 16, False),  # also when its log took what was asked, and then another one took over
+        (Kind.TRANSACTION, 51, True),
     ],
 )
 def test_the_rows_that_matter_most(kind: Kind, number: int, definite: bool) -> None:
@@ -70,6 +83,7 @@ def test_the_rows_that_matter_most(kind: Kind, number: int, definite: bool) -> N
 
 # Each request
 
+BY: Final = ProducerId(7, 1)
 Call = Callable[[KafkaNode], Awaitable[object]]
 
 
@@ -135,6 +149,23 @@ def quorum_refused(number: int) -> Body:
     return messages.DescribeQuorumResponse(error_code=number)
 
 
+def coordinator(number: int) -> Body:
+    return txn.FindCoordinatorResponse(0, number, None, 4, "h", 9092)
+
+
+def added(number: int) -> Body:
+    result = txn.AddedTopicResult("t", (txn.AddedPartitionResult(0, number),))
+    return txn.AddPartitionsToTxnResponse(0, (result,))
+
+
+def ended(number: int) -> Body:
+    return txn.EndTxnResponse(0, number)
+
+
+def described(number: int) -> Body:
+    return txn.DescribeTransactionsResponse(0, (txn.TransactionState(number, "e", "Ongoing", 6000, 0, 7, 1),))
+
+
 def cluster(number: int) -> Body:
     return messages.DescribeClusterResponse(0, number)
 
@@ -165,6 +196,11 @@ REQUESTS: Final[list[tuple[str, Call, Callable[[int], Body], dict[str, Kind]]]] 
         ("quorum", lambda c: c.describe_quorum(), quorum, Kind.READ),
         ("quorum refused", lambda c: c.describe_quorum(), quorum_refused, Kind.READ),
         ("cluster", lambda c: c.describe_cluster(), cluster, Kind.READ),
+        ("coordinator", lambda c: transactions.find_coordinator(c, "e"), coordinator, Kind.READ),
+        ("begin", lambda c: transactions.init_producer(c, "e", timeout_ms=1), producer_id, Kind.TRANSACTION),
+        ("open", lambda c: transactions.add_partition(c, "e", BY, "t", 0), added, Kind.TRANSACTION),
+        ("commit", lambda c: transactions.end_transaction(c, "e", BY, commit=True), ended, Kind.TRANSACTION),
+        ("describe", lambda c: transactions.describe_transaction(c, "e"), described, Kind.READ),
     ]
 ]
 ROLES: Final = {"controller": CONTROLLER, "broker": BROKER, "zookeeper": ZOOKEEPER_BROKER}
@@ -216,6 +252,19 @@ def test_what_requests_ask_and_answers_give() -> None:
         assert asked.message.validate_only
         assert asked.message.topics[0].configs == (messages.TopicConfig("a", "b"),)
         assert (await asked_of(lambda c: c.allocate_producer_id(), producer_id(0)))[0] == ProducerId(7, 1)
+        value, asked = await asked_of(
+            lambda c: transactions.init_producer(c, "e", timeout_ms=9, resumed=BY), producer_id(0)
+        )
+        assert (value, asked.message) == (BY, messages.InitProducerIdRequest("e", 9, 7, 1))
+        value, asked = await asked_of(lambda c: transactions.find_coordinator(c, "e"), coordinator(0))
+        assert (value, asked.message.key_type) == (BrokerAddress(4, "h", 9092), 1)
+        value, _ = await asked_of(lambda c: transactions.describe_transaction(c, "e"), described(0))
+        assert value == transactions.Described(BY, "Ongoing")
+        by = Producer(7, 1, 5, "e")
+        _, asked = await asked_of(lambda c: c.produce("t", 0, [b"x"], producer=by), produced(0))
+        assert asked.message.transactional_id == "e"
+        (batch,) = asked.message.topic_data[0].partition_data
+        assert batch.records[21:23] == b"\0\x10"  # the batch's attributes: transactional
         value, asked = await asked_of(lambda c: c.position("t", 0, 99, leader_epoch=4, committed=True), position(0))
         assert value == LogPosition(17, 4)
         assert (asked.message.isolation_level, asked.message.topics[0].partitions[0]) == (
@@ -236,6 +285,34 @@ def test_records_that_are_damaged_are_not_returned() -> None:
     async def scenario() -> None:
         with pytest.raises(Definite, match="unreadable-records"):
             await asked_of(lambda c: c.fetch("t", 0, 0), damaged)
+
+    asyncio.run(scenario())
+
+
+def test_what_was_aborted_is_left_out_up_to_its_marker() -> None:
+    """Producer 7 aborts at 2 and commits at 4; producer 8's transaction began earlier and is aborted at 6."""
+    seven, eight = Producer(7, 1, 0, "e"), Producer(8, 1, 0, "f")
+    log_of = (
+        logged(0, b"z", eight),
+        logged(1, b"a", seven),
+        marker(2, 7, 1, commit=False),
+        logged(3, b"b", seven),
+        marker(4, 7, 1, commit=True),
+        logged(5, b"c"),
+        marker(6, 8, 1, commit=False),
+        logged(7, b"d", eight),
+    )
+    aborted = (log.AbortedTransaction(7, 1), log.AbortedTransaction(8, 0))
+    partition = log.FetchPartitionResponse(0, 0, 8, 8, 0, aborted_transactions=aborted, records=b"".join(log_of))
+    answer = log.FetchResponse(responses=(log.FetchTopicResponse("t", (partition,)),))
+
+    async def scenario() -> None:
+        result: Any
+        result, asked = await asked_of(lambda c: c.fetch("t", 0, 0, committed=True), answer)
+        assert [record.value for record in result.records] == [b"b", b"c", b"d"]
+        assert (result.next_offset, asked.message.isolation_level) == (8, 1)
+        result, _ = await asked_of(lambda c: c.fetch("t", 0, 0), answer)
+        assert [record.value for record in result.records] == [b"z", b"a", b"b", b"c", b"d"]
 
     asyncio.run(scenario())
 

@@ -25,7 +25,7 @@ from harness.systems.kafka.errors import (
     refused,
 )
 from harness.systems.kafka.fields import Malformed
-from harness.systems.kafka.records import Producer, read_batches, write_batch
+from harness.systems.kafka.records import Producer, Record, read_batches, write_batch
 from harness.systems.kafka.values import (
     Appended,
     BrokerAddress,
@@ -64,6 +64,8 @@ _BROKERS: Final = 1
 #: APIs that tell one kind of node from another: Vote is for controllers, UpdateMetadata for brokers in ZooKeeper mode.
 _VOTE: Final = 52
 _UPDATE_METADATA: Final = 6
+#: The kind of a control record, behind two bytes of version in its key.
+_ABORT_MARKER: Final = b"\0\0"
 _CONFIG_SOURCES: Final = {source.value: source for source in ConfigSource}
 
 _QUORUM: Final = messages.DescribeQuorumRequest(
@@ -199,13 +201,15 @@ class KafkaNode:
         """Append one batch. With `acks=0` nothing is answered: raises `Indefinite("no-acknowledgement")` once sent.
 
         `producer` makes it idempotent: a batch whose id, epoch and sequence are in the log already is not appended
-        again, and the answer is that of the first. Needs `acks` of all.
+        again, and the answer is that of the first. Needs `acks` of all. One with a transactional id appends to its
+        transaction, which must have the partition already (`transactions.add_partition`).
         """
         if timestamp_ms is None:
             timestamp_ms = time.time_ns() // 1_000_000  # for retention only
         batch = write_batch(values, timestamp_ms=timestamp_ms, producer=producer)
+        transactional_id = None if producer is None else producer.transactional_id
         asked = log.ProduceRequest(
-            None, acks, timeout_ms, (log.ProduceTopic(topic, (log.ProducePartition(partition, batch),)),)
+            transactional_id, acks, timeout_ms, (log.ProduceTopic(topic, (log.ProducePartition(partition, batch),)),)
         )
         if acks == 0:
             self.connection.post(log.PRODUCE, asked)
@@ -231,7 +235,8 @@ class KafkaNode:
 
         `leader_epoch` is the epoch that the caller knows the leader by; a node at another one refuses (74, 75).
         `last_epoch` is that of the record before `offset`; a leader whose log differs there answers `diverged_at`.
-        `committed` leaves out what open transactions appended. With `max_wait_ms` the node waits for the first record.
+        `committed` leaves out what open and aborted transactions appended, and ends before the first open one. With
+        `max_wait_ms` the node waits for the first record.
         """
         asked = log.FetchRequest(
             max_wait_ms=max_wait_ms,
@@ -249,12 +254,12 @@ class KafkaNode:
         result = _only(_only(answer.responses).partitions)
         _check(Kind.READ, result.error_code)
         try:
-            batches = read_batches(result.records or b"", offset)
+            batches = read_batches(result.records or b"", offset, control=committed)
         except Malformed as error:
             raise refused(UNREADABLE_RECORDS, str(error)) from None
         diverged = result.diverging_epoch
         return Fetched(
-            batches.records,
+            _committed(batches.records, result.aborted_transactions or ()) if committed else batches.records,
             batches.next_offset,
             result.high_watermark,
             result.last_stable_offset,
@@ -348,6 +353,25 @@ def _only(items: Sequence[T]) -> T:
 def _check(kind: Kind, number: int, message: str | None = None) -> None:
     if number != 0:
         raise answered(kind, number, message)
+
+
+def _committed(records: Sequence[Record], aborted: Sequence[log.AbortedTransaction]) -> tuple[Record, ...]:
+    """Without the records of aborted transactions, as consumers leave them out (KIP-98, "Reading committed messages").
+
+    An aborted transaction reaches from its first offset to the next abort marker of its producer.
+    """
+    waiting = sorted(aborted, key=lambda transaction: transaction.first_offset, reverse=True)
+    aborting: set[int] = set()
+    kept = []
+    for record in records:
+        while waiting and waiting[-1].first_offset <= record.offset:
+            aborting.add(waiting.pop().producer_id)
+        if record.control:
+            if record.key is not None and record.key[2:4] == _ABORT_MARKER:
+                aborting.discard(record.producer_id)
+        elif record.producer_id not in aborting:
+            kept.append(record)
+    return tuple(kept)
 
 
 def _replica(state: messages.ReplicaState) -> Replica:

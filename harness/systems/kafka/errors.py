@@ -13,6 +13,9 @@ The same code proves different things, by what was asked and of whom:
   its ZooKeeper client repeats a create after a lost connection (KafkaZkClient.retryRequestUntilConnected), and finds
   its own znode then: "exists already" is not.
 - `ALLOCATE` (InitProducerId, AllocateProducerIds): definite when no id was given.
+- `TRANSACTION` (InitProducerId with a transactional id, AddPartitionsToTxn, EndTxn), asked of its coordinator: producer
+  and state are checked before the coordinator appends to its own log. 14, 15 and 16 are not definite: failures of
+  that append, one after the append included, are told by them (TransactionStateManager.appendTransactionToLog).
 - `PRODUCE`: definite when the code comes from a check before the append. NOT_LEADER_OR_FOLLOWER (6) and
   UNKNOWN_TOPIC_OR_PARTITION (3) also answer an append that waited for its followers when leadership went
   (DelayedProduce.tryComplete): not definite.
@@ -21,8 +24,8 @@ A code that is not in the table, or stands there without the kind asked, is inde
 the table too, under words of our own.
 
 Source: org.apache.kafka.common.protocol.Errors (names and numbers); KafkaApis, ControllerApis, QuorumController,
-ReplicationControlManager, ReplicaManager, Partition, UnifiedLog, ProducerAppendInfo of Kafka 3.6 to 4.3; of ZooKeeper
-mode ZkAdminManager and KafkaZkClient of 3.9.
+ReplicationControlManager, ReplicaManager, Partition, UnifiedLog, ProducerAppendInfo, TransactionCoordinator of Kafka
+3.6 to 4.3; of ZooKeeper mode ZkAdminManager and KafkaZkClient of 3.9.
 """
 
 from enum import StrEnum
@@ -41,6 +44,7 @@ class Kind(StrEnum):
     ZOOKEEPER = "zookeeper"
     ALLOCATE = "allocate"
     PRODUCE = "produce"
+    TRANSACTION = "transaction"
 
 
 class Own(NamedTuple):
@@ -78,6 +82,7 @@ _ALL: Final = frozenset(Kind)
 _NONE: Final[frozenset[Kind]] = frozenset()
 _PRODUCE: Final = frozenset({Kind.PRODUCE})
 _ALLOCATE: Final = frozenset({Kind.ALLOCATE})
+_TRANSACTION: Final = frozenset({Kind.TRANSACTION})
 #: Refused by the state of the cluster as the node that answers knows it, before anything was changed.
 _BY_STATE: Final = frozenset({Kind.CHANGE, Kind.ZOOKEEPER})
 
@@ -86,6 +91,12 @@ NOT_LEADER_OR_FOLLOWER: Final = 6
 TOPIC_ALREADY_EXISTS: Final = 36
 INVALID_REPLICATION_FACTOR: Final = 38
 NOT_CONTROLLER: Final = 41
+INVALID_PRODUCER_EPOCH: Final = 47
+INVALID_TXN_STATE: Final = 48
+INVALID_PRODUCER_ID_MAPPING: Final = 49
+CONCURRENT_TRANSACTIONS: Final = 51
+PRODUCER_FENCED: Final = 90
+TRANSACTIONAL_ID_NOT_FOUND: Final = 105
 
 #: What a node answers, by its number.
 CODES: Final = {
@@ -128,8 +139,11 @@ CODES: Final = {
     45: Row("out-of-order-sequence-number", _PRODUCE, "sequences are checked before the append"),
     # The broker has seen these sequences; it does not say whether in this request.
     46: Row("duplicate-sequence-number", _NONE, "a batch with these numbers is in the log, or was"),
-    47: Row("invalid-producer-epoch", _PRODUCE | _ALLOCATE, "epochs are checked before the append"),
-    48: Row("invalid-txn-state", _PRODUCE | _ALLOCATE, "checked before the append"),
+    47: Row("invalid-producer-epoch", _PRODUCE | _ALLOCATE | _TRANSACTION, "epochs are checked before the append"),
+    48: Row("invalid-txn-state", _PRODUCE | _ALLOCATE | _TRANSACTION, "checked before the append"),
+    49: Row("invalid-producer-id-mapping", _PRODUCE | _TRANSACTION, "producers are checked before the append"),
+    50: Row("invalid-transaction-timeout", _TRANSACTION, "the request is wrong in itself"),
+    51: Row("concurrent-transactions", _TRANSACTION, "the one before has not ended: nothing was done for this one"),
     53: Row("transactional-id-authorization-failed", _ALL, "permissions are checked first"),
     56: Row("kafka-storage-error", _NONE, "the disk failed; it may hold the record all the same"),
     59: Row("unknown-producer-id", _PRODUCE, "sequences are checked before the append"),
@@ -143,10 +157,11 @@ CODES: Final = {
     78: Row("offset-not-available", _NONE, "answers reads only"),
     87: Row("invalid-record", _PRODUCE, "checked before the append"),
     89: Row("throttling-quota-exceeded", _BY_STATE, "refused before anything is made"),
-    90: Row("producer-fenced", _PRODUCE | _ALLOCATE, "epochs are checked before the append"),
+    90: Row("producer-fenced", _PRODUCE | _ALLOCATE | _TRANSACTION, "epochs are checked before the append"),
     100: Row("unknown-topic-id", _NONE, "answers reads only"),
     102: Row("broker-id-not-registered", _ALLOCATE, "refused before a block is taken"),
     103: Row("inconsistent-topic-id", _NONE, "answers reads only"),
+    105: Row("transactional-id-not-found", _NONE, "answers reads only"),
 }
 
 UNKNOWN_CODE: Final = "unknown-code"

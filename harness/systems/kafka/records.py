@@ -22,11 +22,15 @@ from harness.systems.kafka.fields import Malformed
 
 
 class Producer(NamedTuple):
-    """Who appends, for idempotence: the id and epoch that the cluster gave, the sequence of the first record."""
+    """Who appends, for idempotence: the id and epoch that the cluster gave, the sequence of the first record.
+
+    With a transactional id the batch belongs to the transaction that is open under it.
+    """
 
     id: int
     epoch: int
     sequence: int
+    transactional_id: str | None = None
 
 
 class Record(msgspec.Struct, frozen=True):
@@ -65,6 +69,7 @@ _MAGIC: Final = 2
 _COMPRESSION: Final = 7
 _GZIP: Final = 1
 _APPEND_TIME: Final = 8
+_TRANSACTIONAL: Final = 16
 _CONTROL: Final = 32
 _COMPRESSIONS: Final = ("none", "gzip", "snappy", "lz4", "zstd")
 #: Compressed bytes never grow beyond this: a batch's own limit is far below it.
@@ -82,7 +87,8 @@ def write_batch(values: Sequence[bytes], *, timestamp_ms: int, producer: Produce
         records += _signed(len(body)) + body
     by = producer or Producer(-1, -1, -1)
     last = len(values) - 1
-    rest = _REST.pack(0, last, timestamp_ms, timestamp_ms, by.id, by.epoch, by.sequence, len(values)) + records
+    attributes = 0 if by.transactional_id is None else _TRANSACTIONAL
+    rest = _REST.pack(attributes, last, timestamp_ms, timestamp_ms, by.id, by.epoch, by.sequence, len(values)) + records
     length = _START.size + len(rest)
     return _PREFIX.pack(0, length) + _START.pack(-1, _MAGIC, crc32c(rest)) + rest
 

@@ -62,7 +62,7 @@ class ConfigValue(msgspec.Struct, frozen=True):
 
 
 class ProducerId(msgspec.Struct, frozen=True):
-    """What a producer without a transactional id was given."""
+    """Whom a producer is: an id, and the epoch that grows whenever another one begins under its transactional id."""
 
     id: int
     epoch: int
