@@ -2,7 +2,8 @@
 
 An act of an old term that takes effect after the term was over is what fencing must prevent. It shows in two ways that
 need no clock: on the trail, which keeps every deed in the store's own order, behind a deed of a later term; or by the
-position at which it was acknowledged, behind the grant that ended its term.
+position at which it was acknowledged, behind the grant that ended its term. Where grants have no position the second
+is told in time: the act was sent when a later grant had been acknowledged, and took effect.
 """
 
 from collections import Counter
@@ -34,12 +35,16 @@ def acts_out_of_term(terms: Terms) -> list[Finding]:
             end = terms.end(token_of(act))
             if newest is not None and token_of(newest) > token_of(act):
                 found.append(_old_after_new(newest, act, trail))
+            elif not terms.positioned:
+                found += _sent_after_the_end(terms, act)
             elif end is not None and (position or reached) >= end.position:
                 found.append(_after_the_end(act, end, position))
             if newest is None or token_of(act) > token_of(newest):
                 newest = act
     for act in terms.acts:
         position, end = position_of(act), terms.end(token_of(act))
+        if not terms.positioned and named(act.value) not in placed and act.type is Outcome.OK:
+            found += _sent_after_the_end(terms, act)
         if named(act.value) not in placed and position is not None and end is not None and position >= end.position:
             found.append(_after_the_end(act, end, position))
     for resignation in terms.resignations:
@@ -58,6 +63,21 @@ def _old_after_new(newer: Operation, act: Operation, trail: Operation) -> Findin
         f"one of a new term.",
     )
     return Finding(anomaly="old-term-acted", operations=(newer, act, trail), steps=steps)
+
+
+def _sent_after_the_end(terms: Terms, act: Operation) -> list[Finding]:
+    """Of an act that took effect."""
+    later = terms.superseded_by(token_of(act))
+    if later is None or act.invoked_ns <= (later.completed_ns or 0):
+        return []
+    steps = (
+        f"Term {later.result[0]} was granted to process {later.process} on {later.node} by "
+        f"{seconds(later.completed_ns or 0)} (event {later.complete_index}).",
+        f"{_deed(act)}, of the earlier term {token_of(act)}, was sent after that, at {seconds(act.invoked_ns)}, and "
+        f"took effect.",
+        f"So it took effect when term {token_of(act)} was over.",
+    )
+    return [Finding(anomaly="acted-after-its-term", operations=(later, act), steps=steps)]
 
 
 def _after_the_end(act: Operation, end: End, position: int | None) -> Finding:

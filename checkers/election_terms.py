@@ -3,6 +3,10 @@
 A term is named by its token, which is the position of its grant in the store's order of changes. So a term's reign in
 that order begins at its token and ends before the next token that was granted, or where its leader's resignation
 stands; and of an act whose position is known it can be told, without any clock, whether it stands in its own reign.
+
+Where grants have no position (on Kafka a term is a producer's epoch, kept elsewhere than what is done in it), tokens
+only tell which term is later. Then reigns show in the order of the trail, and in time: an act that was sent when a
+later grant had been acknowledged was sent after its term.
 """
 
 from bisect import bisect_left, bisect_right
@@ -47,6 +51,8 @@ class Terms:
         self.granted: Final[dict[int, Operation]] = {}
         for campaign in self.campaigns:
             self.granted.setdefault(campaign.result[0], campaign)
+        #: Whether a token is the position of its grant. It takes one grant that names a position.
+        self.positioned: Final = any(o.position is not None for o in self.campaigns)
         self._resigned: Final = {token_of(o): o for o in reversed(self.resignations) if o.position is not None}
         self._tokens: Final = sorted(self._known_tokens())
         self._superseded: Final = self._first_grants()
@@ -57,22 +63,29 @@ class Terms:
         done = {deed[0] for read in self.finals for deed in read.result}
         return {*self.granted, *seen, *done}
 
-    def _first_grants(self) -> list[tuple[int, int]]:
-        """(token, when), tokens descending: when the first grant of that token or a greater one was acknowledged."""
-        found: list[tuple[int, int]] = []
+    def _first_grants(self) -> list[tuple[int, Operation]]:
+        """(token, grant), tokens descending: the first acknowledged grant of that token or a greater one."""
+        found: list[tuple[int, Operation]] = []
         for token, campaign in sorted(self.granted.items(), reverse=True):
-            at_ns = campaign.completed_ns or 0
-            found.append((token, min(at_ns, found[-1][1]) if found else at_ns))
+            earlier = bool(found) and (found[-1][1].completed_ns or 0) <= (campaign.completed_ns or 0)
+            found.append((token, found[-1][1] if earlier else campaign))
         return found
 
-    def superseded_ns(self, token: int) -> int | None:
-        """When it was certain that a later term had been granted; None when it never was."""
+    def superseded_by(self, token: int) -> Operation | None:
+        """The first acknowledged grant of a later term, None when there is none."""
         # Tokens descend, so the greater ones stand in front.
         above = bisect_left(self._superseded, -token, key=lambda entry: -entry[0])
         return self._superseded[above - 1][1] if above else None
 
+    def superseded_ns(self, token: int) -> int | None:
+        """When it was certain that a later term had been granted; None when it never was."""
+        later = self.superseded_by(token)
+        return None if later is None else later.completed_ns or 0
+
     def end(self, token: int) -> End | None:
-        """The first known end of a term in the store's order."""
+        """The first known end of a term in the store's order; None also where terms have no place in it."""
+        if not self.positioned:
+            return None
         i = bisect_right(self._tokens, token)
         resignation = self._resigned.get(token)
         left_at = resignation.position if resignation is not None else None

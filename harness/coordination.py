@@ -6,7 +6,7 @@ not take effect and never will), or raises `Indefinite` (unknown). In doubt, `In
 """
 
 from enum import StrEnum
-from typing import Protocol
+from typing import Final, Protocol
 
 import msgspec
 
@@ -154,12 +154,33 @@ class Deeds(msgspec.Struct, frozen=True):
     epoch: int | None = None
 
 
-class Elections(Locks, Protocol):
-    """Leader election with terms that last: who holds the lock leads, `Held.token` is the term.
+#: The key by which `System.prepare` is told of an election's trail.
+TRAIL: Final = "trail"
 
-    The token is the position of the grant in the store's order of changes, as `Reply.position` is of an act; so of
-    every act it can be told from positions alone whether its term had ended when it took effect.
+
+class Elections(Session, Protocol):
+    """Leader election with terms that last; `Held.token` is the term, and tokens grow.
+
+    Where terms are held by a lock, who holds it leads, and the token is the position of the grant in the store's order
+    of changes, as `Reply.position` is of an act; so of every act it can be told from positions alone whether its term
+    had ended when it took effect. Elsewhere a grant has no position: then the trail's order tells, and the order in
+    time of requests and answers. A campaign may supersede a leader that lives.
     """
+
+    async def acquire(self, name: str) -> Held:
+        """Begin a term, or raise `Definite` when another holds one that cannot be superseded: one attempt."""
+        ...
+
+    async def renew(self) -> Reply:
+        """Keep alive, by one round trip, what the term of this session hangs on.
+
+        Raises `Definite("lease-expired")` when the server says that it has ended (or never began).
+        """
+        ...
+
+    async def release(self, name: str, held: Held) -> Reply:
+        """End the term; raises `Definite("not-held")` when it had ended before."""
+        ...
 
     async def leader(self, name: str, mode: ReadMode) -> Leading:
         """Who leads, by one read of this mode."""

@@ -8,6 +8,9 @@ Operations, all on one election and one trail of deeds:
   observe             the token of the term that a node sees, None for none
   members             at the end: every deed of the trail in the store's order, each as `act` carried it
 
+Where terms are held by locks a campaign fails while somebody leads. On Kafka it supersedes whoever does, so there
+candidates campaign less often, and a stalled leader is superseded like any other.
+
 A term is a value: a leader whose connection broke goes on with it over the next one, as a process does that knows its
 token but not yet that it was replaced. Some terms end in a stall longer than the lease, after which the leader acts on,
 as a process would that was stopped (Kleppmann, "How to do distributed locking", 2016). With `fencing=on` an act is one
@@ -24,7 +27,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from harness.client import Client
-from harness.coordination import Definite, Elections, Held, Indefinite, NotSent, ReadMode
+from harness.coordination import TRAIL, Definite, Elections, Held, Indefinite, NotSent, ReadMode
 from harness.durations import parse_duration_ns
 from harness.generator import Context, Draw, Generator, Invocation, Offer, draws, each_worker, limit, reserve, stagger
 from harness.generators.contract import Step
@@ -35,7 +38,6 @@ from harness.systems.system import System
 T = TypeVar("T")
 
 ELECTION: Final = "election"
-TRAIL: Final = "trail"
 
 #: How often a leader acts on after a stall or a refusal before it believes what it is told.
 BACKLOG: Final = 3
@@ -50,6 +52,10 @@ _TERMS: Final = 17
 _OVER: Final = frozenset({"fenced", "not-held", "lease-expired"})
 #: A campaign that is not sent, for the lease it would use.
 _LEASE_IN_USE: Final = "lease-in-use"
+_LOCKS: Final = "locks"
+_BROKER: Final = "broker"
+#: Where nodes are brokers: three, so that a deed can be on two while one is away, superseded within a fault's seconds.
+_BROKERS: Final = {"brokers": 3, "broker_session_ms": 3000, "broker_heartbeat_ms": 500}
 #: Between the parts of a deed: token, handle, number.
 _BETWEEN: Final = "-"
 
@@ -66,7 +72,6 @@ class Election:
     effect_free: frozenset[str] = frozenset({"observe", "members"})
 
     def options(self, system: System) -> dict[str, Any]:
-        strong = ReadMode.STRONG if ReadMode.STRONG in system.read_modes else ReadMode.BARRIER
         return {
             "fencing": "on",
             "candidates_per_node": 1,
@@ -77,14 +82,18 @@ class Election:
             "stall": "3500ms",
             "stall_one_in": 6,
             "renew_every": "200ms",
-            "campaign_every": "150ms",
+            "campaign_every": "150ms" if _LOCKS in system.protocols else "2s",
             "observe": ReadMode.PLAIN.value,
-            "members": strong.value,
+            "members": _strong(system).value,
         }
 
     def choices(self, system: System) -> dict[str, tuple[str, ...]]:
         modes = tuple(mode.value for mode in system.read_modes)
-        return {"fencing": ("on", "off"), "observe": modes, "members": modes}
+        return {
+            "fencing": ("on", "off"),
+            "observe": modes,
+            "members": tuple(dict.fromkeys((*modes, _strong(system).value))),
+        }
 
     def guarantee(self, system: System, options: Mapping[str, Any]) -> str:
         return "one-acting-leader" if options["fencing"] == "on" else "one-believed-leader"
@@ -105,7 +114,8 @@ class Election:
         return (TRAIL,)
 
     def nodes(self, members: tuple[Member, ...]) -> tuple[str, ...]:
-        return tuple(member.name for member in members)
+        brokers = tuple(member.name for member in members if _BROKER in member.roles)
+        return brokers or tuple(member.name for member in members)
 
     def workers(self, options: Mapping[str, Any], node_count: int) -> int:
         return int(node_count * (options["candidates_per_node"] + options["observers_per_node"]))
@@ -116,7 +126,7 @@ class Election:
 
     def system_options(self, system: System) -> dict[str, Any]:
         # A lease that outlives a stall would show nothing.
-        short = {"lock_ttl_s": 2, "session_timeout_ms": 2500}
+        short = {"lock_ttl_s": 2, "session_timeout_ms": 2500, **_BROKERS}
         return {name: value for name, value in short.items() if name in system.options()}
 
     def generator(self, options: Mapping[str, Any], node_count: int) -> Generator:
@@ -146,6 +156,11 @@ class Election:
             observe=ReadMode(options["observe"]),
             strong=ReadMode(options["members"]),
         )
+
+
+def _strong(system: System) -> ReadMode:
+    """How the whole trail is read in the end."""
+    return ReadMode.STRONG if ReadMode.STRONG in system.read_modes else ReadMode.BARRIER
 
 
 def _observe(worker: int, i: int, draw: Draw) -> Offer:

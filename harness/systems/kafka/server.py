@@ -60,6 +60,19 @@ def properties(settings: Mapping[str, object]) -> str:
     return "".join(f"{name}={value}\n" for name, value in {**_SHARED, **settings}.items())
 
 
+def transaction_log(copies: int) -> dict[str, object]:
+    """Settings of the transaction log for so many replicas: one partition, since workloads use one transactional id.
+
+    What was acknowledged is on all replicas but one. Abandoned transactions are looked for every second, not every ten.
+    """
+    return {
+        "transaction.state.log.replication.factor": copies,
+        "transaction.state.log.min.isr": max(1, copies - 1),
+        "transaction.state.log.num.partitions": 1,
+        "transaction.abort.timed.out.transaction.cleanup.interval.ms": 1000,
+    }
+
+
 def _jvm_flags(heap_mib: int) -> list[str]:
     return [*_JVM_FLAGS, f"-Xmx{heap_mib}m", *_LOG_FLAGS]
 

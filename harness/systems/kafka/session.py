@@ -11,6 +11,7 @@ What the words mean here:
   elsewhere nothing is sent (`not-leader`), since the refusal of a node that never led cannot be told from that of one
   that ceased to. Fetches name the leader epoch that the node believed in, and a node at another one refuses them: so
   the epoch of a reply is exact. The acknowledgement of an append names none.
+- Elections are those of transactional producers: see `elections`.
 
 Errors are those of `harness.systems.kafka.errors`, but for "exists": a controller's own refusal of a name.
 """
@@ -21,9 +22,22 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from harness.coordination import Appended, Definite, Indefinite, Polled, Record, Reply
+from harness.coordination import (
+    TRAIL,
+    Appended,
+    Deeds,
+    Definite,
+    Held,
+    Indefinite,
+    Leading,
+    Polled,
+    ReadMode,
+    Record,
+    Reply,
+)
 from harness.errors import unknown_choice
 from harness.systems.kafka.client import ACKS_ALL, KafkaNode, Role, open_node
+from harness.systems.kafka.elections import KafkaElections
 from harness.systems.kafka.errors import INVALID_REPLICATION_FACTOR, TOPIC_ALREADY_EXISTS, ServerDoubt, ServerRefusal
 from harness.systems.kafka.records import Producer
 from harness.systems.kafka.values import ConfigSource, PartitionView, Resource, ResourceType
@@ -44,12 +58,13 @@ _REPLICAS_MAX: Final = 3
 
 
 class KafkaSession:
-    """`Metadata`, `ProducerIds` and `Log` of one node; `number` is its node id."""
+    """`Metadata`, `ProducerIds`, `Log` and `Elections` of one node; `number` is its node id."""
 
     session_id: Final = None
 
-    def __init__(self, node: KafkaNode, number: int) -> None:
+    def __init__(self, node: KafkaNode, number: int, *, connect_timeout_s: float) -> None:
         self.node: Final = node
+        self._elections: Final = KafkaElections(node, number, connect_timeout_s=connect_timeout_s)
         self._number = number
         self._acks = ACKS_ALL
         self._idempotent = False
@@ -60,6 +75,7 @@ class KafkaSession:
         self._led: dict[int, int] = {}
 
     async def close(self) -> None:
+        self._elections.close()
         self.node.close()
 
     # Metadata
@@ -169,13 +185,36 @@ class KafkaSession:
             self._sequences.clear()
         return self._producer._replace(sequence=self._sequences.get(partition, 0))
 
+    # Elections
+
+    async def acquire(self, name: str) -> Held:
+        return await self._elections.acquire(name)
+
+    async def renew(self) -> Reply:
+        return await self._elections.renew()
+
+    async def release(self, name: str, held: Held) -> Reply:
+        return await self._elections.release(name, held)
+
+    async def leader(self, name: str, mode: ReadMode) -> Leading:
+        return await self._elections.leader(name, mode)
+
+    async def act(self, trail: str, deed: str, name: str, held: Held, *, guarded: bool) -> Reply:
+        return await self._elections.act(trail, deed, name, held, guarded=guarded)
+
+    async def deeds(self, trail: str, mode: ReadMode) -> Deeds:
+        return await self._elections.deeds(trail, mode)
+
     # Before a run
 
     async def prepare(self, keys: Sequence[str]) -> None:
-        """The log, when the keys are its partitions, else a topic for each key. Idempotent.
+        """The trail of an election, or the log when the keys are its partitions, else a topic for each. Idempotent.
 
         A broker returns once it knows leaders of all of them and every replica is in sync.
         """
+        if TRAIL in keys:
+            await self._elections.prepare()
+            return
         partitions = sum(1 for key in keys if _PARTITION.fullmatch(key))
         least = next((key.removeprefix(_MIN_ISR) for key in keys if key.startswith(_MIN_ISR)), None)
         asked = {LOG_TOPIC: partitions} if partitions else dict.fromkeys(keys, 1)
@@ -208,7 +247,8 @@ class KafkaSession:
 
 async def open_session(address: tuple[str, int], number: int, *, connect_timeout_s: float) -> KafkaSession:
     """A fresh connection to the node that listens there; raises `Definite("not-connected")`."""
-    return KafkaSession(await open_node(*address, connect_timeout_s=connect_timeout_s), number)
+    node = await open_node(*address, connect_timeout_s=connect_timeout_s)
+    return KafkaSession(node, number, connect_timeout_s=connect_timeout_s)
 
 
 def _topic(key: str) -> Resource:

@@ -125,7 +125,7 @@ def _keeper(place: Place, layout: Layout, artifacts: Artifacts, settings: Mappin
 def _broker_properties(place: Place, layout: Layout, settings: Mapping[str, Any]) -> dict[str, object]:
     keepers = [other for other in layout.values() if KEEPER in other.roles]
     copies = min(len(layout) - len(keepers), _REPLICAS_MAX)
-    advertised = {"CLIENT": f"{place.address}:{CLIENT_PORT}", "BROKER": _at(place.peer(BROKER_PORT))}
+    advertised = {"CLIENT": _at(place.dial(CLIENT_PORT)), "BROKER": _at(place.peer(BROKER_PORT))}
     return {
         "broker.id": place.number,
         # They wait for ZooKeeper inside of requests: with a few of them a broker that lost it, or has just woken from a
@@ -141,7 +141,7 @@ def _broker_properties(place: Place, layout: Layout, settings: Mapping[str, Any]
         "inter.broker.listener.name": "BROKER",
         "log.dirs": place.data,
         "offsets.topic.replication.factor": copies,
-        "transaction.state.log.replication.factor": copies,
+        **server.transaction_log(copies),
     }
 
 

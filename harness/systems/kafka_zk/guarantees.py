@@ -7,6 +7,7 @@ is fenced: its writes to ZooKeeper by the version of /controller_epoch, its requ
 
 from typing import Final
 
+from harness.systems.kafka.election_guarantees import ELECTION_GUARANTEES
 from harness.systems.kafka.log_guarantees import LOG_GUARANTEES, PRODUCER_ID_GUARANTEES
 from harness.verdict import Guarantee, LeadershipBound, Standing
 
@@ -56,6 +57,7 @@ GUARANTEES: Final = (
     ),
     *PRODUCER_ID_GUARANTEES,
     *LOG_GUARANTEES,
+    *ELECTION_GUARANTEES,
     Guarantee(
         name="one-leader-per-epoch",
         standing=Standing.PROMISED,

@@ -42,7 +42,7 @@ class KafkaZk:
     default_version: Final = DEFAULT_VERSION
     listeners: Final = configuration.LISTENERS
     subjects: Final = (CONTROLLER, VIEW)
-    protocols: Final = frozenset({"metadata", "producer-ids", "log"})
+    protocols: Final = frozenset({"elections", "metadata", "producer-ids", "log"})
     read_modes: Final[tuple[ReadMode, ...]] = (ReadMode.PLAIN,)
     guarantees: Final[tuple[Guarantee, ...]] = GUARANTEES
 

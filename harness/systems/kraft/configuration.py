@@ -133,7 +133,7 @@ def _properties(
         "broker.heartbeat.interval.ms": settings["broker_heartbeat_ms"],
         "replica.lag.time.max.ms": settings["replica_lag_ms"],
         "offsets.topic.replication.factor": copies,
-        "transaction.state.log.replication.factor": copies,
+        **server.transaction_log(copies),
     }
     if is_broker:
         own["inter.broker.listener.name"] = "BROKER"
@@ -155,7 +155,7 @@ def _advertised(place: Place, version: str) -> dict[str, str]:
     """
     told = {}
     if BROKER in place.roles:
-        told = {"CLIENT": f"{place.address}:{CLIENT_PORT}", "BROKER": _at(place.peer(BROKER_PORT))}
+        told = {"CLIENT": _at(place.dial(CLIENT_PORT)), "BROKER": _at(place.peer(BROKER_PORT))}
     if CONTROLLER in place.roles and place.host and numbers(version) >= _LEADERS_NAME_THEMSELVES:
         told["CONTROLLER"] = _at(place.peer(CONTROLLER_PORT))
     return told

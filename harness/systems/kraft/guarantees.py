@@ -9,6 +9,7 @@ fetch from a majority). Before, nothing is promised, so there the same bound is 
 
 from typing import Final
 
+from harness.systems.kafka.election_guarantees import ELECTION_GUARANTEES
 from harness.systems.kafka.log_guarantees import LOG_GUARANTEES, PRODUCER_ID_GUARANTEES
 from harness.systems.kafka.versions import numbers
 from harness.verdict import Guarantee, LeadershipBound, Standing
@@ -68,6 +69,7 @@ _FOR_EVERY_RELEASE: Final = (
     ),
     *PRODUCER_ID_GUARANTEES,
     *LOG_GUARANTEES,
+    *ELECTION_GUARANTEES,
     Guarantee(
         name="one-leader-per-epoch",
         standing=Standing.PROMISED,

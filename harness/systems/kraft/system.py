@@ -35,7 +35,7 @@ class Kraft:
     listeners: Final = configuration.LISTENERS
     #: The raft layer goes first: its answers carry their epoch.
     subjects: Final = (RAFT, ACTIVE_CONTROLLER)
-    protocols: Final = frozenset({"metadata", "producer-ids", "log"})
+    protocols: Final = frozenset({"elections", "metadata", "producer-ids", "log"})
     read_modes: Final[tuple[ReadMode, ...]] = (ReadMode.PLAIN,)
     guarantees: Final[tuple[Guarantee, ...]] = promises(DEFAULT_VERSION)
 
