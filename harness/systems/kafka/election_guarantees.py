@@ -24,7 +24,7 @@ ELECTION_GUARANTEES: Final = (
     Guarantee(
         name="terms-grow",
         standing=Standing.PROMISED,
-        text="a producer that begins after another one of its transactional id has a greater epoch; no two have the same",
+        text="a producer that begins after another one of its transactional id has a greater epoch; no two share one",
         source=f"{_KIP} increments the epoch; TransactionMetadata.prepareIncrementProducerEpoch",
     ),
     Guarantee(
