@@ -25,6 +25,7 @@ _LONG: Final = pa.int64()
 _TEXT: Final = pa.string()
 _TEXTS: Final = pa.list_(pa.string())
 _FLAG: Final = pa.bool_()
+_DOUBLE: Final = pa.float64()
 
 VERSION_KEY: Final = b"fencepost.schema_version"
 TORN_KEY: Final = b"fencepost.torn"
@@ -75,12 +76,22 @@ COLUMNS: Final[dict[str, Any]] = {
     "topic": _TEXT,
     "text": _TEXT,
     "details": _TEXT,
+    "clock": _TEXT,
+    "since_ns": _LONG,
+    "offset_ns": _LONG,
+    "rate": _DOUBLE,
+    "period_ns": _LONG,
+    "delta_ns": _LONG,
+    "length_ns": _LONG,
+    "certain": _FLAG,
 }
 
 #: Columns that hold JSON text.
 JSON_COLUMNS: Final = frozenset(("value", "node_cpu_ns", "details"))
 #: Columns that came after the first files of this schema version: a file may lack them, and they are then null.
-LATER_COLUMNS: Final = frozenset(("details",))
+LATER_COLUMNS: Final = frozenset(
+    ("details", "clock", "since_ns", "offset_ns", "rate", "period_ns", "delta_ns", "length_ns", "certain")
+)
 
 _KINDS: Final[dict[str, type]] = {str(cls.__struct_config__.tag): cls for cls in get_args(Event)}
 _KIND_OF: Final = {cls: kind for kind, cls in _KINDS.items()}

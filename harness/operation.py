@@ -2,9 +2,9 @@
 
 One run leaves one ordered stream of events. An *operation* is an `invoke` event and at most one completion of the
 same process: `ok` took effect, `fail` did not and never will, `info` unknown (it may still happen). Faults, beliefs
-about who leads, server starts and deaths, phases and samples of the harness's own health stand in the same stream.
-Times are nanoseconds of one monotonic clock since the run's zero. msgspec Structs, since a frozen dataclass per event
-costs ten times as much.
+about who leads, server starts and deaths, clocks, phases and samples of the harness's own health stand in the same
+stream. Times are nanoseconds of one monotonic clock since the run's zero. msgspec Structs, since a frozen dataclass
+per event costs ten times as much.
 """
 
 from collections.abc import Iterable
@@ -169,6 +169,46 @@ class EpochEvent(_Event, frozen=True, tag="epoch"):
     source: str
 
 
+class Clock(StrEnum):
+    """Which of a node's clocks: that of the day, or that of intervals (CLOCK_REALTIME, CLOCK_MONOTONIC)."""
+
+    WALL = "wall"
+    MONOTONIC = "monotonic"
+
+
+class ClockEvent(_Event, frozen=True, tag="clock"):
+    """From now on a node's clock is this function of true time, until its next event; before the first, true time.
+
+        skew(t) = offset_ns + (t - since_ns) * (rate - 1) + (delta_ns if strobing)
+        strobing: 0 <= t - since_ns < length_ns, and (t - since_ns) // period_ns is even; never where period_ns is 0
+
+    t is the history's time. The change was made between `asked_ns` and `time_ns`, by when it had been read back from
+    every process of the node; `certain` is False when it had not: then the clock may show anything since `asked_ns`.
+    """
+
+    node: str
+    incarnation: int
+    clock: Clock
+    asked_ns: int
+    since_ns: int
+    offset_ns: int = 0
+    rate: float = 1.0
+    period_ns: int = 0
+    delta_ns: int = 0
+    length_ns: int = 0
+    certain: bool = True
+    fault_id: int | None = None
+    proof: str | None = None
+
+    def skew_ns(self, at_ns: int) -> int:
+        """What the clock shows at `at_ns` of the history, less what it should."""
+        since = at_ns - self.since_ns
+        strobing = self.period_ns and 0 <= since < self.length_ns and since // self.period_ns % 2 == 0
+        # A rate is a multiple of 2**-32, which is how the clock itself reckons.
+        drift = since * round((self.rate - 1) * 2**32) >> 32
+        return self.offset_ns + drift + (self.delta_ns if strobing else 0)
+
+
 class PhaseEvent(_Event, frozen=True, tag="phase"):
     """A phase begins; the one before it ends."""
 
@@ -198,7 +238,7 @@ class NoteEvent(_Event, frozen=True, tag="note"):
     text: str
 
 
-Event = OpEvent | FaultEvent | BeliefEvent | NodeEvent | EpochEvent | PhaseEvent | SampleEvent | NoteEvent
+Event = OpEvent | FaultEvent | BeliefEvent | NodeEvent | EpochEvent | ClockEvent | PhaseEvent | SampleEvent | NoteEvent
 
 
 class Completion(msgspec.Struct, frozen=True, gc=False):

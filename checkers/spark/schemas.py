@@ -14,6 +14,7 @@ _TEXT: Final = T.StringType()
 _TEXTS: Final = T.ArrayType(T.StringType())
 _LONGS: Final = T.ArrayType(T.LongType())
 _FLAG: Final = T.BooleanType()
+_DOUBLE: Final = T.DoubleType()
 
 
 def _table(**columns: T.DataType) -> T.StructType:
@@ -66,6 +67,14 @@ HISTORY: Final = _table(
     topic=_TEXT,
     text=_TEXT,
     details=_TEXT,
+    clock=_TEXT,
+    since_ns=_LONG,
+    offset_ns=_LONG,
+    rate=_DOUBLE,
+    period_ns=_LONG,
+    delta_ns=_LONG,
+    length_ns=_LONG,
+    certain=_FLAG,
 )
 
 #: The events of operations, and beside each the newest position of its key that was known when it happened: a lower

@@ -1,0 +1,109 @@
+"""The memory of another process through /proc/PID/mem, which can also write where the process itself may not.
+
+Such a write gives the process a copy of its own of the page (FOLL_FORCE, proc(5)). An open file keeps to the memory of
+the program that ran when it was opened: after an exec or the end it reads nothing, so it can never meet a stranger.
+"""
+
+import errno
+import os
+from typing import NamedTuple
+
+
+class ClockError(Exception):
+    """Why a process cannot be armed, set or disarmed, in words."""
+
+
+class Gone(ClockError):
+    """The process, or the program that it ran, has ended."""
+
+
+class Mapping(NamedTuple):
+    """One line of /proc/PID/maps."""
+
+    start: int
+    end: int
+    access: str
+    path: str
+
+
+class Memory:
+    """Open until `close`; raises Gone once the program has ended."""
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        try:
+            self._fd = os.open(f"/proc/{pid}/mem", os.O_RDWR | os.O_CLOEXEC)
+        except (FileNotFoundError, ProcessLookupError):
+            raise Gone(f"process {pid} has ended") from None
+        except PermissionError as error:
+            raise ClockError(f"process {pid} may not be looked into: {error.strerror}") from None
+
+    def close(self) -> None:
+        os.close(self._fd)
+
+    def read(self, at: int, size: int) -> bytes:
+        try:
+            data = os.pread(self._fd, size, at)
+        except OSError as error:
+            raise self._fault(error, at) from None
+        if len(data) != size:
+            raise Gone(f"process {self.pid} has ended or runs another program")
+        return data
+
+    def write(self, at: int, data: bytes) -> None:
+        try:
+            count = os.pwrite(self._fd, data, at)
+        except OSError as error:
+            raise self._fault(error, at) from None
+        if count != len(data):
+            raise Gone(f"process {self.pid} has ended or runs another program")
+
+    def read_up_to(self, at: int, size: int) -> bytes:
+        """At most `size` bytes, up to the end of what is mapped: page by page, since one read gives all or none."""
+        data = b""
+        while len(data) < size:
+            count = min(size - len(data), 4096 - (at + len(data)) % 4096)
+            try:
+                part = os.pread(self._fd, count, at + len(data))
+            except OSError:
+                break
+            data += part
+            if len(part) < count:
+                break
+        return data
+
+    def is_same(self) -> bool:
+        """Whether the program still runs that ran when this was opened."""
+        try:
+            return bool(os.pread(self._fd, 1, self._known))
+        except OSError:
+            return False
+
+    #: Some address that is mapped for as long as the program runs; set by who knows one.
+    _known = 0
+
+    def remember(self, at: int) -> None:
+        """`at` is mapped for as long as the program runs."""
+        self._known = at
+
+    def _fault(self, error: OSError, at: int) -> ClockError:
+        if error.errno == errno.ESRCH:
+            return Gone(f"process {self.pid} has ended")
+        return ClockError(f"memory of process {self.pid} at {at:#x}: {error.strerror}")
+
+
+def mappings(pid: int | str) -> list[Mapping]:
+    """What the process has mapped; empty for one that is ending."""
+    found = []
+    try:
+        with open(f"/proc/{pid}/maps", encoding="utf-8", errors="replace") as file:
+            for line in file:
+                fields = line.split(maxsplit=5)
+                start, _, end = fields[0].partition("-")
+                path = fields[5].rstrip("\n") if len(fields) > 5 else ""
+                found.append(Mapping(int(start, 16), int(end, 16), fields[1], path))
+    except (FileNotFoundError, ProcessLookupError):
+        raise Gone(f"process {pid} has ended") from None
+    except PermissionError as error:
+        raise ClockError(f"process {pid} may not be looked into: {error.strerror}") from None
+    return found

@@ -1,0 +1,227 @@
+"""One process whose clocks can be skewed: found, armed, set, read back and disarmed.
+
+Arming writes only what nobody can reach (the functions, into unused bytes of the vDSO's last page), then holds every
+thread and puts a jump to them over the first instructions of the three clock functions, unless a thread is just inside
+of those bytes, or will come back into them from a signal handler. Disarming puts the instructions back; what was
+written stays where it is, unreached, since a thread may still be inside of it, and serves again at the next arming.
+
+Setting (`set`) needs no hold: see `x86_64/functions.S`.
+"""
+
+import struct
+import time
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from harness.runtime.clocks import machine_code as code
+from harness.runtime.clocks import tracing, vdso
+from harness.runtime.clocks.memory import ClockError, Memory, mappings
+from harness.runtime.clocks.setting import Settings
+from harness.runtime.clocks.waits import TimedWaits
+
+#: A thread is inside of the bytes in question for nanoseconds at a time.
+_TRIES: Final = 200
+_TRY_AGAIN_S: Final = 0.001
+#: How much of each stack is searched for an address that a signal handler would return to.
+_STACK_BYTES: Final = 65536
+
+#: From an address range that no thread may be inside of, to the ways that hold the process.
+Holding = Callable[[int], tracing.Hold]
+
+
+class ClockedProcess:
+    """The clocks of process `pid` (as /proc numbers it); open until `close`."""
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        self._memory = Memory(pid)
+        try:
+            self._find()
+        except BaseException:
+            self._memory.close()
+            raise
+
+    def _find(self) -> None:
+        found = next((m for m in mappings(self.pid) if m.path == "[vdso]"), None)
+        if found is None:
+            raise ClockError(f"process {self.pid} has no vDSO")
+        self._start, self._end = found.start, found.end
+        self._memory.remember(found.start)
+        self._raw = self._memory.read(found.start, found.end - found.start)
+        at = self._raw.find(code.FUNCTIONS_MAGIC)
+        self._head = found.start + at if at >= 0 else None
+        self.waits = TimedWaits.find(self._memory)
+
+    def close(self) -> None:
+        self._memory.close()
+
+    def is_same(self) -> bool:
+        """Whether the program still runs that ran when this was opened."""
+        return self._memory.is_same()
+
+    # -- settings -----------------------------------------------------------------------------------------------------
+
+    @property
+    def is_armed(self) -> bool:
+        """Whether its clock functions lead to ours. Raises Gone."""
+        return self._head is not None and self._memory.read(self._head + code.ARMED, 1) == b"\1"
+
+    def set(self, settings: Settings) -> None:
+        """Put the settings in force, all at once. Raises Gone."""
+        head = self._known_head()
+        turn = self._memory.read(head + code.TURN, 1)[0] + 1 & 0xFF
+        self._memory.write(self._place(turn), settings.pack())
+        self._memory.write(head + code.TURN, bytes([turn]))
+        if self.waits is not None:
+            self.waits.set(settings)
+
+    def settings(self) -> Settings:
+        """Read back what is in force. Raises Gone."""
+        turn = self._memory.read(self._known_head() + code.TURN, 1)[0]
+        return Settings.unpack(self._memory.read(self._place(turn), code.PLACE_BYTES))
+
+    def is_original(self) -> bool:
+        """Whether the vDSO up to its unused end is byte for byte that of this process, which nobody has armed."""
+        return not self.is_armed and self._entries() == _own_entries()
+
+    def _place(self, turn: int) -> int:
+        return self._known_head() + code.functions().ring + turn % code.PLACES * code.PLACE_BYTES
+
+    def _known_head(self) -> int:
+        if self._head is None:
+            raise ClockError(f"process {self.pid} is not armed")
+        return self._head
+
+    def _entries(self) -> bytes:
+        raw = self._memory.read(self._start, self._end - self._start)
+        return entries(raw)
+
+    # -- arming -------------------------------------------------------------------------------------------------------
+
+    def arm(self, settings: Settings, holding: Holding = tracing.hold) -> None:
+        """From now on its clocks follow `settings`. Raises Gone and ClockError; then nothing of it is in force."""
+        if self.is_armed:
+            self.set(settings)
+            return
+        image = vdso.Image(self._raw)
+        if self._head is None:
+            self._head = self._lay_out(image)
+        self._check()
+        self.set(settings)
+        patches = [(entry, vdso.jump(entry, target)) for entry, _, target in self._hooks()]
+        self._patch([*patches, (self._head + code.ARMED, b"\1")], holding)
+
+    def disarm(self, holding: Holding = tracing.hold) -> None:
+        """Its clock functions are the kernel's again. Raises Gone and ClockError."""
+        if self._head is None or not self.is_armed:
+            return
+        patches = [(entry, original[: vdso.JUMP_BYTES]) for entry, original, _ in self._hooks()]
+        if self.waits is not None:
+            patches += self.waits.originals()
+        self._patch([*patches, (self._head + code.ARMED, b"\0")], holding)
+
+    def translate_waits(self, holding: Holding = tracing.hold) -> None:
+        """Have the C library's timed waits told to the kernel in true time; once armed, and once it is loaded."""
+        if self.waits is None:
+            self.waits = TimedWaits.lay_out(self._memory, self._known_head() + code.functions().skewed)
+        self.waits.set(self.settings())
+        if not self.waits.are_in_force():
+            self._patch(self.waits.jumps(), holding)
+
+    def find_waits(self) -> None:
+        """Look again for waits that another writer has translated since."""
+        self.waits = TimedWaits.find(self._memory)
+
+    def _lay_out(self, image: vdso.Image) -> int:
+        """Write the functions into unused bytes; where they are."""
+        functions = code.functions()
+        at = self._start + image.room_for(len(functions.code))
+        blob = bytearray(functions.code)
+        places = image.hooked
+        for number, place in enumerate(places):
+            if place is not None:
+                original = self._raw[place.at : place.at + 8]
+                code.HOOK.pack_into(blob, code.HOOKS + number * code.HOOK.size, self._start + place.at, original)
+        first = places[0]
+        assert first is not None
+        body = self._raw[first.at : first.at + first.size]
+        prologue = vdso.moved(body, self._start + first.at, at + functions.real)
+        if prologue is not None and len(prologue) <= code.REAL_BYTES:
+            blob[functions.real : functions.real + len(prologue)] = prologue
+        self._memory.write(at, bytes(blob))
+        return at
+
+    def _check(self) -> None:
+        """What lies there is this version's."""
+        functions, head = code.functions(), self._known_head()
+        first = functions.ring + code.PLACES * code.PLACE_BYTES
+        if self._memory.read(head + first, functions.real - first) != functions.code[first : functions.real]:
+            raise ClockError(f"process {self.pid} was armed by another version")
+
+    def _hooks(self) -> list[tuple[int, bytes, int]]:
+        """Of each function that there is: its address, its first bytes as they were, and our one."""
+        head = self._known_head()
+        raw = self._memory.read(head + code.HOOKS, len(code.HOOKED) * code.HOOK.size)
+        targets = code.functions().targets
+        return [
+            (entry, original, head + target)
+            for (entry, original), target in zip(code.HOOK.iter_unpack(raw), targets, strict=True)
+            if entry
+        ]
+
+    def _patch(self, patches: Sequence[tuple[int, bytes]], holding: Holding) -> None:
+        """Write all of them while no thread runs, and none is behind the first byte of one."""
+        inside = [(at + 1, at + len(data)) for at, data in patches if len(data) > 1]
+        for number in range(_TRIES):
+            with holding(self.pid) as hold:
+                # Old values on a stack may look like a return into the bytes for as long as they lie there.
+                deep = number < _TRIES // 2
+                if not any(self._is_inside(thread, inside, deep=deep) for thread in hold.threads()):
+                    for at, data in patches:
+                        self._memory.write(at, data)
+                    return
+            time.sleep(_TRY_AGAIN_S)
+        raise ClockError(f"a thread of process {self.pid} was inside of a clock function in each of {_TRIES} tries")
+
+    def _is_inside(self, thread: tracing.Thread, ranges: Sequence[tuple[int, int]], *, deep: bool) -> bool:
+        if any(start <= thread.pc < end for start, end in ranges):
+            return True
+        if not deep or not thread.sp:
+            return False
+        stack = self._memory.read_up_to(thread.sp & ~7, _STACK_BYTES)
+        low, high = min(start for start, _ in ranges), max(end for _, end in ranges)
+        words = memoryview(stack[: len(stack) & ~7]).cast("Q")
+        near = {word for word in words if low <= word < high}
+        return any(start <= word < end for word in near for start, end in ranges)
+
+
+def entries(raw: bytes) -> bytes:
+    """The first bytes of every hooked function of a vDSO."""
+    return b"".join(raw[place.at : place.at + 8] for place in vdso.Image(raw).hooked if place is not None)
+
+
+def _own_entries() -> bytes:
+    return entries(own_image())
+
+
+def own_image() -> bytes:
+    """The vDSO of this process."""
+    found = next((m for m in mappings("self") if m.path == "[vdso]"), None)
+    if found is None:
+        raise ClockError("this kernel gives processes no vDSO")
+    with open("/proc/self/mem", "rb", 0) as file:
+        file.seek(found.start)
+        return file.read(found.end - found.start)
+
+
+def why_not_here() -> str | None:
+    """Why the vDSO of this kernel, or this processor, cannot be armed; None when it can."""
+    if not code.is_known_here():
+        return f"there is no machine code for {code.ARCHITECTURE_HERE} yet, only for {code.ARCHITECTURE}"
+    try:
+        image = vdso.Image(own_image())
+        _ = image.hooked
+        image.room_for(len(code.functions().code))
+    except (ClockError, OSError, struct.error) as error:
+        return f"this kernel's vDSO cannot be armed: {error}"
+    return None

@@ -1,0 +1,182 @@
+"""A vDSO image: where its functions are, where it has room, and whether a function's first instructions can be moved.
+
+Source: the ELF-64 format (elf(5)), vdso(7), and the instruction encodings of the AMD64 manual, volume 3.
+"""
+
+import struct
+from dataclasses import dataclass
+from typing import Final
+
+from harness.runtime.clocks.machine_code import HOOKED
+from harness.runtime.clocks.memory import ClockError
+
+_PT_LOAD, _PT_DYNAMIC = 1, 2
+_DT_HASH, _DT_STRTAB, _DT_SYMTAB = 4, 5, 6
+_NOBITS = 8
+_SYMBOL_BYTES: Final = 24
+#: Where a writer of ours begins: a cache line's start.
+_ALIGN: Final = 64
+JUMP_BYTES: Final = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A function: offset from the image's start, and length."""
+
+    at: int
+    size: int
+
+
+class Image:
+    """One vDSO, as bytes; raises ClockError for what is none."""
+
+    def __init__(self, raw: bytes) -> None:
+        self.raw = raw
+        if raw[:5] != b"\x7fELF\x02":
+            raise ClockError("its vDSO is not a 64-bit one")
+        self._headers_at, self._sections_at = struct.unpack_from("<QQ", raw, 32)
+        self._header_bytes, self._headers, self._section_bytes, self._sections = struct.unpack_from("<4H", raw, 54)
+        self._symbols = self._read_symbols()
+
+    @property
+    def hooked(self) -> tuple[Place | None, Place | None, Place | None]:
+        """The three functions of HOOKED; the last two may be absent."""
+        first, second, third = (next((self._symbols[n] for n in names if n in self._symbols), None) for names in HOOKED)
+        if first is None:
+            raise ClockError("its vDSO has no clock_gettime")
+        return first, second, third
+
+    def room_for(self, size: int) -> int:
+        """Offset of unused bytes: behind everything that the image describes. Raises ClockError where none is left."""
+        at = -(-self._end() // _ALIGN) * _ALIGN
+        if at + size > len(self.raw) or any(self.raw[at : at + size]):
+            raise ClockError(f"its vDSO has no {size} unused bytes: {len(self.raw) - at} are left")
+        return at
+
+    def _end(self) -> int:
+        end: int = self._sections_at + self._section_bytes * self._sections
+        for _, offset, _, size in self._programs():
+            end = max(end, offset + size)
+        for number in range(self._sections):
+            fields = struct.unpack_from("<IIQQQQIIQQ", self.raw, self._sections_at + number * self._section_bytes)
+            if fields[1] != _NOBITS:
+                end = max(end, fields[4] + fields[5])
+        return end
+
+    def _programs(self) -> list[tuple[int, int, int, int]]:
+        """Kind, offset, address and size in the file of every program header."""
+        found = []
+        for number in range(self._headers):
+            kind, _, offset, address, _, size, _, _ = struct.unpack_from(
+                "<IIQQQQQQ", self.raw, self._headers_at + number * self._header_bytes
+            )
+            found.append((kind, offset, address, size))
+        return found
+
+    def _read_symbols(self) -> dict[str, Place]:
+        programs = self._programs()
+        base = next((address for kind, offset, address, _ in programs if kind == _PT_LOAD and offset == 0), 0)
+        dynamic = next(((offset, size) for kind, offset, _, size in programs if kind == _PT_DYNAMIC), None)
+        if dynamic is None:
+            raise ClockError("its vDSO has no dynamic section")
+        tags: dict[int, int] = {}
+        for at in range(dynamic[0], sum(dynamic), 16):
+            tag, value = struct.unpack_from("<qQ", self.raw, at)
+            tags.setdefault(tag, value - base)
+        if _DT_HASH in tags:
+            count = struct.unpack_from("<II", self.raw, tags[_DT_HASH])[1]
+        else:
+            # Without the old table nothing counts the symbols; the names follow them.
+            count = (tags[_DT_STRTAB] - tags[_DT_SYMTAB]) // _SYMBOL_BYTES
+        found = {}
+        for number in range(count):
+            name_at, _, _, section, value, size = struct.unpack_from(
+                "<IBBHQQ", self.raw, tags[_DT_SYMTAB] + number * _SYMBOL_BYTES
+            )
+            start = tags[_DT_STRTAB] + name_at
+            name = self.raw[start : self.raw.index(b"\0", start)].decode(errors="replace")
+            if section and value:
+                found[name] = Place(value - base, size)
+        return found
+
+
+def jump(source: int, target: int) -> bytes:
+    """`jmp target` as it stands at `source`."""
+    return b"\xe9" + struct.pack("<i", target - (source + JUMP_BYTES))
+
+
+def moved(code: bytes, source: int, target: int) -> bytes | None:
+    """The first whole instructions of the function `code` at `source`, so that they do the same at `target`.
+
+    As many as a jump overwrites, and a jump to the rest. None where they are not among the few forms that compilers put
+    there, or where a later jump might lead back between them.
+    """
+    out = b""
+    at = 0
+    while at < JUMP_BYTES:
+        found = _instruction(code, at)
+        if found is None:
+            return None
+        end, relative = found
+        instruction = bytearray(code[at:end])
+        if relative is not None:
+            distance = struct.unpack_from("<i", code, relative)[0] + (source + at) - (target + len(out))
+            if not -(2**31) <= distance < 2**31:
+                return None
+            struct.pack_into("<i", instruction, relative - at, distance)
+        out += instruction
+        at = end
+    if _leads_back(code, at):
+        return None
+    return out + jump(target + len(out), source + at)
+
+
+#: Opcodes with a ModRM byte, and how many bytes of immediate operand follow.
+_MODRM: Final = {0x89: 0, 0x8B: 0, 0x8D: 0, 0x85: 0, 0x31: 0, 0x33: 0, 0x63: 0, 0x39: 0, 0x3B: 0, 0x81: 4, 0x83: 1}
+_ENDBR64: Final = b"\xf3\x0f\x1e\xfa"
+
+
+def _instruction(code: bytes, at: int) -> tuple[int, int | None] | None:
+    """Where the instruction at `at` ends, and where its RIP-relative distance stands; None when it is not known."""
+    if code[at : at + 4] == _ENDBR64:
+        return at + 4, None
+    rex = code[at] if 0x40 <= code[at] <= 0x4F else 0
+    at += bool(rex)
+    opcode = code[at]
+    at += 1
+    if 0x50 <= opcode <= 0x57:  # push
+        return at, None
+    if 0xB8 <= opcode <= 0xBF and not rex & 8:  # mov r32, imm32
+        return at + 4, None
+    if opcode not in _MODRM:
+        return None
+    mode, base = code[at] >> 6, code[at] & 7
+    at += 1
+    relative = None
+    if mode != 3 and base == 4:
+        if mode == 0 and code[at] & 7 == 5:
+            at += 4
+        at += 1
+    if mode == 0 and base == 5:
+        relative = at
+        at += 4
+    elif mode == 1:
+        at += 1
+    elif mode == 2:
+        at += 4
+    return at + _MODRM[opcode], relative
+
+
+def _leads_back(code: bytes, end: int) -> bool:
+    """Whether anything in the function that might be a jump would lead into its first `end` bytes, but the very first.
+
+    Every byte is taken for a possible opcode, so it may be over-cautious, never the reverse.
+    """
+    for at in range(end, len(code) - 6):
+        near = 1 if code[at] in (0xE8, 0xE9) else 2 if code[at] == 0x0F and code[at + 1] & 0xF0 == 0x80 else 0
+        if near and 0 < at + near + 4 + struct.unpack_from("<i", code, at + near)[0] < end:
+            return True
+        short = code[at] == 0xEB or 0x70 <= code[at] <= 0x7F
+        if short and 0 < at + 2 + struct.unpack_from("<b", code, at + 1)[0] < end:
+            return True
+    return False
