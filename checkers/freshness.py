@@ -155,7 +155,7 @@ def _figures(history: History, facts: Facts, reigns: Reigns, stale: list[StaleRe
         "stale_reads_by_superseded_epoch": by_epoch,
         "staleness_ns_max": max((s.read.invoked_ns - s.since_ns for s in stale), default=0),
         "staleness_writes_max": max((s.missing for s in stale), default=0),
-        "fresh_reads_answered_by_superseded_leader": find_acts(history, facts, reigns).fresh_reads_exposed,
+        "fresh_reads_answered_by_superseded_leader": len(find_acts(history, facts, reigns).fresh_reads_exposed),
     }
 
 

@@ -102,7 +102,7 @@ def check(history: History, facts: Facts) -> list[Verdict]:
                 **_claims(reigns, marks),
                 **{name: len(own) for name, own in _counted(deeds).items()},
                 "reads_stale_ns_max": max((s.age_ns for one in deeds for s in one.stale), default=0),
-                "deeds": [_deed(one) for one in deeds if one.asked][:_SHOWN_MAX],
+                "deeds": [_deed(one, marks) for one in deeds if one.asked][:_SHOWN_MAX],
                 "cut_brokers": cut_brokers(history, facts, views, reigns, marks)[:_SHOWN_MAX],
                 **_who_led(views, reigns, marks),
             },
@@ -279,10 +279,11 @@ def _evidence(reigns: dict[str, Reigns], deeds: list[Deeds], marks: Landmarks) -
     }
 
 
-def _deed(deeds: Deeds) -> dict[str, Any]:
+def _deed(deeds: Deeds, marks: Landmarks) -> dict[str, Any]:
     """One superseded leader's, as a row."""
     reign, begin = deeds.reign, deeds.reign.superseded
     assert begin is not None
+    last = max(reign.samples, key=lambda s: s.lo_ns)
     stalest = max(deeds.stale, key=lambda s: s.age_ns, default=None)
     counted = {
         "asked": deeds.asked,
@@ -301,11 +302,15 @@ def _deed(deeds: Deeds) -> dict[str, Any]:
         "incarnation": reign.incarnation,
         "epoch": reign.epoch,
         "superseded_by": begin.epoch,
+        "superseded_ns": begin.at_ns,
+        "claimed_for_ns": max(0, reign.last_ns - begin.at_ns),
         **{name: len(own) for name, own in counted.items()},
         "stale_ns_max": 0 if stalest is None else stalest.age_ns,
         "events": {
             "epoch": (reign.samples[-1].index,),
             "superseded_by": (begin.event,),
+            "superseded_ns": (begin.event,),
+            "claimed_for_ns": (begin.event, *marks.since(last)) if reign.claimed else (),
             **{name: rows(own) for name, own in counted.items()},
             "stale_ns_max": () if stalest is None else (row(stalest.missed), stalest.read.invoke_index),
         },

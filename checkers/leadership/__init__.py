@@ -17,6 +17,7 @@ from typing import Any, Final
 import msgspec
 
 from checkers.effects import CURRENT, events_of, shown, view_position, write_position
+from checkers.evidence import Rows, rows
 from checkers.leadership import one_leader, self_fencing
 from checkers.leadership.acted import Acts, Lost, Stale, Stamped, find_acts
 from checkers.leadership.circumstances import answered_words, duration
@@ -46,11 +47,12 @@ def check(history: History, facts: Facts) -> list[Verdict]:
             continue
         reigns = reigns_of(history, subject)
         acts = find_acts(history, facts, reigns)
-        figures = {**claim_figures(reigns, marks), **_act_figures(acts)}
+        figures = {**claim_figures(reigns, marks), **{name: len(own) for name, own in _act_operations(acts).items()}}
         found = [
             *_stale_answers(history, facts, acts),
             msgspec.structs.replace(
-                _no_act(history, facts, reigns, acts, figures), evidence=claim_evidence(reigns, marks)
+                _no_act(history, facts, reigns, acts, figures),
+                evidence={**claim_evidence(reigns, marks), **_act_evidence(acts)},
             ),
             *self_fencing.judge(history, facts, reigns),
             *one_leader.judge(history, facts, reigns),
@@ -84,7 +86,8 @@ def _beside(verdict: Verdict, first: str) -> Verdict:
     return msgspec.structs.replace(verdict, weighs=False, reason=reason)
 
 
-def _act_figures(acts: Acts) -> dict[str, Any]:
+def _act_operations(acts: Acts) -> dict[str, list[Operation]]:
+    """The operations that are counted, by the names of their figures."""
     return {
         "asked_of_superseded_leader": acts.asked,
         "writes_asked_of_superseded_leader": acts.asked_writes,
@@ -93,8 +96,18 @@ def _act_figures(acts: Acts) -> dict[str, Any]:
         "attempted_outcome_unknown": acts.unknown,
         "failed_for_other_reasons": acts.refused_otherwise,
         "fresh_reads_answered": acts.fresh_reads_exposed,
-        "stale_answers": len(acts.stale),
-        "acted": len(acts.stale) + len(acts.lost) + len(acts.stamped),
+        "stale_answers": [stale.read for stale in acts.stale],
+        "acted": [*(s.read for s in acts.stale), *(lost.add for lost in acts.lost), *(s.write for s in acts.stamped)],
+    }
+
+
+def _act_evidence(acts: Acts) -> dict[str, Rows]:
+    evidence = {name: rows(own) for name, own in _act_operations(acts).items()}
+    return {
+        **evidence,
+        "exposure": max(evidence["asked_of_superseded_leader"], evidence["served_by_superseded_leader"], key=len),
+        "anomalies.lost-acknowledgement": rows(lost.add for lost in acts.lost),
+        "anomalies.stamped-effect": rows(stamped.write for stamped in acts.stamped),
     }
 
 
@@ -105,22 +118,26 @@ def _stale_answers(history: History, facts: Facts, acts: Acts) -> list[Verdict]:
     if acts.stale:
         validity = Validity.INVALID
         reason = f"a superseded leader gave {len(acts.stale)} stale answers to reads that had to be current"
-    elif acts.fresh_reads_exposed < facts.thresholds.exposure_min:
+    elif len(acts.fresh_reads_exposed) < facts.thresholds.exposure_min:
         validity = Validity.UNKNOWN
         reason = "no fresh read was asked of a superseded leader after a newer acknowledged write, and answered"
     else:
         validity = Validity.VALID
-        reason = f"{acts.fresh_reads_exposed} fresh reads asked of a superseded leader got current answers"
+        reason = f"{len(acts.fresh_reads_exposed)} fresh reads asked of a superseded leader got current answers"
     return [
         Verdict(
             checker=CHECKER,
             guarantee=guarantee,
             validity=validity,
             reason=reason,
-            exposure=acts.fresh_reads_exposed,
+            exposure=len(acts.fresh_reads_exposed),
             exposure_of="fresh reads asked of a superseded leader after a newer acknowledged write, and answered",
             anomalies={"stale-answer-by-superseded-leader": len(acts.stale)} if acts.stale else {},
             witnesses=tuple(_stale_witness(history, s) for s in acts.stale[:_WITNESSES_MAX]),
+            evidence={
+                "exposure": rows(acts.fresh_reads_exposed),
+                "anomalies.stale-answer-by-superseded-leader": rows(s.read for s in acts.stale),
+            },
         )
     ]
 
@@ -136,7 +153,7 @@ def _no_act(history: History, facts: Facts, reigns: Reigns, acts: Acts, figures:
         reason = "a superseded leader acted: " + ", ".join(f"{n} {name}" for name, n in anomalies.items())
     elif not reigns.samples:
         validity, reason = Validity.UNKNOWN, "no node was ever asked whether it leads"
-    elif acts.asked + acts.served < facts.thresholds.exposure_min:
+    elif len(acts.asked) + len(acts.served) < facts.thresholds.exposure_min:
         validity = Validity.UNKNOWN
         claimed = figures["claimed_count"]
         reason = (
@@ -147,8 +164,8 @@ def _no_act(history: History, facts: Facts, reigns: Reigns, acts: Acts, figures:
     else:
         validity = Validity.VALID
         reason = (
-            f"of {acts.asked} operations asked of superseded leaders {acts.served} were answered while they led, "
-            f"{acts.fenced} fenced, {acts.unknown} left unknown; none had an effect of its own"
+            f"of {len(acts.asked)} operations asked of superseded leaders {len(acts.served)} were answered while they "
+            f"led, {len(acts.fenced)} fenced, {len(acts.unknown)} left unknown; none had an effect of its own"
         )
     if acts.stale:
         reason += f"; {len(acts.stale)} stale answers are held against {facts.read_guarantee}"
@@ -157,7 +174,7 @@ def _no_act(history: History, facts: Facts, reigns: Reigns, acts: Acts, figures:
         guarantee=NO_ACT,
         validity=validity,
         reason=reason,
-        exposure=max(acts.asked, acts.served),
+        exposure=max(len(acts.asked), len(acts.served)),
         exposure_of="operations asked of a superseded leader",
         anomalies=anomalies,
         witnesses=(

@@ -64,15 +64,15 @@ class Stamped(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Acts(msgspec.Struct, kw_only=True):
-    """Counts of operations, and the violations among them."""
+    """The operations of each kind, and the violations among them."""
 
-    asked: int = 0
-    asked_writes: int = 0
-    served: int = 0
-    fenced: int = 0
-    unknown: int = 0
-    refused_otherwise: int = 0
-    fresh_reads_exposed: int = 0
+    asked: list[Operation] = []
+    asked_writes: list[Operation] = []
+    served: list[Operation] = []
+    fenced: list[Operation] = []
+    unknown: list[Operation] = []
+    refused_otherwise: list[Operation] = []
+    fresh_reads_exposed: list[Operation] = []
     stale: list[Stale] = []
     lost: list[Lost] = []
     stamped: list[Stamped] = []
@@ -85,9 +85,9 @@ def find_acts(history: History, facts: Facts, reigns: Reigns) -> Acts:
     newer = NewerWrites(history)
     current = facts.read_guarantee in CURRENT
     for operation, reign, asked, served in asked_of_superseded(history, reigns):
-        acts.asked += asked
-        acts.asked_writes += asked and operation.f not in EFFECT_FREE
-        acts.served += served
+        acts.asked += [operation] * asked
+        acts.asked_writes += [operation] * (asked and operation.f not in EFFECT_FREE)
+        acts.served += [operation] * served
         match operation.type:
             case Outcome.OK:
                 if operation.f in READS and current:
@@ -95,7 +95,7 @@ def find_acts(history: History, facts: Facts, reigns: Reigns) -> Acts:
                 elif operation.f == "add" and served:
                     _judge_add(acts, operation, reign, finals)
             case Outcome.INFO:
-                acts.unknown += asked
+                acts.unknown += [operation] * asked
             case _:
                 _judge_refusal(acts, operation, reign, finals)
     return acts
@@ -182,7 +182,7 @@ def _judge_read(acts: Acts, read: Operation, reign: Reign, served: bool, newer: 
     write = newer.newest(read.key, reign.epoch, read.invoked_ns)
     if write is None:
         return
-    acts.fresh_reads_exposed += 1
+    acts.fresh_reads_exposed.append(read)
     view, missing = view_position(read), write_position(write)
     if served and view is not None and missing is not None and view < missing:
         acts.stale.append(Stale(read=read, write=write, reign=reign))
@@ -197,14 +197,14 @@ def _judge_refusal(acts: Acts, operation: Operation, reign: Reign, finals: _Fina
     """Fenced: refused for role or epoch while it still led, and without effect in the final state."""
     ended_ns, code = operation.ended_ns, (operation.error or "").split(":")[0]
     if code in TIME_OUTS:
-        acts.unknown += 1
+        acts.unknown.append(operation)
     elif ended_ns is None or ended_ns >= reign.last_ns or code not in REFUSALS:
-        acts.refused_otherwise += 1
+        acts.refused_otherwise.append(operation)
     elif operation.f in EFFECT_FREE or finals.lacks(operation):
-        acts.fenced += 1
+        acts.fenced.append(operation)
     else:
         # Without a final read of it, or with its effect there, nobody can say that it was fenced.
-        acts.unknown += 1
+        acts.unknown.append(operation)
 
 
 def stamped_effects(history: History) -> list[Stamped]:

@@ -299,7 +299,7 @@ def test_an_answer_is_stale_only_when_it_lacks_a_write_done_before(
     superseded(tale)
     tale.read(key, 3, at=(invoked, completed), node="n1", value_position=value_position, epoch=1)
     acts = find_acts(tale.history(), facts(), reigns_of(tale.history(), "leader"))
-    assert (len(acts.stale), acts.fresh_reads_exposed) == (stale, exposed)
+    assert (len(acts.stale), len(acts.fresh_reads_exposed)) == (stale, exposed)
 
 
 def test_the_newest_write_by_position_must_be_in_the_answer() -> None:
@@ -317,7 +317,7 @@ def test_a_missing_write_of_its_own_epoch_is_no_act_of_a_superseded_leader() -> 
     tale.write("a", 7, at=(250, 300), node="n2", position=(1 << 32) + 10, epoch=1)
     tale.read("a", 3, at=(400, 410), node="n1", **OLD)
     acts = find_acts(tale.history(), facts(), reigns_of(tale.history(), "leader"))
-    assert (acts.served, acts.fresh_reads_exposed, len(acts.stale)) == (1, 0, 0)
+    assert (len(acts.served), len(acts.fresh_reads_exposed), len(acts.stale)) == (1, 0, 0)
 
 
 def test_without_a_position_of_the_value_the_reply_s_own_decides() -> None:
@@ -332,7 +332,7 @@ def test_an_operation_is_served_by_a_superseded_leader_when_invoked_after_the_be
     tale = Tale()
     superseded(tale)
     tale.read("a", 3, at=(invoked, 410), node="n1", **OLD)
-    assert find_acts(tale.history(), facts(), reigns_of(tale.history(), "leader")).served == served
+    assert len(find_acts(tale.history(), facts(), reigns_of(tale.history(), "leader")).served) == served
 
 
 @pytest.mark.parametrize(("completed", "served"), [(899, 1), (900, 0)])
@@ -345,7 +345,7 @@ def test_without_an_exact_stamp_a_later_claim_of_the_incarnation_must_follow(com
     # Stamped with a lower bound, as etcd's replies are: the stamp alone proves nothing.
     tale.read("a", 3, at=(400, completed), node="n1", position=4, value_position=4, epoch=1)
     acts = find_acts(tale.history(), facts(), reigns_of(tale.history(), "leader"))
-    assert (acts.asked, acts.served, len(acts.stale)) == (1, served, served)
+    assert (len(acts.asked), len(acts.served), len(acts.stale)) == (1, served, served)
 
 
 def test_a_claim_of_a_later_incarnation_does_not_serve_for_an_earlier_one() -> None:
@@ -355,7 +355,7 @@ def test_a_claim_of_a_later_incarnation_does_not_serve_for_an_earlier_one() -> N
     tale.node("n1", NodeChange.EXITED, 390)
     tale.node("n1", NodeChange.STARTED, 395, incarnation=1)
     tale.read("a", 3, at=(400, 410), node="n1", **OLD)
-    assert find_acts(tale.history(), facts(), reigns_of(tale.history(), "leader")).served == 0
+    assert len(find_acts(tale.history(), facts(), reigns_of(tale.history(), "leader")).served) == 0
 
 
 @pytest.mark.parametrize(("denied", "served"), [(350, 0), (405, 1)])
@@ -365,7 +365,7 @@ def test_a_former_leader_that_follows_is_no_superseded_leader(denied: Any, serve
     tale.claim("n2", 2, 190, 200)
     tale.deny("n1", denied - 10, denied)
     tale.read("a", 3, at=(400, 410), node="n1", **OLD)
-    assert find_acts(tale.history(), facts(), reigns_of(tale.history(), "leader")).served == served
+    assert len(find_acts(tale.history(), facts(), reigns_of(tale.history(), "leader")).served) == served
 
 
 def test_a_follower_with_an_old_stamp_is_no_leader() -> None:
@@ -382,7 +382,7 @@ def test_an_operation_is_asked_of_a_superseded_leader_until_its_last_claim(invok
     superseded(tale)
     tale.read("a", 7, at=(invoked, 910), node="n1", position=(2 << 32) + 1, value_position=(2 << 32) + 1, epoch=2)
     tale.deny("n1", 1000, 1010)
-    assert find_acts(tale.history(), facts(), reigns_of(tale.history(), "leader")).asked == asked
+    assert len(find_acts(tale.history(), facts(), reigns_of(tale.history(), "leader")).asked) == asked
 
 
 def test_operations_of_the_current_leader_are_its_own() -> None:
@@ -390,7 +390,7 @@ def test_operations_of_the_current_leader_are_its_own() -> None:
     superseded(tale)
     tale.read("a", 7, at=(400, 410), node="n2", position=(2 << 32) + 1, value_position=(2 << 32) + 1, epoch=2)
     acts = find_acts(tale.history(), facts(), reigns_of(tale.history(), "leader"))
-    assert (acts.asked, acts.served) == (0, 0)
+    assert (len(acts.asked), len(acts.served)) == (0, 0)
 
 
 @pytest.mark.parametrize(
@@ -417,8 +417,8 @@ def test_refusals_and_time_outs_are_counted_apart(
         tale.phase(PhaseName.FINAL, 2000)
         tale.read("a", final, at=(2001, 2002), node="n2", epoch=2)
     acts = find_acts(tale.history(), facts(), reigns_of(tale.history(), "leader"))
-    assert (acts.fenced, acts.unknown, acts.refused_otherwise) == (fenced, unknown, otherwise)
-    assert acts.asked == 1
+    assert (len(acts.fenced), len(acts.unknown), len(acts.refused_otherwise)) == (fenced, unknown, otherwise)
+    assert len(acts.asked) == 1
 
 
 @pytest.mark.parametrize(("final", "lost"), [([1, 5], 0), ([1], 1)])
