@@ -91,6 +91,9 @@ def landmarks(history: DataFrame) -> Landmarks:
 def _event(row: Row) -> Event:
     kind = _TYPES[row["kind"]]
     present: dict[str, Any] = {name: row[name] for name in kind.__struct_fields__ if row[name] is not None}
+    if "details" in present:
+        # JSON text in the table.
+        present["details"] = msgspec.json.decode(present["details"])
     return msgspec.convert(present, kind)
 
 
