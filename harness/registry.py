@@ -33,6 +33,9 @@ WORKLOADS: Final = {
 }
 
 NEMESES: Final = {
+    "churn": "nemesis.churn:Churn",
+    "flapping": "nemesis.flapping:Flapping",
+    "gray": "nemesis.gray:Gray",
     "kill": "nemesis.kill:Kill",
     "partition": "nemesis.partition:Partition",
     "pause": "nemesis.pause:Pause",

@@ -22,6 +22,7 @@ class Kill:
     options: Mapping[str, tuple[str, ...]] = {"for": ()}
     default_duration_ns: Final = 2_000_000_000
     holds: frozenset[str] = frozenset({"process"})
+    for_all: Final = ("kill:one", "kill:leader", "kill:all")
 
     def refuse(self, spec: FaultSpec, setting: Setting) -> str | None:
         return None

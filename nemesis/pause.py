@@ -43,17 +43,17 @@ class Pause:
             return Proof(FaultOutcome.INDETERMINATE, "a node was not running")
         for node in nodes:
             await node.pause()
-        return await _prove(nodes, NodeState.PAUSED, FaultOutcome.INSTALLED)
+        return await prove_state(nodes, NodeState.PAUSED, FaultOutcome.INSTALLED)
 
     async def heal(self, fault_id: int, resolved: Resolved, cluster: Cluster) -> Proof:
         nodes = [cluster.runtime.nodes[name] for name in resolved.nodes]
         for node in nodes:
             await node.resume()
         running = [node for node in nodes if node.state is NodeState.RUNNING]
-        return await _prove(running, NodeState.RUNNING, FaultOutcome.HEALED)
+        return await prove_state(running, NodeState.RUNNING, FaultOutcome.HEALED)
 
 
-async def _prove(nodes: list[Node], wanted: NodeState, outcome: FaultOutcome) -> Proof:
+async def prove_state(nodes: list[Node], wanted: NodeState, outcome: FaultOutcome) -> Proof:
     """Wait until every node is seen in this state: a thread may still run for a moment after the signal."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + _PROOF_DEADLINE_S

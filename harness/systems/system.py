@@ -5,7 +5,7 @@ A system is one object of this protocol in `harness.registry.SYSTEMS`. Nothing h
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from harness.coordination import ReadMode, Session
 from harness.operation import Claim
@@ -179,4 +179,16 @@ class System(Protocol):
 
     def options(self) -> dict[str, object]:
         """The system's own settings with their defaults, as they stand in a plan's [system_options]."""
+        ...
+
+
+@runtime_checkable
+class MovesLeadership(Protocol):
+    """A system that hands its leadership over when it is asked to; the others are made to by ending their leader."""
+
+    async def move_leadership(self, leader: Place, to: Place, *, timeout_s: float) -> None:
+        """Ask the node that leads to hand over to another one.
+
+        Raises `Definite` when it will not, `Indefinite` when nobody knows whether it did.
+        """
         ...

@@ -201,6 +201,18 @@ class StatusResponse(_message.Message):
     errors: _containers.RepeatedScalarFieldContainer[str]
     def __init__(self, header: _Optional[_Union[ResponseHeader, _Mapping]] = ..., leader: _Optional[int] = ..., raftIndex: _Optional[int] = ..., raftTerm: _Optional[int] = ..., raftAppliedIndex: _Optional[int] = ..., errors: _Optional[_Iterable[str]] = ...) -> None: ...
 
+class MoveLeaderRequest(_message.Message):
+    __slots__ = ("targetID",)
+    TARGETID_FIELD_NUMBER: _ClassVar[int]
+    targetID: int
+    def __init__(self, targetID: _Optional[int] = ...) -> None: ...
+
+class MoveLeaderResponse(_message.Message):
+    __slots__ = ("header",)
+    HEADER_FIELD_NUMBER: _ClassVar[int]
+    header: ResponseHeader
+    def __init__(self, header: _Optional[_Union[ResponseHeader, _Mapping]] = ...) -> None: ...
+
 class Member(_message.Message):
     __slots__ = ("ID", "name", "peerURLs")
     ID_FIELD_NUMBER: _ClassVar[int]

@@ -137,6 +137,11 @@ class Etcd:
         lock_ttl_s = _numbers(options or {})["lock_ttl_s"]
         return EtcdClient(await connect(*place.dial(CLIENT_PORT), connect_timeout_s), lock_ttl_s=lock_ttl_s)
 
+    async def move_leadership(self, leader: Place, to: Place, *, timeout_s: float) -> None:
+        from harness.systems.etcd.move import move_leader
+
+        await move_leader(*leader.dial(CLIENT_PORT), to.name, timeout_s)
+
     def question(self, place: Place, subject: str) -> Question:
         from harness.systems.etcd.question import EtcdQuestion
 

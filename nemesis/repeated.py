@@ -1,0 +1,67 @@
+"""Rounds: what a fault does again and again between its injection and its healing, in a task of its own."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from harness.fault import Proof
+from harness.operation import FaultOutcome
+
+#: For the first proof, and for a round that is cancelled: it still undoes what it did.
+_END_DEADLINE_S: Final = 8.0
+
+
+class Rounds:
+    """Plays rounds 0, 1, ... until `end`. A round gives its proof to `proven` the moment it has it, and goes on."""
+
+    def __init__(self, play: "Callable[[int, Rounds], Awaitable[None]]") -> None:
+        self._play = play
+        self._task: asyncio.Task[None] | None = None
+        self._first: asyncio.Future[Proof] | None = None
+        self._outcomes: list[FaultOutcome] = []
+        self.failure: str | None = None
+
+    async def begin(self) -> Proof:
+        """Start; returns the first proof that a round gives."""
+        self._first = asyncio.get_running_loop().create_future()
+        self._task = asyncio.create_task(self._run())
+        try:
+            async with asyncio.timeout(_END_DEADLINE_S):
+                return await asyncio.shield(self._first)
+        except TimeoutError:
+            return Proof(FaultOutcome.INDETERMINATE, f"nothing could be done for {_END_DEADLINE_S:g} s")
+
+    async def proven(self, proof: Awaitable[Proof]) -> Proof:
+        """Note what became of a round."""
+        found = await proof
+        self._outcomes.append(found.outcome)
+        self._tell(found)
+        return found
+
+    async def end(self) -> None:
+        """Stop; the round under way is undone. Idempotent."""
+        if self._task is None:
+            return
+        self._task.cancel()
+        _, late = await asyncio.wait([self._task], timeout=_END_DEADLINE_S)
+        if late:
+            self.failure = "a round did not end"
+
+    def words(self, what: str) -> str:
+        """ "9 cuts, 8 of them proven"."""
+        return f"{len(self._outcomes)} {what}s, {self._outcomes.count(FaultOutcome.INSTALLED)} of them proven"
+
+    async def _run(self) -> None:
+        number = 0
+        try:
+            while True:
+                await self._play(number, self)
+                number += 1
+        except Exception as error:
+            self.failure = f"{type(error).__name__}: {error}"
+            self._tell(Proof(FaultOutcome.INDETERMINATE, self.failure))
+
+    def _tell(self, proof: Proof) -> None:
+        assert self._first is not None
+        if not self._first.done():
+            self._first.set_result(proof)
