@@ -10,6 +10,7 @@ from collections import Counter
 from typing import Any, Final
 
 from checkers.effects import final_reads
+from checkers.evidence import Rows
 from checkers.leadership.circumstances import duration
 from checkers.leadership.samples import merged
 from checkers.stalls import harness_stalls, overlapping
@@ -28,7 +29,8 @@ def check(history: History, facts: Facts) -> list[Verdict]:
     """List what the run lacks of the plan's thresholds. Cost: O(n) and O(faults) per operation."""
     start_ns, end_ns = history.phases.get(PhaseName.MAIN, (0, 0))
     faults = [f for f in history.faults if f.outcome is FaultOutcome.INSTALLED]
-    under_fault = _under_fault(history, faults, start_ns, end_ns) if _wanted(facts) else None
+    inside = _under_fault(history, faults, start_ns, end_ns) if _wanted(facts) else None
+    under_fault = None if inside is None else len(inside)
     ok, invoked = _counts(history, start_ns, end_ns)
     missing = [
         *_operations_missing(ok, invoked, facts),
@@ -46,6 +48,7 @@ def check(history: History, facts: Facts) -> list[Verdict]:
             exposure=under_fault,
             exposure_of="operations invoked while a fault was certainly in force" if under_fault is not None else "",
             figures=_figures(history, ok, invoked, faults, missing),
+            evidence={} if inside is None else {"exposure": inside},
         )
     ]
 
@@ -92,7 +95,8 @@ def _faults_missing(faults: list[FaultSpan], under_fault: int | None, facts: Fac
     return missing
 
 
-def _under_fault(history: History, faults: list[FaultSpan], start_ns: int, end_ns: int) -> int:
+def _under_fault(history: History, faults: list[FaultSpan], start_ns: int, end_ns: int) -> Rows:
+    """The invocations of the main phase in which a fault was certainly in force."""
     spans = merged(
         [
             (f.certain_from_ns, f.certain_to_ns if f.certain_to_ns is not None else history.end_ns)
@@ -100,8 +104,8 @@ def _under_fault(history: History, faults: list[FaultSpan], start_ns: int, end_n
             if f.certain_from_ns is not None
         ]
     )
-    times = (o.invoked_ns for o in history.operations if start_ns <= o.invoked_ns < end_ns)
-    return sum(any(start <= at_ns <= end for start, end in spans) for at_ns in times)
+    main = (o for o in history.operations if start_ns <= o.invoked_ns < end_ns)
+    return tuple(o.invoke_index for o in main if any(start <= o.invoked_ns <= end for start, end in spans))
 
 
 def _broken_servers(history: History) -> list[str]:

@@ -10,12 +10,13 @@ from typing import Any, Final
 
 import msgspec
 
+from checkers.evidence import row, rows
 from checkers.log import findings as find
 from checkers.log.standing import COMMITTED, DUPLICATES, DURABLE, EPOCHS, ORDER, STABLE, judged_as
 from checkers.log.view import PartitionView, partitions
 from checkers.sets import Finding, witness
 from harness.history import History
-from harness.operation import Outcome
+from harness.operation import Operation, Outcome
 from harness.verdict import Facts, Validity, Verdict
 
 CHECKER: Final = "log"
@@ -23,27 +24,34 @@ _WITNESSES_OF_EACH: Final = 2
 
 
 class Question(msgspec.Struct, frozen=True, kw_only=True):
-    """One guarantee: what breaks it, and how often it was put to the test."""
+    """One guarantee: what breaks it, and by what it was put to the test, an operation for each time."""
 
     guarantee: str
     broken: Callable[[PartitionView], Iterator[Finding]]
-    exposure: Callable[[PartitionView], int]
+    exposure: Callable[[PartitionView], list[Operation]]
     exposure_of: str
     #: Whether nothing can be said without the partition's whole final content.
     needs_final: bool = False
 
 
-def _acknowledged(view: PartitionView) -> int:
-    return len(view.acknowledged) - find.unseen(view) if view.scans else 0
+def _acknowledged(view: PartitionView) -> list[Operation]:
+    unseen = {append.invoke_index for append in find.unseen(view)}
+    return [a for a in view.acknowledged if a.invoke_index not in unseen] if view.scans else []
 
 
-def _seen_twice(view: PartitionView) -> int:
-    """Offsets that an acknowledgement and a read, or two scans and polls, say something of."""
-    return sum(append.position in view.values_at for append in view.acknowledged)
+def _seen_twice(view: PartitionView) -> list[Operation]:
+    """Of offsets that an acknowledgement and a read, or two scans and polls, say something of: the appends."""
+    return [append for append in view.acknowledged if append.position in view.values_at]
 
 
-def _polled_before(view: PartitionView) -> int:
-    return sum(offset < view.covered_to and read.f != "scan" for (offset, _), read in view.shown.items())
+def _polled_before(view: PartitionView) -> list[Operation]:
+    """The first poll of each record."""
+    return [read for (offset, _), read in view.shown.items() if offset < view.covered_to and read.f != "scan"]
+
+
+def _first_read(view: PartitionView) -> list[Operation]:
+    """The first read of each value."""
+    return [view.shown[offsets[0], value] for value, offsets in view.offsets_of.items()]
 
 
 QUESTIONS: Final = (
@@ -63,7 +71,7 @@ QUESTIONS: Final = (
     Question(
         guarantee=ORDER,
         broken=find.disordered,
-        exposure=lambda view: len(view.acknowledged),
+        exposure=lambda view: view.acknowledged,
         exposure_of="acknowledged appends",
     ),
     Question(
@@ -82,7 +90,7 @@ QUESTIONS: Final = (
     Question(
         guarantee=DUPLICATES,
         broken=find.duplicated,
-        exposure=lambda view: len(view.offsets_of),
+        exposure=_first_read,
         exposure_of="values that were read",
     ),
 )
@@ -97,13 +105,17 @@ def check(history: History, facts: Facts) -> list[Verdict]:
 
 def _verdict(question: Question, views: list[PartitionView], history: History, facts: Facts) -> Verdict:
     counts: Counter[str] = Counter()
+    found: dict[str, list[int]] = {}
     shown: list[Finding] = []
     for view in views:
         for finding in question.broken(view):
             counts[finding.anomaly] += 1
+            found.setdefault(f"anomalies.{finding.anomaly}", []).append(row(finding.operations[0]))
             if counts[finding.anomaly] <= _WITNESSES_OF_EACH:
                 shown.append(finding)
-    exposure = sum(question.exposure(view) for view in views)
+    exposed = [operation for view in views for operation in question.exposure(view)]
+    exposure = len(exposed)
+    evidence = {"exposure": rows(exposed), **{name: tuple(own) for name, own in found.items()}}
     validity, reason = _conclude(question, views, counts, exposure, history, facts)
     return Verdict(
         checker=CHECKER,
@@ -114,6 +126,7 @@ def _verdict(question: Question, views: list[PartitionView], history: History, f
         exposure_of=question.exposure_of,
         anomalies=dict(counts),
         witnesses=tuple(witness(finding) for finding in shown),
+        evidence=evidence,
     )
 
 
@@ -148,7 +161,7 @@ def _figures(views: list[PartitionView]) -> dict[str, Any]:
         "appends_fail": outcomes[Outcome.FAIL],
         "appends_info": outcomes[Outcome.INFO],
         "recovered": sum(append.value in view.final_values for view, append in info),
-        "unseen": sum(find.unseen(view) for view in views),
+        "unseen": sum(len(find.unseen(view)) for view in views),
         "polls_ok": sum(len(view.reads) for view in views),
         "records_read": sum(len(rows) for view in views for rows in view.rows.values()),
         "records_final": sum(len(view.final) for view in views),

@@ -53,9 +53,9 @@ def _must_show(view: PartitionView, append: Operation) -> bool:
     return view.complete or (append.position or 0) < view.covered_to
 
 
-def unseen(view: PartitionView) -> int:
+def unseen(view: PartitionView) -> list[Operation]:
     """Acknowledged appends of which nobody can say: the final content does not reach them."""
-    return sum(a.value not in view.final_values and not _must_show(view, a) for a in view.acknowledged)
+    return [a for a in view.acknowledged if a.value not in view.final_values and not _must_show(view, a)]
 
 
 def unstable(view: PartitionView) -> Iterator[Finding]:
@@ -218,12 +218,12 @@ def stale_epochs(view: PartitionView) -> Iterator[Finding]:
             highest = row
 
 
-def sent_after_change(view: PartitionView) -> int:
+def sent_after_change(view: PartitionView) -> list[Operation]:
     """Acknowledged appends of a known epoch that were sent after the partition had had more than one leader."""
     if len(view.begun) < 2:
-        return 0
+        return []
     since_ns = view.begun[1].at_ns
-    return sum(a.invoked_ns > since_ns and view.epoch_of(a) is not None for a in view.acknowledged)
+    return [a for a in view.acknowledged if a.invoked_ns > since_ns and view.epoch_of(a) is not None]
 
 
 def real_time_inversions(appends: Iterable[Operation]) -> int:

@@ -117,8 +117,16 @@ def check(folder: Path, as_json: bool, spark_master: str, use_spark: bool) -> in
 @click.argument("folder", type=click.Path(path_type=Path))
 @click.option("--spark-master", default="local[*]", help="As for run.")
 @click.option("--spark/--no-spark", "use_spark", default=True, help="Leave Spark's part of the report out.")
-def report(folder: Path, spark_master: str, use_spark: bool) -> int:
+@click.option("--events", help="Print these rows of the history as JSON lines, and nothing else: all, or 7,9-12.")
+def report(folder: Path, spark_master: str, use_spark: bool, events: str | None) -> int:
     """Make the report of a stored run again; exits 0 when it was made, whatever the verdict."""
+    if events is not None:
+        from harness import store
+        from harness.report.events import event_lines
+
+        for line in event_lines(store.find_run_folder(folder), events):
+            click.echo(line)
+        return int(ExitCode.VALID)
     _judge_again(folder, as_json=False, spark_master=spark_master, use_spark=use_spark)
     return int(ExitCode.VALID)
 

@@ -18,19 +18,24 @@ from markupsafe import Markup
 
 from harness.report import tables
 from harness.report.case import ReportCase
+from harness.report.evidence import Ledger, Traced, traced
 from harness.report.lanes import Lanes, lanes
 from harness.report.latency import latency
 from harness.report.overview import overview
+from harness.report.partitions import partitions
 from harness.report.reigns import attached, reigns
-from harness.report.story import Story, of_witness, stories
+from harness.report.story import of_witness, stories
+from harness.report.telling import Story, figures
 from harness.report.timeline import timeline
 from harness.report.witness import drawn, events_of, witness_operations
-from harness.report.wording import SIGNS, clock, epoch_word, event, length, position, subject_words, text
+from harness.report.wording import SIGNS, clock, count, epoch_word, event, length, position, subject_words, text
 from harness.report.zombies import zombies
 from harness.verdict import Validity, Verdict, Witness
 
 #: Witnesses drawn per verdict; the counts are complete.
 WITNESSES_MAX: Final = 3
+#: Figures with tables of their own in an earlier section.
+_SHOWN_ABOVE: Final = frozenset({"attachments", "cut_brokers", "deeds", "denied", "faults", "reigns", "told"})
 
 
 class Rendered(msgspec.Struct, frozen=True):
@@ -55,7 +60,15 @@ class _Page:
             trim_blocks=True,
             lstrip_blocks=True,
         )
-        self.environment.filters.update(clock=clock, lasting=length, cell=lambda v, key="": tables.cell(key, v))
+        self.ledger = Ledger(case.history)
+        self.environment.filters.update(
+            clock=clock,
+            lasting=length,
+            cell=lambda v, key="": tables.cell(key, v),
+            counted=_counted,
+            traced=self.ledger.link,
+            cited=self.ledger.cited,
+        )
 
     @property
     def lanes(self) -> Lanes:
@@ -79,6 +92,8 @@ def render(case: ReportCase) -> Rendered:
     page = _Page(case)
     problems: list[str] = []
     sections = []
+    # First, so that what it claims stands among the claims that the last section lists.
+    verdict = _guarded_verdict(page, problems)
     for name, heading, make in _SECTIONS:
         try:
             body = make(page)
@@ -87,7 +102,6 @@ def render(case: ReportCase) -> Rendered:
             body = _failed(error)
         if body is not None:
             sections.append({"id": name, "title": heading, "body": body})
-    verdict = _guarded_verdict(page, problems)
     style, script = _asset("style.css"), _asset("timeline.js")
     html = page.environment.get_template("page.html.j2").render(
         heading=f"{SIGNS[case.validity]} {case.validity}: {case.name}",
@@ -100,6 +114,11 @@ def render(case: ReportCase) -> Rendered:
         policy=f"default-src 'none'; img-src data:; style-src '{_hash(style)}'; script-src '{_hash(script)}'",
     )
     return Rendered(html, tuple(problems))
+
+
+def _counted(verdict: Verdict, anomaly: str, number: int) -> str:
+    """How often a verdict has an anomaly, with a row for each."""
+    return traced(count(number), verdict.evidence.get(f"anomalies.{anomaly}"))
 
 
 def _failed(error: Exception) -> Markup:
@@ -138,7 +157,8 @@ def json_for_script(data: Any) -> Markup:
 
 
 def _verdict(page: _Page) -> Markup:
-    faults = page.case.history.faults
+    history = page.case.history
+    faults, proven = history.faults, [f for f in history.faults if f.certain_from_ns is not None]
     return page.made(
         "verdict",
         sign=SIGNS[page.case.validity],
@@ -147,10 +167,10 @@ def _verdict(page: _Page) -> Markup:
         version=text(page.case.fact("version") or "", 40),
         seed=page.case.fact("seed"),
         started=text(page.case.fact("started_at") or "", 40),
-        duration=length(page.case.history.end_ns),
-        operations=len(page.case.history.operations),
-        faults=len(faults),
-        proven=sum(f.certain_from_ns is not None for f in faults),
+        duration=traced(length(history.end_ns), [len(history.events) - 1] if history.events else None),
+        operations=traced(count(len(history.operations)), [o.invoke_index for o in history.operations]),
+        faults=traced(str(len(faults)), [f.events[0] for f in faults]),
+        proven=traced(str(len(proven)), [f.events[1] for f in proven]),
     )
 
 
@@ -175,12 +195,19 @@ def _witness_context(page: _Page, verdict: Verdict, witness: Witness, number: in
     return {
         "witness": witness,
         "verdict": verdict,
-        "story": of_witness(witness, verdict, page.stories) if page.lanes.others else "",
+        "story": of_witness(witness, verdict, page.stories),
+        "steps": _steps(witness),
         "events": rows,
         "more": more,
         "picture": picture,
         "number": number,
     }
+
+
+def _steps(witness: Witness) -> list[str]:
+    """The sentences; the last one names the rows behind all of them."""
+    *before, last = witness.steps or ("",)
+    return [*before, Traced(last, witness.events)]
 
 
 def _witnesses(page: _Page, verdicts: tuple[Verdict, ...]) -> list[dict[str, Any]]:
@@ -245,13 +272,38 @@ def _leadership(page: _Page) -> Markup:
         "leadership",
         reigns=reigns(page.lanes, page.word),
         attached=attached(page.lanes, page.word),
-        # With one subject the tables say it all.
-        stories=[s.said for s in page.stories] if page.lanes.others else [],
+        stories=page.stories,
+        costs=_costs(page.case),
         zombies=found[0] if found else None,
         claimed=found[1] if found else None,
         details=found[2] if found else [],
         bound=page.case.facts.leadership,
     )
+
+
+def _costs(case: ReportCase) -> list[tables.Table]:
+    """What each fault cost the quorum, how long brokers stayed with a superseded controller, what was denied."""
+    out: list[tables.Table] = []
+    for checker, name, caption in (
+        ("rejoin", "faults", "what each fault cost the quorum"),
+        ("rejoin", "attachments", "how long brokers stayed with a superseded controller"),
+        ("topic-names", "denied", "who said that a name is free which had been taken"),
+    ):
+        rows = figures(case, checker, name)
+        out += tables.generic(caption, rows) if rows else []
+    return out
+
+
+def _partitions(page: _Page) -> Markup | None:
+    found = partitions(page.case)
+    return None if found is None else page.made("partitions", found=found)
+
+
+def _rows(page: _Page) -> Markup:
+    ledger = page.ledger
+    rows = ledger.rows()
+    named = {i for claim in ledger.claims for i in claim.rows}
+    return page.made("rows", claims=ledger.listed(), rows=rows, cut=len(named) > len(rows))
 
 
 def _health(page: _Page) -> Markup:
@@ -292,7 +344,8 @@ def _facts(page: _Page) -> Markup:
     checkers = []
     for verdict in page.case.verdicts:
         if verdict.figures and "leadership" not in verdict.checker:
-            checkers += tables.generic(f"{verdict.checker} on {verdict.guarantee}", verdict.figures)
+            shown = {key: value for key, value in verdict.figures.items() if key not in _SHOWN_ABOVE}
+            checkers += tables.generic(f"{verdict.checker} on {verdict.guarantee}", shown, verdict.evidence)
     run, long = tables.flat(page.case.run)
     facts = tables.Table(caption="The run's facts", columns=("fact", "value"), rows=run)
     hashes = tables.Table(caption="Binaries, paths and hashes", columns=("what", "value"), rows=long)
@@ -306,8 +359,10 @@ _SECTIONS: Final[tuple[tuple[str, str, Callable[[_Page], Markup | None]], ...]] 
     ("faults", "Faults", _faults),
     ("exposure", "Exposure", _exposure),
     ("leadership", "Who led when", _leadership),
+    ("partitions", "Topic partitions", _partitions),
     ("beside", "Not deciding", _beside),
     ("health", "Health", _health),
     ("analysis", "Analysis by Spark", _analysis),
     ("facts", "The run", _facts),
+    ("rows", "Rows", _rows),
 )

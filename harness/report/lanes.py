@@ -49,6 +49,9 @@ class Stretch(msgspec.Struct, kw_only=True):
     samples: int = 0
     leader: str | None = None
     superseded: tuple[int, int] | None = None
+    #: The answers that say so, and of these the ones that were certainly out of date.
+    events: list[int] = []
+    late: list[int] = []
 
     @property
     def epoch_text(self) -> str:
@@ -202,10 +205,11 @@ def _lane(
             )
             out.append(last)
         last.samples += 1
+        last.events.append(belief.index)
         last.last_ns = max(last.last_ns, belief.answered_ns)
         last.to_ns = max(last.to_ns, last.last_ns)
         if epoch is not None and exact and (leader is not None or _sure(belief, state, epoch, log)):
-            _mark_superseded(last, _window_start(belief, stopped), all_.superseded_ns(epoch))
+            _mark_superseded(last, belief.index, _window_start(belief, stopped), all_.superseded_ns(epoch))
     return _with_deaths(out, _deaths(history, node), node)
 
 
@@ -248,9 +252,10 @@ def _window_start(belief: BeliefEvent, stopped: list[tuple[int, int]]) -> int:
     return min(start, belief.answered_ns)
 
 
-def _mark_superseded(stretch: Stretch, window_start_ns: int, since_ns: int | None) -> None:
+def _mark_superseded(stretch: Stretch, index: int, window_start_ns: int, since_ns: int | None) -> None:
     if since_ns is None or window_start_ns <= since_ns:
         return
+    stretch.late.append(index)
     first = stretch.superseded[0] if stretch.superseded else max(since_ns, stretch.from_ns)
     stretch.superseded = (first, max(window_start_ns, first))
 

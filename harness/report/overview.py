@@ -86,7 +86,7 @@ def lane_bars(lane: list[Stretch], axis: Axis, y: float, epochs: list[int], word
         least = (axis.to_ns - axis.from_ns) // (2 * (RIGHT - LEFT))
         seen = [s for s in seen if s.to_ns - s.from_ns >= least or s.state is LaneState.LEADER][:_STRETCHES_MAX]
     seen.sort(key=lambda s: s.state is LaneState.LEADER)
-    taken = [axis.x(s.superseded[1]) for s in seen if s.superseded]
+    taken = [axis.x(s.superseded[1]) for s in seen if s.superseded and not said_inside(s, axis)]
     return joined(_bar(stretch, axis, y, epochs, word, taken) for stretch in seen)
 
 
@@ -116,8 +116,19 @@ def _bar(stretch: Stretch, axis: Axis, y: float, epochs: list[int], word: str, t
     if stretch.superseded:
         s0, s1 = axis.x(stretch.superseded[0]), axis.x(stretch.superseded[1])
         bars.append(box(s0, s1, y + 4, 26, "superseded", about, least=4))
-        bars.append(label(min(s1 + 4, RIGHT - 70), y + 18, "superseded", "warn-name"))
+        if said_inside(stretch, axis):
+            bars.append(label(s1 - 6, y + 21, "superseded", "on-leader", "end"))
+        else:
+            bars.append(label(min(s1 + 4, RIGHT - 70), y + 18, "superseded", "warn-name"))
     return joined(bars)
+
+
+def said_inside(stretch: Stretch, axis: Axis) -> bool:
+    """Whether a leader's bar has room for the word "superseded" beside what it says already."""
+    if stretch.superseded is None or stretch.state is not LaneState.LEADER:
+        return False
+    x0, s0, s1 = (axis.x(ns) for ns in (stretch.from_ns, *stretch.superseded))
+    return s1 - s0 > _SUPERSEDED and (s0 - x0 > 60 or s1 - s0 > 150)
 
 
 def follows(stretch: Stretch) -> str:

@@ -1,6 +1,7 @@
 """Who claimed to lead, and whom the other nodes named, as tables made from the nodes' own answers."""
 
-from harness.report.lanes import Lanes
+from harness.report.evidence import traced
+from harness.report.lanes import Lanes, Stretch
 from harness.report.tables import ROWS_MAX, Table, cut_note
 from harness.report.wording import clock, count, length, subject_words
 
@@ -34,10 +35,10 @@ def attached(lanes: Lanes, word: str) -> Table | None:
             s.node,
             s.leader or "",
             s.epoch_text or "unknown",
-            clock(s.from_ns),
-            clock(s.last_ns),
-            count(s.samples),
-            f"≥ {length(s.superseded[1] - s.superseded[0])}" if s.superseded else "",
+            traced(clock(s.from_ns), s.events[:1]),
+            traced(clock(s.last_ns), s.events[-1:]),
+            traced(count(s.samples), s.events),
+            _superseded(s),
         )
         for s in found[:ROWS_MAX]
     ]
@@ -55,11 +56,11 @@ def _reigns(lanes: Lanes, word: str, caption: str) -> Table:
         (
             s.epoch_text or "unknown",
             s.node,
-            clock(s.from_ns),
-            clock(s.to_ns),
-            length(s.to_ns - s.from_ns),
-            count(s.samples),
-            f"≥ {length(s.superseded[1] - s.superseded[0])}" if s.superseded else "",
+            traced(clock(s.from_ns), s.events[:1]),
+            traced(clock(s.last_ns), s.events[-1:]),
+            traced(length(s.last_ns - s.from_ns), [*s.events[:1], *s.events[-1:]]),
+            traced(count(s.samples), s.events),
+            _superseded(s),
         )
         for s in claims[:ROWS_MAX]
     ]
@@ -69,3 +70,10 @@ def _reigns(lanes: Lanes, word: str, caption: str) -> Table:
         rows=tuple(rows),
         note=cut_note(len(claims)),
     )
+
+
+def _superseded(stretch: Stretch) -> str:
+    """For how long at least; the rows are the answers that were out of date."""
+    if stretch.superseded is None:
+        return ""
+    return traced(f"≥ {length(stretch.superseded[1] - stretch.superseded[0])}", stretch.late)

@@ -12,6 +12,7 @@ import msgspec
 from harness.history import History
 from harness.operation import FaultOutcome, NodeChange, NodeEvent, NoteEvent, Outcome
 from harness.report.case import ReportCase
+from harness.report.evidence import Traced, rows_of, traced
 from harness.report.wording import FAULT_SIGNS, SIGNS, STANDINGS, clock, count, length, text
 from harness.verdict import Validity, Verdict, merge_verdicts
 
@@ -40,17 +41,28 @@ _MOMENTS: Final = frozenset(
             "last",
         ),
         *("invoked", "completed", "read", "healed", "injected", "certain_from", "certain_to", "superseded", "since"),
-        *("claimed_until", "known_since", "first_ok", "last_ok", "gap_from", "without_ok_from", "new_leader_at"),
+        *(
+            "claimed_until",
+            "known_since",
+            "first_ok",
+            "last_ok",
+            "gap_from",
+            "cut_from",
+            "without_ok_from",
+            "new_leader_at",
+        ),
         *("proven_from", "proven_to", "possible_from", "possible_to", "recovered_at"),
     )
 )
 _ORDER: Final = {Validity.INVALID: 0, Validity.UNKNOWN: 1, Validity.VALID: 2}
+#: What a figure's row says of its own proof.
+_EVIDENCE: Final = ("events", "indexes")
 #: Integers with these in their names are names, not counts.
 _NAMES: Final = ("index", "seed", "pid", "epoch", "position", "session", "port")
 
 
 class Table(msgspec.Struct, frozen=True, kw_only=True):
-    """Text only; `note` says what was cut."""
+    """Words only, some of them traced; `note` says what was cut."""
 
     caption: str
     columns: tuple[str, ...]
@@ -83,7 +95,7 @@ def guarantees(case: ReportCase) -> list[dict[str, Any]]:
                 "source": guarantee.source if guarantee else "",
                 "known_issue": guarantee.known_issue if guarantee else None,
                 "reasons": _reasons(of_name),
-                "anomalies": _anomalies(of_name),
+                "anomalies": counted_anomalies(of_name),
                 "checkers": ", ".join(dict.fromkeys(v.checker for v in of_name)),
             }
         )
@@ -103,12 +115,18 @@ def _reasons(verdicts: list[Verdict]) -> list[str]:
     """What decided first; where the verdicts are about several subjects, each is said to be of its own."""
     about = {str(v.figures["subject"]) for v in verdicts if "subject" in v.figures}
     if len(about) < 2:
-        return [v.reason for v in verdicts if v.reason]
+        return [traced(v.reason, _decided_by(v)) for v in verdicts if v.reason]
     return [
-        f"{v.figures.get('subject', v.checker)}: {v.reason}"
+        traced(f"{v.figures.get('subject', v.checker)}: {v.reason}", _decided_by(v))
         for v in sorted(verdicts, key=lambda v: _ORDER[v.validity])
         if v.reason
     ]
+
+
+def _decided_by(verdict: Verdict) -> tuple[int, ...]:
+    """The rows behind a verdict's reason: of its violations, else of what was put to the test."""
+    broken = sorted({i for name in verdict.anomalies for i in verdict.evidence.get(f"anomalies.{name}", ())})
+    return tuple(broken) or verdict.evidence.get("exposure", ())
 
 
 def _role(case: ReportCase, name: str, verdicts: list[Verdict]) -> str:
@@ -135,11 +153,15 @@ def _said(validity: Validity, decides: bool, untested: bool) -> str:
             return "held"
 
 
-def _anomalies(verdicts: list[Verdict]) -> str:
+def counted_anomalies(verdicts: Sequence[Verdict]) -> list[str]:
+    """Each anomaly by name with its count, the most frequent first."""
     found: Counter[str] = Counter()
+    rows: dict[str, set[int]] = {}
     for verdict in verdicts:
         found.update(verdict.anomalies)
-    return ", ".join(f"{count(number)} × {name}" for name, number in found.most_common())
+        for name in verdict.anomalies:
+            rows.setdefault(name, set()).update(verdict.evidence.get(f"anomalies.{name}", ()))
+    return [traced(f"{count(number)} × {name}", sorted(rows[name])) for name, number in found.most_common()]
 
 
 def _cut(said: str) -> str:
@@ -148,8 +170,14 @@ def _cut(said: str) -> str:
 
 def notes(history: History) -> list[tuple[str, str]]:
     """What a reader must know about the run, each thing once with its count."""
-    found = Counter((e.topic, _cut(e.text)) for e in history.events if isinstance(e, NoteEvent))
-    return [(topic, said if n == 1 else f"{said} ({n} times)") for (topic, said), n in found.most_common(20)]
+    found: dict[tuple[str, str], list[int]] = {}
+    for e in history.events:
+        if isinstance(e, NoteEvent):
+            found.setdefault((e.topic, _cut(e.text)), []).append(e.index)
+    most = sorted(found.items(), key=lambda item: -len(item[1]))[:20]
+    return [
+        (topic, traced(said if len(rows) == 1 else f"{said} ({len(rows)} times)", rows)) for (topic, said), rows in most
+    ]
 
 
 def faults(history: History, word: str) -> Table:
@@ -165,9 +193,9 @@ def faults(history: History, word: str) -> Table:
                 f.target,
                 ", ".join(f.nodes) or "none",
                 f"{FAULT_SIGNS[f.outcome]} {f.outcome}" + (", never healed" if began else ""),
-                f"{clock(f.began_ns)} – {_until(f.ended_ns)}",
-                proven,
-                lasted,
+                traced(f"{clock(f.began_ns)} – {_until(f.ended_ns)}", f.events),
+                traced(proven, f.events[1:3]),
+                traced(lasted, f.events[1:3]),
                 f"{f.leader or 'unknown'}" + (f", {word} {f.epoch}" if f.epoch is not None else ""),
                 f.proof or f.why or "",
                 " ".join(f.severed) if len(f.severed) <= 12 else f"{len(f.severed)} links",
@@ -230,15 +258,16 @@ def exposure(case: ReportCase) -> Table:
     rows = []
     for v in case.verdicts:
         counted = "not counted" if v.exposure is None else count(v.exposure) if v.exposure else "0: not tested"
+        broken = sorted({i for name in v.anomalies for i in v.evidence.get(f"anomalies.{name}", ())})
         rows.append(
             (
                 v.guarantee,
                 v.checker,
-                counted,
+                traced(counted, v.evidence.get("exposure")),
                 v.exposure_of,
                 str(least) if v.exposure is not None else "",
                 f"{SIGNS[v.validity]} {v.validity}",
-                _anomalies([v]) or "none",
+                traced(", ".join(counted_anomalies([v])) or "none", broken),
             )
         )
     return Table(
@@ -250,27 +279,35 @@ def exposure(case: ReportCase) -> Table:
 
 def operations(history: History) -> list[Table]:
     """Operations by function and outcome, and their errors."""
-    by_f: dict[str, Counter[str]] = {}
-    latencies: dict[str, list[int]] = {}
-    errors: Counter[tuple[str, str, str]] = Counter()
+    by_f: dict[str, dict[Outcome, list[int]]] = {}
+    answered: dict[str, list[tuple[int, int, int]]] = {}
+    errors: dict[tuple[str, str, str], list[int]] = {}
     for op in history.operations:
-        by_f.setdefault(op.f, Counter())[op.type] += 1
+        ended = op.invoke_index if op.complete_index is None else op.complete_index
+        by_f.setdefault(op.f, {}).setdefault(op.type, []).append(ended)
         if op.type is Outcome.OK and op.completed_ns is not None:
-            latencies.setdefault(op.f, []).append(op.completed_ns - op.invoked_ns)
+            answered.setdefault(op.f, []).append((op.completed_ns - op.invoked_ns, op.invoke_index, ended))
         elif op.type is not Outcome.OK:
-            errors[op.f, op.type, op.error or "no reason recorded"] += 1
+            errors.setdefault((op.f, op.type, op.error or "no reason recorded"), []).append(ended)
     rows = []
     for f, seen in by_f.items():
-        found = sorted(latencies.get(f, []))
-        quantiles = [length(found[min(int(q * len(found)), len(found) - 1)]) if found else "" for q in (0.5, 0.99, 1.0)]
-        rows.append((f, *(count(seen[t]) for t in (Outcome.OK, Outcome.FAIL, Outcome.INFO)), *quantiles))
-    counted = errors.most_common(ROWS_MAX)
+        found = sorted(answered.get(f, []))
+        quantiles = [found[min(int(q * len(found)), len(found) - 1)] if found else None for q in (0.5, 0.99, 1.0)]
+        counted = (seen.get(t, []) for t in (Outcome.OK, Outcome.FAIL, Outcome.INFO))
+        rows.append(
+            (
+                f,
+                *(traced(count(len(own)), own) for own in counted),
+                *("" if one is None else Traced(length(one[0]), one[1:]) for one in quantiles),
+            )
+        )
+    most = sorted(errors.items(), key=lambda item: -len(item[1]))[:ROWS_MAX]
     return [
         Table(caption="Operations", columns=("f", "ok", "fail", "info", "p50", "p99", "slowest ok"), rows=tuple(rows)),
         Table(
             caption="Errors",
             columns=("f", "outcome", "error", "count"),
-            rows=tuple((f, type_, text(error, 120), count(n)) for (f, type_, error), n in counted),
+            rows=tuple((f, type_, text(error, 120), traced(count(len(own)), own)) for (f, type_, error), own in most),
             note=cut_note(len(errors)),
         ),
     ]
@@ -283,7 +320,8 @@ def servers(history: History) -> Table:
     for e in events[:ROWS_MAX]:
         ended = "" if e.exit_status is None else f"status {e.exit_status}"
         alone = "" if e.expected or e.change is not NodeChange.EXITED else "✗ by itself"
-        rows.append((clock(e.time_ns), e.node, e.change, str(e.incarnation), str(e.pid or ""), ended, alone))
+        at = Traced(clock(e.time_ns), (e.index,))
+        rows.append((at, e.node, e.change, str(e.incarnation), str(e.pid or ""), ended, alone))
     return Table(
         caption="Server processes",
         columns=("at", "node", "change", "incarnation", "pid", "ended", "unexpected"),
@@ -295,16 +333,25 @@ def servers(history: History) -> Table:
 def health(case: ReportCase) -> dict[str, Any]:
     """Lateness of the harness itself: a verdict that depends on time is worth no more than these."""
     samples = case.history.samples
-    lags = sorted(s.loop_lag_ns_max for s in samples)
+    lags = sorted((s.loop_lag_ns_max, s.index) for s in samples)
     stalled = [s for s in samples if s.loop_lag_ns_max > case.facts.thresholds.stall_ns_max]
-    waited = [s.cpu_stall_ns for s in samples if s.cpu_stall_ns is not None]
-    rows = tuple((clock(s.time_ns), length(s.loop_lag_ns_max), length(s.cpu_stall_ns)) for s in stalled[:ROWS_MAX])
+    waited = [s for s in samples if s.cpu_stall_ns is not None]
+    rows = tuple(
+        (Traced(clock(s.time_ns), (s.index,)), length(s.loop_lag_ns_max), length(s.cpu_stall_ns))
+        for s in stalled[:ROWS_MAX]
+    )
+
+    def quantile(place: int) -> str:
+        return Traced(length(lags[place][0]), (lags[place][1],)) if lags else ""
+
     return {
-        "samples": len(samples),
-        "lag_p50": length(lags[len(lags) // 2]) if lags else "",
-        "lag_p99": length(lags[min(int(0.99 * len(lags)), len(lags) - 1)]) if lags else "",
-        "lag_max": length(lags[-1]) if lags else "",
-        "waited": length(sum(waited)) if waited else "not measured",
+        "samples": traced(count(len(samples)), [s.index for s in samples]),
+        "lag_p50": quantile(len(lags) // 2),
+        "lag_p99": quantile(min(int(0.99 * len(lags)), len(lags) - 1)),
+        "lag_max": quantile(len(lags) - 1),
+        "waited": traced(length(sum(s.cpu_stall_ns or 0 for s in waited)), [s.index for s in waited])
+        if waited
+        else "not measured",
         "threshold": length(case.facts.thresholds.stall_ns_max),
         "stalls": Table(
             caption="Stalls of the harness",
@@ -333,20 +380,30 @@ def flat(run: Mapping[str, Any]) -> tuple[tuple[tuple[str, str], ...], tuple[tup
     return tuple(short), tuple(long)
 
 
-def generic(name: str, data: Any) -> list[Table]:
-    """Any plain data as tables: rows of objects as they are, nested ones each on their own, the rest name by value."""
+def generic(name: str, data: Any, evidence: Mapping[str, Sequence[int]] | None = None) -> list[Table]:
+    """Any plain data as tables: rows of objects as they are, nested ones each on their own, the rest name by value.
+
+    `evidence` names the rows behind plain figures by their keys (of nested ones by "key.key"); a row of a list has
+    them itself, as `events`.
+    """
     caption = name.replace("_", " ").replace(".", ": ")
     if isinstance(data, list | tuple) and data and all(isinstance(row, dict) for row in data):
-        columns = tuple(dict.fromkeys(key for row in data for key in row))
-        rows = tuple(tuple(cell(key, row.get(key)) for key in columns) for row in data[:ROWS_MAX])
+        columns = tuple(key for key in dict.fromkeys(key for row in data for key in row) if key not in _EVIDENCE)
+        rows = tuple(
+            tuple(traced(cell(key, row.get(key)), rows_of(row, key)) for key in columns) for row in data[:ROWS_MAX]
+        )
         shown = tuple(_column_name(key) for key in columns)
         return [Table(caption=caption, columns=shown, rows=rows, note=cut_note(len(data)))]
     if isinstance(data, dict):
+        known = evidence or {}
         nested = {k: v for k, v in data.items() if _is_table(v)}
-        plain = tuple((_column_name(k), cell(k, v)) for k, v in data.items() if k not in nested)
+        plain = tuple((_column_name(k), traced(cell(k, v), known.get(k))) for k, v in data.items() if k not in nested)
         out = [Table(caption=caption, columns=("figure", "value"), rows=plain)] if plain else []
         for key, value in nested.items():
-            out += generic(f"{name}.{key}", value)
+            inner = {k.removeprefix(f"{key}."): rows for k, rows in known.items() if k.startswith(f"{key}.")}
+            # One proof for all of a nested object.
+            whole = dict.fromkeys(value, known[key]) if isinstance(value, dict) and key in known else {}
+            out += generic(f"{name}.{key}", value, inner or whole)
         return out
     return [Table(caption=caption, columns=("value",), rows=((cell(name, data),),))]
 

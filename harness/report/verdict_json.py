@@ -14,13 +14,18 @@ from harness.errors import ExitCode, UsageError
 from harness.history import SCHEMA_VERSION
 from harness.operation import FaultOutcome, Outcome
 from harness.report.case import ReportCase
-from harness.report.wording import text
+from harness.report.lanes import lanes
+from harness.report.story import plain, stories
+from harness.report.wording import epoch_word, text
 from harness.verdict import Validity, Verdict, Witness, merge_verdicts
 
 FORMAT: Final = 1
 
 #: A witness with more events keeps their indexes; the events themselves are in the history.
 EVENTS_MAX: Final = 64
+#: Of the rows behind a figure, and of those behind a figure of a row in a list, so many are named.
+ROWS_MAX: Final = 1_000
+ROWS_OF_ROW_MAX: Final = 200
 
 _FILES: Final = {
     "plan": "plan.toml",
@@ -70,6 +75,7 @@ def verdict_document(case: ReportCase) -> dict[str, Any]:
         "anomalies": anomalies,
         "guarantees": _guarantees(case),
         "verdicts": [_verdict(case, v) for v in case.verdicts],
+        **_stories(case),
         "operations": _operations(case),
         "faults": _faults(case),
         "history_schema": SCHEMA_VERSION,
@@ -175,8 +181,35 @@ def _verdict(case: ReportCase, verdict: Verdict) -> dict[str, Any]:
         "exposure_min": case.facts.thresholds.exposure_min,
         "anomalies": dict(verdict.anomalies),
         "witnesses": [_witness(case, w) for w in verdict.witnesses],
-        "figures": _plain(verdict.figures),
+        "figures": _plain(_cut(verdict.figures)),
+        "evidence": {
+            name: {"count": len(rows), "rows": list(rows[:ROWS_MAX])} for name, rows in verdict.evidence.items() if rows
+        },
     }
+
+
+def _cut(figures: Any) -> Any:
+    """Figures with the rows behind their own rows cut at the bound."""
+    match figures:
+        case dict():
+            return {k: _cut_rows(v) if k == "events" and isinstance(v, dict) else _cut(v) for k, v in figures.items()}
+        case list() | tuple():
+            return [_cut(row) for row in figures]
+        case _:
+            return figures
+
+
+def _cut_rows(events: dict[str, Any]) -> dict[str, Any]:
+    return {name: rows[:ROWS_OF_ROW_MAX] for name, rows in events.items() if rows}
+
+
+def _stories(case: ReportCase) -> dict[str, Any]:
+    """What happened, told; a defect in the telling may not cost the document."""
+    try:
+        told = stories(case, lanes(case.history, case.facts.nodes), epoch_word(case.facts.system))
+        return {"stories": [plain(story, ROWS_MAX) for story in told], "stories_failed": None}
+    except Exception as error:
+        return {"stories": [], "stories_failed": f"{type(error).__name__}: {error}"}
 
 
 def _witness(case: ReportCase, witness: Witness) -> dict[str, Any]:

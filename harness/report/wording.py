@@ -19,6 +19,7 @@ from harness.operation import (
     OpEvent,
     Outcome,
     PhaseEvent,
+    SampleEvent,
 )
 from harness.verdict import Standing, Validity
 
@@ -141,5 +142,8 @@ def event(item: Event) -> str:
             return f"phase {item.phase} begins"
         case NoteEvent():
             return f"{item.topic}: {item.text}"
+        case SampleEvent():
+            waited = "" if item.cpu_stall_ns is None else f", tasks waited {length(item.cpu_stall_ns)} for a processor"
+            return f"health sample: the timer up to {length(item.loop_lag_ns_max)} late{waited}"
         case _:
-            return "health sample"
+            return type(item).__name__

@@ -7,6 +7,7 @@ from collections import Counter
 from typing import Any, Final
 
 from harness.report.case import ReportCase
+from harness.report.evidence import traced
 from harness.report.tables import Table, generic
 from harness.report.wording import count
 from harness.verdict import Verdict
@@ -44,8 +45,7 @@ def zombies(case: ReportCase) -> tuple[Table, Table | None, list[Table]] | None:
     groups = {s: [v for v in verdicts if v.figures.get("subject", subjects[0]) == s] for s in subjects}
     found = [_Subject("", verdicts)] if len(subjects) < 2 else [_Subject(s, own) for s, own in groups.items()]
     rows = tuple(
-        (name, *(_counted(one.figures, one.anomalies, keys, names) for one in found), meaning)
-        for name, keys, names, meaning in _ROWS
+        (name, *(_counted(one, keys, names) for one in found), meaning) for name, keys, names, meaning in _ROWS
     )
     counts = tuple(one.name or "count" for one in found)
     table = Table(caption="What deposed leaders did", columns=("kind", *counts, "meaning"), rows=rows)
@@ -55,7 +55,7 @@ def zombies(case: ReportCase) -> tuple[Table, Table | None, list[Table]] | None:
     for one in found:
         figures = {key: value for key, value in one.figures.items() if key != "claimed"}
         name = "figures of the leadership checker" + (f", {one.name}" if one.name else "")
-        details += generic(name, figures) if figures else []
+        details += generic(name, figures, one.evidence) if figures else []
     return table, claimed, details
 
 
@@ -66,10 +66,20 @@ class _Subject:
         self.name = name
         self.figures: dict[str, Any] = {}
         self.anomalies: Counter[str] = Counter()
+        self.evidence: dict[str, tuple[int, ...]] = {}
         for verdict in verdicts:
             self.anomalies.update(verdict.anomalies)
             for key, value in verdict.figures.items():
-                self.figures[key] = _sum(self.figures.get(key), value)
+                before = self.figures.get(key)
+                self.figures[key] = _sum(before, value)
+                # What is not summed stays the first one's, and so do its rows.
+                if before is None or self.figures[key] is not before:
+                    self._add(key, verdict)
+            for name in verdict.anomalies:
+                self._add(f"anomalies.{name}", verdict)
+
+    def _add(self, key: str, verdict: Verdict) -> None:
+        self.evidence[key] = (*self.evidence.get(key, ()), *verdict.evidence.get(key, ()))
 
     @property
     def claims(self) -> list[dict[str, Any]]:
@@ -92,14 +102,15 @@ def _sum(before: Any, value: Any) -> Any:
     return before
 
 
-def _counted(figures: dict[str, Any], anomalies: Counter[str], keys: tuple[str, ...], names: tuple[str, ...]) -> str:
+def _counted(one: _Subject, keys: tuple[str, ...], names: tuple[str, ...]) -> str:
     for key in keys:
-        found = figures.get(key)
+        found = one.figures.get(key)
         if isinstance(found, bool):
             continue
         if isinstance(found, int):
-            return count(found)
+            return traced(count(found), one.evidence.get(key))
         if isinstance(found, list | tuple):
             return count(len(found))
-    counted = [anomalies[name] for name in names if anomalies[name]]
-    return count(sum(counted)) if counted else "0" if names else "not counted"
+    counted = sum(one.anomalies[name] for name in names)
+    rows = tuple(i for name in names for i in one.evidence.get(f"anomalies.{name}", ()))
+    return traced(count(counted), rows) if counted else "0" if names else "not counted"
