@@ -34,7 +34,7 @@ class Vote(Tale):
     def refused(self, token: int, number: int, at: tuple[float, float], error: str = "fenced") -> int:
         return self.act(token, number, at, type=FAIL, error=error)
 
-    def resign(self, token: int, at: tuple[float, float], position: int, **more: Any) -> int:
+    def resign(self, token: int, at: tuple[float, float], position: int | None, **more: Any) -> int:
         return self.op("resign", "election", [token, "h"], at=at, position=position, **more)
 
     def see(self, token: int | None, at: tuple[float, float], **more: Any) -> int:
@@ -50,6 +50,72 @@ class Vote(Tale):
 
     def verdict(self, guarantee: str, **options: Any) -> Verdict:
         return only(self.judged(**options), guarantee)
+
+
+class Epochs(Vote):
+    """Terms without positions, as on Kafka: tokens grow, positions are those of acts among acts."""
+
+    def grant(self, token: int, at: tuple[float, float | None], **more: Any) -> int:
+        return super().grant(token, at, position=None, **more)
+
+
+def two_epochs(sent_ms: float = 30, **late: Any) -> Epochs:
+    """Epoch 1 acts at 0 and is followed by epoch 3, which acts at 2; act 9 of epoch 1 is sent at `sent_ms`."""
+    vote = Epochs()
+    vote.grant(1, (10, 12), process=1)
+    vote.act(1, 1, (20, 22), 0, process=1)
+    vote.grant(3, (100, 102), process=2)
+    vote.act(3, 2, (110, 112), 2, process=2)
+    vote.act(1, 9, (sent_ms, sent_ms + 2), process=1, **late)
+    return vote
+
+
+@pytest.mark.parametrize(
+    ("sent_ms", "late", "deeds", "wanted"),
+    [
+        # Positions are far below tokens, and far above: they are not compared.
+        (30, {"position": 1}, ((1, 1), (1, 9), (3, 2)), {}),
+        (101, {"position": 1}, ((1, 1), (1, 9), (3, 2)), {}),
+        (30, {"type": FAIL, "error": "fenced"}, ((1, 1), (3, 2)), {}),
+        (103, {"type": FAIL, "error": "fenced"}, ((1, 1), (3, 2)), {}),
+        (30, {"type": INFO}, ((1, 1), (1, 9), (3, 2)), {}),
+        (103, {"type": INFO}, ((1, 1), (3, 2)), {}),
+        # Its successor had begun when it was sent, although nobody had acted in between.
+        (103, {"position": 1}, ((1, 1), (1, 9), (3, 2)), {"acted-after-its-term": 1}),
+        (103, {"type": INFO}, ((1, 1), (1, 9), (3, 2)), {"acted-after-its-term": 1}),
+        # Whenever it was sent, it took effect behind an act of its successor.
+        (30, {"position": 3}, ((1, 1), (3, 2), (1, 9)), {"old-term-acted": 1}),
+        (30, {"type": INFO}, ((1, 1), (3, 2), (1, 9)), {"old-term-acted": 1}),
+        (103, {"position": 3}, ((1, 1), (3, 2), (1, 9)), {"old-term-acted": 1}),
+        (30, {"type": FAIL, "error": "fenced"}, ((1, 1), (1, 9), (3, 2)), {"refused-act-took-effect": 1}),
+    ],
+)
+def test_where_grants_have_no_position_order_on_the_trail_and_in_time_decide(
+    sent_ms: float, late: dict[str, Any], deeds: tuple[tuple[int, int], ...], wanted: dict[str, int]
+) -> None:
+    vote = two_epochs(sent_ms, **late)
+    vote.trail(*deeds)
+    check_acting(vote, wanted)
+
+
+def test_an_acknowledged_act_that_was_sent_too_late_needs_no_trail_to_be_found() -> None:
+    verdict = check_acting(two_epochs(103, position=1), {"acted-after-its-term": 1})
+    (witness,) = verdict.witnesses
+    assert "Term 3 was granted to process 2" in witness.steps[0]
+    assert "was sent after that" in witness.steps[1]
+    assert two_epochs(101, position=1).verdict(ACTING).validity is Validity.UNKNOWN
+
+
+def test_terms_without_positions_grow_and_are_kept_apart_from_positions() -> None:
+    vote = two_epochs(103, type=FAIL, error="fenced")
+    vote.resign(3, (200, 202), None, process=2)
+    vote.trail((1, 1), (3, 2))
+    verdicts = {v.guarantee: v for v in vote.judged()}
+    assert {verdicts[name].validity for name in (ACTING, GROW, KEPT)} == {Validity.VALID}
+    backwards = Epochs()
+    backwards.grant(3, (10, 12), process=1)
+    backwards.grant(1, (100, 102), process=2)
+    assert backwards.verdict(GROW).anomalies == {"term-went-back": 1}
 
 
 def two_terms() -> Vote:

@@ -32,7 +32,6 @@ EndTxn may end the next transaction of its epoch).
 """
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable
 from string import digits
 from typing import Final, NoReturn, TypeVar
@@ -323,12 +322,13 @@ class KafkaElections:
 
     async def _once_ended(self, ask: Callable[[], Awaitable[T]]) -> T:
         """Ask again while the coordinator is still ending the last transaction, for a while."""
-        until_s = time.monotonic() + _ENDING_S
+        clock = asyncio.get_running_loop().time
+        until_s = clock() + _ENDING_S
         while True:
             try:
                 return await ask()
             except ServerRefusal as refusal:
-                if refusal.number != CONCURRENT_TRANSACTIONS or time.monotonic() >= until_s:
+                if refusal.number != CONCURRENT_TRANSACTIONS or clock() >= until_s:
                     raise
             await asyncio.sleep(_ENDING_POLL_S)
 

@@ -1,0 +1,89 @@
+"""Runs of the election workload with Kafka's own session, through the real interpreter, against the fake brokers."""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any, Final, cast
+from unittest.mock import patch
+
+from harness import registry
+from harness.client import Client
+from harness.generator import time_limit, validate
+from harness.history import History
+from harness.interpreter import Interpreter
+from harness.operation import Event, PhaseEvent, PhaseName
+from harness.recorder import Recorder
+from harness.systems.kafka import elections
+from harness.systems.kafka.client import KafkaNode
+from harness.systems.kafka.connection import Connection
+from harness.systems.kafka.session import KafkaSession
+from harness.verdict import Facts
+from tests.fakes.transaction_broker import NODES, TRANSACTION_TIMEOUT_S, FakeKafka
+from tests.fakes.virtual_time import run_virtual, virtual_clock_ns
+from workloads.election import Election
+
+_MAIN_NS: Final = 25_000_000_000
+
+
+def options_of(given: Mapping[str, Any]) -> dict[str, Any]:
+    return {**Election().options(registry.system("kraft")), **given}
+
+
+def facts(**given: Any) -> Facts:
+    workload, options = Election(), options_of(given)
+    kraft = registry.system("kraft")
+    return Facts(
+        system="kraft",
+        workload="election",
+        nodes=NODES,
+        guarantees=kraft.guarantees,
+        required=workload.requires(options),
+        read_guarantee=workload.guarantee(kraft, options),
+        options=options,
+    )
+
+
+def run_transactions(bug: str | None, seed: int, **given: Any) -> History:
+    """One run in virtual time: load, a wait until abandoned transactions have ended, then the final phase."""
+    return run_virtual(_run(bug, seed, options_of(given)))
+
+
+async def _run(bug: str | None, seed: int, options: Mapping[str, Any]) -> History:
+    cluster, workload = FakeKafka(seed, bug), Election()
+    recorder = Recorder(None, clock_ns=virtual_clock_ns)
+    events: list[Event] = []
+    recorder.listeners.append(events.append)
+
+    def node(number: int) -> KafkaNode:
+        return KafkaNode(cast(Connection, cluster.connect(number)))
+
+    async def open_node(host: str, port: int, *, connect_timeout_s: float) -> KafkaNode:
+        await asyncio.sleep(0.001)
+        return node(port)
+
+    async def open_client(process: int, name: str) -> Client:
+        await asyncio.sleep(0.001)
+        number = NODES.index(name) + 1
+        return workload.client(KafkaSession(node(number), number, connect_timeout_s=1.0), options, recorder.now_ns)
+
+    interpreter = Interpreter(
+        workers=workload.workers(options, len(NODES)),
+        node_of=lambda worker: NODES[worker % len(NODES)],
+        open_client=open_client,
+        recorder=recorder,
+        seed=seed,
+        op_timeout_s=2.5,
+        open_timeout_s=0.5,
+        effect_free=workload.effect_free,
+    )
+    with patch.object(elections, "open_node", open_node):
+        try:
+            recorder.record(PhaseEvent, phase=PhaseName.MAIN)
+            await interpreter.run(validate(time_limit(_MAIN_NS, workload.generator(options, len(NODES)))))
+            recorder.record(PhaseEvent, phase=PhaseName.HEAL)
+            recorder.record(PhaseEvent, phase=PhaseName.SETTLE)
+            await asyncio.sleep(TRANSACTION_TIMEOUT_S + 1)
+            recorder.record(PhaseEvent, phase=PhaseName.FINAL)
+            await interpreter.run(validate(workload.final_generator(options, len(NODES))))
+        finally:
+            await interpreter.close()
+    return History(events, source=f"fake transactions {bug} {seed}")
