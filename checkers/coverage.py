@@ -10,7 +10,7 @@ from collections import Counter
 from typing import Any, Final
 
 from checkers.effects import final_reads
-from checkers.evidence import Rows
+from checkers.evidence import Rows, row, rows
 from checkers.leadership.circumstances import duration
 from checkers.leadership.samples import merged
 from checkers.stalls import harness_stalls, overlapping
@@ -48,7 +48,7 @@ def check(history: History, facts: Facts) -> list[Verdict]:
             exposure=under_fault,
             exposure_of="operations invoked while a fault was certainly in force" if under_fault is not None else "",
             figures=_figures(history, ok, invoked, faults, missing),
-            evidence={} if inside is None else {"exposure": inside},
+            evidence={**_evidence(history, start_ns, end_ns), **({} if inside is None else {"exposure": inside})},
         )
     ]
 
@@ -120,6 +120,31 @@ def _stalls(history: History, facts: Facts, start_ns: int, end_ns: int) -> list[
         return []
     longest = max(stall.length_ns for stall in found)
     return [f"the harness stalled {len(found)} times in the main phase, for up to {duration(longest)}"]
+
+
+def _evidence(history: History, start_ns: int, end_ns: int) -> dict[str, Rows]:
+    """The rows behind the figures of `_figures`, by the same names."""
+    found: dict[str, list[int]] = {}
+
+    def add(name: str, index: int) -> None:
+        found.setdefault(name, []).append(index)
+
+    for operation in history.operations:
+        add(f"operations.{operation.type.value}", row(operation))
+        if start_ns <= operation.invoked_ns < end_ns:
+            add(f"main_invoked.{operation.f}", operation.invoke_index)
+            if operation.type is Outcome.OK:
+                add(f"main_ok.{operation.f}", row(operation))
+    for fault in history.faults:
+        add(f"faults_by_outcome.{fault.outcome.value}", fault.events[-1])
+        if fault.outcome is FaultOutcome.INSTALLED:
+            add(f"faults_installed.{fault.fault}", fault.events[1])
+    worst = max(history.samples, key=lambda s: s.loop_lag_ns_max, default=None)
+    return {
+        **{name: tuple(own) for name, own in found.items()},
+        "final_reads": rows(final_reads(history)),
+        "loop_lag_ns_max": () if worst is None else (worst.index,),
+    }
 
 
 def _figures(

@@ -27,6 +27,7 @@ from typing import Any, Final
 import msgspec
 
 from checkers.effects import events_of
+from checkers.evidence import Rows, rows
 from harness.history import History, LogEntry, NodeLog
 from harness.operation import Operation, Outcome
 from harness.verdict import Facts, Validity, Verdict, Witness
@@ -67,14 +68,20 @@ def check(history: History, facts: Facts) -> list[Verdict]:
     ]
     below = _common_entries(logs)
     lost, refused = list(_lost(placed, logs, facts)), list(_refused(placed))
-    found = sum(bool(places) for o, places in placed.items if o.type is Outcome.OK)
-    figures = {**_figures(placed, logs, facts), "entries_compared": below}
+    counted = _counted(placed, logs, facts)
+    evidence = {name: rows(own) for name, own in counted.items()}
+    figures = {**_figures(logs, counted), "entries_compared": below}
     verdicts = [
         _verdict(history, AGREES, agreement, below, "entries that several logs hold at one offset", figures, facts)
     ]
+    found = len(counted["acknowledged_found"])
     if found or lost or refused:
         exposure_of = "acknowledged changes found on disk"
         verdicts.append(_verdict(history, DURABLE, [*lost, *refused], found, exposure_of, {}, facts))
+        evidence_of_durable = {"exposure": evidence["acknowledged_found"], **verdicts[1].evidence}
+        verdicts[1] = msgspec.structs.replace(verdicts[1], evidence=evidence_of_durable)
+    # What stands on disk only is no row of the history: `nodes/<name>/metadata-log.jsonl` holds it.
+    verdicts[0] = msgspec.structs.replace(verdicts[0], evidence={**evidence, **verdicts[0].evidence})
     return verdicts
 
 
@@ -321,27 +328,34 @@ def _refused(placed: Placed) -> Iterator[Breach]:
 # -- words and figures --------------------------------------------------------------------------------------------
 
 
-def _figures(placed: Placed, logs: Mapping[str, Log], facts: Facts) -> dict[str, Any]:
+def _counted(placed: Placed, logs: Mapping[str, Log], facts: Facts) -> dict[str, list[Operation]]:
+    """The changes of each fate, by the names of their figures."""
     whole = all(log.log.start_offset == 0 for log in logs.values())
-    settled = {"info_took_effect": 0, "info_took_no_effect": 0, "info_undecided": 0}
+    settled: dict[str, list[Operation]] = {"info_took_effect": [], "info_took_no_effect": [], "info_undecided": []}
     for change, places in placed.items:
         if change.type is Outcome.INFO:
-            settled[placed.outcome(change, places, facts, whole=whole)] += 1
+            settled[placed.outcome(change, places, facts, whole=whole)].append(change)
     acknowledged = [(o, places) for o, places in placed.items if o.type is Outcome.OK]
+    return {
+        "acknowledged_found": [o for o, places in acknowledged if places],
+        "acknowledged_not_found": [
+            o for o, places in acknowledged if not places and not placed.in_snapshot[o.invoke_index]
+        ],
+        **settled,
+        "settings_applied_twice": [
+            o for o, places in placed.items if o.f == "alter" and any(len(own) > 1 for own in places.values())
+        ],
+    }
+
+
+def _figures(logs: Mapping[str, Log], counted: Mapping[str, list[Operation]]) -> dict[str, Any]:
     return {
         "logs": {
             log.node: {"start_offset": log.log.start_offset, "end_offset": log.end, "last_epoch": log.last_epoch}
             for log in logs.values()
         },
         "entries_by_type": _by_type(logs),
-        "acknowledged_found": sum(bool(places) for _, places in acknowledged),
-        "acknowledged_not_found": sum(
-            not places and not placed.in_snapshot[o.invoke_index] for o, places in acknowledged
-        ),
-        **settled,
-        "settings_applied_twice": sum(
-            o.f == "alter" and any(len(offsets) > 1 for offsets in places.values()) for o, places in placed.items
-        ),
+        **{name: len(own) for name, own in counted.items()},
         "epochs": sorted({entry.epoch for log in logs.values() for entry in log.log.entries}),
     }
 
@@ -393,7 +407,16 @@ def _verdict(
         anomalies=anomalies,
         witnesses=tuple(_witness(history, breach) for breach in breaches[:_WITNESSES_MAX]),
         figures=figures,
+        evidence=_broken_rows(breaches),
     )
+
+
+def _broken_rows(breaches: list[Breach]) -> dict[str, Rows]:
+    found: dict[str, Rows] = {}
+    for breach in breaches:
+        name = f"anomalies.{breach.anomaly}"
+        found[name] = (*found.get(name, ()), *rows(breach.operations[:1]))
+    return found
 
 
 def _witness(history: History, breach: Breach) -> Witness:

@@ -106,7 +106,7 @@ def check(history: History, facts: Facts) -> list[Verdict]:
                 "cut_brokers": cut_brokers(history, facts, views, reigns, marks)[:_SHOWN_MAX],
                 **_who_led(views, reigns, marks),
             },
-            evidence=_evidence(reigns, deeds, marks),
+            evidence={**_evidence(reigns, deeds, marks), **_partition_rows(views, reigns)},
         )
     ]
 
@@ -319,12 +319,22 @@ def _deed(deeds: Deeds, marks: Landmarks) -> dict[str, Any]:
 
 def _who_led(views: list[PartitionView], reigns: dict[str, Reigns], marks: Landmarks) -> dict[str, Any]:
     """Every reign of the partitions that had more than one leader or epoch; the quiet ones are only counted."""
+    counted = _partition_rows(views, reigns)
     changed = [view.key for view in views if len(reigns[view.key].reigns) > 1]
     return {
-        "partitions": len(views),
-        "partitions_quiet": len(views) - len(changed),
-        "partitions_shown": min(len(changed), _PARTITIONS_MAX),
+        **{name: len(own) for name, own in counted.items()},
         "reigns": [_reign(key, own, marks) for key in changed[:_PARTITIONS_MAX] for own in reigns[key].reigns],
+    }
+
+
+def _partition_rows(views: list[PartitionView], reigns: dict[str, Reigns]) -> dict[str, Rows]:
+    """For each partition that is counted, the first row that names it."""
+    changed = [view for view in views if len(reigns[view.key].reigns) > 1]
+    quiet = [view for view in views if len(reigns[view.key].reigns) <= 1]
+    return {
+        "partitions": rows(view.first for view in views),
+        "partitions_quiet": rows(view.first for view in quiet),
+        "partitions_shown": rows(view.first for view in changed[:_PARTITIONS_MAX]),
     }
 
 

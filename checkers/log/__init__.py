@@ -100,7 +100,9 @@ def check(history: History, facts: Facts) -> list[Verdict]:
     """One verdict for each of `QUESTIONS`. Cost: O(n log n) for n records read and appended."""
     views = partitions(history)
     verdicts = [_verdict(question, views, history, facts) for question in QUESTIONS]
-    return [msgspec.structs.replace(verdicts[0], figures=_figures(views)), *verdicts[1:]]
+    counted = {name: rows(own) for name, own in _counted(views).items()}
+    first = msgspec.structs.replace(verdicts[0], figures=_figures(views), evidence={**counted, **verdicts[0].evidence})
+    return [first, *verdicts[1:]]
 
 
 def _verdict(question: Question, views: list[PartitionView], history: History, facts: Facts) -> Verdict:
@@ -151,42 +153,52 @@ def _conclude(
     return Validity.VALID, f"{exposure} {question.exposure_of}"
 
 
-def _figures(views: list[PartitionView]) -> dict[str, Any]:
-    """Plain counts for the report, over all partitions."""
-    outcomes = Counter(append.type for view in views for append in view.appends)
+def _counted(views: list[PartitionView]) -> dict[str, list[Operation]]:
+    """What is counted over all partitions, by the name of its figure."""
+    appends = [append for view in views for append in view.appends]
     info = [(view, a) for view in views for a in view.appends if a.type is Outcome.INFO]
     return {
-        "partitions": len(views),
-        "appends_ok": outcomes[Outcome.OK],
-        "appends_fail": outcomes[Outcome.FAIL],
-        "appends_info": outcomes[Outcome.INFO],
-        "recovered": sum(append.value in view.final_values for view, append in info),
-        "unseen": sum(len(find.unseen(view)) for view in views),
-        "polls_ok": sum(len(view.reads) for view in views),
-        "records_read": sum(len(rows) for view in views for rows in view.rows.values()),
-        "records_final": sum(len(view.final) for view in views),
-        "leader_changes": sum(max(0, len(view.begun) - 1) for view in views),
-        "records_above_high_watermark": sum(_above(view) for view in views),
-        "high_watermark_went_back": sum(_went_back(view) for view in views),
-        "real_time_inversions": sum(find.real_time_inversions(view.acknowledged) for view in views),
+        "partitions": [view.first for view in views],
+        "appends_ok": [a for a in appends if a.type is Outcome.OK],
+        "appends_fail": [a for a in appends if a.type is Outcome.FAIL],
+        "appends_info": [a for _, a in info],
+        "recovered": [a for view, a in info if a.value in view.final_values],
+        "unseen": [a for view in views for a in find.unseen(view)],
+        "polls_ok": [read for view in views for read in view.reads],
+        "leader_changes": [begun.proof for view in views for begun in view.begun[1:]],
+        "records_above_high_watermark": [read for view in views for read in _above(view)],
+        "high_watermark_went_back": [read for view in views for read in _went_back(view)],
+        "real_time_inversions": [a for view in views for a in find.real_time_inversions(view.acknowledged)],
     }
 
 
-def _above(view: PartitionView) -> int:
-    """Records at or above the high watermark of their own reply, which a node reads before the records."""
-    return sum(
-        sum(row.offset >= read.position for row in view.rows[read.invoke_index])
+def _figures(views: list[PartitionView]) -> dict[str, Any]:
+    """Plain counts for the report, over all partitions."""
+    return {
+        "records_read": sum(len(found) for view in views for found in view.rows.values()),
+        "records_final": sum(len(view.final) for view in views),
+        **{name: len(own) for name, own in _counted(views).items()},
+    }
+
+
+def _above(view: PartitionView) -> list[Operation]:
+    """A reply for each of its records at or above its own high watermark, which a node reads before the records."""
+    return [
+        read
         for read in view.reads
         if read.position is not None
-    )
+        for own in view.rows[read.invoke_index]
+        if own.offset >= read.position
+    ]
 
 
-def _went_back(view: PartitionView) -> int:
+def _went_back(view: PartitionView) -> list[Operation]:
     """Replies whose high watermark is below one that the same process had seen: a new leader learns it late."""
     last: dict[int, int] = {}
-    found = 0
+    found = []
     for read in view.reads:
         if read.position is not None:
-            found += read.position < last.get(read.process, 0)
+            if read.position < last.get(read.process, 0):
+                found.append(read)
             last[read.process] = max(read.position, last.get(read.process, 0))
     return found

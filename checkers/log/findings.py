@@ -226,17 +226,18 @@ def sent_after_change(view: PartitionView) -> list[Operation]:
     return [a for a in view.acknowledged if a.invoked_ns > since_ns and view.epoch_of(a) is not None]
 
 
-def real_time_inversions(appends: Iterable[Operation]) -> int:
+def real_time_inversions(appends: Iterable[Operation]) -> list[Operation]:
     """Acknowledged appends with a lower offset than one that had been acknowledged before they were sent."""
     done = sorted((o for o in appends if o.completed_ns is not None), key=lambda o: o.completed_ns or 0)
     times = [o.completed_ns or 0 for o in done]
     highest: list[int] = []
     for append in done:
         highest.append(max(highest[-1] if highest else -1, append.position or 0))
-    found = 0
+    found = []
     for append in done:
         before = bisect_right(times, append.invoked_ns - 1)
-        found += before > 0 and highest[before - 1] >= (append.position or 0)
+        if before > 0 and highest[before - 1] >= (append.position or 0):
+            found.append(append)
     return found
 
 

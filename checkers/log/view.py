@@ -40,6 +40,7 @@ class PartitionView:
     def __init__(self, history: History, key: str, operations: list[Operation]) -> None:
         healed = history.healed_ns
         self.key: Final = key
+        self.first: Final = operations[0]
         self.appends: Final = [o for o in operations if o.f == _APPEND]
         self.acknowledged: Final = [o for o in self.appends if o.type is Outcome.OK and o.position is not None]
         self.attempts: Final = [o for o in operations if o.f in LOG_READS]
