@@ -13,6 +13,7 @@ import pytest
 from harness import registry
 from harness.runtime import images
 from harness.runtime.engine_network import POOL, EngineNetwork
+from harness.systems.kafka.server import BROKER_PORT, CLIENT_PORT, CONTROLLER_PORT
 
 DOCKER = Path(__file__).resolve().parent.parent / "docker"
 PINS: dict[str, dict[str, Any]] = tomllib.loads((DOCKER / "versions.toml").read_text(encoding="utf-8"))
@@ -92,22 +93,23 @@ def test_no_version_stands_anywhere_else() -> None:
 
 class TestCompose:
     text = (DOCKER / "compose.yaml").read_text(encoding="utf-8")
+    systems = ("etcd", "zookeeper", "kraft")
 
     def test_runs_the_pinned_images(self) -> None:
         found = dict(re.findall(r"image: fencepost/(\w+):\$\{\w+:-([\w.]+)\}", self.text))
-        assert found == {name: PINS[name]["version"] for name in ("etcd", "zookeeper")}
+        assert found == {name: PINS[name]["version"] for name in self.systems}
 
     def test_has_three_nodes_a_system_with_the_addresses_of_a_run(self) -> None:
         services = re.findall(r"^  (\w+)-(\d):\n    <<: \*(\w+)$", self.text, re.MULTILINE)
-        assert services == [(name, str(i), name) for name in ("etcd", "zookeeper") for i in (1, 2, 3)]
+        assert services == [(name, str(i), name) for name in self.systems for i in (1, 2, 3)]
         addresses = re.findall(r'ipv4_address: "\$\{FENCEPOST_SUBNET:-10\.78\}\.([\d.]+)"', self.text)
-        networks = list(POOL.subnets(new_prefix=24))[:2]
+        networks = list(POOL.subnets(new_prefix=24))[:3]
         expected = [EngineNetwork("", "", network, "").address(i) for network in networks for i in (1, 2, 3)]
         assert [f"10.78.{address}" for address in addresses] == expected
 
     def test_publishes_to_this_machine_only(self) -> None:
         ports = re.findall(r"ports: (.*)", self.text)
-        assert len(ports) == 6 and all(re.fullmatch(r'\["127\.0\.0\.1:\d+:\d+"\]', port) for port in ports)
+        assert len(ports) == 9 and all(re.fullmatch(r'\["127\.0\.0\.1:\d+:\d+"\]', port) for port in ports)
 
     def test_is_what_compose_takes(self) -> None:
         command = compose_command()
@@ -126,12 +128,26 @@ class TestCompose:
             check=False,
         )
         assert done.returncode == 0, done.stderr
-        assert done.stdout.count("ipv4_address: 10.78.") == 6
+        assert done.stdout.count("ipv4_address: 10.78.") == 9
 
     def test_files_that_it_mounts_are_there(self) -> None:
-        mounted = re.findall(r"- (\./\S+?):/", self.text)
-        assert len(mounted) == 6 and all((DOCKER / path).is_file() for path in mounted)
+        mounted = re.findall(r"(\./[\w./-]+?):/", self.text)
+        assert len(mounted) == 12 and all((DOCKER / path).is_file() for path in mounted)
         assert [(DOCKER / f"zookeeper/compose/myid.{i}").read_text() for i in (1, 2, 3)] == ["1\n", "2\n", "3\n"]
+
+    def test_kafkas_nodes_differ_in_what_they_are_alone(self) -> None:
+        """They listen where the published ports lead, and at the ports of a run's nodes."""
+        for i in (1, 2, 3):
+            text = (DOCKER / f"kraft/compose/server.{i}.properties").read_text(encoding="utf-8")
+            lines = [line for line in text.splitlines() if not line.startswith("#")]
+            settings = dict(line.split("=", 1) for line in lines)
+            assert settings["node.id"] == str(i)
+            assert settings["advertised.listeners"] == f"CLIENT://127.0.0.1:1909{i},BROKER://n{i}:{BROKER_PORT}"
+            assert (
+                settings["listeners"]
+                == f"CLIENT://:{CLIENT_PORT},CONTROLLER://:{CONTROLLER_PORT},BROKER://:{BROKER_PORT}"
+            )
+            assert f'"127.0.0.1:1909{i}:{CLIENT_PORT}"' in self.text
 
 
 def compose_command() -> list[str] | None:

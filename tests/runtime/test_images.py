@@ -17,8 +17,10 @@ import pytest
 
 from harness.errors import HarnessError, MachineError, UsageError
 from harness.runtime import images
+from harness.runtime.artifacts import maven
 from harness.runtime.images import agent, building, folder, machine, parts, plans, recipes, refusals
 from harness.runtime.images.parts import Part
+from harness.systems.kafka import versions
 
 GNU = shutil.which("ldd") is not None and not Path("/etc/alpine-release").exists()
 
@@ -183,6 +185,36 @@ class TestRecipes:
 
     def test_tag_of_a_version_that_no_tag_may_have(self) -> None:
         assert a_recipe(version="3.6.0-alpha+git").reference == "fencepost/etcd:3.6.0-alpha-git"
+
+    def test_kafka_is_compared_by_recorded_sums_so_that_nothing_is_fetched(
+        self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    ) -> None:
+        """What the jars themselves would come to, were they there."""
+        asked: list[Any] = []
+
+        def jars(coordinates: Any, **_: Any) -> list[Path]:
+            asked.append(coordinates)
+            return []
+
+        monkeypatch.setattr(maven, "jars", jars)
+        made = recipes.recipe("kafka-zk", "3.9.2")
+        assert not asked
+        assert (made.version, made.base, made.is_given) == ("3.9.2", "java", False)
+        assert made.identity["kafka_2.13-3.9.2.jar"] == (versions.recorded_sums("3.9.2") or {})["kafka_2.13-3.9.2.jar"]
+        assert {"zookeeper-3.8.4.jar", "slf4j-simple-1.7.36.jar"} < set(made.identity)
+        with pytest.raises(UsageError, match=r"Kafka 4\.3\.1 is not run on ZooKeeper"):
+            recipes.recipe("kafka-zk", "4.3.1")
+        assert not asked, "refused before it is fetched"
+
+    def test_a_folder_of_kafkas_jars_is_compared_by_the_jars(
+        self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    ) -> None:
+        monkeypatch.setattr(maven, "jars", lambda *_, **__: [])
+        (tmp_path / "kafka_2.13-4.4.0-SNAPSHOT.jar").write_bytes(b"mine")
+        made = recipes.recipe("kraft", str(tmp_path))
+        assert (made.version, made.is_given) == ("4.4.0-SNAPSHOT", True)
+        assert list(made.identity) == ["kafka_2.13-4.4.0-SNAPSHOT.jar"]
+        assert [part.target for part in made.parts()] == ["libs/kafka_2.13-4.4.0-SNAPSHOT.jar"]
 
     def test_unknown_image(self) -> None:
         with pytest.raises(UsageError, match="unknown image 'cassandra'"):
