@@ -20,7 +20,8 @@ from harness import registry, store
 from harness.client import Client
 from harness.coordination import Definite, Indefinite
 from harness.errors import FencepostError, HarnessError, NodeNotReady
-from harness.fault import Cluster, View, parse_choice
+from harness.fault import Choice, Cluster, View, parse_choice
+from harness.freezing import Freezer
 from harness.generator import Generator, time_limit
 from harness.health import HealthSampler
 from harness.interpreter import Interpreter, new_event_loop
@@ -35,6 +36,7 @@ from harness.runtime.provider import Links
 from harness.systems.system import Artifacts, System
 from harness.workload import Workload
 from nemesis.conductor import Conductor
+from nemesis.pause import CLIENT_WORKER
 from nemesis.schedule import Entry, draw_schedules
 
 _TICK_S = 0.5
@@ -156,6 +158,7 @@ class _Run:
             records=self.recorder,
             view=self._view,
             folder=self.folder,
+            clients=self.freezer,
         )
         self.conductor = Conductor(
             cluster=cluster,
@@ -181,8 +184,10 @@ class _Run:
             store_client = await self.system.open_client(place, connect_timeout_s=2.0, options=options)
             return self.workload.client(store_client, self.options, self.recorder.now_ns)
 
+        workers = self.workload.workers(self.options, len(self.client_nodes))
+        self.freezer = Freezer(workers) if self._freezes_clients() else None
         self.interpreter = Interpreter(
-            workers=self.workload.workers(self.options, len(self.client_nodes)),
+            workers=workers,
             node_of=lambda worker: names[worker % len(names)],
             open_client=open_client,
             recorder=self.recorder,
@@ -192,6 +197,7 @@ class _Run:
             ),
             open_timeout_s=2.5,
             effect_free=self.workload.effect_free,
+            freezer=self.freezer,
         )
         self.stack.push_async_callback(self.interpreter.close)
 
@@ -220,13 +226,21 @@ class _Run:
         await self.recorder.close()
         await self._keep_data()
 
-    def _schedule(self) -> list[Entry]:
-        """Of what the nemesis is to do, as it was worked out outside, where the machine could be asked."""
-        plan, faults = self.plan, registry.faults()
+    def _freezes_clients(self) -> bool:
+        """Only then do the clients' connections go through gates, which cost every packet a call."""
+        return any(spec.target == CLIENT_WORKER for worker in self._workers() for choice in worker for spec in choice)
+
+    def _workers(self) -> list[list[Choice]]:
+        """What each worker of the nemesis is to do, worked out outside, where the machine could be asked."""
+        faults = registry.faults()
         workers = store.read_json(self.folder / store.RUN)["nemesis"]["workers"]
+        return [[parse_choice(texts, faults, self.setting) for texts in worker] for worker in workers]
+
+    def _schedule(self) -> list[Entry]:
+        plan = self.plan
         return draw_schedules(
-            [[parse_choice(texts, faults, self.setting) for texts in worker] for worker in workers],
-            faults,
+            self._workers(),
+            registry.faults(),
             seed=plan.seed,
             time_limit_ns=plan.duration_ns("time_limit"),
             quiet_ns=plan.duration_ns("quiet"),
@@ -286,6 +300,8 @@ class _Run:
             bound_ns=self.bound_ns,
             unready=frozenset(self.unready),
             restarted=self.restarted,
+            clients=len(self.freezer.gates) if self.freezer else 0,
+            busy_clients=self.interpreter.busy if self.freezer else (),
         )
 
     # -- servers --------------------------------------------------------------------------------------------------

@@ -135,19 +135,21 @@ class Parts(Protocol):
 class Clients(Protocol):
     """The harness's own client workers, which a fault may freeze as a stopped process would be."""
 
-    async def freeze(self, worker: int) -> None:
+    async def freeze(self, worker: int, fault_id: int) -> None:
         """From now on this worker sends nothing and receives nothing: no request, no keep-alive, no close."""
         ...
 
-    async def thaw(self, worker: int) -> None:
-        """Let it run again; what it held back is sent now. Idempotent."""
+    async def thaw(self, worker: int, fault_id: int) -> None:
+        """Let it run again, unless another fault holds it; what it held back is sent now. Idempotent."""
         ...
 
-    def sent_bytes(self, worker: int) -> int:
-        """What the kernel has sent so far on the connections that this worker has open now."""
+    def sent_bytes(self, worker: int) -> Mapping[int, int]:
+        """By connection that it has open: what the kernel has sent on it. Raises OSError where that cannot be told."""
         ...
 
-    def connections(self, worker: int) -> int: ...
+    def held_back(self, worker: int) -> int:
+        """How many writes of the worker wait."""
+        ...
 
 
 def _nobody(fault_id: int) -> frozenset[str]:

@@ -21,6 +21,7 @@ from harness.client import Client, ClientFactory, checked
 from harness.coordination import Definite, Indefinite, NotSent
 from harness.deadlines import Deadlines
 from harness.errors import HarnessError
+from harness.freezing import Freezer
 from harness.generators.contract import PENDING, Context, Generator, Invocation, Offer
 from harness.loop import new_event_loop as new_event_loop
 from harness.operation import Completion, Outcome
@@ -35,6 +36,8 @@ TIMER_GRAIN_NS: Final = 500_000
 REOPEN_DELAY_S: Final = 0.05
 #: How long a client may take to give in after it was cancelled, before its worker is replaced.
 GRACE_S: Final = 1.0
+#: How often an operation of a frozen worker that is overdue is looked at again.
+_FROZEN_LOOK_S: Final = 0.05
 #: After this many operations in a row a worker lets the others run, should its client never wait.
 _TURN: Final = 16
 
@@ -56,6 +59,7 @@ class Interpreter:
         op_timeout_s: float | Callable[[int], float],
         open_timeout_s: float,
         effect_free: frozenset[str] = frozenset(),
+        freezer: Freezer | None = None,
     ) -> None:
         self.counts: Counter[Outcome] = Counter()
         self.unforeseen: Counter[str] = Counter()
@@ -68,6 +72,7 @@ class Interpreter:
         self._op_timeouts_s = [op_timeout_s(w) if callable(op_timeout_s) else op_timeout_s for w in self._workers]
         self._open_timeout_s = open_timeout_s
         self._effect_free = effect_free
+        self._gates = freezer.gates if freezer is not None else ()
         self._slots = [Slot(w) for w in self._workers]
         # A dictionary as an ordered set: the longest idle worker stands first.
         self._free: dict[int, None] = dict.fromkeys(self._workers)
@@ -91,6 +96,12 @@ class Interpreter:
         then_ns, then = self._rated
         self._rated = (now_ns, completed)
         return (completed - then) / max((now_ns - then_ns) / 1e9, 1e-9)
+
+    @property
+    def busy(self) -> tuple[int, ...]:
+        """Workers with an operation in flight, the longest first."""
+        slots = [slot for slot in self._slots if slot.invocation is not None and not slot.opening]
+        return tuple(slot.number for slot in sorted(slots, key=lambda slot: slot.invocation.index))  # type: ignore[union-attr]
 
     @property
     def in_flight(self) -> int:
@@ -251,6 +262,9 @@ class Interpreter:
 
     async def _work(self, slot: Slot) -> None:
         turns = 0
+        gate = self._gates[slot.number] if self._gates else None
+        if gate is not None:
+            gate.enter()
         while True:
             if slot.offer is None:
                 slot.wake = self._loop.create_future()
@@ -263,6 +277,8 @@ class Interpreter:
             offer = slot.offer
             assert offer is not None
             slot.offer = None
+            if gate is not None:
+                await gate.passed()
             await self._carry_out(slot, offer)
             if self._closed or self._slots[slot.number] is not slot:
                 return
@@ -365,6 +381,10 @@ class Interpreter:
     # --- deadlines ----------------------------------------------------------------------------------------------
 
     def _expire(self, number: int) -> None:
+        if self._gates and self._gates[number].is_shut:
+            # A stopped process would notice when it runs again, after what has come meanwhile.
+            self._deadlines.set(number, _FROZEN_LOOK_S)
+            return
         slot = self._slots[number]
         assert slot.task is not None
         if slot.expired:

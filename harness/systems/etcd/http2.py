@@ -19,6 +19,7 @@ are answered; we send none.
 import asyncio
 from typing import Final, cast
 
+from harness.freezing import create_connection
 from harness.systems.etcd import frames
 from harness.systems.etcd.frames import Broken, ErrorCode
 from harness.systems.etcd.headers import BadBlock, BlockReader, Headers
@@ -440,7 +441,7 @@ async def open_connection(address: str, port: int) -> Connection:
         return connection
 
     try:
-        await asyncio.get_running_loop().create_connection(made, address, port)
+        await create_connection(made, address, port)
         assert connection is not None
         await connection.opened()
     except BaseException:

@@ -18,6 +18,7 @@ from collections.abc import Mapping
 from typing import Any, Final, NamedTuple, TypeVar, cast
 
 from harness.coordination import Definite
+from harness.freezing import create_connection
 from harness.systems.kafka.decoding import decode, struct_reader
 from harness.systems.kafka.encoding import encode
 from harness.systems.kafka.errors import CONNECTION_LOST, NOT_CONNECTED, NOT_SENT, NOT_TAKEN, UNSUPPORTED_API, refused
@@ -244,11 +245,10 @@ def _behind_tags(body: bytes) -> int:
 
 async def open_connection(address: str, port: int, *, connect_timeout_s: float) -> Connection:
     """Connect and settle the versions; raises `Definite("not-connected")` when that fails or takes too long."""
-    loop = asyncio.get_running_loop()
     connection: Connection | None = None
     try:
         async with asyncio.timeout(connect_timeout_s):
-            _, connection = await loop.create_connection(Connection, address, port)
+            connection = await create_connection(Connection, address, port)
             await connection.settle()
     except BaseException as error:
         if connection is not None:

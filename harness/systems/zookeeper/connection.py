@@ -16,6 +16,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple, TypeVar, cast
 
+from harness.freezing import create_connection
 from harness.systems.zookeeper import wire
 from harness.systems.zookeeper.errors import CONNECTION_LOST, NOT_CONNECTED, NOT_SENT, ServerError, raised
 
@@ -252,13 +253,10 @@ async def open_connection(
     address: str, port: int, *, session_timeout_ms: int, connect_timeout_s: float, keep_alive: bool = True
 ) -> Connection:
     """Connect and open a session; raises `Definite("not-connected")` when that fails or takes too long."""
-    loop = asyncio.get_running_loop()
     connection: Connection | None = None
     try:
         async with asyncio.timeout(connect_timeout_s):
-            _, connection = await loop.create_connection(
-                lambda: Connection(session_timeout_ms, keep_alive), address, port
-            )
+            connection = await create_connection(lambda: Connection(session_timeout_ms, keep_alive), address, port)
             await connection.opened()
     except (OSError, TimeoutError) as error:
         if connection is not None:
