@@ -3,7 +3,7 @@
 "Exactly one active producer with a given TransactionalId" (KIP-98). The promise is about transactions: what a
 superseded producer appends is not committed. It is not about the log itself: a partition that was in no open
 transaction when the next producer began has not been told of it, and releases before 3.6 take a late batch of the old
-one there, which then is in nobody's transaction and hangs (KIP-890). Readers in read_committed never see it.
+one there, which then hangs or becomes part of the next transaction (KIP-890).
 """
 
 from typing import Final
@@ -20,6 +20,7 @@ ELECTION_GUARANTEES: Final = (
         " committed any more, and none of its records stands among or behind those of the later one",
         source=f"{_KIP} bumps the epoch, 'so that any previous zombie instance of the producer is fenced off and cannot"
         " move forward with its transaction'",
+        known_issue="before 3.6.0 a batch that comes late may become part of the next transaction (KIP-890)",
     ),
     Guarantee(
         name="terms-grow",
