@@ -1,12 +1,20 @@
-"""Durations with units, as they stand on command lines and in plans: `30s`, `250ms`, `2m`, `1h30m`."""
+"""Durations with units, as they stand on command lines and in plans: `30s`, `250ms`, `2m`, `1h30m`, `2d`."""
 
 import re
 from typing import Final
 
 from harness.errors import UsageError
 
-_UNITS_NS: Final = {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9}
-_PART: Final = re.compile(r"(\d+(?:\.\d+)?)(ns|us|ms|s|m|h)")
+_UNITS_NS: Final = {
+    "ns": 1,
+    "us": 10**3,
+    "ms": 10**6,
+    "s": 10**9,
+    "m": 60 * 10**9,
+    "h": 3600 * 10**9,
+    "d": 86_400 * 10**9,
+}
+_PART: Final = re.compile(r"(\d+(?:\.\d+)?)(ns|us|ms|s|m|h|d)")
 
 
 def parse_duration_ns(text: str, *, what: str = "duration") -> int:

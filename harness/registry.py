@@ -33,6 +33,7 @@ WORKLOADS: Final = {
 }
 
 NEMESES: Final = {
+    "clock-skew": "nemesis.clock_skew:ClockSkew",
     "churn": "nemesis.churn:Churn",
     "flapping": "nemesis.flapping:Flapping",
     "gray": "nemesis.gray:Gray",

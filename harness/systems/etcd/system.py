@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING, Final
 
 from harness.coordination import Locks, ReadMode
 from harness.errors import UsageError
+from harness.operation import Clock
 from harness.runtime import artifacts as binaries
 from harness.runtime.node import Layout, Member, Node, NodeSpec, Place, members_alike
 from harness.systems.etcd import versions
 from harness.systems.etcd.promises import CHECK_QUORUM, GUARANTEES
 from harness.systems.system import Artifacts, ImageFacts, Question
+from harness.systems.told_time import ToldTime
 from harness.verdict import Guarantee, LeadershipBound, Standing
 
 if TYPE_CHECKING:
@@ -146,6 +148,12 @@ class Etcd:
         from harness.systems.etcd.question import EtcdQuestion
 
         return EtcdQuestion(*place.dial(CLIENT_PORT))
+
+    async def told_time(self, place: Place, clock: Clock) -> ToldTime | None:
+        """`harness.systems.told_time.TellsTime`."""
+        from harness.systems.etcd import told_time
+
+        return await told_time.ask(*place.dial(CLIENT_PORT)) if clock is Clock.WALL else None
 
     async def prepare(self, client: Locks, keys: tuple[str, ...]) -> None:
         """Nothing: a put makes its key."""

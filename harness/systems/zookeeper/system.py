@@ -13,11 +13,12 @@ from typing import Final
 
 from harness.coordination import Definite, Indefinite, Locks, ReadMode
 from harness.errors import UsageError, unknown_choice
-from harness.operation import Claim
+from harness.operation import Claim, Clock
 from harness.runtime.java import archive
 from harness.runtime.node import Layout, Member, Node, NodeSpec, Place, members_alike
 from harness.systems.system import Answer, Artifacts, ImageFacts, Question
-from harness.systems.zookeeper import server, versions
+from harness.systems.told_time import ToldTime
+from harness.systems.zookeeper import server, told_time, versions
 from harness.systems.zookeeper.client import ZooKeeperClient
 from harness.systems.zookeeper.connection import open_connection
 from harness.systems.zookeeper.errors import ServerError
@@ -130,6 +131,11 @@ class ZooKeeper:
 
     def question(self, place: Place, subject: str) -> Question:
         return SrvrQuestion(place.name, *place.dial(server.CLIENT_PORT))
+
+    async def told_time(self, place: Place, clock: Clock) -> ToldTime | None:
+        """`harness.systems.told_time.TellsTime`."""
+        ask = told_time.wall if clock is Clock.WALL else told_time.monotonic
+        return await ask(*place.dial(server.CLIENT_PORT))
 
     async def prepare(self, client: Locks, keys: tuple[str, ...]) -> None:
         if not isinstance(client, ZooKeeperClient):
