@@ -146,7 +146,7 @@ class History:
         spans = [
             (f.certain_from_ns, f.certain_to_ns)
             for f in self.faults
-            if f.fault in ("pause", "kill") and node in f.nodes and f.certain_from_ns is not None
+            if f.fault in ("pause", "kill", "depose") and node in f.nodes and f.certain_from_ns is not None
         ]
         closed = [(start, self.end_ns if end is None else end) for start, end in spans]
         closed += self._dead(node)

@@ -25,7 +25,7 @@ from harness.verdict import Facts, Validity, Verdict, merge
 from harness.workload import Workload
 
 #: These judge every run, whatever the workload.
-ALWAYS: Final = ("leadership", "coverage")
+ALWAYS: Final = ("leadership", "zombie-controllers", "coverage")
 CHECKER_LOG: Final = "checkers.log"
 
 

@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from harness.operation import BROKEN_SERVER, BeliefEvent, Claim, EpochEvent, NoteEvent
+from harness.operation import BROKEN_SERVER, AttemptEvent, BeliefEvent, Claim, EpochEvent, NoteEvent
 from harness.recorder import Recorder
 from harness.runtime.node import Node
+from harness.systems.attempts import Attempt, AttemptReader, TellsAttempts
 from harness.systems.system import Answer, Question, System
 
 POLL_S: Final = 0.05
@@ -133,15 +134,19 @@ class Observers:
 
     async def _follow_log(self, node: Node) -> None:
         follower = LogFollower(node.log)
+        attempts = self._system.attempts() if isinstance(self._system, TellsAttempts) else None
         try:
             while True:
-                self._read_log(node, follower)
+                self._read_log(node, follower, attempts)
                 await asyncio.sleep(_LOG_POLL_S)
         finally:
-            self._read_log(node, follower)
+            self._read_log(node, follower, attempts)
 
-    def _read_log(self, node: Node, follower: "LogFollower") -> None:
+    def _read_log(self, node: Node, follower: "LogFollower", attempts: AttemptReader | None) -> None:
         for line in follower.lines():
+            attempt = attempts.read(line) if attempts is not None else None
+            if attempt is not None:
+                self._record_attempt(node, attempt)
             fatal = self._system.fatal_line(line)
             if fatal is not None:
                 self._note_broken(node, fatal)
@@ -150,6 +155,18 @@ class Observers:
                 self._recorder.record(
                     EpochEvent, node=node.name, incarnation=max(node.incarnation, 0), epoch=epoch, source="log"
                 )
+
+    def _record_attempt(self, node: Node, attempt: Attempt) -> None:
+        self._recorder.record(
+            AttemptEvent,
+            node=attempt.node or node.name,
+            f=attempt.f,
+            error=attempt.error,
+            source=f"{node.name}'s log",
+            epoch=attempt.epoch,
+            key=attempt.key,
+            detail=attempt.detail,
+        )
 
     def _note_broken(self, node: Node, why: str) -> None:
         """Once for each run of the server and each reason: it says the same at every turn."""

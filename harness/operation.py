@@ -169,6 +169,22 @@ class EpochEvent(_Event, frozen=True, tag="epoch"):
     source: str
 
 
+class AttemptEvent(_Event, frozen=True, tag="attempt"):
+    """A node tried to act as a leader and was refused, by a log; `time_ns` is when the line was read.
+
+    `node` tried `f` (of `key`, where it is about one); `error` is what refused it. `epoch` is the one that it acted
+    under, where the log says so. `source` is whose log tells of it: the node's own, or that of the one who refused.
+    """
+
+    node: str
+    f: str
+    error: str
+    source: str
+    epoch: int | None = None
+    key: str | None = None
+    detail: str | None = None
+
+
 class Clock(StrEnum):
     """Which of a node's clocks: that of the day, or that of intervals (CLOCK_REALTIME, CLOCK_MONOTONIC)."""
 
@@ -238,7 +254,18 @@ class NoteEvent(_Event, frozen=True, tag="note"):
     text: str
 
 
-Event = OpEvent | FaultEvent | BeliefEvent | NodeEvent | EpochEvent | ClockEvent | PhaseEvent | SampleEvent | NoteEvent
+Event = (
+    OpEvent
+    | FaultEvent
+    | BeliefEvent
+    | NodeEvent
+    | EpochEvent
+    | AttemptEvent
+    | ClockEvent
+    | PhaseEvent
+    | SampleEvent
+    | NoteEvent
+)
 
 
 class Completion(msgspec.Struct, frozen=True, gc=False):

@@ -35,6 +35,7 @@ WORKLOADS: Final = {
 NEMESES: Final = {
     "clock-skew": "nemesis.clock_skew:ClockSkew",
     "churn": "nemesis.churn:Churn",
+    "depose": "nemesis.depose:Depose",
     "flapping": "nemesis.flapping:Flapping",
     "gray": "nemesis.gray:Gray",
     "kill": "nemesis.kill:Kill",
@@ -59,6 +60,7 @@ CHECKERS: Final = {
     "set": "checkers.sets:check",
     "topic-names": "checkers.topic_names:check",
     "zombie-brokers": "checkers.zombie_brokers:check",
+    "zombie-controllers": "checkers.zombie_controllers:check",
 }
 
 #: Systems whose replicated log can be read off their disks after a run.

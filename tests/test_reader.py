@@ -16,6 +16,7 @@ from harness.columns import COLUMNS, LATER_COLUMNS, VERSION_KEY, read_parquet, s
 from harness.errors import HarnessError, MalformedHistory, UsageError
 from harness.history import History
 from harness.operation import (
+    AttemptEvent,
     BeliefEvent,
     Claim,
     Clock,
@@ -124,6 +125,18 @@ EVERY_KIND: Final[list[Event]] = [
         fault_id=3,
         proof="read back",
     ),
+    AttemptEvent(
+        index=14,
+        time_ns=14,
+        node="n2",
+        f="create",
+        error="session-expired",
+        source="n2's log",
+        epoch=5,
+        key="t7",
+        detail="…",
+    ),
+    AttemptEvent(index=15, time_ns=15, node="n2", f="TopicChange", error="controller-epoch", source="n1's log"),
 ]
 
 

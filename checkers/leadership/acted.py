@@ -38,8 +38,22 @@ from harness.operation import Operation, Outcome
 from harness.verdict import Facts
 
 #: Rows of the clients' error tables by which a node refuses for its epoch or its role, or for lack of a leader. Where
-#: such a row is indefinite, a write ends `info` with it and is of unknown outcome; only a read ends `fail`.
-REFUSALS: Final = frozenset({"not-leader", "no-leader", "leader-changed", "stale-epoch", "not-serving", "unavailable"})
+#: such a row is indefinite, a write ends `info` with it and is of unknown outcome; only a read ends `fail`. So it is
+#: with Kafka's "not-controller": a controller of KRaft that resigns says it of what it has appended, too.
+REFUSALS: Final = frozenset(
+    {
+        "not-leader",
+        "no-leader",
+        "leader-changed",
+        "stale-epoch",
+        "not-serving",
+        "unavailable",
+        "not-controller",
+        "not-leader-or-follower",
+        "leader-not-available",
+        "fenced-leader-epoch",
+    }
+)
 #: Rows that say nothing at all: also a read that ends so was neither served nor refused.
 TIME_OUTS: Final = frozenset({"timeout", "request-timed-out", "deadline-exceeded", "connection-lost"})
 _REMOVES: Final = frozenset({"remove", "delete"})

@@ -8,6 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from harness.operation import (
+    AttemptEvent,
     BeliefEvent,
     EpochEvent,
     Event,
@@ -138,6 +139,10 @@ def event(item: Event) -> str:
             return f"{item.node} {item.change}" + ("" if item.expected else " by itself")
         case EpochEvent():
             return f"{item.node}'s log: leader of epoch {item.epoch}"
+        case AttemptEvent():
+            what = item.f if item.key is None else f"{item.f} {item.key}"
+            under = "" if item.epoch is None else f" under epoch {item.epoch}"
+            return f"{item.source}: {item.node} tried {what}{under}, refused: {item.error}"
         case PhaseEvent():
             return f"phase {item.phase} begins"
         case NoteEvent():

@@ -405,6 +405,14 @@ def test_operations_of_the_current_leader_are_its_own() -> None:
         ("write", Outcome.INFO, "deadline", 1500, 7, 0, 1, 0),
         ("read", Outcome.FAIL, "no-leader", 410, None, 1, 0, 0),
         ("read", Outcome.FAIL, "timeout", 410, None, 0, 1, 0),
+        # Kafka: 41 proves nothing about a change asked of KRaft, and everything about a look.
+        ("write", Outcome.INFO, "not-controller", 410, 7, 0, 1, 0),
+        ("write", Outcome.FAIL, "not-controller", 410, 7, 1, 0, 0),
+        ("write", Outcome.FAIL, "not-controller", 410, 5, 0, 1, 0),
+        ("exists", Outcome.FAIL, "not-controller", 410, None, 1, 0, 0),
+        ("exists", Outcome.FAIL, "not-controller", 900, None, 0, 0, 1),
+        ("exists", Outcome.FAIL, "unknown-server-error", 410, None, 0, 0, 1),
+        ("exists", Outcome.FAIL, "leader-not-available: error 5", 410, None, 1, 0, 0),
     ],
 )
 def test_refusals_and_time_outs_are_counted_apart(

@@ -24,6 +24,8 @@ from harness.systems.zookeeper.session import ZooKeeperSession
 SOURCE: Final = "znode"
 _CONTROLLER: Final = "/controller"
 _EPOCH: Final = "/controller_epoch"
+#: It went between two requests: no answer this time, and nothing wrong with the session.
+_GONE: Final = "no-node"
 _DIAL_S: Final = 0.5
 _SESSION_MS: Final = 5000
 
@@ -90,8 +92,9 @@ class ZnodeQuestion:
             # Absent while nobody is the controller: asked for first, since its absence is no error.
             there = await session.exists(_CONTROLLER)
             held, made = (await session.get(_CONTROLLER)) if there is not None else (None, None)
-        except (Definite, Indefinite):
-            self._drop(session)
+        except (Definite, Indefinite) as error:
+            if not (isinstance(error, Definite) and error.code == _GONE):
+                self._drop(session)
             raise
         epoch = int(data)
         if held is None or made is None:

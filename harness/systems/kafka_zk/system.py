@@ -8,7 +8,9 @@ from harness.coordination import ReadMode
 from harness.errors import UsageError, unknown_choice
 from harness.runtime.java import Train, archive, existing_archive, find_java
 from harness.runtime.node import Layout, Member, Node, NodeSpec, Place
+from harness.systems.attempts import AttemptReader
 from harness.systems.kafka import images, server, versions
+from harness.systems.kafka.attempts import ZooKeeperModeAttempts
 from harness.systems.kafka.log_lines import Layer, became_leader
 from harness.systems.kafka.question import ControllerQuestion, ViewQuestion
 from harness.systems.kafka.server import CLIENT_PORT, MAIN_CLASS
@@ -122,6 +124,9 @@ class KafkaZk:
 
     def became_leader(self, line: str) -> int | None:
         return became_leader(line, Layer.ZOOKEEPER)
+
+    def attempts(self) -> AttemptReader:
+        return ZooKeeperModeAttempts(name_of)
 
     def fatal_line(self, line: str) -> str | None:
         return server.fatal_line(line)
