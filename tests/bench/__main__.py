@@ -20,6 +20,7 @@ MODULES = (
     "container_links",
     "etcd",
     "zookeeper",
+    "kraft",
     "toxiproxy",
     "containers",
     "containers_kafka",
