@@ -1,4 +1,5 @@
-"""Beliefs: one observer per node asks that node alone whether it leads, 20 times a second, whatever else happens.
+"""Beliefs: one observer per node asks that node alone whether it leads, 20 times a second, whatever else happens; about
+further subjects, such as another layer of the node, 10 times.
 
 A few questions may be outstanding at once, so that a paused node neither blinds its observer nor is flooded: its
 queued questions are answered the moment it wakes, which is when a superseded leader is worth listening to. A question
@@ -7,7 +8,8 @@ says exactly which epoch a node came to lead in, and that a server goes on witho
 """
 
 import asyncio
-from collections.abc import Mapping
+import math
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -19,11 +21,12 @@ from harness.systems.attempts import Attempt, AttemptReader, TellsAttempts
 from harness.systems.system import Answer, Question, System
 
 POLL_S: Final = 0.05
+#: For what a node says beside the first subject: half as often.
+_BESIDE_S: Final = 2 * POLL_S
 QUESTIONS_MAX: Final = 4
 ANSWER_DEADLINE_S: Final = 1.0
 #: A belief older than this does not count as "now".
 FRESH_NS: Final = 1_000_000_000
-_LOG_POLL_S: Final = 0.05
 _LOG_CHUNK: Final = 1 << 16
 
 
@@ -84,16 +87,12 @@ class Observers:
 
     async def _observe(self, node: Node, subject: str, question: Question) -> None:
         outstanding: set[asyncio.Task[None]] = set()
-        loop = asyncio.get_running_loop()
-        due = loop.time()
         try:
-            while True:
+            async for _ in _beats(POLL_S if subject == self._system.subjects[0] else _BESIDE_S):
                 if len(outstanding) < QUESTIONS_MAX:
                     task = asyncio.create_task(self._ask(node, subject, question))
                     outstanding.add(task)
                     task.add_done_callback(outstanding.discard)
-                due = max(due + POLL_S, loop.time())
-                await asyncio.sleep(due - loop.time())
         finally:
             for task in outstanding:
                 task.cancel()
@@ -136,9 +135,8 @@ class Observers:
         follower = LogFollower(node.log)
         attempts = self._system.attempts() if isinstance(self._system, TellsAttempts) else None
         try:
-            while True:
+            async for _ in _beats(POLL_S):
                 self._read_log(node, follower, attempts)
-                await asyncio.sleep(_LOG_POLL_S)
         finally:
             self._read_log(node, follower, attempts)
 
@@ -176,6 +174,17 @@ class Observers:
             self._recorder.record(NoteEvent, topic=BROKEN_SERVER, text=f"{node.name}: {why}")
 
 
+async def _beats(every_s: float) -> AsyncIterator[None]:
+    """The same moments for everybody who asks, as long as the loop is not late: so all of it takes one waking."""
+    loop = asyncio.get_running_loop()
+    due_s = math.floor(loop.time() / every_s) * every_s
+    while True:
+        yield
+        late = math.floor((loop.time() - due_s) / every_s)
+        due_s += max(1, late) * every_s
+        await asyncio.sleep(max(0.0, due_s - loop.time()))
+
+
 class LogFollower:
     """Whole lines of a growing file, each once, without waiting."""
 
@@ -188,6 +197,8 @@ class LogFollower:
         """The lines completed since the last call; none while the file does not exist."""
         found: list[str] = []
         try:
+            if self._path.stat().st_size == self._offset:
+                return found
             with self._path.open("rb") as file:
                 file.seek(self._offset)
                 while chunk := file.read(_LOG_CHUNK):

@@ -1,11 +1,13 @@
 """What observers read in the nodes' own logs: epochs, and servers that go on without what they need."""
 
 import asyncio
+import time
+from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
-from harness.observer import Observers
+from harness.observer import Observers, _beats
 from harness.operation import BROKEN_SERVER, EpochEvent, Event, NoteEvent
 from harness.recorder import Recorder
 from harness.runtime.node import Node
@@ -65,3 +67,32 @@ def test_each_reason_is_told_once_for_each_run_of_the_server(tmp_path: Path) -> 
     written = [(0, lacks * 3, 1), (0, lacks + LACKS.format("Y"), 2), (1, lacks, 3)]
     found = [event.text[-1] for event in followed(tmp_path / "log", written) if isinstance(event, NoteEvent)]
     assert found == ["X", "Y", "X"]
+
+
+def _stall(seconds: float) -> None:
+    """The loop's thread is held up."""
+    time.sleep(seconds)
+
+
+def test_beats_come_at_the_same_moments_for_everybody_and_skip_those_that_were_missed() -> None:
+    every_s = 0.02
+
+    async def beats(late_once_s: float) -> list[float]:
+        loop = asyncio.get_running_loop()
+        found: list[float] = []
+        async for _ in _beats(every_s):
+            found.append(loop.time())
+            if len(found) == 3 and late_once_s:
+                _stall(late_once_s)
+            if len(found) == 6:
+                return found
+        raise AssertionError("they never end")
+
+    on_time = asyncio.run(beats(0))
+    # The first comes at once; how late a busy machine is with the others is not our matter, but none is early.
+    assert all(b - a > 0 for a, b in pairwise(on_time))
+    assert round((on_time[5] - on_time[1]) / every_s) >= 4
+    missed = asyncio.run(beats(5 * every_s))
+    assert round((missed[3] - missed[2]) / every_s) >= 5
+    # What was missed is not made up for by a flood.
+    assert missed[5] - missed[3] > every_s / 2

@@ -13,6 +13,7 @@ from harness.coordination import Definite, Indefinite, NotSent
 from harness.systems.kafka.client import KafkaNode, open_node
 from harness.systems.kafka.log_messages import ProduceResponse
 from harness.systems.kafka.messages import (
+    INIT_PRODUCER_ID,
     ApiVersionsResponse,
     CreateTopicsResponse,
     InitProducerIdRequest,
@@ -160,6 +161,28 @@ def test_an_answer_in_pieces_is_put_together(run: Run) -> None:
             client.close()
 
     run(scenario())
+
+
+def test_answers_of_the_same_bytes_are_read_once_and_others_each(run: Run) -> None:
+    asked_before: list[Any] = []
+
+    async def scenario() -> None:
+        answers = iter((7, 7, 8, 7))
+
+        def answer(asked: Asked) -> Answer:
+            asked_before.append(asked.message)
+            return InitProducerIdResponse(producer_id=next(answers), producer_epoch=1)
+
+        async with node(answer) as fake:
+            client = await opened(fake)
+            question = InitProducerIdRequest(transaction_timeout_ms=1)
+            got = [await client.connection.request(INIT_PRODUCER_ID, question) for _ in range(4)]
+            assert [each.producer_id for each in got] == [7, 7, 8, 7]
+            assert got[0] is got[1]
+            client.close()
+
+    run(scenario())
+    assert len(set(asked_before)) == 1 and len(asked_before) == 4
 
 
 def test_half_an_answer_is_none(run: Run) -> None:
