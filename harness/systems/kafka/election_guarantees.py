@@ -37,9 +37,10 @@ ELECTION_GUARANTEES: Final = (
     ),
     Guarantee(
         name="one-believed-leader",
-        standing=Standing.MEASURED,
-        text="no two producers of one transactional id both take themselves for the one that is not fenced",
-        source="nobody promises it: a producer learns that it was fenced when it asks for something",
+        standing=Standing.RELIED_UPON,
+        text="At most one candidate at a time believes that it leads.",
+        source="elections by transactional id are used so; a producer that was fenced learns of it only when it asks",
+        known_issue="whoever begins is not held up by a producer that lives, and does not tell it",
     ),
     Guarantee(
         name="session-order",
