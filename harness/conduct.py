@@ -335,18 +335,24 @@ class _Run:
         """Through the first node that takes it: where nodes do not forward changes, only one of them does."""
         keys = self.workload.keys(self.options)
         refused: list[str] = []
-        async with asyncio.timeout(_PREPARE_DEADLINE_S):
-            for name in self.client_nodes:
-                place = self.runtime.layout[name]
-                client = await self.system.open_client(place, connect_timeout_s=5.0, options=options)
-                try:
-                    await self.system.prepare(client, keys)
-                    return
-                except (Definite, Indefinite) as error:
-                    # Idempotent, so what is in doubt may be asked of the next node.
-                    refused.append(f"{name}: {error}")
-                finally:
-                    await client.close()
+        try:
+            async with asyncio.timeout(_PREPARE_DEADLINE_S):
+                for name in self.client_nodes:
+                    place = self.runtime.layout[name]
+                    client = await self.system.open_client(place, connect_timeout_s=5.0, options=options)
+                    try:
+                        await self.system.prepare(client, keys)
+                        return
+                    except (Definite, Indefinite) as error:
+                        # Idempotent, so what is in doubt may be asked of the next node.
+                        refused.append(f"{name}: {error}")
+                    finally:
+                        await client.close()
+        except TimeoutError:
+            raise HarnessError(
+                f"what the workload needs was not made within {_PREPARE_DEADLINE_S:g} s",
+                hint=f"is the machine very busy? The logs are in {self.folder}",
+            ) from None
         raise HarnessError(f"no node takes what the workload needs: {'; '.join(refused)}")
 
     # -- beside the phases ----------------------------------------------------------------------------------------
