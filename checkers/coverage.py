@@ -15,12 +15,14 @@ from checkers.leadership.circumstances import duration
 from checkers.leadership.samples import merged
 from checkers.stalls import harness_stalls, overlapping
 from harness.history import FaultSpan, History
-from harness.operation import BROKEN_SERVER, FaultOutcome, NoteEvent, Outcome, PhaseName
+from harness.operation import BROKEN_SERVER, FaultEvent, FaultOutcome, FaultStage, NoteEvent, Outcome, PhaseName
 from harness.verdict import Facts, Validity, Verdict
 
 CHECKER: Final = "coverage"
 GUARANTEE: Final = "coverage"
 
+#: Stands for everything that could be had.
+_MIXTURE: Final = "all"
 #: Every single kind of operation must reach this share of the threshold for all of them: seldom is not never.
 _SHARE_OF_EACH: Final = 10
 
@@ -29,12 +31,13 @@ def check(history: History, facts: Facts) -> list[Verdict]:
     """List what the run lacks of the plan's thresholds. Cost: O(n) and O(faults) per operation."""
     start_ns, end_ns = history.phases.get(PhaseName.MAIN, (0, 0))
     faults = [f for f in history.faults if f.outcome is FaultOutcome.INSTALLED]
-    inside = _under_fault(history, faults, start_ns, end_ns) if _wanted(facts) else None
+    inside = _under_fault(history, faults, start_ns, end_ns) if _asked(facts) else None
     under_fault = None if inside is None else len(inside)
     ok, invoked = _counts(history, start_ns, end_ns)
     missing = [
         *_operations_missing(ok, invoked, facts),
         *_faults_missing(faults, under_fault, facts),
+        *_unproven(history),
         *([] if final_reads(history) else ["no final read was answered"]),
         *_broken_servers(history),
         *_stalls(history, facts, start_ns, end_ns),
@@ -53,10 +56,15 @@ def check(history: History, facts: Facts) -> list[Verdict]:
     ]
 
 
-def _wanted(facts: Facts) -> list[str]:
+def _asked(facts: Facts) -> list[str]:
     """The kinds of faults that the plan asks for."""
     kinds = (text.split(":")[0].strip() for text in facts.nemesis)
     return [kind for kind in dict.fromkeys(kinds) if kind and kind != "none"]
+
+
+def _wanted(facts: Facts) -> list[str]:
+    """Those of them that it asks for by name: a mixture is what could be had of it."""
+    return [kind for kind in _asked(facts) if kind != _MIXTURE]
 
 
 def _counts(history: History, start_ns: int, end_ns: int) -> tuple[Counter[str], Counter[str]]:
@@ -80,19 +88,37 @@ def _operations_missing(ok: Counter[str], invoked: Counter[str], facts: Facts) -
 
 
 def _faults_missing(faults: list[FaultSpan], under_fault: int | None, facts: Facts) -> list[str]:
-    wanted = _wanted(facts)
-    if not wanted:
+    if not _asked(facts):
         return []
     least = facts.thresholds.effective_faults_min
-    missing = [f"no fault {kind!r} took hold" for kind in wanted if least and all(f.fault != kind for f in faults)]
-    if len(faults) < least:
-        missing.append(f"{len(faults)} faults took hold, {least} are needed")
+    missing = [
+        f"no fault {kind!r} took hold" for kind in _wanted(facts) if least and all(f.fault != kind for f in faults)
+    ]
+    # The cuts of a flapping link are one fault.
+    whole = sum("part_of" not in f.details for f in faults)
+    if whole < least:
+        missing.append(f"{whole} faults took hold, {least} are needed")
     if under_fault is not None and under_fault < facts.thresholds.exposure_min:
         missing.append(
             f"{under_fault} operations were invoked while a fault was in force, "
             f"{facts.thresholds.exposure_min} are needed"
         )
     return missing
+
+
+def _unproven(history: History) -> list[str]:
+    """Faults of which nobody knows whether they took hold, or whether they were healed."""
+    last = {
+        (e.fault_id, e.action): e for e in history.events if isinstance(e, FaultEvent) and e.stage is FaultStage.END
+    }
+    doubtful = [e for e in last.values() if e.outcome is FaultOutcome.INDETERMINATE]
+    if not doubtful:
+        return []
+    acts = Counter(f"{e.action} of {e.fault} was not proven" for e in doubtful)
+    first = doubtful[0]
+    where = f" on {', '.join(first.nodes)}" if first.nodes else ""
+    listed = ", ".join(f"{count} x {act}" for act, count in acts.items())
+    return [f"{listed}; the first{where}: {first.proof}"]
 
 
 def _under_fault(history: History, faults: list[FaultSpan], start_ns: int, end_ns: int) -> Rows:

@@ -248,6 +248,12 @@ class Asked:
         return [spec for worker in self.workers for choice in worker for spec in choice]
 
 
+def nemesis_words(text: str) -> tuple[str, ...]:
+    """Every fault that a plan's nemesis names, as it is written there, "all" included; none for "none"."""
+    words = (word.strip() for worker in _WORKERS.split(text) for word in worker.split(","))
+    return tuple(word for word in words if word and word != "none")
+
+
 def parse_faults(text: str, faults: Mapping[str, Fault], setting: Setting) -> list[FaultSpec]:
     """`partition:leader:direction=out,kill` to specs, each checked against its fault; raises UsageError."""
     return parse_nemesis(text, faults, setting).specs

@@ -14,6 +14,7 @@ import msgspec
 
 from harness import registry, store
 from harness.errors import UsageError
+from harness.fault import nemesis_words
 from harness.ground_truth import read_logs
 from harness.history import History
 from harness.operation import Operation
@@ -68,7 +69,7 @@ def facts_of(plan: Plan, version: str) -> Facts:
         guarantees=system.promises(version),
         required=plan.require,
         read_guarantee=workload.guarantee(system, options),
-        nemesis=() if plan.nemesis == "none" else tuple(plan.nemesis.split(",")),
+        nemesis=nemesis_words(plan.nemesis),
         options=options,
         leadership=system.leadership({**system.options(), **plan.system_options}, version),
         subjects=system.subjects,

@@ -23,6 +23,7 @@ from harness.report.lanes import Lanes, lanes
 from harness.report.latency import latency
 from harness.report.overview import overview
 from harness.report.partitions import partitions
+from harness.report.quorum import left_out_table, quorum_table
 from harness.report.reigns import attached, reigns
 from harness.report.story import of_witness, stories
 from harness.report.telling import Story, figures
@@ -255,7 +256,13 @@ def _latency(page: _Page) -> Markup:
 def _faults(page: _Page) -> Markup:
     analysed = (page.case.analysis or {}).get("faults")
     recovery = tables.recovery(analysed) if isinstance(analysed, list | tuple) and analysed else None
-    return page.made("faults", found=tables.faults(page.case.history, page.word), recovery=recovery)
+    return page.made(
+        "faults",
+        found=tables.faults(page.case.history, page.word),
+        recovery=recovery,
+        quorum=quorum_table(page.case),
+        left_out=left_out_table(page.case),
+    )
 
 
 def _exposure(page: _Page) -> Markup:

@@ -15,6 +15,7 @@ from harness.history import SCHEMA_VERSION
 from harness.operation import FaultOutcome, Outcome
 from harness.report.case import ReportCase
 from harness.report.lanes import lanes
+from harness.report.quorum import quorum_document
 from harness.report.story import plain, stories
 from harness.report.wording import epoch_word, text
 from harness.verdict import Validity, Verdict, Witness, merge_verdicts
@@ -78,6 +79,7 @@ def verdict_document(case: ReportCase) -> dict[str, Any]:
         **_stories(case),
         "operations": _operations(case),
         "faults": _faults(case),
+        "quorum": quorum_document(case),
         "history_schema": SCHEMA_VERSION,
         "files": dict(case.files or _FILES),
     }
