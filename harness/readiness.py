@@ -17,6 +17,10 @@ from harness.systems.system import System
 
 _POLL_S: Final = 0.02
 _LOG_LINES: Final = 12
+#: Remedies, by how a server failed to become ready.
+_LACKS: Final = "choose another release, or give a folder with all that this one needs"
+_LATE: Final = "the machine may be too busy for so many servers: end what else runs, or ask for fewer of them"
+_ENDED: Final = "its log says why; options of the system are set by -O, and a release is chosen by --version"
 
 
 async def await_ready(system: System, node: Node, recorder: Recorder) -> None:
@@ -40,8 +44,10 @@ async def await_ready(system: System, node: Node, recorder: Recorder) -> None:
         return
     late = f"is not ready after {deadline_s:g} s"
     became = f"will never be ready: {fatal[0]}" if fatal else late if alive() else "ended before it was ready"
+    remedy = _LACKS if fatal else _LATE if alive() else _ENDED
     raise NodeNotReady(
-        f"{node.name} {became}; the end of its log:\n{node.log_tail(_LOG_LINES)}", hint=f"its whole log is {node.log}"
+        f"{node.name} {became}; the end of its log:\n{node.log_tail(_LOG_LINES)}",
+        hint=f"{remedy}; its whole log is {node.log}",
     )
 
 

@@ -80,7 +80,16 @@ def test_list_names_everything(capsys: pytest.CaptureFixture[str], what: str, na
 def test_doctor_says_what_works(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = _main(capsys, "doctor")
     assert code in (0, 254)
-    for part in ("lab", "nf_tables", "etcd: 3.5.1", "zookeeper: 3.9.5", "native core", "Spark"):
+    for part in (
+        "lab",
+        "nf_tables",
+        "etcd: 3.5.1",
+        "zookeeper: 3.9.5",
+        "kraft: 4.3.1",
+        "Kafka's jars: ",
+        "native core",
+        "Spark",
+    ):
         assert part in out
     assert ("NO " in out) <= ("remedy:" in out)
 

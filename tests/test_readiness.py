@@ -59,9 +59,31 @@ def test_a_server_that_lacks_a_class_is_told_at_once_although_it_lives(tmp_path:
     log = tmp_path / "server.log"
     log.write_text(f"INFO starting\n{LACKS}INFO going on\n")
     began = time.monotonic()
-    with pytest.raises(NodeNotReady, match=r"b1 will never be ready: a class is missing: .*NoClassDefFoundError: x/Y"):
+    with pytest.raises(
+        NodeNotReady, match=r"b1 will never be ready: a class is missing: .*NoClassDefFoundError: x/Y"
+    ) as caught:
         wait(log, ready_after=1_000_000)
     assert time.monotonic() - began < DEADLINE_S / 2
+    assert "choose another release" in (caught.value.hint or "")
+
+
+def test_a_server_that_ended_is_told_with_the_end_of_its_log_and_where_to_look(tmp_path: Path) -> None:
+    log = tmp_path / "server.log"
+    log.write_text("INFO starting\nERROR no such option\n")
+    with pytest.raises(NodeNotReady, match=r"(?s)b1 ended before it was ready.*ERROR no such option") as caught:
+        wait(log, ready_after=1_000_000, state=NodeState.DEAD)
+    assert caught.value.hint is not None
+    assert "--version" in caught.value.hint
+    assert str(log) in caught.value.hint
+
+
+def test_a_server_that_is_late_is_told_with_its_deadline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(f"{__name__}.DEADLINE_S", 0.1)
+    log = tmp_path / "server.log"
+    log.write_text("INFO waiting for the quorum\n")
+    with pytest.raises(NodeNotReady, match=r"(?s)b1 is not ready after 0.1 s.*waiting for the quorum") as caught:
+        wait(log, ready_after=1_000_000)
+    assert "too busy" in (caught.value.hint or "")
 
 
 def test_what_an_earlier_process_wrote_is_not_held_against_this_one(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ def examine() -> int:
     """Print one line a check; exit 0 when the default runs can be made, else 254."""
     groups: list[tuple[str, list[Check]]] = [
         *((name, registry.runtime(name).checks()) for name in sorted(registry.RUNTIMES, reverse=True)),
-        ("systems", [_system(name) for name in registry.SYSTEMS]),
+        ("systems", [*(_system(name) for name in registry.SYSTEMS), _kafka_jars()]),
         ("analysis", [_native_core(), _spark(), *_archives()]),
         ("report", [_browser()]),
     ]
@@ -60,12 +60,28 @@ def _guarded(name: str, look: Callable[[], str]) -> Check:
 def _system(name: str) -> Check:
     def look() -> str:
         system = registry.system(name)
+        others = [v for v in system.known_versions() if v != system.default_version and system.at_hand(v)]
+        beside = f"; at hand as well: {', '.join(others)}" if others else ""
         if not system.at_hand(system.default_version):
-            return f"{system.default_version}, fetched when first used"
+            return f"{system.default_version}, fetched when first used{beside}"
         artifacts = system.resolve(system.default_version)
-        return f"{artifacts.version} ({', '.join(Path(path).name for path in list(artifacts.paths.values())[:1])})"
+        program = Path(next(iter(artifacts.paths.values()))).name
+        archived = ", start-up archive made" if "archive" in artifacts.paths else ""
+        return f"{artifacts.version} ({program}{archived}){beside}"
 
     return _guarded(name, look)
+
+
+def _kafka_jars() -> Check:
+    """Both generations of Kafka run from the same jars; a start-up archive belongs to a mode and is told there."""
+
+    def look() -> str:
+        from harness.systems.kafka import versions
+
+        found = ", ".join(version for version in versions.known() if versions.are_fetched(version))
+        return f"fetched: {found}" if found else "none fetched yet: each release is when it is first used"
+
+    return _guarded("Kafka's jars", look)
 
 
 def _native_core() -> Check:

@@ -246,11 +246,10 @@ def test_what_was_never_published_is_not_asked_for() -> None:
 def test_a_dependency_that_was_never_published_is_told(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("harness.runtime.artifacts.maven.jars", lambda named, exclude: [])
-    monkeypatch.setattr("harness.runtime.artifacts.sums.check", lambda found, recorded: None)
-    versions.jars("4.4.0")
+    monkeypatch.setattr(versions, "jars", lambda version: [])
+    server.found_jars("4.4.0", refuse=lambda version: None)
     assert "org.apache.kafka:kafka-tools-api, never published with it" in capsys.readouterr().err
-    versions.jars("4.3.1")
+    server.found_jars("4.3.1", refuse=lambda version: None)
     assert capsys.readouterr().err == ""
 
 

@@ -122,6 +122,7 @@ def found_jars(version: str, *, refuse: Callable[[str], None]) -> tuple[str, lis
     else:
         versions.refuse_word(version)
         refuse(version)
+        versions.tell_what_is_left_out(version)
         found, jars = version, versions.jars(version)
     return found, jars
 

@@ -68,11 +68,6 @@ def jars(version: str) -> list[Path]:
     from harness.runtime.artifacts import maven, sums
     from harness.runtime.artifacts.cache import say
 
-    lacks = NEVER_PUBLISHED.get(version, ())
-    if lacks:
-        say(
-            f"Kafka {version} asks for {', '.join(lacks)}, never published with it: left out, a server does not load it"
-        )
     named = coordinates(version)
     if named is not None:
         found = maven.jars(named, exclude=maven.EVERYTHING)
@@ -80,12 +75,21 @@ def jars(version: str) -> list[Path]:
         return found
     say(f"Kafka {version} is not one of the recorded releases: its jars are not checked against sums")
     try:
-        return maven.jars(roots(version), exclude=lacks)
+        return maven.jars(roots(version), exclude=NEVER_PUBLISHED.get(version, ()))
     except MachineError as error:
         raise MachineError(
             f"Kafka {version} does not resolve: {error.message}",
             hint=f"is it published, with all that it asks for? These are known to be: {releases.in_words(known())}",
         ) from None
+
+
+def tell_what_is_left_out(version: str) -> None:
+    """Say which of its dependencies a release does without, since nobody can get them."""
+    from harness.runtime.artifacts.cache import say
+
+    lacks = ", ".join(NEVER_PUBLISHED.get(version, ()))
+    if lacks:
+        say(f"Kafka {version} asks for {lacks}, never published with it: left out, a server does not load it")
 
 
 def is_release(version: str) -> bool:
