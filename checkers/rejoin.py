@@ -85,12 +85,13 @@ def check(history: History, facts: Facts) -> list[Verdict]:
 
 
 def _held(history: History) -> list[tuple[FaultSpan, int]]:
-    """Faults that certainly held, each with when the next one may have begun."""
+    """Faults that certainly held, each with when the next one after it may have begun."""
     found = []
     for fault in history.faults:
         if fault.certain_from_ns is None:
             continue
-        later = [f.began_ns for f in history.faults if f.began_ns > fault.began_ns and f.fault_id != fault.fault_id]
+        over_ns = fault.began_ns if fault.certain_to_ns is None else fault.certain_to_ns
+        later = [f.began_ns for f in history.faults if f.began_ns > over_ns and f.fault_id != fault.fault_id]
         found.append((fault, min(later, default=history.end_ns)))
     return found
 

@@ -12,7 +12,7 @@ _HINT = "all, or indexes and ranges of them: 7,9-12"
 
 
 def event_lines(folder: Path, wanted: str) -> Iterator[str]:
-    """The rows of the run in `folder` that `wanted` names, in its order; UsageError when it names none that is there."""
+    """The rows of the run in `folder` that `wanted` names, in its order; UsageError when one is not there."""
     events = read_history(folder).events
     for first, last in _ranges(wanted, len(events)):
         for event in events[first : last + 1]:

@@ -97,11 +97,16 @@ def _bound(case: ReportCase, span: Mapping[str, Any], cut: Mapping[str, Any] | N
     ran_ns = until_ns - cut["from_ns"] - lost
     last = rows_of(span, "to_ns") if until_ns == span["to_ns"] else rows_of(cut, "to_ns")
     rows = (*rows_of(cut, "from_ns"), *last, *(rows_of(span, "running_ns")[2:] if lost else ()))
+    if until_ns < span["to_ns"]:
+        late = f", and until {length(span['to_ns'] - until_ns)} after it was healed"
+        after = [Traced(late, (*rows_of(cut, "to_ns"), *rows_of(span, "to_ns")))]
+    else:
+        after = []
     if ran_ns <= bound.bound_ns:
-        return [Traced(f", within the {length(bound.bound_ns)} after which it has to resign", rows)]
+        return [Traced(f", within the {length(bound.bound_ns)} after which it has to resign", rows), *after]
     judged_ns = max((v.figures.get("limit_running_ns", 0) for v in _leadership(case)), default=0)
     if ran_ns > judged_ns:
-        return [Traced(f", beyond the {length(bound.bound_ns)} after which it should have resigned", rows)]
+        return [Traced(f", beyond the {length(bound.bound_ns)} after which it should have resigned", rows), *after]
     return [
         Traced(f", until {length(ran_ns)} after it was cut off", rows),
         Traced(

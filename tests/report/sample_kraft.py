@@ -26,6 +26,7 @@ SPAN: dict[str, Any] = {
     "running_ns": LAST - BEGUN - 2 * MS,
     "samples": 250,
     "indexes": (7, 9),
+    "events": {"epoch": (9,), "superseded_by": (7,), "length_ns": (7, 9), "running_ns": (7, 9), "to_ns": (9,)},
 }
 ATTACHMENT: dict[str, Any] = {
     "broker": "b1",
@@ -38,6 +39,12 @@ ATTACHMENT: dict[str, Any] = {
     "silent": 0,
     "stale_describes": 14,
     "stale_age_ns_max": 24_100 * MS,
+    "events": {
+        "named_ns": (7, 30),
+        "followed_ns": (7, 31),
+        "stale_describes": tuple(range(40, 54)),
+        "stale_age_ns_max": (32, 40),
+    },
 }
 
 
@@ -78,7 +85,9 @@ def kraft_zombie() -> ReportCase:
         to_ns=LAST,
         nodes=("n2",),
     )
-    cuts = [{"node": "n2", "from_ns": CUT, "to_ns": HEALED, "fault_ids": (0,)}]
+    cuts = [
+        {"node": "n2", "from_ns": CUT, "to_ns": HEALED, "fault_ids": (0,), "events": {"from_ns": (5,), "to_ns": (6,)}}
+    ]
     verdicts = (
         Verdict(checker="leadership", guarantee="no-act", validity=Validity.UNKNOWN, figures={"subject": "controller"}),
         Verdict(

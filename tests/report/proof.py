@@ -1,0 +1,148 @@
+"""Does a figure again from the rows that it names, by its name alone: what a reader of `verdict.json` can do as well.
+
+The rules are those of `docs/verdict-format.md`: a count has one row for each thing counted; a length of time lies
+between two rows, less what lies between further pairs, or is the sum of such pairs; a moment and an epoch stand in one
+of the rows.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from harness.history import History
+from harness.operation import BeliefEvent, Event, OpEvent
+from harness.report.wording import clock, length
+from harness.verdict import Verdict
+
+#: What is no figure: names, indexes, values of settings, and what the plan or the system says.
+NAMES: Final = frozenset({"incarnation", "fault_id", "event", "lacks_event", "answered", "lacks"})
+GIVEN: Final = frozenset({"bound_ns", "limit_running_ns"})
+#: Records within replies are more than rows, and what stands on disks only is no row of the history.
+ELSEWHERE: Final = re.compile(
+    r"\.(records_read|records_final|entries_compared|entries_by_type\..*)$|log-agrees\.exposure$"
+)
+_MOMENTS: Final = re.compile(r"(^|_)(from|to|superseded)_ns$")
+_EPOCHS: Final = frozenset(
+    {"epoch", "superseded_by", "epoch_max", "epoch_before", "epoch_when_healed", "epoch_after", "epoch_led"}
+)
+_EPOCHS_BETWEEN: Final = frozenset({"deposed_epochs", "epochs_used_max"})
+_DURATION: Final = re.compile(r"(\d+(?:[.,]\d+)*) (ns|µs|ms|s)\b")
+
+
+class Figure:
+    """One number with its name and its rows."""
+
+    def __init__(self, path: str, name: str, value: Any, rows: Sequence[int]) -> None:
+        self.path = path
+        self.name = name
+        self.value = value
+        self.rows = tuple(rows)
+
+    def __repr__(self) -> str:
+        return f"{self.path} = {self.value!r} by {len(self.rows)} rows {self.rows[:6]}"
+
+
+def figures_of(verdict: Verdict) -> Iterator[Figure]:
+    """Every number of a verdict that is claimed: exposure, anomalies, figures, and figures in rows."""
+    yield from (figure for figure in _all(verdict) if not ELSEWHERE.search(figure.path))
+
+
+def _all(verdict: Verdict) -> Iterator[Figure]:
+    path = f"{verdict.checker}.{verdict.guarantee}"
+    if verdict.exposure is not None:
+        yield Figure(f"{path}.exposure", "exposure", verdict.exposure, verdict.evidence.get("exposure", ()))
+    for name, number in verdict.anomalies.items():
+        key = f"anomalies.{name}"
+        yield Figure(f"{path}.{key}", key, number, verdict.evidence.get(key, ()))
+    for name, value in verdict.figures.items():
+        yield from _figures(f"{path}.{name}", name, value, verdict.evidence)
+
+
+def _figures(path: str, name: str, value: Any, evidence: Mapping[str, Sequence[int]]) -> Iterator[Figure]:
+    if isinstance(value, list | tuple):
+        for number, row in enumerate(value):
+            if isinstance(row, dict):
+                own = row.get("events", {})
+                for key, figure in row.items():
+                    if _is_number(key, figure):
+                        yield Figure(f"{path}[{number}].{key}", key, figure, own.get(key, ()))
+    elif isinstance(value, dict):
+        for key, figure in value.items():
+            rows = evidence.get(f"{name}.{key}", evidence.get(name, ()))
+            if _is_number(key, figure):
+                yield Figure(f"{path}.{key}", name if name.endswith("_ns") else key, figure, rows)
+    elif _is_number(name, value):
+        yield Figure(path, name, value, evidence.get(name, ()))
+
+
+def _is_number(name: str, value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and name not in NAMES | GIVEN
+
+
+def wrong(figure: Figure, history: History) -> str | None:
+    """Why the figure does not follow from its rows; None when it does."""
+    if any(not 0 <= i < len(history.events) for i in figure.rows):
+        return f"{figure}: a row that the history does not have"
+    rows = [history.events[i] for i in figure.rows]
+    if not rows:
+        return None if figure.value == 0 else f"{figure}: no rows"
+    name = figure.name
+    if name == "loop_lag_ns_max":
+        right = any(figure.value == getattr(row, name, None) for row in rows)
+    elif _MOMENTS.search(name):
+        right = any(figure.value in times(row) for row in rows)
+    elif name.endswith("_ns") or "_ns_" in name:
+        right = figure.value in lengths(rows)
+    elif name in _EPOCHS:
+        right = any(figure.value in epochs(row) for row in rows)
+    elif name in _EPOCHS_BETWEEN:
+        right = any(b - a == figure.value for a in epochs(rows[0]) for b in epochs(rows[-1]))
+    else:
+        right = figure.value == len(rows)
+    return None if right else f"{figure}: does not follow"
+
+
+def times(row: Event) -> set[int]:
+    """The moments that a row speaks of."""
+    return {row.time_ns, row.asked_ns} if isinstance(row, BeliefEvent) else {row.time_ns}
+
+
+def epochs(row: Event) -> set[int]:
+    """The epochs that a row names; a poll's records name theirs."""
+    found = {getattr(row, "epoch", None)}
+    if isinstance(row, OpEvent) and row.f in ("poll", "scan") and isinstance(row.value, list):
+        found |= {record[2] for record in row.value if len(record) > 2}
+    return {epoch for epoch in found if epoch is not None}
+
+
+def lengths(rows: Sequence[Event]) -> set[int]:
+    """Every length that the rows can prove: between the first two, less further pairs, or the sum of all pairs."""
+    if len(rows) < 2:
+        return {0}
+    found = {max(0, b - a) for a in times(rows[0]) for b in times(rows[1])}
+    found |= {max(0, b - a) for a in times(rows[0]) for b in times(rows[-1])}
+    stops = [(a.time_ns, b.time_ns) for a, b in zip(rows[2::2], rows[3::2], strict=False)]
+    for a in times(rows[0]):
+        for b in {*times(rows[1]), *(end for _, end in stops)}:
+            found.add(b - a - sum(max(0, min(end, b) - max(start, a)) for start, end in stops))
+    sums = {0}
+    for first, last in zip(rows[::2], rows[1::2], strict=False):
+        sums = {total + max(0, y - x) for total in sums for x in times(first) for y in times(last)}
+        if len(sums) > 4096:
+            break
+    return found | sums
+
+
+def untold(said: str, rows: Sequence[Event], given: set[str]) -> list[str]:
+    """The lengths and moments in a clause that are neither between two of its rows nor `given`."""
+    moments = {clock(ns) for row in rows for ns in times(row)}
+    between = {
+        length(abs(y - x))
+        for number, a in enumerate(rows[:60])
+        for b in rows[number:60]
+        for x in times(a)
+        for y in times(b)
+    }
+    between |= {length(ns) for ns in lengths(rows)}
+    told = (match[0] for match in _DURATION.finditer(said))
+    return [words for words in told if words not in moments | between | given]

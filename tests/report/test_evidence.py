@@ -1,0 +1,195 @@
+"""Every number of a report follows from the rows that it names: of a real system's history, and of constructed ones."""
+
+import re
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from harness.cli import main
+from harness.judge import judge
+from harness.operation import Event
+from harness.report.case import ReportCase
+from harness.report.evidence import CLAIMS_MAX, ROWS_MAX, Ledger, Traced
+from harness.report.html import render
+from harness.report.verdict_json import verdict_document
+from harness.report.wording import length
+from harness.verdict import Validity
+from tests.report import sample, sample_kafka
+from tests.report.proof import Figure, figures_of, untold, wrong
+
+KEPT = Path(__file__).parents[1] / "histories" / "found" / "kafka-3.6.0-controller-goes-on"
+
+
+def kept() -> ReportCase:
+    history, judgement = judge(KEPT)
+    return ReportCase(
+        history=history,
+        facts=judgement.facts,
+        verdicts=judgement.verdicts,
+        validity=judgement.validity,
+        headline=judgement.headline,
+        run={},
+        command=f"fencepost run {KEPT.name}/plan.toml",
+        plan_toml="",
+    )
+
+
+CASES: dict[str, Callable[[], ReportCase]] = {"kafka-3.6.0": kept, **sample_kafka.CASES}
+
+
+@cache
+def made(name: str) -> ReportCase:
+    return CASES[name]()
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_every_number_follows_from_its_rows(name: str) -> None:
+    case = made(name)
+    figures = [figure for verdict in case.verdicts for figure in figures_of(verdict)]
+    assert len([figure for figure in figures if figure.value]) > 40
+    assert [said for figure in figures if (said := wrong(figure, case.history))] == []
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_every_clause_follows_from_its_rows(name: str) -> None:
+    """Lengths and moments lie between a clause's rows, counts are as many as they, epochs and nodes are named there."""
+    case = made(name)
+    bound = case.facts.leadership
+    given = {length(bound.bound_ns)} if bound is not None and bound.bound_ns is not None else set()
+    stories = verdict_document(case)["stories"]
+    assert stories
+    for story in stories:
+        for clause in story["clauses"]:
+            rows = [case.history.events[i] for i in clause["rows"]]
+            assert rows or re.search(r"\b0\b", clause["said"]), clause
+            assert untold(clause["said"], rows, given) == [], clause
+            counted = re.match(
+                r"(?:its consumers got |it acknowledged |of which |and |it refused |left |it led )?(\d+) (?!s\b|ms\b)",
+                clause["said"].replace("\u202f", ""),
+            )
+            if counted is not None and int(counted[1]) and "epoch" not in clause["said"]:
+                assert int(counted[1]) == clause["count"], clause
+
+
+def test_the_stories_say_what_was_planted() -> None:
+    said = [story["said"] for story in verdict_document(made("zombie-controller"))["stories"]]
+    assert said[0].startswith("n1 led epoch 3; from 2.501 s, 1.5 s after it was cut off, n2 led epoch 4; n1 went on")
+    for part in (
+        "n1 went on claiming for at least 6.45 s, 5.45 s of them running, beyond the 1.5 s",
+        "broker b1 stayed with it for at least 1.4 s and followed after 4.51 s; 2 configuration reads there were stale",
+        "stale, the oldest by 860 ms",
+    ):
+        assert part in said[0]
+    names = next(s for s in said if "1 answer of b1" in s)
+    assert "said that a name is free which had been taken, asked up to 850 ms after it was taken" in names
+    assert "b1 named n1 (epoch 3) for at least 1.4 s more, and followed after 4.51 s" in names
+    back = next(s for s in said if "came back" in s)
+    assert "n1 came back at 11.000 s from a partition; n2 led then, untouched by any fault" in back
+    assert "6 epochs were used up" in back
+
+
+def test_the_story_of_a_zombie_broker_says_what_became_of_writes_and_reads() -> None:
+    (said,) = (story["said"] for story in verdict_document(made("zombie-brokers"))["stories"])
+    for part in (
+        "b1 was cut off from the metadata's keepers at 0.120 s for 1.28 s; it led 2 topic partitions",
+        "the first of which another leader had 385 ms after the cut",
+        "b1 went on leading p0 (epoch 1) for at least 695 ms after epoch 2 had begun",
+        "it acknowledged 2 appends meanwhile (acks=1), of which 0 survived and 2 are lost; 2 were left unanswered",
+        "its consumers got 4 answers, 2 of them stale, the oldest by 680 ms, 2 with records that are gone",
+        "it stopped leading 1.39 s after the cut",
+    ):
+        assert part in said
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_every_link_of_the_page_leads_to_a_row_of_the_history(name: str) -> None:
+    case = made(name)
+    rendered = render(case)
+    assert rendered.problems == ()
+    html = rendered.html
+    here = set(re.findall(r' id="([ce]\d+)"', html))
+    links = re.findall(r'<a (?:class="(?:rows|cited)" )?href="#([ce]\d+)"', html)
+    assert len(links) > 100
+    assert set(links) <= here
+    rows = [int(name[1:]) for name in here if name.startswith("e")]
+    assert 0 < len(rows) <= ROWS_MAX
+    assert all(0 <= row < len(case.history.events) for row in rows)
+    # The rows of every figure that verdicts name are among the claims of the page.
+    assert html.count('<tr id="c') <= CLAIMS_MAX
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_document_names_the_same_rows(name: str) -> None:
+    case = made(name)
+    document = msgspec.json.decode(msgspec.json.encode(verdict_document(case)))
+    for verdict, told in zip(case.verdicts, document["verdicts"], strict=True):
+        assert set(told["evidence"]) == {key for key, rows in verdict.evidence.items() if rows}
+        for key, named in told["evidence"].items():
+            assert named["count"] == len(verdict.evidence[key])
+            assert named["rows"] == list(verdict.evidence[key][:1_000])
+
+
+def planted(value: object, rows: tuple[int, ...], name: str = "stale_ns_max") -> Figure:
+    return Figure("planted", name, value, rows)
+
+
+def test_a_wrong_number_does_not_follow() -> None:
+    """The proof itself must be able to fail."""
+    history = sample.zookeeper_invalid().history
+    events: list[Event] = list(history.events[:2])
+    gap = events[1].time_ns - events[0].time_ns
+    assert wrong(planted(gap, (0, 1)), history) is None
+    assert wrong(planted(gap + 1, (0, 1)), history) is not None
+    assert wrong(planted(2, (0, 1), "count"), history) is None
+    assert wrong(planted(3, (0, 1), "count"), history) is not None
+    assert wrong(planted(1, (), "count"), history) is not None
+    assert wrong(planted(1, (10**9,), "count"), history) is not None
+    assert wrong(planted(7, (0, 1), "epoch"), history) is not None
+    assert untold("at least 25 s", events, set()) == ["25 s"]
+    assert untold("at least 25 s", events, {"25 s"}) == []
+
+
+def test_a_claim_with_many_rows_names_the_first_and_the_last() -> None:
+    history = sample.etcd_valid().history
+    ledger = Ledger(history)
+    link = ledger.link(Traced("100", range(100)), "reads")
+    assert link == '<a class="rows" href="#c1" title="100 rows: 0, 1, 2, 3, …, 99">100</a>'
+    assert ledger.link(Traced("a hundred", range(100))) == str(link).replace(">100<", ">a hundred<")
+    (claim,) = ledger.listed()
+    assert (claim["said"], claim["count"], claim["more"]) == ("reads: 100", 100, 80)
+    assert "#e0" in claim["rows"]
+    assert "#e99" in claim["rows"]
+    assert ledger.link("plain <b>") == "plain &lt;b&gt;"
+    assert ledger.link(Traced("never", (10**9,))) == "never"
+
+
+def test_a_page_of_many_claims_stays_small() -> None:
+    history = sample.etcd_valid().history
+    ledger = Ledger(history)
+    for first in range(3_000):
+        ledger.link(Traced(str(first), (first, first + 1)))
+    assert len(ledger.claims) == CLAIMS_MAX
+    assert len(ledger.shown()) <= ROWS_MAX
+
+
+def test_rows_can_be_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["report", str(KEPT), "--events", "3,0-1"]) == 0
+    lines = [msgspec.json.decode(line) for line in capsys.readouterr().out.splitlines()]
+    assert [line["index"] for line in lines] == [3, 0, 1]
+    assert main(["report", str(KEPT), "--events", "all"]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == len(made("kafka-3.6.0").history.events)
+
+
+@pytest.mark.parametrize("events", ["x", "5-", "9-7", "-3", "99999999", ""])
+def test_rows_that_are_not_there_are_refused(events: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["report", str(KEPT), "--events", events]) == 254
+    assert "all, or indexes and ranges of them" in capsys.readouterr().err
+
+
+def test_the_kept_history_is_the_known_bug() -> None:
+    case = made("kafka-3.6.0")
+    assert case.validity is Validity.INVALID
+    assert any("self-fencing-failed" in verdict.anomalies for verdict in case.verdicts)
