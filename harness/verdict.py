@@ -11,6 +11,8 @@ from typing import Any
 
 import msgspec
 
+from harness.operation import Clock
+
 
 class Validity(StrEnum):
     VALID = "valid"
@@ -100,7 +102,8 @@ class LeadershipBound(msgspec.Struct, frozen=True, kw_only=True):
 
     `bound_ns` is B of DESIGN section 6 in nanoseconds of running time; None when the system promises nothing.
     `one_leader_per_epoch` says that samples keep all assumptions, so that two leaders in one epoch may be judged.
-    `watch_ns` is how long after the last fault was healed a superseded leader may still be found.
+    `watch_ns` is how long after the last fault was healed a superseded leader may still be found. `clocks` are those
+    of the node by which the system may measure the bound: its running time counts by the slowest of them.
     """
 
     bound_ns: int | None
@@ -108,6 +111,7 @@ class LeadershipBound(msgspec.Struct, frozen=True, kw_only=True):
     standing: Standing
     one_leader_per_epoch: bool
     watch_ns: int = 2_000_000_000
+    clocks: tuple[Clock, ...] = (Clock.WALL, Clock.MONOTONIC)
 
     @property
     def limit_ns(self) -> int | None:

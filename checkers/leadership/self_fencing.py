@@ -6,7 +6,8 @@ begun, claim the old epoch; by the last of them the node had run, since the cut 
 bound and a second; and neither harness nor machine stalled from the cut's beginning to that sample.
 
 Running time leaves out every interval in which the node may have been stopped, proven or not: a pause that took hold
-without proof must not be counted against the node. Health samples must reach past the last sample, or nobody knows
+without proof must not be counted against the node. It is counted by the node's own clocks (`own_time`): one that runs
+slow, or was put back, may claim for longer. Health samples must reach past the last sample, or nobody knows
 that there was no stall.
 """
 
@@ -20,7 +21,8 @@ import msgspec
 from checkers.evidence import Rows
 from checkers.leadership.circumstances import duration
 from checkers.leadership.landmarks import Landmarks
-from checkers.leadership.samples import Intervals, Reign, Reigns, Sample, merged, within
+from checkers.leadership.own_time import OwnTime
+from checkers.leadership.samples import Intervals, Reign, Reigns, Sample, merged
 from checkers.stalls import Stall, harness_stalls, machine_stalls, overlapping, watched_until
 from harness.history import FaultSpan, History
 from harness.operation import Claim, FaultOutcome
@@ -121,17 +123,17 @@ def judge(history: History, facts: Facts, reigns: Reigns) -> list[Verdict]:
     beyond_rows: Rows = ()
     all_cuts = cuts(history, facts.nodes, facts.voters)
     of_node = {node: [s for s in reigns.samples if s.node == node] for node in facts.nodes}
-    stops = {node: possibly_stopped(history, node) for node in facts.nodes}
+    times = {node: OwnTime(history, node, possibly_stopped(history, node), bound.clocks) for node in facts.nodes}
     for cut in all_cuts:
-        stopped, own = stops[cut.node], of_node[cut.node]
+        time, own = times[cut.node], of_node[cut.node]
         # In the order of questions, lo never decreases; what lies outside the cut would only end a run.
         first = bisect_left(own, cut.from_ns, key=lambda s: s.lo_ns)
         inside = own[first : bisect_right(own, cut.to_ns, key=lambda s: s.lo_ns)]
         for reign in reigns.reigns:
             if reign.node == cut.node and reign.last_ns >= cut.from_ns:
-                claimed = _first_failure(history, reign, inside, cut, limit_ns, stopped, stalls)
+                claimed = _first_failure(history, reign, inside, cut, limit_ns, time, stalls)
                 found += [claimed] if claimed else []
-        exposed = _beyond(own[:first], inside, cut, limit_ns, stopped)
+        exposed = _beyond(own[:first], inside, cut, limit_ns, time)
         beyond += exposed
         if exposed:
             first_beyond, last_beyond = (pick(exposed, key=lambda s: s.lo_ns) for pick in (min, max))
@@ -153,7 +155,7 @@ def judge(history: History, facts: Facts, reigns: Reigns) -> list[Verdict]:
         "cuts_from_every_majority": tuple(i for cut in all_cuts for i in marks.at(cut.from_ns)),
         "samples_beyond_bound": tuple(s.index for s in beyond),
         "observed_beyond_bound_ns": beyond_rows,
-        "running_ns_max_when_claimed": () if worst is None else _ran_rows(worst, stops[worst.cut.node], marks),
+        "running_ns_max_when_claimed": () if worst is None else _ran_rows(worst, times[worst.cut.node], marks),
         "claims_in_doubt": tuple(c.samples[-1].index for c in found if _doubtful(c)),
     }
     verdict = _verdict(history, facts, bound, found, len(beyond), all_cuts, figures)
@@ -166,10 +168,11 @@ def _cut_rows(cut: Cut, marks: Landmarks) -> dict[str, Rows]:
     return {"from_ns": marks.at(cut.from_ns), "to_ns": marks.at(cut.to_ns)}
 
 
-def _ran_rows(claimed: Claimed, stopped: Intervals, marks: Landmarks) -> Rows:
-    """From the cut to the sample that fails, less the stops between them."""
+def _ran_rows(claimed: Claimed, time: OwnTime, marks: Landmarks) -> Rows:
+    """From the cut to the sample that fails, less the stops between them, by the node's own clocks."""
     cut, last = claimed.cut, claimed.samples[-1]
-    return (*marks.at(cut.from_ns), *marks.since(last), *marks.inside(stopped, cut.from_ns, last.lo_ns))
+    stops = marks.inside(time.stopped, cut.from_ns, last.lo_ns)
+    return (*marks.at(cut.from_ns), *marks.since(last), *stops, *time.rows(cut.from_ns, last.lo_ns))
 
 
 def _doubtful(claimed: Claimed) -> bool:
@@ -182,7 +185,7 @@ def _first_failure(
     inside: list[Sample],
     cut: Cut,
     limit_ns: int,
-    stopped: Intervals,
+    time: OwnTime,
     stalls: list[Stall],
 ) -> Claimed | None:
     """The earliest run of successive samples that fails, so that the fewest stalls can overlap it."""
@@ -196,7 +199,7 @@ def _first_failure(
             run = []
             continue
         run.append(sample)
-        running_ns = sample.lo_ns - cut.from_ns - within(stopped, cut.from_ns, sample.lo_ns)
+        running_ns = time.running_ns(cut.from_ns, sample.lo_ns)
         long = sample.lo_ns - min(s.hi_ns for s in run) >= SPAN_NS_MIN
         if len(run) >= SAMPLES_MIN and long and running_ns > limit_ns:
             return Claimed(
@@ -210,7 +213,7 @@ def _first_failure(
     return None
 
 
-def _beyond(earlier: list[Sample], inside: list[Sample], cut: Cut, limit_ns: int, stopped: Intervals) -> list[Sample]:
+def _beyond(earlier: list[Sample], inside: list[Sample], cut: Cut, limit_ns: int, time: OwnTime) -> list[Sample]:
     """Answers of a node that led when it was cut off, given in the cut when it had run for longer than the limit."""
     before = next((s for s in reversed(earlier) if s.claims is not Claim.SILENT and s.hi_ns <= cut.from_ns), None)
     if before is None or before.claims is not Claim.YES:
@@ -221,7 +224,7 @@ def _beyond(earlier: list[Sample], inside: list[Sample], cut: Cut, limit_ns: int
         if s.claims is not Claim.SILENT
         and s.hi_ns <= cut.to_ns
         and s.incarnation == before.incarnation
-        and s.lo_ns - cut.from_ns - within(stopped, cut.from_ns, s.lo_ns) > limit_ns
+        and time.running_ns(cut.from_ns, s.lo_ns) > limit_ns
     ]
 
 

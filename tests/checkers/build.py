@@ -12,6 +12,8 @@ from harness.history import History
 from harness.operation import (
     BeliefEvent,
     Claim,
+    Clock,
+    ClockEvent,
     EpochEvent,
     Event,
     FaultAction,
@@ -175,6 +177,12 @@ class Tale:
         back = tuple(f"{other}>{node}" for other in NODES if other != node)
         severed = {"both": out + back, "out": out, "in": back}[direction]
         self.fault("partition", (node,), (from_ms, from_ms, to_ms, to_ms), severed=severed)
+
+    def clock(self, node: str, clock: Clock, at: tuple[float, float], **more: Any) -> None:
+        """Changed somewhere in `at`; offsets and the strobe's times in `more` are in ms, and called so."""
+        fields = {name.removesuffix("_ms") + "_ns": ns(more.pop(name)) for name in list(more) if name.endswith("_ms")}
+        fields = {"since_ns": ns(at[0]), **fields}
+        self.tell(ClockEvent, at[1], node=node, clock=clock, incarnation=0, asked_ns=ns(at[0]), **fields, **more)
 
     def node(self, node: str, change: NodeChange, at_ms: float, incarnation: int = 0) -> None:
         self.tell(NodeEvent, at_ms, node=node, change=change, incarnation=incarnation)

@@ -110,6 +110,8 @@ class Etcd:
             standing=Standing.PROMISED,
             # Status reads leader and term apart: see `question`.
             one_leader_per_epoch=False,
+            # raft counts ticks of a time.Ticker, which Go drives by the monotonic clock.
+            clocks=(Clock.MONOTONIC,),
         )
 
     async def ready(self, node: Node) -> bool:

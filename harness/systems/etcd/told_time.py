@@ -1,4 +1,4 @@
-"""What an etcd member says of its time: the Date of an HTTP answer (RFC 9110, 6.6.1), which Go makes of its wall clock."""
+"""What an etcd member says of its time: the Date of an HTTP answer (RFC 9110, 6.6.1), which Go takes from its clock."""
 
 import asyncio
 from datetime import UTC, datetime

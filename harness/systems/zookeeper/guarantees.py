@@ -7,6 +7,7 @@ primary-backup systems", DSN 2011; [H] Hunt et al.: "ZooKeeper: wait-free coordi
 
 from typing import Final
 
+from harness.operation import Clock
 from harness.verdict import Guarantee, LeadershipBound, Standing
 
 _SYNC_IS_NO_QUORUM_OPERATION: Final = "ZOOKEEPER-1675"
@@ -105,4 +106,6 @@ def leadership_bound(tick_ms: int, init_limit: int, sync_limit: int) -> Leadersh
         f" {init_limit} ticks more just after an election",
         standing=Standing.MEASURED,
         one_leader_per_epoch=True,
+        # Time.currentElapsedTime, which is System.nanoTime.
+        clocks=(Clock.MONOTONIC,),
     )
