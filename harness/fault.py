@@ -307,7 +307,7 @@ def _mixture(
             try:
                 variants.append(_shortened(_parse_one(text, faults, setting), fault))
             except UsageError as error:
-                left_out[text] = error.message
+                left_out[text] = error.message.removeprefix(f"{text}: ")
         if variants:
             choices.append(tuple(variants))
     return choices

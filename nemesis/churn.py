@@ -131,7 +131,7 @@ async def _asked(leader: str, to: str, cluster: Cluster) -> Proof:
     try:
         await system.move_leadership(layout[leader], layout[to], timeout_s=_ASK_S)
     except Definite as error:
-        return Proof(FaultOutcome.INDETERMINATE, f"{leader} will not hand over to {to}: {error}")
+        return Proof(FaultOutcome.SKIPPED, f"{leader} will not hand over to {to}: {error}")
     except Indefinite as error:
         return await _moved(before, cluster, asked_ns, f"{leader} was asked to hand over to {to} ({error})")
     return await _moved(before, cluster, asked_ns, f"{leader} handed over to {to}")

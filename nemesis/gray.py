@@ -21,7 +21,7 @@ from nemesis.targets import NODE_TARGETS, choose_nodes
 
 _SHARE: Final = "0.5"
 _PERIOD: Final = "200ms"
-_PERIODS_LOOKED: Final = 5
+_PERIODS_LOOKED: Final = 3
 _LOOKED_NS_MIN: Final = 1_000_000_000
 _LOOKED_NS_MAX: Final = 6_000_000_000
 _LOOKS: Final = 60

@@ -32,10 +32,11 @@ class Rounds:
             return Proof(FaultOutcome.INDETERMINATE, f"nothing could be done for {_END_DEADLINE_S:g} s")
 
     async def proven(self, proof: Awaitable[Proof]) -> Proof:
-        """Note what became of a round."""
+        """Note what became of a round; one that was SKIPPED does not count as the first."""
         found = await proof
         self._outcomes.append(found.outcome)
-        self._tell(found)
+        if found.outcome is not FaultOutcome.SKIPPED:
+            self._tell(found)
         return found
 
     async def end(self) -> None:

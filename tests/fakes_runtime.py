@@ -140,7 +140,7 @@ class KeptRecords:
         return int(asyncio.get_running_loop().time() * 1e9)
 
     def record(self, cls: type[E], **fields: Any) -> E:
-        event = cls(index=len(self.events), time_ns=0, **fields)
+        event = cls(index=len(self.events), time_ns=self.now_ns(), **fields)
         self.events.append(event)
         return event
 
