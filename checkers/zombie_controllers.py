@@ -53,7 +53,7 @@ class Reign(msgspec.Struct, frozen=True, kw_only=True):
 class Deed(msgspec.Struct, frozen=True, kw_only=True):
     """`node`, controller of `epoch`, did `what` when `superseded_by` had begun: `refused_by` something, or it stands.
 
-    `zxid` is where ZooKeeper's log has it; `events` are the rows of the history that tell of it.
+    `zxid` is where ZooKeeper's log has it; `indexes` are the rows of the history that tell of it.
     """
 
     node: str
@@ -62,7 +62,7 @@ class Deed(msgspec.Struct, frozen=True, kw_only=True):
     what: str
     refused_by: str | None = None
     zxid: str | None = None
-    events: tuple[int, ...] = ()
+    indexes: tuple[int, ...] = ()
 
 
 class Deeds(msgspec.Struct, kw_only=True):
@@ -181,7 +181,7 @@ def _by_logs(deeds: Deeds, history: History, entries: list[LogEntry]) -> None:
             superseded_by=later,
             what=event.f if event.key is None else f"{event.f} {event.key}",
             refused_by=event.error,
-            events=(event.index,),
+            indexes=(event.index,),
         )
         if event.error == BY_EPOCH:
             of_reign.setdefault((event.node, epoch), []).append(event.index)
@@ -193,9 +193,9 @@ def _by_logs(deeds: Deeds, history: History, entries: list[LogEntry]) -> None:
             asked = _asked(history.operations, event)
             if asked is not None and not _made(entries, event):
                 rows = (asked.invoke_index, event.index)
-                deeds.fenced.append(msgspec.structs.replace(deed, events=rows))
+                deeds.fenced.append(msgspec.structs.replace(deed, indexes=rows))
     deeds.fenced = [
-        msgspec.structs.replace(deed, events=tuple(of_reign.get((deed.node, deed.epoch), ())))
+        msgspec.structs.replace(deed, indexes=tuple(of_reign.get((deed.node, deed.epoch), ())))
         if deed.zxid is not None
         else deed
         for deed in deeds.fenced
@@ -266,6 +266,10 @@ def _verdict(history: History, facts: Facts, deeds: Deeds) -> Verdict:
         figures={
             "subject": SUBJECT,
             "controllers": len(deeds.reigns),
+            "elections": [
+                {"node": r.node, "epoch": r.epoch, "zxid": f"{r.at:#x}", "indexes": _lines(history, r)}
+                for r in deeds.reigns[:_SHOWN_MAX]
+            ],
             "attempted_but_fenced": len(deeds.fenced),
             "fenced_by": {name: number for name, number in by.items() if number},
             "acted": len(deeds.stamped),
@@ -275,10 +279,16 @@ def _verdict(history: History, facts: Facts, deeds: Deeds) -> Verdict:
                 for deed in (*deeds.stamped, *deeds.fenced, *deeds.unfenced)[:_SHOWN_MAX]
             ],
         },
-        evidence={"attempted_but_fenced": tuple(sorted({i for deed in deeds.fenced for i in deed.events}))},
+        evidence={"attempted_but_fenced": tuple(sorted({i for deed in deeds.fenced for i in deed.indexes}))},
         # The clients' view of the same guarantee is judged by another checker.
         weighs=validity is not Validity.UNKNOWN,
     )
+
+
+def _lines(history: History, reign: Reign) -> tuple[int, ...]:
+    """The line of the node's own log that tells of its election."""
+    lines = (e for e in history.events if type(e) is EpochEvent)
+    return tuple(line.index for line in lines if (line.node, line.epoch) == (reign.node, reign.epoch))
 
 
 def _counts(by: Mapping[str, int]) -> str:
@@ -287,7 +297,7 @@ def _counts(by: Mapping[str, int]) -> str:
 
 def _witness(history: History, deeds: Deeds, deed: Deed) -> Witness:
     old, new = (next(r for r in deeds.reigns if r.epoch == epoch) for epoch in (deed.epoch, deed.superseded_by))
-    lines = [e for e in history.events if type(e) is EpochEvent and e.epoch in (old.epoch, new.epoch)]
+    lines = [history.events[index] for reign in (old, new) for index in _lines(history, reign)]
     steps = (
         f"ZooKeeper's transaction {old.at:#x} elected {old.node} in controller epoch {old.epoch}.",
         f"Transaction {new.at:#x} elected {new.node} in epoch {new.epoch}.",

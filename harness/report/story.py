@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from harness.report.case import ReportCase
 from harness.report.lanes import Lanes
+from harness.report.story_attempt import attempts
 from harness.report.story_fault import rejoins
 from harness.report.story_name import denials
 from harness.report.story_partition import partition_leaders
@@ -19,8 +20,14 @@ _STORIES_MAX: Final = 20
 
 
 def stories(case: ReportCase, lanes: Lanes, word: str) -> list[Story]:
-    """Of leaders that outlived their epoch, of names said to be free, of rejoins, of superseded partition leaders."""
-    kinds = (reigns(case, lanes, word), denials(case, word), rejoins(case, word), partition_leaders(case))
+    """Of leaders that outlived their epoch, of what they tried, of names denied, of rejoins, of partition leaders."""
+    kinds = (
+        reigns(case, lanes, word),
+        attempts(case, word),
+        denials(case, word),
+        rejoins(case, word),
+        partition_leaders(case),
+    )
     return [story for told in kinds for story in sorted(told, key=lambda s: s.from_ns)[:_STORIES_MAX]]
 
 

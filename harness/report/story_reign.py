@@ -134,7 +134,9 @@ def _other(other: Lanes, claimed: Mapping[str, Any] | None, span: Mapping[str, A
 
 
 def _stayed(attachment: Mapping[str, Any], span: Mapping[str, Any], lanes: Lanes) -> list[Traced]:
-    """How long a broker stayed with the deposed leader, and how old its answers were."""
+    """How long another broker stayed with the deposed leader, and how old its answers were."""
+    if attachment["broker"] == span["node"]:
+        return []
     if attachment["superseded_by"] != span["superseded_by"] or attachment["leader"] not in (None, span["node"]):
         return []
     broker, followed = attachment["broker"], attachment["followed_ns"]

@@ -1,6 +1,7 @@
 """The zombie table: what deposed leaders did, told apart as claimed, served, attempted, self-fencing failed, acted.
 
-The counts are the leadership checker's own `figures` and `anomalies`; what it did not count is said to be so.
+The counts are the leadership checker's own `figures` and `anomalies`, and with them those of what controllers tried by
+the logs on disk; what nobody counted is said to be so.
 """
 
 from collections import Counter
@@ -12,6 +13,7 @@ from harness.report.tables import Table, generic
 from harness.report.wording import count
 from harness.verdict import Verdict
 
+_CHECKERS: Final = ("leadership", "zombie-controllers")
 #: Row, the figures that may hold its count (a number, or a list of cases), the anomalies that may, what it means.
 _ROWS: Final = (
     ("claimed", ("claimed_count", "claimed"), (), "said that it leads, after a later one had certainly begun"),
@@ -37,7 +39,7 @@ _ROWS: Final = (
 
 def zombies(case: ReportCase) -> tuple[Table, Table | None, list[Table]] | None:
     """The counts, the claims that outlived their epoch, and all figures; None when no leadership verdict is there."""
-    verdicts = [v for v in case.verdicts if "leadership" in v.checker]
+    verdicts = [v for v in case.verdicts if any(name in v.checker for name in _CHECKERS)]
     if not verdicts:
         return None
     # Only where nodes are asked about several things does it matter of which a figure speaks.

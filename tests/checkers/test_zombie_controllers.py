@@ -154,8 +154,8 @@ def test_the_line_that_tells_of_a_refusal_on_disk_is_its_row() -> None:
     assert counts(found) == (1, 0, 0)
     (row,) = found.figures["attempts"]
     assert row["zxid"] == "0x15"
-    assert [type(tale.history().events[i]) for i in row["events"]] == [AttemptEvent]
-    assert found.evidence["attempted_but_fenced"] == tuple(row["events"])
+    assert [type(tale.history().events[i]) for i in row["indexes"]] == [AttemptEvent]
+    assert found.evidence["attempted_but_fenced"] == tuple(row["indexes"])
 
 
 def test_a_line_counts_alone_when_the_disk_does_not_show_it() -> None:
