@@ -32,7 +32,7 @@ GUARANTEE: Final = "leader-self-fencing"
 SAMPLES_MIN: Final = 3
 SPAN_NS_MIN: Final = 1_000_000_000
 _CUTS_SHOWN: Final = 50
-_STOPPING: Final = ("pause", "kill")
+_STOPPING: Final = ("churn", "gray", "kill", "pause")
 
 
 class Cut(msgspec.Struct, frozen=True, kw_only=True):

@@ -144,7 +144,9 @@ def _judge_again(folder: Path, *, as_json: bool, spark_master: str, use_spark: b
 
 
 @app.command("list")
-@click.argument("what", type=click.Choice(["systems", "workloads", "nemeses", "checkers", "runtimes", "guarantees"]))
+@click.argument(
+    "what", type=click.Choice(["systems", "workloads", "faults", "nemeses", "checkers", "runtimes", "guarantees"])
+)
 def list_(what: str) -> int:
     """What there is to choose from."""
     from harness.cli.listing import listing

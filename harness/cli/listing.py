@@ -2,9 +2,12 @@
 
 import sys
 from collections.abc import Callable
+from typing import Final
 
 from harness import registry
+from harness.fault import specs_for_all
 from harness.systems import releases
+from harness.trigger import TRIGGERS
 
 
 def listing(what: str) -> list[str]:
@@ -13,6 +16,7 @@ def listing(what: str) -> list[str]:
         "systems": _systems,
         "workloads": _workloads,
         "nemeses": _nemeses,
+        "faults": _nemeses,
         "checkers": _checkers,
         "runtimes": lambda: [_row(name, registry.runtime(name).about) for name in registry.RUNTIMES],
         "guarantees": _guarantees,
@@ -52,18 +56,35 @@ def _workloads() -> list[str]:
     return lines
 
 
+#: What an option takes that is neither a choice nor a duration.
+_FREE: Final = {
+    "of": "a node, a role or a target above",
+    "share": "a share of the time, such as 0.5",
+    "toxicity": "a share of the connections, such as 0.5",
+}
+
+
 def _nemeses() -> list[str]:
-    lines = [_row("none", "no faults; a run is then unknown unless the plan asks for none")]
+    lines = [
+        _row("none", "no faults; a run is then unknown unless the plan asks for none"),
+        _row("all", "a seeded mixture of every kind that can be had; what is left out is recorded with the reason"),
+        _row("A,B  A+B", "faults by commas take turns, + joins workers whose faults are in force together"),
+        _row("of every fault", ":when=EVENT+DELAY  acts so long after EVENT was seen; EVENT is one of:"),
+        *(_row("", f"  {event:<16} {about}") for event, about in TRIGGERS.items()),
+        _row("", ":within=10s  how long EVENT is waited for; :otherwise=act|skip  what then"),
+    ]
     for name, fault in registry.faults().items():
         lines.append(
             _row(name, f"{fault.about}; default {fault.default_target}, {fault.default_duration_ns / 1e9:g} s")
         )
+        variants = specs_for_all(name, fault)
+        lines.append(_row("", f"in all: {'  '.join(variants) or 'not, it must be asked for by name'}"))
         lines += [_row("", f":{target:<16} {text}") for target, text in fault.targets.items()]
         lines.append(_row("", f":{'n1, b1, ...':<16} that node; where nodes have roles, a role: one node of it, drawn"))
         if "controller" not in fault.targets:
             lines.append(_row("", f":{'controller':<16} the active controller, where there are brokers"))
         for key, choices in fault.options.items():
-            free = "a node, a role or a target above" if key == "of" else "a duration, such as 5s"
+            free = _FREE.get(key, "a duration, such as 5s")
             lines.append(_row("", f":{key}={'|'.join(choices) if choices else free}"))
     return lines
 
