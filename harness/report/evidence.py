@@ -47,8 +47,7 @@ def traced(said: str, rows: Iterable[int] | None) -> str:
 def rows_of(row: Mapping[str, Any], key: str) -> tuple[int, ...]:
     """The rows that a figure's row in a list names for one of its columns."""
     events = row.get("events")
-    found = events.get(key, ()) if isinstance(events, Mapping) else ()
-    return tuple(found or row.get("indexes", ()))
+    return tuple(events.get(key, ())) if isinstance(events, Mapping) else tuple(row.get("indexes", ()))
 
 
 class Claim(msgspec.Struct, frozen=True, kw_only=True):

@@ -18,6 +18,7 @@ from markupsafe import Markup
 
 from harness.report import tables
 from harness.report.case import ReportCase
+from harness.report.costs import costs
 from harness.report.evidence import Ledger, Traced, traced
 from harness.report.lanes import Lanes, lanes
 from harness.report.latency import latency
@@ -26,7 +27,7 @@ from harness.report.partitions import partitions
 from harness.report.quorum import left_out_table, quorum_table
 from harness.report.reigns import attached, reigns
 from harness.report.story import of_witness, stories
-from harness.report.telling import Story, figures
+from harness.report.telling import Story
 from harness.report.timeline import timeline
 from harness.report.witness import drawn, events_of, witness_operations
 from harness.report.wording import SIGNS, clock, count, epoch_word, event, length, position, subject_words, text
@@ -280,25 +281,12 @@ def _leadership(page: _Page) -> Markup:
         reigns=reigns(page.lanes, page.word),
         attached=attached(page.lanes, page.word),
         stories=page.stories,
-        costs=_costs(page.case),
+        costs=costs(page.case, page.word),
         zombies=found[0] if found else None,
         claimed=found[1] if found else None,
         details=found[2] if found else [],
         bound=page.case.facts.leadership,
     )
-
-
-def _costs(case: ReportCase) -> list[tables.Table]:
-    """What each fault cost the quorum, how long brokers stayed with a superseded controller, what was denied."""
-    out: list[tables.Table] = []
-    for checker, name, caption in (
-        ("rejoin", "faults", "what each fault cost the quorum"),
-        ("rejoin", "attachments", "how long brokers stayed with a superseded controller"),
-        ("topic-names", "denied", "who said that a name is free which had been taken"),
-    ):
-        rows = figures(case, checker, name)
-        out += tables.generic(caption, rows) if rows else []
-    return out
 
 
 def _partitions(page: _Page) -> Markup | None:
