@@ -170,6 +170,7 @@ def _by_logs(deeds: Deeds, history: History, entries: list[LogEntry]) -> None:
     lines = _Elections(history, deeds.reigns)
     on_disk = {(deed.node, deed.epoch) for deed in deeds.fenced}
     of_reign: dict[tuple[str, int], list[int]] = {}
+    changes: set[int] = set()
     for event in attempts:
         epoch = event.epoch if event.epoch is not None else lines.own_epoch(event)
         later = None if epoch is None else lines.later_than(epoch)
@@ -191,7 +192,9 @@ def _by_logs(deeds: Deeds, history: History, entries: list[LogEntry]) -> None:
             deeds.fenced.append(deed)
         elif event.error == BY_SESSION and lines.had_begun(later, event.time_ns):
             asked = _asked(history.operations, event)
-            if asked is not None and not _made(entries, event):
+            # A look at the same topic fails alike: of several lines one is the change's.
+            if asked is not None and asked.invoke_index not in changes and not _made(entries, event):
+                changes.add(asked.invoke_index)
                 rows = (asked.invoke_index, event.index)
                 deeds.fenced.append(msgspec.structs.replace(deed, indexes=rows))
     deeds.fenced = [

@@ -201,3 +201,11 @@ def test_a_looks_refusal_is_no_attempt() -> None:
     tale.op("exists", "t7", None, at=(900, 950), node="b1", type=Outcome.FAIL, error="unknown-server-error")
     attempt(tale, 2100, f="create", key="t7", error="session-expired")
     assert counts(verdict(tale=tale)) == (0, 0, 0)
+
+
+def test_a_change_counts_once_however_many_lines_name_its_topic() -> None:
+    tale = elections(Tale())
+    tale.op("create", "t7", 1, at=(900, 950), node="b1", type=Outcome.INFO, error="timeout")
+    for read_at in (2100, 2101):
+        attempt(tale, read_at, f="create", key="t7", error="session-expired")
+    assert counts(verdict(tale=tale)) == (1, 0, 0)

@@ -48,10 +48,12 @@ class ZooKeeperModeAttempts:
         failed = self._failed
         if _DATED.match(line):
             self._failed = None
-        elif failed is not None and _EXPIRED in line:
-            self._failed = None
-            return Attempt("create", SESSION_EXPIRED, key=failed, detail=line.partition(_EXPIRED)[2].strip())
-        return self._dated(line.rstrip())
+            return self._dated(line.rstrip())
+        # The rest of an exception repeats what was said, but for why.
+        if failed is None or _EXPIRED not in line:
+            return None
+        self._failed = None
+        return Attempt("create", SESSION_EXPIRED, key=failed, detail=line.partition(_EXPIRED)[2].strip())
 
     def _dated(self, line: str) -> Attempt | None:
         if found := _CREATE.search(line):
