@@ -35,13 +35,15 @@ def run(repeats: int = 5) -> list[Figure]:
 
 def first_write(system: str, workload: str, f: str, target_s: int, repeats: int, who: str = "three nodes") -> Figure:
     """From the command to the first operation `f` of the workload that was acknowledged."""
+    load = os.getloadavg()[0]
     taken = sorted(_start_to_write(system, workload, f) for _ in range(repeats))
     return Figure(
         f"{system} on containers, from `run` to the first acknowledged write",
         statistics.median(taken),
         "s",
         f"at most {target_s} s",
-        f"{who}, links by rules, interpreter start included; {taken[0]:.2f} to {taken[-1]:.2f} s in {repeats}",
+        f"{who}, links by rules, interpreter start included; {taken[0]:.2f} to {taken[-1]:.2f} s in {repeats};"
+        f" load {load:.1f}",
     )
 
 
