@@ -64,10 +64,10 @@ def test_flapping_gray_and_churn_are_proven_on_real_servers(system: str, tmp_pat
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("system", ["etcd", "zookeeper"])
-def test_a_frozen_holder_of_a_lock_without_fencing_loses_updates(system: str, tmp_path: Path) -> None:
+def test_a_frozen_holder_of_a_lock_without_fencing_loses_updates(tmp_path: Path) -> None:
+    """On etcd. ZooKeeper refuses what a frozen client sends later: the session of its writes has expired as well."""
     done = run(
-        "run", "--system", system, "--workload", "lock", "--fencing", "off", "-o", "stall_one_in=1000000",
+        "run", "--system", "etcd", "--workload", "lock", "--fencing", "off", "-o", "stall_one_in=1000000",
         "--nemesis", "pause:client:for=3200ms", "--quiet", "1s", "--time-limit", "45s", "--seed", "5",
         "--no-spark", "--json", "--results", str(tmp_path),
     )  # fmt: skip
