@@ -8,12 +8,14 @@ import re
 import shutil
 import signal
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from harness.report.case import ReportCase
 from harness.report.html import render
-from tests.report import sample
+from tests.report import sample, sample_kafka
 from tests.report.sample_kraft import kraft_zombie
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
@@ -86,9 +88,12 @@ def with_probe(html: str) -> str:
     return html.replace(own[1], both).replace(_hash(own[1]), _hash(both))
 
 
-def test_report_of_a_system_with_layers_opens_without_a_console_error(browser: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("make", [kraft_zombie, *sample_kafka.CASES.values()])
+def test_report_of_a_system_with_layers_opens_without_a_console_error(
+    make: Callable[[], ReportCase], browser: str, tmp_path: Path
+) -> None:
     page = tmp_path / "report.html"
-    page.write_text(render(kraft_zombie()).html, encoding="utf-8")
+    page.write_text(render(make()).html, encoding="utf-8")
     dom, console = opened(browser, page, tmp_path / "profile")
     assert console == []
     assert 'data-drawn="' in dom
