@@ -26,6 +26,7 @@ _EPOCHS: Final = frozenset(
     {"epoch", "superseded_by", "epoch_max", "epoch_before", "epoch_when_healed", "epoch_after", "epoch_led"}
 )
 _EPOCHS_BETWEEN: Final = frozenset({"deposed_epochs", "epochs_used_max"})
+_ROWS_OF_A_LENGTH: Final = 12
 _DURATION: Final = re.compile(r"(\d+(?:[.,]\d+)*) (ns|µs|ms|s)\b")
 
 
@@ -136,13 +137,9 @@ def lengths(rows: Sequence[Event]) -> set[int]:
 def untold(said: str, rows: Sequence[Event], given: set[str]) -> list[str]:
     """The lengths and moments in a clause that are neither between two of its rows nor `given`."""
     moments = {clock(ns) for row in rows for ns in times(row)}
-    between = {
-        length(abs(y - x))
-        for number, a in enumerate(rows[:60])
-        for b in rows[number:60]
-        for x in times(a)
-        for y in times(b)
-    }
-    between |= {length(ns) for ns in lengths(rows)}
+    # A clause with many rows counts them; a length has few.
+    few = rows if len(rows) <= _ROWS_OF_A_LENGTH else []
+    between = {length(ns) for ns in lengths(few)}
+    between |= {length(abs(y - x)) for a in few for b in few for x in times(a) for y in times(b)}
     told = (match[0] for match in _DURATION.finditer(said))
     return [words for words in told if words not in moments | between | given]
