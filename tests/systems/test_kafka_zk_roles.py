@@ -2,14 +2,18 @@
 
 import asyncio
 from pathlib import Path
+from typing import cast
 
 import msgspec
 import pytest
 
+from harness.coordination import Definite
 from harness.operation import Claim
-from harness.systems.kafka_zk.question import DatedQuestion, dated_controller, dated_view
+from harness.systems.kafka_zk.question import DatedQuestion, ZnodeQuestion, dated_controller, dated_view
 from harness.systems.kafka_zk.role_log import Role, RoleLog, after
 from harness.systems.system import Answer
+from harness.systems.zookeeper.session import ZooKeeperSession
+from harness.systems.zookeeper.wire import Stat
 
 STARTING = "22:01:01.416 INFO KafkaServer - starting"
 STARTING_2_8 = "22:01:01.416 INFO KafkaServer - [KafkaServer id=5] starting"
@@ -144,3 +148,61 @@ class _Says(msgspec.Struct):
 
     async def close(self) -> None:
         """Nothing is kept."""
+
+
+class _Copy:
+    """A ZooKeeper server's copy of both znodes: who made them last, by zxid; `gone` is what goes before it is read."""
+
+    def __init__(self, epoch_zxid: int, made_zxid: int | None, gone: bool = False) -> None:
+        self.epoch_zxid, self.made_zxid, self.gone, self.closed = epoch_zxid, made_zxid, gone, False
+
+    async def get(self, path: str) -> tuple[bytes, Stat]:
+        if path == "/controller_epoch":
+            return b"3", _stat(self.epoch_zxid)
+        if self.gone or self.made_zxid is None:
+            raise Definite("no-node")
+        return b'{"version":2,"brokerid":5}', _stat(self.made_zxid, owner=0x1B)
+
+    async def exists(self, path: str) -> Stat | None:
+        return None if self.made_zxid is None else _stat(self.made_zxid)
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def _stat(zxid: int, owner: int = 0) -> Stat:
+    return Stat(zxid, zxid, 0, 0, 0, 0, 0, owner, 0, 0, 0)
+
+
+def _asked(copy: _Copy) -> tuple[Answer | str, bool]:
+    async def scenario() -> tuple[Answer | str, bool]:
+        question = ZnodeQuestion("127.0.0.1", 1)
+        question._session = cast(ZooKeeperSession, copy)
+        try:
+            return await question.ask(), copy.closed
+        except Definite as error:
+            return error.code, copy.closed
+
+    return asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(
+    ("copy", "leader", "exact", "detail"),
+    [
+        (_Copy(70, 70), "b2", True, "session 0x1b"),
+        # Another one was elected between the two reads.
+        (_Copy(70, 90), "b2", False, "session 0x1b"),
+        (_Copy(70, None), None, False, "nobody"),
+    ],
+)
+def test_a_copy_is_of_one_epoch_when_one_transaction_made_it(
+    copy: _Copy, leader: str | None, exact: bool, detail: str
+) -> None:
+    said, closed = _asked(copy)
+    assert isinstance(said, Answer)
+    assert (said.claims, said.epoch, said.leader, said.epoch_exact, said.detail) == (Claim.NO, 3, leader, exact, detail)
+    assert not closed
+
+
+def test_a_znode_that_goes_between_two_reads_costs_no_session() -> None:
+    assert _asked(_Copy(70, 70, gone=True)) == ("no-node", False)
