@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from harness import registry
-from harness.fault import Cluster, View
+from harness.fault import Clients, Cluster, View
 from harness.operation import Event
 from harness.runtime.node import CLIENT, Effect, Evidence, Exit, Link, Node, NodeSpec, NodeState, Place, Reach, Streams
 from harness.systems.system import Artifacts
@@ -152,6 +152,7 @@ def cluster_of(
     view: Callable[[], View] | None = None,
     folder: Path = Path("run"),
     system: str = "etcd",
+    clients: Clients | None = None,
 ) -> Cluster:
     """What a fault acts on, around a runtime (or that part of one that a test is about)."""
     return Cluster(
@@ -162,4 +163,5 @@ def cluster_of(
         records=records or KeptRecords(),
         view=view or (lambda: View(nodes=tuple(runtime.nodes), leader=None, epoch=None)),
         folder=folder,
+        clients=clients,
     )
