@@ -147,7 +147,10 @@ class ClockSkew:
         except ClockError as error:
             return [f"{node.name}: {error}"]
         wrong = [f"{node.name}: process {f.pid}: {_ended(f.ended)}{f.why}" for f in kept.failures]
-        wrong += [f"{node.name}: {what}" for what in self._clocks.read_back(kept).wrong]
+        reading = self._clocks.read_back(kept)
+        if not reading.processes and not wrong:
+            wrong.append(f"{node.name}: it ended while it was being armed")
+        wrong += [f"{node.name}: {what}" for what in reading.wrong]
         if Clock.MONOTONIC in shape.clocks:
             # Waits that keep to true time would hang, or return at once for ever, and nobody's clock does that.
             wrong += [f"{node.name}: its timed waits do not follow: {why}" for why in self._clocks.untranslated(kept)]
@@ -164,6 +167,8 @@ class ClockSkew:
             skew.since_ns |= dict.fromkeys(clocks, skew.asked_ns)
         for skew in skews:
             reading = self._clocks.read_back(skew.kept)
+            if not reading.processes and skew.kept.in_force:
+                reading = Reading(processes=0, wrong=("it ended before its clock was read back",))
             readings[skew.kept.name] = reading
             self._record(skew, clocks, reading)
         return readings

@@ -64,7 +64,7 @@ class Scene:
 
     async def ahead_s(self, name: str, clock: Clock = Clock.WALL) -> float:
         """What the server itself tells, less true time (for a monotonic clock: less this machine's)."""
-        told = await self.system.told_time(self.lab.layout[name], clock)  # type: ignore[attr-defined]
+        told = await self.system.told_time(self.lab.layout[name], clock)
         true_ns = time.time_ns() if clock is Clock.WALL else time.monotonic_ns()
         return float((told.shown_ns - true_ns) / 1e9)
 

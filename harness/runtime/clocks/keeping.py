@@ -17,7 +17,7 @@ from harness.runtime.clocks.setting import Settings
 _MODULE: Final = "harness.runtime.clocks.keeper"
 _ROOT: Final = Path(harness.__file__).resolve().parent.parent
 #: Arming a large process takes tens of milliseconds, and a busy machine ten times that.
-_ANSWER_S: Final = 6.0
+_ANSWER_S: Final = 8.0
 _END_S: Final = 5.0
 
 

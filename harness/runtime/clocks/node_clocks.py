@@ -64,6 +64,8 @@ class NodeClocks:
     def __init__(self, on_restart: Callable[[KeptNode], None]) -> None:
         self._on_restart = on_restart
         self._keeping: Keeping | None = None
+        #: Keepers that ended by themselves, or are no longer needed, to be waited for.
+        self._ended: list[Keeping] = []
         self._nodes: dict[str, KeptNode] = {}
         self._restarts: dict[str, asyncio.Task[None]] = {}
 
@@ -163,15 +165,14 @@ class NodeClocks:
             if gate.through_gate in kept.node.wrap_argv:
                 kept.node.wrap_argv.remove(gate.through_gate)
         self._nodes.clear()
-        if self._keeping is not None:
-            await self._keeping.close()
-            self._keeping = None
+        await self.rest()
 
     async def rest(self) -> None:
         """End the keeper while no node has anything left to keep."""
-        if self._keeping is not None and all(k.tree is None and not k.in_force for k in self._nodes.values()):
-            keeping, self._keeping = self._keeping, None
-            await keeping.close()
+        if all(kept.tree is None and not kept.in_force for kept in self._nodes.values()):
+            self._keeper_ended()
+        while self._ended:
+            await self._ended.pop().close()
 
     # -- what the keeper tells ----------------------------------------------------------------------------------------
 
@@ -181,7 +182,9 @@ class NodeClocks:
         return self._keeping
 
     def _keeper_ended(self) -> None:
-        self._keeping = None
+        if self._keeping is not None:
+            self._ended.append(self._keeping)
+            self._keeping = None
 
     def _reported(self, report: Armed | Failed) -> None:
         kept = self._nodes.get(report.node)
