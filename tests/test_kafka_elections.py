@@ -87,6 +87,8 @@ def test_what_the_workload_asks_of_kafka(name: str) -> None:
 
 _AT_HAND = {"kraft": KRAFT.at_hand(KRAFT.default_version), "kafka-zk": KAFKA_ZK.at_hand(KAFKA_ZK.default_version)}
 _SHORT = ("--nemesis", "none", "--time-limit", "8s")
+#: Three servers instead of six.
+_SMALL = ("-O", "combined=true")
 
 
 @pytest.mark.cluster
@@ -94,7 +96,7 @@ _SHORT = ("--nemesis", "none", "--time-limit", "8s")
 @pytest.mark.parametrize(
     ("system", "more"),
     [
-        pytest.param("kraft", _SHORT, marks=() if _AT_HAND["kraft"] else pytest.mark.long),
+        pytest.param("kraft", (*_SHORT, *_SMALL), marks=() if _AT_HAND["kraft"] else pytest.mark.long),
         pytest.param("kafka-zk", _SHORT, marks=pytest.mark.long),
         pytest.param("kraft", ("--nemesis", "pause:broker", "--time-limit", "30s"), marks=pytest.mark.long),
         pytest.param("kafka-zk", ("--nemesis", "kill:broker", "--time-limit", "30s"), marks=pytest.mark.long),
@@ -104,8 +106,8 @@ def test_no_act_of_a_superseded_producer_takes_effect(tmp_path: Path, system: st
     require_lab()
     done = run(
         "run", "--system", system, "--workload", "election", *more, "--seed", "5",
-        "-o", "acts_per_term=1", "-o", "campaign_every=300ms", "-o", "renew_every=10ms",
-        "-o", "stall_one_in=4", "-o", "stall=1s",
+        "-o", "acts_per_term=2", "-o", "campaign_every=600ms", "-o", "renew_every=10ms",
+        "-o", "stall_one_in=4", "-o", "stall=1500ms", "-o", "observe_rate=20.0",
         "--no-spark", "--json", "--results", str(tmp_path),
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr

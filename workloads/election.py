@@ -82,7 +82,7 @@ class Election:
             "acts_per_term": 20 if locked else 8,
             "stall": "3500ms",
             "stall_one_in": 6,
-            "renew_every": "200ms",
+            "renew_every": "200ms" if locked else "50ms",
             "campaign_every": "150ms" if locked else "2s",
             "observe": ReadMode.PLAIN.value,
             "members": _strong(system).value,
