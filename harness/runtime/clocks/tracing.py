@@ -191,7 +191,7 @@ class AtExec:
         self._deadline = time.monotonic() + DEADLINE_S
 
     def __enter__(self) -> Self:
-        _attach(self._thread, _TRACE_EXEC)
+        _attach(self._gate, _TRACE_EXEC)
         while True:
             status = wait(self._thread, self._deadline)
             if status is None or not os.WIFSTOPPED(status):
@@ -231,8 +231,7 @@ def wait(thread: int, deadline: float) -> int | None:
 def _seize(proc_number: int) -> int | None:
     """Seize and interrupt; the thread's number here, or None when it has ended."""
     try:
-        thread = number_here(proc_number)
-        _attach(thread)
+        thread = _attach(proc_number)
         _ptrace(_INTERRUPT, thread)
     except Gone:
         return None
@@ -243,16 +242,20 @@ def _seize(proc_number: int) -> int | None:
     return thread
 
 
-def _attach(thread: int, options: int = 0) -> None:
+def _attach(proc_number: int, options: int = 0) -> int:
+    """Seize a thread; its number here."""
+    thread = number_here(proc_number)
     try:
         _ptrace(_SEIZE, thread, 0, options)
     except OSError as error:
         # An ended thread is refused with EPERM as well.
-        if error.errno == errno.ESRCH or state(thread) in ("Z", "X", ""):
-            raise Gone(f"thread {thread} has ended") from None
-        if error.errno == errno.EPERM and tracer_of(thread):
-            raise TracedByOther(f"process {thread} is traced by process {tracer_of(thread)}") from None
-        raise ClockError(f"process {thread} may not be traced: {error.strerror}") from None
+        if error.errno == errno.ESRCH or state(proc_number) in ("Z", "X", ""):
+            raise Gone(f"process {proc_number} has ended") from None
+        tracer = tracer_of(proc_number)
+        if error.errno == errno.EPERM and tracer:
+            raise TracedByOther(f"process {proc_number} is traced by process {tracer}") from None
+        raise ClockError(f"process {proc_number} may not be traced: {error.strerror}") from None
+    return thread
 
 
 def _registers(thread: int) -> Thread:
