@@ -301,8 +301,12 @@ class _Run:
             unready=frozenset(self.unready),
             restarted=self.restarted,
             clients=len(self.freezer.gates) if self.freezer else 0,
-            busy_clients=self.interpreter.busy if self.freezer else (),
+            busy_clients=self._busy_clients(),
         )
+
+    def _busy_clients(self) -> tuple[int, ...]:
+        connected = self.freezer.connected if self.freezer else ()
+        return tuple(worker for worker in self.interpreter.busy if worker in connected) or connected
 
     # -- servers --------------------------------------------------------------------------------------------------
 

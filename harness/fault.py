@@ -58,7 +58,7 @@ class View:
     unready: frozenset[str] = frozenset()
     #: The node whose server was started again last.
     restarted: str | None = None
-    #: Client workers by number, and those of them with an operation in flight, the longest first.
+    #: How many client workers there are, and which of them are connected: those with an operation in flight, if any.
     clients: int = 0
     busy_clients: tuple[int, ...] = ()
 

@@ -84,6 +84,10 @@ class Gate:
         return {id(connection): connection.sent_bytes() for connection in self._connections if not connection.is_lost}
 
     @property
+    def is_connected(self) -> bool:
+        return any(not connection.is_lost for connection in self._connections)
+
+    @property
     def held_back(self) -> int:
         """How many writes wait."""
         return sum(connection.held_back for connection in self._connections)
@@ -109,6 +113,11 @@ class Freezer:
 
     async def thaw(self, worker: int, fault_id: int) -> None:
         self.gates[worker].open(fault_id)
+
+    @property
+    def connected(self) -> tuple[int, ...]:
+        """Workers that have a connection open."""
+        return tuple(number for number, gate in enumerate(self.gates) if gate.is_connected)
 
     def sent_bytes(self, worker: int) -> Mapping[int, int]:
         return self.gates[worker].sent_bytes()

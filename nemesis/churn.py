@@ -81,7 +81,7 @@ class Churn:
                 return
             leader, to = found
             assert cluster.parts is not None
-            details: dict[str, str | int] = {"move": number, "by": "restart" if restarts else "ask"}
+            details: dict[str, str | int] = {"move": rounds.count, "by": "restart" if restarts else "ask"}
             part = Resolved(nodes=(leader,), details=details if restarts else {**details, "to": to})
             await cluster.parts.part(
                 fault_id,

@@ -1,14 +1,16 @@
 """Rounds: what a fault does again and again between its injection and its healing, in a task of its own."""
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable
 from typing import Final
 
 from harness.fault import Proof
 from harness.operation import FaultOutcome
 
-#: For the first proof, and for a round that is cancelled: it still undoes what it did.
-_END_DEADLINE_S: Final = 8.0
+#: For the first proof, and for each step of an end: the conductor gives ten seconds to all of them.
+_BEGIN_DEADLINE_S: Final = 8.0
+_END_DEADLINE_S: Final = 4.5
 
 
 class Rounds:
@@ -19,6 +21,8 @@ class Rounds:
         self._task: asyncio.Task[None] | None = None
         self._first: asyncio.Future[Proof] | None = None
         self._outcomes: list[FaultOutcome] = []
+        self._calm = asyncio.Event()
+        self._calm.set()
         self.failure: str | None = None
 
     async def begin(self) -> Proof:
@@ -26,27 +30,38 @@ class Rounds:
         self._first = asyncio.get_running_loop().create_future()
         self._task = asyncio.create_task(self._run())
         try:
-            async with asyncio.timeout(_END_DEADLINE_S):
+            async with asyncio.timeout(_BEGIN_DEADLINE_S):
                 return await asyncio.shield(self._first)
         except TimeoutError:
-            return Proof(FaultOutcome.INDETERMINATE, f"nothing could be done for {_END_DEADLINE_S:g} s")
+            return Proof(FaultOutcome.INDETERMINATE, f"nothing could be done for {_BEGIN_DEADLINE_S:g} s")
 
     async def proven(self, proof: Awaitable[Proof]) -> Proof:
         """Note what became of a round; one that was SKIPPED does not count as the first."""
-        found = await proof
+        self._calm.clear()
+        try:
+            found = await proof
+        finally:
+            self._calm.set()
         self._outcomes.append(found.outcome)
         if found.outcome is not FaultOutcome.SKIPPED:
             self._tell(found)
         return found
 
     async def end(self) -> None:
-        """Stop; the round under way is undone. Idempotent."""
+        """Stop; what a round is just doing is proven first, and then undone. Idempotent."""
         if self._task is None:
             return
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._calm.wait(), _END_DEADLINE_S)
         self._task.cancel()
         _, late = await asyncio.wait([self._task], timeout=_END_DEADLINE_S)
         if late:
             self.failure = "a round did not end"
+
+    @property
+    def count(self) -> int:
+        """How many gave their proof."""
+        return len(self._outcomes)
 
     def words(self, what: str) -> str:
         """ "9 cuts, 8 of them proven"."""
