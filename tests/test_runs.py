@@ -21,10 +21,11 @@ def _lab() -> None:
     require_lab()
 
 
+@pytest.mark.alone
 def test_etcd_under_a_partition_of_its_leader_is_valid_and_everything_is_kept(tmp_path: Path) -> None:
     done = run(
-        "run", "--system", "etcd", "--workload", "register", "--nemesis", "partition:leader", "--time-limit", "9s",
-        "--seed", "7", "--json", "--results", str(tmp_path),
+        "run", "--system", "etcd", "--workload", "register", "--nemesis", "partition:leader", "--time-limit", "6s",
+        "--quiet", "1s", "--seed", "7", "--json", "--results", str(tmp_path),
     )  # fmt: skip
     assert done.returncode == 0, done.stderr + done.stdout
     document: dict[str, Any] = json.loads(done.stdout)
@@ -59,10 +60,12 @@ def test_etcd_under_a_partition_of_its_leader_is_valid_and_everything_is_kept(tm
     assert (folder / "report.html").stat().st_size > 10_000
 
 
+@pytest.mark.alone
 def test_zookeepers_woken_leader_answers_stale_after_sync(tmp_path: Path) -> None:
     done = run(
         "run", "--system", "zookeeper", "--workload", "register", "--reads", "sync", "--require", "fresh-after-sync",
-        "--nemesis", "pause:leader", "--time-limit", "24s", "--seed", "3", "--results", str(tmp_path),
+        "--nemesis", "pause:leader", "--quiet", "2s", "--time-limit", "18s", "--seed", "3", "--no-spark",
+        "--results", str(tmp_path),
     )  # fmt: skip
     assert done.returncode == 1, done.stderr + done.stdout
     assert done.stdout.startswith("INVALID: fresh-after-sync")
@@ -74,10 +77,12 @@ def test_zookeepers_woken_leader_answers_stale_after_sync(tmp_path: Path) -> Non
     assert_nothing_left(tmp_path)
 
 
+@pytest.mark.alone
 def test_five_nodes_lose_no_acknowledged_element_in_a_ring(tmp_path: Path) -> None:
     done = run(
-        "run", "--system", "etcd", "--workload", "set", "--nodes", "5", "--nemesis", "partition:ring,pause:minority",
-        "--time-limit", "20s", "--seed", "5", "--no-spark", "--results", str(tmp_path),
+        "run", "--system", "etcd", "--workload", "set", "--nodes", "5",
+        "--nemesis", "partition:ring:for=3s,pause:minority:for=3s", "--quiet", "1s", "--time-limit", "8s",
+        "--seed", "5", "--no-spark", "--results", str(tmp_path),
     )  # fmt: skip
     assert done.returncode == 0, done.stderr + done.stdout
     kinds = {fault.fault for fault in read_history(only_folder(tmp_path)).faults}
@@ -141,7 +146,8 @@ def test_a_killed_harness_leaves_nothing_but_a_readable_history(tmp_path: Path) 
 
 
 def test_two_runs_at_once_do_not_disturb_each_other(tmp_path: Path) -> None:
-    plan = ("--system", "etcd", "--workload", "set", "--nemesis", "partition:one", "--time-limit", "8s", "--no-spark")
+    fault = ("--nemesis", "partition:one:for=2s", "--quiet", "1s", "--time-limit", "4s", "--no-spark")
+    plan = ("--system", "etcd", "--workload", "set", *fault)
     with started(tmp_path / "a", *plan) as one, started(tmp_path / "b", *plan) as other:
         codes = []
         for child in (one, other):

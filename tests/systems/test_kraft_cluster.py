@@ -5,11 +5,10 @@ from typing import Any
 import pytest
 
 from harness.systems.kraft import KRAFT
+from tests.kafka_releases import needs
 from tests.lab_scenario import run_scenario
 
-#: Where nobody ran Kafka yet, the first one fetches the jars and makes the start-up archive.
-_FETCHES = () if KRAFT.at_hand(KRAFT.default_version) else (pytest.mark.long,)
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300), *_FETCHES]
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300), *needs("kraft")]
 
 
 def scenario(name: str, version: str, options: dict[str, object] | None = None, **args: Any) -> dict[str, Any]:
