@@ -55,7 +55,7 @@ class Result:
 
 def check_plan(plan: Plan) -> Plan:
     """Everything that can be found wrong before a cluster starts; returns the plan with its defaults filled in."""
-    from harness.fault import parse_faults
+    from harness.fault import parse_nemesis
     from harness.plan import QUORUMS
     from nemesis.cuts import NEED_A_CUT, may_cut_off_leader
     from nemesis.schedule import duration_of
@@ -94,9 +94,12 @@ def check_plan(plan: Plan) -> Plan:
     out_of_reach = NEED_A_CUT
     if plan.nemesis != "none":
         faults = registry.faults()
-        for spec in parse_faults(plan.nemesis, faults, setting):
+        asked = parse_nemesis(plan.nemesis, faults, setting)
+        for spec in asked.specs:
             duration_of(spec, faults[spec.fault])
-            if may_cut_off_leader(spec, faults[spec.fault], members, system.subjects[0]):
+            # What a mixture happens to draw is no promise that a guarantee is put to the test.
+            named = spec.fault in asked.named
+            if named and may_cut_off_leader(spec, faults[spec.fault], members, system.subjects[0]):
                 out_of_reach = frozenset()
     known = {g.name for g in system.guarantees}
     for name in plan.require:
@@ -105,14 +108,14 @@ def check_plan(plan: Plan) -> Plan:
     # A workload asks only for what somebody stands behind (what is merely measured may have no verdict at all), and
     # which the faults can put to the test.
     stated = {g.name for g in system.guarantees if g.standing is not Standing.MEASURED}
-    asked = (name for name in workload.requires(options) if name in stated and name not in out_of_reach)
+    demanded = (name for name in workload.requires(options) if name in stated and name not in out_of_reach)
     watch_ns = system.leadership(plan.system_options).watch_ns
     return msgspec.structs.replace(
         plan,
         phases=msgspec.structs.replace(plan.phases, watch=plan.phases.watch or format_duration(watch_ns)),
         version=plan.version if plan.version or plan.image else system.default_version,
         workload_options=options,
-        require=tuple(dict.fromkeys((*plan.require, *asked))),
+        require=tuple(dict.fromkeys((*plan.require, *demanded))),
     )
 
 

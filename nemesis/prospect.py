@@ -156,7 +156,7 @@ def _worst(
         state = worst(around.voters, [damages[place], *others])
         if order.index(state) > order.index(found[0]):
             alone = worst(around.voters, [damages[place]]) is state
-            texts = [entries[i].spec.text for i in ([place] if alone else together)]
+            texts = [entries[i].spec.text for i in ([place] if alone else together) if damages[i] != {Damage()}]
             found = (state, tuple(dict.fromkeys(texts))[:_BY_SHOWN])
     return found
 

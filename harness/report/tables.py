@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
-from harness.history import History
+from harness.history import FaultSpan, History
 from harness.operation import FaultOutcome, NodeChange, NodeEvent, NoteEvent, Outcome
 from harness.report.case import ReportCase
 from harness.report.evidence import Traced, rows_of, traced
@@ -180,17 +180,30 @@ def notes(history: History) -> list[tuple[str, str]]:
     ]
 
 
+#: Of a fault's details: the number of the fault that it is one act of.
+_PART_OF: Final = "part_of"
+
+
+def _acts_with(fault: FaultSpan) -> str:
+    """The figures that a fault acts with, but for its seeds, which repeat it and say nothing."""
+    shown = {k: v for k, v in fault.details.items() if k != _PART_OF and not k.endswith("_seed")}
+    return ", ".join(f"{key}={value}" for key, value in shown.items())
+
+
 def faults(history: History, word: str) -> Table:
     rows = []
+    numbers = {f.fault_id: number for number, f in enumerate(history.faults, 1)}
     for number, f in enumerate(history.faults[:ROWS_MAX], 1):
+        whole = numbers.get(int(f.details.get(_PART_OF, -1)))
         proven = "never" if f.certain_from_ns is None else f"{clock(f.certain_from_ns)} – {_until(f.certain_to_ns)}"
         lasted = "" if f.certain_from_ns is None else length((f.certain_to_ns or history.end_ns) - f.certain_from_ns)
         began = f.ended_ns is None and f.outcome is not FaultOutcome.SKIPPED
         rows.append(
             (
-                str(number),
+                str(number) if whole is None else f"{number}, part of {whole}",
                 f.fault,
                 f.target,
+                _acts_with(f),
                 ", ".join(f.nodes) or "none",
                 f"{FAULT_SIGNS[f.outcome]} {f.outcome}" + (", never healed" if began else ""),
                 traced(f"{clock(f.began_ns)} – {_until(f.ended_ns)}", f.events),
@@ -207,6 +220,7 @@ def faults(history: History, word: str) -> Table:
             "#",
             "fault",
             "target",
+            "with",
             "nodes",
             "outcome",
             "possible",
