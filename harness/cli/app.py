@@ -185,7 +185,10 @@ def demo(results: Path, seed: int | None, runtime: str) -> int:
 @click.option("--results", type=click.Path(path_type=Path), default=Path("results"), help="Where results are kept.")
 @click.option("--json", "as_json", is_flag=True, help="Print failover.json on stdout instead of a table.")
 def failover(systems: str, partitions: str, times: int, deadline: str, results: Path, as_json: bool) -> int:
-    """How long Kafka is without a controller, by the number of its partitions; both generations side by side."""
+    """How long Kafka is without a controller, by the number of its partitions; both generations side by side.
+
+    The clusters live in the lab only: what containers add to an ending and a start would be measured with it.
+    """
     from harness.cli.failover import failover as measure
 
     return measure(systems, partitions, times, deadline, results, as_json=as_json)
