@@ -15,6 +15,7 @@ from harness.runtime.node import Member
 from harness.simulation import respond, simulate
 from harness.verdict import Validity, Verdict
 from tests.fakes.metadata_store import BUGS, FACTS, NODES, run_fake_metadata
+from tests.seeds import seeds
 from workloads.metadata import MetadataWorkload
 
 SEEDS = range(10)
@@ -42,7 +43,7 @@ def test_every_planted_bug_is_found_within_ten_seeds(bug: str) -> None:
     pytest.fail(f"{bug} ({about}): wanted {wanted}, ten seeds gave {seen}")
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", seeds(10, quick=3))
 def test_a_correct_quorum_passes(seed: int) -> None:
     for verdict in judged(None, seed):
         assert verdict.validity is Validity.VALID, (verdict.guarantee, verdict.reason, verdict.witnesses[:1])
@@ -81,7 +82,7 @@ def changes_by_window(events: list[OpEvent], window_s: int) -> dict[str, dict[in
     return found
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", seeds(5, quick=2))
 def test_every_node_alternates_between_windows_of_reads_and_of_writes(seed: int) -> None:
     windows = changes_by_window(load(39.9, seed=seed, window="5s"), 5)
     for node, written in windows.items():
