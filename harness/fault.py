@@ -307,7 +307,8 @@ def _mixture(
             try:
                 variants.append(_shortened(_parse_one(text, faults, setting), fault))
             except UsageError as error:
-                left_out[text] = error.message.removeprefix(f"{text}: ")
+                canonical = text if ":" in text else f"{text}:{fault.default_target}"
+                left_out[text] = error.message.removeprefix(f"{canonical}: ")
         if variants:
             choices.append(tuple(variants))
     return choices
