@@ -399,6 +399,29 @@ def test_waits_that_cannot_follow_leave_the_monotonic_clock_alone(reader: str, m
     play(scene, reader, "ask")
 
 
+@needs_code
+def test_a_frozen_container_is_not_armed_and_healed_without_touching_its_functions(
+    reader: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scene(stage: Stage) -> None:
+        fault_id, found, proof = await stage.inject("n1:offset=5s")
+        assert proof.outcome is INSTALLED
+        monkeypatch.setattr("harness.runtime.clocks.node_clocks.is_frozen", lambda pid: pid == stage.n1.pid)
+        healed = await stage.heal(fault_id, found)
+        assert healed.outcome is INDETERMINATE
+        assert "it is frozen: its clocks show what they should" in healed.text
+        assert await stage.skew_s() == 0
+        again, found, proof = await stage.inject("n1:offset=5s")
+        assert proof.outcome is INDETERMINATE
+        assert "what is frozen cannot be armed" in proof.text
+        monkeypatch.undo()
+        assert (await stage.heal(fault_id, found)).outcome is HEALED
+        assert (await stage.heal(again, found)).outcome is HEALED
+        assert not keepers()
+
+    play(scene, reader, "ask")
+
+
 def test_a_server_s_own_word_against_the_settings_is_believed() -> None:
     from harness.runtime.clocks.setting import RATE_ONE, ClockSetting
     from nemesis.clock_skew import _is_possible

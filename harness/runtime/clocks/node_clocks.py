@@ -18,6 +18,7 @@ from harness.runtime.clocks.messages import Armed, Failed, How, WaitsState
 from harness.runtime.clocks.process import ClockedProcess
 from harness.runtime.clocks.process_tree import ProcessTree
 from harness.runtime.clocks.setting import Settings
+from harness.runtime.container_cgroup import is_frozen
 from harness.runtime.node import Node
 
 #: No server may stay behind its gate for longer.
@@ -83,6 +84,8 @@ class NodeClocks:
         first = proc_number(node.pid) if node.pid is not None else None
         if first is None:
             raise ClockError(f"{node.name} has no process here")
+        if is_frozen(first):
+            raise ClockError(f"{node.name} is frozen, and what is frozen cannot be armed")
         if kept.tree is None or kept.tree.first != first:
             kept.forget()
             kept.tree = ProcessTree(first)
@@ -140,6 +143,8 @@ class NodeClocks:
 
     async def release(self, kept: KeptNode) -> list[str]:
         """Give all its processes their own clocks back; what could not be, in words. Raises ClockError."""
+        if kept.tree is not None and is_frozen(kept.tree.first):
+            raise ClockError("it is frozen: its clocks show what they should, by clock functions of ours")
         before = len(kept.failures)
         if kept.tree is not None:
             await self._keeper().release(kept.name)
