@@ -33,11 +33,12 @@ from harness.readiness import await_healthy, await_ready
 from harness.recorder import Recorder
 from harness.runtime.node import Node, NodeState
 from harness.runtime.provider import Links
+from harness.schedule_file import read_rows
 from harness.systems.system import Artifacts, System
 from harness.workload import Workload
 from nemesis.conductor import Conductor
 from nemesis.pause import CLIENT_WORKER
-from nemesis.schedule import Entry, draw_schedules
+from nemesis.schedule import Entry, draw_schedules, recorded_entries
 
 _TICK_S = 0.5
 #: An engine that hangs must not hang the run.
@@ -238,6 +239,8 @@ class _Run:
 
     def _schedule(self) -> list[Entry]:
         plan = self.plan
+        if plan.schedule:
+            return recorded_entries(read_rows(Path(plan.schedule)), registry.faults(), self.setting)
         return draw_schedules(
             self._workers(),
             registry.faults(),

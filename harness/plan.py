@@ -38,7 +38,11 @@ class Phases(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What to run. Durations are texts with units; `nemesis` is as on the command line ("none" for no faults)."""
+    """What to run. Durations are texts with units; `nemesis` is as on the command line ("none" for no faults).
+
+    `schedule` names a file as a run's schedule.jsonl, relative to the plan's: its faults are carried out at its times,
+    nothing is drawn, and `nemesis` only says which kinds they are.
+    """
 
     system: str
     workload: str
@@ -46,6 +50,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     format: int = PLAN_FORMAT
     version: str = ""
     nemesis: str = "none"
+    schedule: str = ""
     quorum: str = "any"
     runtime: str = "lab"
     links: str = "auto"
@@ -119,6 +124,8 @@ def read_plan(path: Path, *, seed: int) -> Plan:
         raise _located(path, text, str(error)) from None
     if plan.format != PLAN_FORMAT:
         raise _located(path, text, f"Expected `{PLAN_FORMAT}`, got `{plan.format}` - at `$.format`")
+    if plan.schedule:
+        plan = msgspec.structs.replace(plan, schedule=str(path.parent / plan.schedule))
     return plan
 
 

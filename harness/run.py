@@ -36,6 +36,7 @@ from harness.workload import Workload
 
 if TYPE_CHECKING:
     from nemesis.prospect import Prospect
+    from nemesis.schedule import Entry
 
 #: How long Spark may keep the report waiting.
 _SPARK_DEADLINE_S: Final = 60.0
@@ -91,6 +92,8 @@ def check_plan(plan: Plan) -> Plan:
         raise refused(f"--runtime {plan.runtime}", refusal)
     if plan.image and plan.version:
         raise UsageError("--image and --version exclude each other", hint="the image decides the version")
+    if plan.schedule:
+        plan = msgspec.structs.replace(plan, nemesis=_given_nemesis(plan, setting))
     out_of_reach = NEED_A_CUT
     if plan.nemesis != "none":
         faults = registry.faults()
@@ -143,7 +146,7 @@ def execute(
     prospect = look_ahead(plan, setting)
     artifacts = provider.resolve(system, plan.version, setting, _say(progress))
     folder = store.make_run_folder(results, plan.slug)
-    write_plan(plan, folder / store.PLAN)
+    write_plan(_with_own_schedule(plan, folder), folder / store.PLAN)
     run_facts = {
         "format": 1,
         "system": plan.system,
@@ -172,6 +175,34 @@ def execute(
         raise StoppedTwice
     result = conclude_run(folder, outcome, progress=progress, stop=stop, spark=spark)
     return replace(result, warnings=(*left, *result.warnings))
+
+
+def _given_entries(plan: Plan, setting: Setting) -> "list[Entry]":
+    from nemesis.schedule import given_entries
+
+    limit_ns = plan.duration_ns("time_limit")
+    return given_entries(Path(plan.schedule), registry.faults(), setting, time_limit_ns=limit_ns)
+
+
+def _given_nemesis(plan: Plan, setting: Setting) -> str:
+    """What the plan's schedule holds, in words; a plan that says otherwise is refused."""
+    from nemesis.schedule import nemesis_of
+
+    words = nemesis_of(_given_entries(plan, setting))
+    if plan.nemesis not in ("none", words):
+        raise UsageError(
+            f"the plan says nemesis {plan.nemesis!r}, and its schedule {plan.schedule} holds {words!r}",
+            hint="leave `nemesis` out where a schedule is given",
+        )
+    return words
+
+
+def _with_own_schedule(plan: Plan, folder: Path) -> Plan:
+    """A run's folder holds the schedule that its plan names, so that it can be moved and run again."""
+    if not plan.schedule:
+        return plan
+    shutil.copyfile(plan.schedule, folder / store.GIVEN)
+    return msgspec.structs.replace(plan, schedule=store.GIVEN)
 
 
 def _named_faults(plan: Plan, setting: Setting) -> set[str]:
@@ -207,7 +238,8 @@ def look_ahead(plan: Plan, setting: Setting) -> "Prospect":
         time_limit_ns=plan.duration_ns("time_limit"),
         quiet_ns=plan.duration_ns("quiet"),
     )
-    return work_out(plan.nemesis, faults, around, can=can)
+    given = _given_entries(plan, setting) if plan.schedule else None
+    return work_out(plan.nemesis, faults, around, can=can, given=given)
 
 
 def _refuse_unavailable(kinds: set[str], setting: Setting) -> None:

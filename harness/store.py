@@ -5,6 +5,7 @@ results/<system>-<workload>-<nemesis>/<utc time>/
     run.json         seed, versions, hashes, kernel, commit, wall-clock time of the monotonic zero
     history.jsonl    while the run lasts; history.parquet afterwards
     schedule.jsonl   the faults as they really happened
+    given-schedule.jsonl  the faults that the plan named, where it named a file
     nodes/<name>/    configuration and log of each server; data.tar.gz when kept; metadata-log.jsonl, the replicated
                      log as the node's disk holds it, where the system has one
     verdict.json, junit.xml, report.html
@@ -26,6 +27,7 @@ RUN: Final = "run.json"
 HISTORY_LINES: Final = "history.jsonl"
 HISTORY: Final = "history.parquet"
 SCHEDULE: Final = "schedule.jsonl"
+GIVEN: Final = "given-schedule.jsonl"
 NODES: Final = "nodes"
 VERDICT: Final = "verdict.json"
 JUNIT: Final = "junit.xml"

@@ -16,8 +16,9 @@ from harness.fault import Cluster, Fault, Proof, Resolved, Skip, View
 from harness.operation import FaultAction, FaultEvent, FaultOutcome, FaultStage
 from harness.quorum import UNABLE, Damage, Pair, Quorum, quorum_of
 from harness.runtime.node import Node, NodeState
+from harness.schedule_file import FORMAT
 from harness.trigger import Seen, Trigger, trigger_of
-from nemesis.schedule import FORMAT, Entry
+from nemesis.schedule import Entry
 
 #: No single injection or healing may hold up the run longer than this.
 ACT_DEADLINE_S: Final = 10.0

@@ -102,13 +102,20 @@ def look_ahead(
     around: Surroundings,
     *,
     can: Callable[[str], str | None] = lambda _: None,
+    given: Sequence[Entry] | None = None,
 ) -> Prospect:
-    """Work out what `text` comes to; `can` says of a kind why this machine cannot do it. Raises UsageError."""
+    """Work out what `text` comes to; `can` says of a kind why this machine cannot do it. Raises UsageError.
+
+    Of `given` faults nothing is drawn and none made longer; `text` then names them.
+    """
     asked = parse_nemesis("" if text == "none" else text, faults, around.setting, can=can)
-    asked = replace(asked, workers=tuple(_with_lengths(worker, faults, around) for worker in asked.workers))
-    entries = draw_schedules(
-        asked.workers, faults, seed=around.seed, time_limit_ns=around.time_limit_ns, quiet_ns=around.quiet_ns
-    )
+    if given is None:
+        asked = replace(asked, workers=tuple(_with_lengths(worker, faults, around) for worker in asked.workers))
+        entries = draw_schedules(
+            asked.workers, faults, seed=around.seed, time_limit_ns=around.time_limit_ns, quiet_ns=around.quiet_ns
+        )
+    else:
+        entries = list(given)
     quorum, by = _worst(entries, faults, around)
     return Prospect(asked=asked, entries=tuple(entries), quorum=quorum, by=by)
 

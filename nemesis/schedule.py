@@ -8,15 +8,17 @@ meets every kind. Workers are independent: each draws from a seed of its own, so
 import random
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from pathlib import Path
+from typing import Final
 
 from harness.durations import parse_duration_ns
 from harness.errors import UsageError
 from harness.fault import Choice, Fault, FaultSpec, parse_choice
 from harness.runtime.provider import Setting
+from harness.schedule_file import Row, injected, read_rows
 
-#: Version of the lines of schedule.jsonl; see docs/schedule-format.md.
-FORMAT: Final = 2
+#: A recorded fault may have come a little after the main phase's nominal end; one that comes later never would.
+_LATE_NS: Final = 1_000_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,26 +120,11 @@ class _Variants:
         return order[taken % len(order)]
 
 
-def recorded_entries(rows: Iterable[Mapping[str, Any]], faults: Mapping[str, Fault], setting: Setting) -> list[Entry]:
+def recorded_entries(rows: Iterable[Row], faults: Mapping[str, Fault], setting: Setting) -> list[Entry]:
     """The faults that a run really injected, as its schedule.jsonl has them, to be injected again at the same times.
 
     Raises UsageError for rows of another format and for specs that make no sense on this cluster.
     """
-    begun: dict[int, Mapping[str, Any]] = {}
-    ended: set[int] = set()
-    for row in rows:
-        if row.get("format") != FORMAT:
-            raise UsageError(
-                f"a schedule's line of format {row.get('format')!r} where {FORMAT} was expected",
-                hint="run the plan again: its schedule is written in this version's format",
-            )
-        if row["action"] != "inject" or row["part_of"] is not None:
-            continue
-        if row["stage"] == "begin":
-            begun[row["fault_id"]] = row
-        elif row["outcome"] == "skipped":
-            ended.add(row["fault_id"])
-    kept = sorted((row for id_, row in begun.items() if id_ not in ended), key=lambda r: (r["worker"], r["number"]))
     return [
         Entry(
             spec=parse_choice([row["spec"]], faults, setting)[0],
@@ -147,5 +134,30 @@ def recorded_entries(rows: Iterable[Mapping[str, Any]], faults: Mapping[str, Fau
             worker=row["worker"],
             number=row["number"],
         )
-        for row in kept
+        for row in injected(rows)
     ]
+
+
+def given_entries(path: Path, faults: Mapping[str, Fault], setting: Setting, *, time_limit_ns: int) -> list[Entry]:
+    """The faults of a schedule's file, checked against the plan that names it; raises UsageError."""
+    rows = read_rows(path)
+    try:
+        entries = recorded_entries(rows, faults, setting)
+    except UsageError as error:
+        raise UsageError(f"{path} does not fit the plan: {error.message}", hint=error.hint) from None
+    late = next((entry for entry in entries if entry.inject_ns > time_limit_ns + _LATE_NS), None)
+    if late:
+        raise UsageError(
+            f"{path} does not fit the plan: {late.spec.text} comes {late.inject_ns / 1e9:.3g} s into the main phase, "
+            f"which lasts {time_limit_ns / 1e9:g} s",
+            hint="give a longer --time-limit, or leave the fault out",
+        )
+    return entries
+
+
+def nemesis_of(entries: Sequence[Entry]) -> str:
+    """What a plan's `nemesis` says of these faults: each once, workers joined by +."""
+    workers: dict[int, dict[str, None]] = {}
+    for entry in entries:
+        workers.setdefault(entry.worker, {})[entry.spec.text] = None
+    return "+".join(",".join(texts) for texts in workers.values()) or "none"

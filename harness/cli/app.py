@@ -39,6 +39,11 @@ def _plan_flags(command: Callable[..., Any]) -> Callable[..., Any]:
             help="FAULT[:TARGET][:key=value]... By commas they take turns, + joins workers that act at the same time; "
             "all for a mixture of everything that can be had, none for no faults.",
         ),
+        click.option(
+            "--schedule",
+            type=click.Path(path_type=Path),
+            help="A schedule.jsonl, in place of --nemesis: its faults are carried out at its times, nothing is drawn.",
+        ),
         click.option("--quorum", help="any, or keep: skip what would leave no connected majority. Default any."),
         click.option("--runtime", help="Where the nodes live: lab, containers. Default lab."),
         click.option("--image", help="containers: a server image of your own, in place of ours."),
@@ -289,6 +294,11 @@ def _plan_of(plan_file: Path | None, flags: dict[str, Any]) -> Plan:
     system_options = _pairs(flags.pop("system_option"), "-O")
     options |= {name: flags.pop(name) for name in ("reads", "fencing") if flags[name] is not None}
     watch = flags.pop("watch")
+    if flags["schedule"] is not None:
+        if flags["nemesis"] is not None:
+            raise UsageError("--schedule and --nemesis exclude each other", hint="a schedule says what its faults are")
+        # `nemesis` of the plan's file gives way: it is said anew from the schedule.
+        flags |= {"schedule": str(flags["schedule"].resolve()), "nemesis": "none"}
     given = {k: v for k, v in flags.items() if v is not None and v != () and k not in ("reads", "fencing")}
     if plan_file is not None:
         base = read_plan(plan_file, seed=_seed(given.get("seed")))

@@ -46,7 +46,8 @@ def say_first(plan: Plan, number: int, times: int) -> None:
 
 def repeat_command(plan: Plan) -> str:
     """The flags that give this plan again; settings that have no flag of their own stand in -o and -O."""
-    words = ["fencepost run", f"--system {plan.system}", f"--workload {plan.workload}", f"--nemesis {plan.nemesis}"]
+    words = ["fencepost run", f"--system {plan.system}", f"--workload {plan.workload}"]
+    words += [f"--schedule {_quoted(shorten(plan.schedule))}" if plan.schedule else f"--nemesis {plan.nemesis}"]
     defaults = Plan(system="", workload="", seed=0, version=registry.system(plan.system).default_version)
     for field in (
         "quorum",
