@@ -261,7 +261,10 @@ class ClockSkew:
             self._record(skew, tuple(Clock), Reading(processes=1, wrong=(), how="as the kernel made it"))
             return
         reading = self._clocks.read_back(kept)
-        wrong = [*(f"process {f.pid}: {_ended(f.ended)}{f.why}" for f in kept.failures), *reading.wrong]
+        first = kept.tree.first if kept.tree is not None else 0
+        # A child that ended at once, as those of a start script do, shows no clock to anybody.
+        counted = [f for f in kept.failures if not f.ended or f.pid == first]
+        wrong = [*(f"process {f.pid}: {_ended(f.ended)}{f.why}" for f in counted), *reading.wrong]
         if not reading.processes:
             wrong.append("it ended before it was armed")
         reading = Reading(processes=reading.processes, wrong=tuple(wrong), how=reading.how)

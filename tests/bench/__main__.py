@@ -17,6 +17,7 @@ MODULES = (
     "memory",
     "checkers",
     "lab",
+    "clocks",
     "container_links",
     "etcd",
     "zookeeper",

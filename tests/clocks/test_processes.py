@@ -4,17 +4,20 @@ import contextlib
 import os
 import random
 import signal
+import struct
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from harness.runtime.clocks import machine_code as code
 from harness.runtime.clocks import tracing, vdso
 from harness.runtime.clocks.memory import ClockError, Gone, mappings
-from harness.runtime.clocks.process import ClockedProcess, own_image, why_not_here
+from harness.runtime.clocks.process import ClockedProcess, _words_like, own_image, why_not_here
 from harness.runtime.clocks.setting import RATE_ONE, ClockSetting, Settings
 from tests.clocks.programs import Asked, built, running
 
@@ -332,6 +335,17 @@ def test_a_thread_that_is_always_inside_is_never_cut(reader: str, monkeypatch: p
             process.arm(Settings(wall=ClockSetting(offset_ns=S)), Inside)
         assert process.is_original()
         assert_skew(asked)
+
+
+@given(st.lists(st.integers(0, 2**64 - 1) | st.integers(0x7FFF_0000_0FF0, 0x7FFF_0001_0010), max_size=40), st.binary())
+def test_an_address_on_a_stack_is_found_wherever_it_is_aligned(words: list[int], rest: bytes) -> None:
+    ranges = [(0x7FFF_0000_FFF8, 0x7FFF_0000_FFFC), (0x7FFF_0001_0001, 0x7FFF_0001_0005)]
+    stack = struct.pack(f"<{len(words)}Q", *words) + rest[:7]
+
+    def inside(values: Iterable[int]) -> list[int]:
+        return sorted(v for v in values if any(start <= v < end for start, end in ranges))
+
+    assert inside(_words_like(stack, ranges)) == inside(words)
 
 
 def test_where_the_instructions_cannot_be_moved_the_kernel_is_asked(

@@ -61,8 +61,12 @@ def _why_no_containers() -> str | None:
 
 def _why_no_writing() -> str | None:
     """Write one byte of a child's vDSO over itself: a hardened kernel refuses that (proc_mem.force_override)."""
-    with subprocess.Popen(["/bin/sh", "-c", "read line"], stdin=subprocess.PIPE) as child:
+    # Its first line says that it has begun its program: before, it may have no vDSO.
+    command = ["/bin/sh", "-c", "echo; read line"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
         try:
+            assert child.stdout is not None
+            child.stdout.readline()
             memory = Memory(child.pid)
             try:
                 at = next(m.start for m in mappings(child.pid) if m.path == "[vdso]")

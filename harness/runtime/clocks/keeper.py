@@ -15,7 +15,7 @@ from typing import Final
 
 from harness.runtime import namespaces
 from harness.runtime.clocks import gate, tracing, waits
-from harness.runtime.clocks.memory import ClockError, Gone
+from harness.runtime.clocks.memory import ClockError, Gone, Unfinished
 from harness.runtime.clocks.messages import (
     Armed,
     Change,
@@ -35,6 +35,8 @@ from harness.runtime.clocks.process_tree import ProcessTree
 #: How often newcomers are looked for.
 SCAN_S: Final = 0.01
 _GATE_POLL_S: Final = 0.0005
+#: How long a request waits for processes that are just beginning a program, or ending.
+_UNFINISHED_S: Final = 0.5
 
 
 class _Node:
@@ -47,6 +49,9 @@ class _Node:
         self.processes: dict[int, ClockedProcess] = {}
         self.pending: set[int] = set()
         self.refused: dict[int, str] = {}
+        #: Those that ended, or began another program, while they were being armed: which of the two shows when looked
+        #: at again.
+        self.unfinished: dict[int, str] = {}
 
     def close(self) -> None:
         for process in self.processes.values():
@@ -105,7 +110,11 @@ class Keeper:
         if asked.through_gate:
             self._open_gate(known)
         known.refused = {}
+        deadline = time.monotonic() + _UNFINISHED_S
         self._scan(known, How.LIVE)
+        while known.unfinished and time.monotonic() < deadline:
+            time.sleep(_GATE_POLL_S)
+            self._scan(known, How.LIVE)
         self._tell(Done(id=asked.id))
 
     def _open_gate(self, node: _Node) -> None:
@@ -150,6 +159,8 @@ class Keeper:
                 del node.processes[pid]
                 node.pending.discard(pid)
         members = node.tree.members()
+        for pid in node.unfinished.keys() - members:
+            self._tell(Failed(node=node.name, pid=pid, why=node.unfinished.pop(pid), ended=True))
         for pid in members:
             if pid not in node.processes and pid not in node.refused:
                 self._arm(node, pid, how)
@@ -175,6 +186,7 @@ class Keeper:
 
     def _took_hold(self, node: _Node, process: ClockedProcess, how: How, began: float) -> None:
         node.processes[process.pid] = process
+        node.unfinished.pop(process.pid, None)
         state, why = self._translate(process)
         if state is WaitsState.PENDING:
             node.pending.add(process.pid)
@@ -204,8 +216,11 @@ class Keeper:
             # Only our end lets go of what did not stop.
             self._tell(Failed(node=node.name, pid=pid, why=str(error)))
             raise error
+        if isinstance(error, Gone | Unfinished):
+            node.unfinished[pid] = str(error)
+            return
         node.refused[pid] = str(error)
-        self._tell(Failed(node=node.name, pid=pid, why=str(error), ended=isinstance(error, Gone)))
+        self._tell(Failed(node=node.name, pid=pid, why=str(error)))
 
     # -- disarming ----------------------------------------------------------------------------------------------------
 

@@ -17,6 +17,10 @@ class Gone(ClockError):
     """The process, or the program that it ran, has ended."""
 
 
+class Unfinished(ClockError):
+    """The process is just beginning a program: it has no vDSO yet."""
+
+
 class Mapping(NamedTuple):
     """One line of /proc/PID/maps."""
 

@@ -10,12 +10,12 @@ Setting (`set`) needs no hold: see `x86_64/functions.S`.
 
 import struct
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from harness.runtime.clocks import machine_code as code
 from harness.runtime.clocks import tracing, vdso
-from harness.runtime.clocks.memory import ClockError, Memory, mappings
+from harness.runtime.clocks.memory import ClockError, Memory, Unfinished, mappings
 from harness.runtime.clocks.setting import Settings
 from harness.runtime.clocks.waits import TimedWaits
 
@@ -25,7 +25,7 @@ _TRY_AGAIN_S: Final = 0.001
 #: How much of each stack is searched for an address that a signal handler would return to.
 _STACK_BYTES: Final = 65536
 
-#: From an address range that no thread may be inside of, to the ways that hold the process.
+#: How a process is held while it is written to.
 Holding = Callable[[int], tracing.Hold]
 
 
@@ -44,7 +44,7 @@ class ClockedProcess:
     def _find(self) -> None:
         found = next((m for m in mappings(self.pid) if m.path == "[vdso]"), None)
         if found is None:
-            raise ClockError(f"process {self.pid} has no vDSO")
+            raise Unfinished(f"process {self.pid} has no vDSO")
         self._start, self._end = found.start, found.end
         self._memory.remember(found.start)
         self._raw = self._memory.read(found.start, found.end - found.start)
@@ -109,7 +109,8 @@ class ClockedProcess:
         self._check()
         self.set(settings)
         patches = [(entry, vdso.jump(entry, target)) for entry, _, target in self._hooks()]
-        self._patch([*patches, (self._head + code.ARMED, b"\1")], holding)
+        inside = [(entry + 1, entry + vdso.JUMP_BYTES) for entry, _ in patches]
+        self._patch([*patches, (self._head + code.ARMED, b"\1")], holding, inside)
 
     def disarm(self, holding: Holding = tracing.hold) -> None:
         """Its clock functions are the kernel's again. Raises Gone and ClockError."""
@@ -169,14 +170,18 @@ class ClockedProcess:
             if entry
         ]
 
-    def _patch(self, patches: Sequence[tuple[int, bytes]], holding: Holding) -> None:
-        """Write all of them while no thread runs, and none is behind the first byte of one."""
-        inside = [(at + 1, at + len(data)) for at, data in patches if len(data) > 1]
+    def _patch(
+        self, patches: Sequence[tuple[int, bytes]], holding: Holding, inside: Sequence[tuple[int, int]] = ()
+    ) -> None:
+        """Write all of them while no thread runs, and none is inside of these ranges.
+
+        A patch over one whole instruction has no inside: nobody can stand within an instruction.
+        """
         for number in range(_TRIES):
             with holding(self.pid) as hold:
                 # Old values on a stack may look like a return into the bytes for as long as they lie there.
                 deep = number < _TRIES // 2
-                if not any(self._is_inside(thread, inside, deep=deep) for thread in hold.threads()):
+                if not inside or not any(self._is_inside(thread, inside, deep=deep) for thread in hold.threads()):
                     for at, data in patches:
                         self._memory.write(at, data)
                     return
@@ -189,10 +194,18 @@ class ClockedProcess:
         if not deep or not thread.sp:
             return False
         stack = self._memory.read_up_to(thread.sp & ~7, _STACK_BYTES)
-        low, high = min(start for start, _ in ranges), max(end for _, end in ranges)
-        words = memoryview(stack[: len(stack) & ~7]).cast("Q")
-        near = {word for word in words if low <= word < high}
-        return any(start <= word < end for word in near for start, end in ranges)
+        return any(start <= word < end for word in _words_like(stack, ranges) for start, end in ranges)
+
+
+def _words_like(stack: bytes, ranges: Sequence[tuple[int, int]]) -> Iterator[int]:
+    """The aligned words of a stack that share their upper six bytes with an end of a range: few of thousands."""
+    for upper in {address >> 16 for bounds in ranges for address in bounds}:
+        sought = upper.to_bytes(6, "little")
+        at = stack.find(sought)
+        while at >= 0:
+            if at % 8 == 2:
+                yield int.from_bytes(stack[at - 2 : at + 6], "little")
+            at = stack.find(sought, at + 1)
 
 
 def entries(raw: bytes) -> bytes:
