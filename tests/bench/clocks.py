@@ -52,8 +52,8 @@ def run(repeats: int = 1000) -> list[Figure]:
             jvm["inject_ms"],
             "ms",
             "-",
-            f"the whole fault with its proofs, ZooKeeper; etcd {etcd['inject_ms']:.1f}; of which starting the keeper "
-            f"{jvm['keeper_ms']:.0f}; heal {jvm['heal_ms']:.1f} and {etcd['heal_ms']:.1f}; medians of {jvm['faults']}",
+            f"the whole fault with its proofs and the start of its keeper, ZooKeeper; etcd {etcd['inject_ms']:.1f}; "
+            f"heal {jvm['heal_ms']:.1f} and {etcd['heal_ms']:.1f}; medians of {jvm['faults']}; load {jvm['load']:.1f}",
         ),
         Figure(
             "clocks: soak of etcd under strobe and drift",
