@@ -3,6 +3,8 @@
 Where the system hands over when asked (etcd's MoveLeader) it is asked; elsewhere the leader is killed and started again
 at once, so that another one is elected while it comes back (`by=restart`, which can be asked for everywhere). Each move
 is recorded as a part of this fault. Its proof is another node that leads in a higher epoch.
+
+`churn:partitions` does so with the leaders of Kafka's topic partitions (see `partition_moves`).
 """
 
 import asyncio
@@ -18,9 +20,12 @@ from harness.operation import FaultOutcome
 from harness.runtime.node import NodeState
 from harness.runtime.provider import Setting
 from harness.systems.system import MovesLeadership
+from nemesis.partition_moves import given_back, moved_off, next_move
 from nemesis.repeated import Rounds
 
 _EVERY: Final = "1500ms"
+_PARTITIONS: Final = "partitions"
+_BROKER: Final = "broker"
 _ASK_S: Final = 3.0
 #: Until another one leads; below the conductor's limit for one act.
 _MOVED_S: Final = 8.0
@@ -31,18 +36,26 @@ _PATIENCE_S: Final = 0.1
 class Churn:
     name: Final = "churn"
     about: Final = "leadership moved again and again: by asking the system, else by restarting its leader"
-    targets: Mapping[str, str] = {"leader": "whoever leads at each move"}
+    targets: Mapping[str, str] = {
+        "leader": "whoever leads at each move",
+        _PARTITIONS: "the leaders of topic partitions: off a broker that is restarted, back by a preferred election",
+    }
     default_target: Final = "leader"
     options: Mapping[str, tuple[str, ...]] = {"by": ("auto", "ask", "restart"), "every": (), "for": ()}
     default_duration_ns: Final = 6_000_000_000
     holds: frozenset[str] = frozenset({"process"})
-    for_all: Final = ("churn:leader",)
+    for_all: Final = ("churn:leader", "churn:partitions")
 
     def __init__(self) -> None:
         self._rounds: dict[int, Rounds] = {}
 
     def refuse(self, spec: FaultSpec, setting: Setting) -> str | None:
-        if spec.target != "leader":
+        if spec.target == _PARTITIONS:
+            if sum(_BROKER in member.roles for member in setting.cluster) < 2:
+                return "topic partitions have leaders where there are two brokers or more"
+            if spec.options.get("by", "auto") != "auto":
+                return "leave out by=: partitions move by a restart and back by being asked"
+        elif spec.target != "leader":
             return "it moves the leadership, whoever leads; leave the target out"
         if len(setting.cluster) < 3:
             return "with fewer than three nodes nobody can take over"
@@ -57,13 +70,17 @@ class Churn:
 
     def resolve(self, spec: FaultSpec, view: View, draw: random.Random) -> Resolved | Skip:
         seed = draw.getrandbits(32)
-        if view.leader is None:
-            return Skip("no node was known to lead")
         every_ns = parse_duration_ns(spec.options.get("every", _EVERY))
         details: dict[str, str | int] = {"every_ms": every_ns // 10**6, "churn_seed": seed}
+        if spec.target == _PARTITIONS:
+            return Resolved(nodes=(), details={**details, "of": _PARTITIONS})
+        if view.leader is None:
+            return Skip("no node was known to lead")
         return Resolved(nodes=(view.leader,), details={**details, "by": spec.options.get("by", "auto")})
 
     async def inject(self, fault_id: int, resolved: Resolved, cluster: Cluster) -> Proof:
+        if resolved.details.get("of") == _PARTITIONS:
+            return await self._move_partitions(fault_id, resolved, cluster)
         by = resolved.details["by"]
         asks = isinstance(cluster.system, MovesLeadership)
         if by == "ask" and not asks:
@@ -93,6 +110,32 @@ class Churn:
                 heal=lambda _: _running(leader, cluster),
             )
             await asyncio.sleep(max(began_s + every_s - asyncio.get_running_loop().time(), 0.0))
+
+        rounds = self._rounds[fault_id] = Rounds(move)
+        return await rounds.begin()
+
+    async def _move_partitions(self, fault_id: int, resolved: Resolved, cluster: Cluster) -> Proof:
+        draw = random.Random(int(resolved.details["churn_seed"]))
+        every_s = int(resolved.details["every_ms"]) / 1e3
+
+        async def move(number: int, rounds: Rounds) -> None:
+            found = await next_move(cluster, fault_id, draw.random())
+            if isinstance(found, Skip):
+                await asyncio.sleep(_PATIENCE_S)
+                return
+            broker, before = found
+            assert cluster.parts is not None
+            details = {"move": rounds.count, "by": "restart" if broker else "ask", "partitions": len(before)}
+            await cluster.parts.part(
+                fault_id,
+                Resolved(nodes=(broker,) if broker else (), details=details),
+                inject=lambda _: rounds.proven(
+                    moved_off(broker, before, cluster) if broker else given_back(before, cluster)
+                ),
+                hold_ns=0,
+                heal=lambda _: _running(broker, cluster) if broker else _nothing(),
+            )
+            await asyncio.sleep(every_s)
 
         rounds = self._rounds[fault_id] = Rounds(move)
         return await rounds.begin()
@@ -164,6 +207,10 @@ def _later(before: View, now: View) -> bool:
     if before.epoch is None or now.epoch is None:
         return now.leader != before.leader
     return now.epoch > before.epoch
+
+
+async def _nothing() -> Proof:
+    return Proof(FaultOutcome.HEALED, "nothing to undo")
 
 
 async def _running(leader: str, cluster: Cluster) -> Proof:

@@ -13,13 +13,13 @@ from harness.cli import main
 from harness.coordination import Definite
 from harness.failover.cell import MEASURES, Ending, Sample, topics
 from harness.failover.document import Curve, document, seconds, table
-from harness.failover.elect_leaders import ELECT_LEADERS, ElectLeadersRequest, ElectLeadersResponse
 from harness.failover.growth import fit
 from harness.failover.load_time import load_time_s
 from harness.failover.page import page
 from harness.failover.picture import drawn
 from harness.failover.probes import Partition, ProduceProbe, first_of
 from harness.systems.kafka.decoding import decode
+from harness.systems.kafka.elect_leaders import ELECT_LEADERS, ElectLeadersRequest, ElectLeadersResponse
 from harness.systems.kafka.encoding import encode
 
 

@@ -16,12 +16,12 @@ from harness import registry
 from harness.coordination import Definite, Indefinite
 from harness.errors import HarnessError
 from harness.failover.cell import NODES, REPLICAS, SYSTEM_OPTIONS, Cell, topics
-from harness.failover.elect_leaders import elect_preferred_leaders
 from harness.failover.probes import Address, Partition, ProduceLine, ProduceProbe
 from harness.operation import Claim
 from harness.runtime.node import Node, Place
 from harness.runtime.provider import Links, Setting
 from harness.systems.kafka.client import open_node
+from harness.systems.kafka.elect_leaders import elect_preferred_leaders
 from harness.systems.kafka.errors import TOPIC_ALREADY_EXISTS, ServerDoubt, ServerRefusal
 from harness.systems.kafka.server import CLIENT_PORT, CONTROLLER_PORT
 from harness.systems.kafka.values import TopicView

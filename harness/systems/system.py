@@ -192,3 +192,30 @@ class MovesLeadership(Protocol):
         Raises `Definite` when it will not, `Indefinite` when nobody knows whether it did.
         """
         ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionReign:
+    """Who leads a topic partition, in which leader epoch, and who should; None where no known node does."""
+
+    leader: str | None
+    epoch: int
+    preferred: str | None
+    #: Whether the preferred one is in sync, without which it is not elected.
+    in_sync: bool
+
+
+@runtime_checkable
+class LeadsPartitions(Protocol):
+    """A system whose topic partitions have leaders of their own, each with a preferred one."""
+
+    async def partition_reigns(self, layout: Layout, *, timeout_s: float) -> Mapping[str, PartitionReign]:
+        """By partition, as one node knows them; raises `Definite` or `Indefinite` when no node answers."""
+        ...
+
+    async def elect_preferred(self, layout: Layout, *, timeout_s: float) -> None:
+        """Ask that each partition be led by its preferred node again.
+
+        Raises `Definite` when no node takes that, `Indefinite` when nobody knows whether one did.
+        """
+        ...

@@ -9,7 +9,7 @@ from harness.errors import UsageError, unknown_choice
 from harness.runtime.java import Train, archive, existing_archive, find_java
 from harness.runtime.node import Layout, Member, Node, NodeSpec, Place
 from harness.systems.attempts import AttemptReader
-from harness.systems.kafka import images, server, versions
+from harness.systems.kafka import images, partition_leaders, server, versions
 from harness.systems.kafka.attempts import ZooKeeperModeAttempts
 from harness.systems.kafka.log_lines import Layer, became_leader
 from harness.systems.kafka.question import ControllerQuestion, ViewQuestion
@@ -21,7 +21,7 @@ from harness.systems.kafka_zk.guarantees import GUARANTEES, LEADERSHIP
 from harness.systems.kafka_zk.question import DatedQuestion, ZnodeQuestion, dated_controller, dated_view
 from harness.systems.kafka_zk.role_log import RoleLog
 from harness.systems.kafka_zk.training import train
-from harness.systems.system import Artifacts, ImageFacts, Question
+from harness.systems.system import Artifacts, ImageFacts, PartitionReign, Question
 from harness.systems.zookeeper.server import CLIENT_PORT as KEEPER_PORT
 from harness.verdict import Guarantee, LeadershipBound
 
@@ -103,6 +103,14 @@ class KafkaZk:
         self, place: Place, *, connect_timeout_s: float, options: Mapping[str, object] | None = None
     ) -> KafkaSession:
         return await open_session(place.dial(CLIENT_PORT), place.number, connect_timeout_s=connect_timeout_s)
+
+    async def partition_reigns(self, layout: Layout, *, timeout_s: float) -> Mapping[str, PartitionReign]:
+        brokers = [place for place in layout.values() if BROKER in place.roles]
+        return await partition_leaders.partition_reigns(brokers, CLIENT_PORT, timeout_s)
+
+    async def elect_preferred(self, layout: Layout, *, timeout_s: float) -> None:
+        brokers = [place for place in layout.values() if BROKER in place.roles]
+        await partition_leaders.elect_preferred(brokers, CLIENT_PORT, timeout_s)
 
     def question(self, place: Place, subject: str) -> Question | None:
         """Brokers about both subjects; ZooKeeper servers about what their copy of /controller says."""

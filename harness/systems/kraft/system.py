@@ -7,7 +7,7 @@ from harness.coordination import ReadMode
 from harness.errors import UsageError, unknown_choice
 from harness.runtime.java import archive, existing_archive, find_java
 from harness.runtime.node import Layout, Member, Node, NodeSpec, Place
-from harness.systems.kafka import images, server, versions
+from harness.systems.kafka import images, partition_leaders, server, versions
 from harness.systems.kafka.log_lines import Layer, became_leader
 from harness.systems.kafka.question import ControllerQuestion, QuorumQuestion
 from harness.systems.kafka.server import CLIENT_PORT, CONTROLLER_PORT, DEFAULT_VERSION
@@ -16,7 +16,7 @@ from harness.systems.kafka.training import train
 from harness.systems.kraft import configuration, health
 from harness.systems.kraft.configuration import BROKER, CONTROLLER
 from harness.systems.kraft.guarantees import leadership_bound, promises
-from harness.systems.system import Artifacts, ImageFacts, Question
+from harness.systems.system import Artifacts, ImageFacts, PartitionReign, Question
 from harness.verdict import Guarantee, LeadershipBound
 
 #: Who leads, by the layer that says so.
@@ -93,6 +93,14 @@ class Kraft:
         self, place: Place, *, connect_timeout_s: float, options: Mapping[str, object] | None = None
     ) -> KafkaSession:
         return await open_session(place.dial(CLIENT_PORT), place.number, connect_timeout_s=connect_timeout_s)
+
+    async def partition_reigns(self, layout: Layout, *, timeout_s: float) -> Mapping[str, PartitionReign]:
+        brokers = [place for place in layout.values() if BROKER in place.roles]
+        return await partition_leaders.partition_reigns(brokers, CLIENT_PORT, timeout_s)
+
+    async def elect_preferred(self, layout: Layout, *, timeout_s: float) -> None:
+        brokers = [place for place in layout.values() if BROKER in place.roles]
+        await partition_leaders.elect_preferred(brokers, CLIENT_PORT, timeout_s)
 
     def question(self, place: Place, subject: str) -> Question | None:
         """Controllers about both layers; brokers about the raft layer, which tells whom they are attached to."""

@@ -1,9 +1,9 @@
-"""Giving each topic partition back to its preferred leader (KIP-460), so that every ending finds the same placement."""
+"""Giving each topic partition back to its preferred leader (KIP-460), the first of its replicas."""
 
 from typing import Final
 
 from harness.systems.kafka.client import KafkaNode
-from harness.systems.kafka.errors import Kind, answered
+from harness.systems.kafka.errors import NOT_CONTROLLER, Kind, answered
 from harness.systems.kafka.fields import Body, Int8, Int16, Int32, Text
 from harness.systems.kafka.messages import Api
 
@@ -40,7 +40,13 @@ ELECT_LEADERS: Final = Api("ElectLeaders", 43, (1, 2), 2, ElectLeadersRequest, E
 
 
 async def elect_preferred_leaders(controller: KafkaNode, *, timeout_ms: int) -> None:
-    """Of every partition. What each came to is seen in the metadata; only a refusal of the whole is raised."""
+    """Of every partition. What each came to is seen in the metadata; only a refusal of the whole is raised.
+
+    In ZooKeeper mode a broker that is not the controller refuses the whole partition by partition
+    (KafkaController.processReplicaLeaderElection).
+    """
     answer = await controller.connection.request(ELECT_LEADERS, ElectLeadersRequest(timeout_ms=timeout_ms))
-    if answer.error_code:
-        raise answered(Kind.ZOOKEEPER, answer.error_code)
+    codes = {found.error_code for topic in answer.replica_election_results for found in topic.partition_result}
+    refused = answer.error_code or (NOT_CONTROLLER if codes == {NOT_CONTROLLER} else 0)
+    if refused:
+        raise answered(Kind.ZOOKEEPER, refused)
