@@ -86,6 +86,13 @@ class ClockSkew:
         "for": (),
     }
     default_duration_ns: Final = 8_000_000_000
+    for_all: tuple[str, ...] = (
+        "clock-skew",
+        "clock-skew:leader:rate=1.1:clock=both",
+        "clock-skew:leader:offset=10s:clock=monotonic",
+        "clock-skew:one:strobe=2m:period=20ms",
+        "clock-skew:leader:rate=0.5:clock=monotonic",
+    )
     holds: frozenset[str] = frozenset({"clock"})
 
     def __init__(self) -> None:
