@@ -70,6 +70,7 @@ def check_plan(plan: Plan) -> Plan:
             "links": tuple(Links),
             "quorum": QUORUMS,
         },
+        alone=_RUN_ALONE,
     )
     system = registry.system(plan.system)
     workload: Workload = registry.workload(plan.workload)
@@ -406,6 +407,8 @@ def judge_and_report(folder: Path, *, progress: Progress, spark: SparkHandle | N
         run=store.read_json(folder / store.RUN),
         command=f"fencepost run {folder / store.PLAN}",
         plan_toml=(folder / store.PLAN).read_text(encoding="utf-8"),
+        effect_free=registry.workload(plan.workload).effect_free,
+        folder=str(folder),
     )
     # First what a gate reads, so that nothing that happens to the analysis or the report can cost it.
     warnings = _unforeseen(history)

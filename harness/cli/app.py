@@ -148,6 +148,38 @@ def _judge_again(folder: Path, *, as_json: bool, spark_master: str, use_spark: b
     return exit_code_of([result])
 
 
+@app.command()
+@click.argument("run", type=click.Path(path_type=Path))
+@click.option("--times", type=click.IntRange(1), default=10, show_default=True, help="So many runs.")
+@click.option("--until-invalid", is_flag=True, help="End with the first run that is invalid.")
+@click.option("--fingerprint", help="Count by this one of the run's fingerprints; default the first that decides.")
+@click.option("--results", type=click.Path(path_type=Path), default=Path("results"), help="Where runs are kept.")
+@click.option("--json", "as_json", is_flag=True, help="Print replay.json on stdout instead of words.")
+@click.option("--spark/--no-spark", "use_spark", default=False, help="With Spark's part in every report.")
+def replay(
+    run: Path, times: int, until_invalid: bool, fingerprint: str | None, results: Path, as_json: bool, use_spark: bool
+) -> int:
+    """Carry out the recorded schedule of RUN again, with the same plan, and count how often the same shows.
+
+    Targets that are roles are resolved anew. Exits as several runs do: 1 when any of them is invalid.
+    """
+    from harness.cli.replay import carrier
+    from harness.cli.replay import replay as carry_out
+
+    with _Session("local[*]", use_spark=use_spark) as session:
+        stop = session.stop
+        return carry_out(
+            run,
+            results.resolve(),
+            times=times,
+            until_invalid=until_invalid,
+            fingerprint=fingerprint,
+            as_json=as_json,
+            carry=carrier(session.execute, lambda: stop.asked),
+            stopped=lambda: stop.asked,
+        )
+
+
 @app.command("list")
 @click.argument(
     "what", type=click.Choice(["systems", "workloads", "faults", "nemeses", "checkers", "runtimes", "guarantees"])

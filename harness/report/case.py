@@ -14,7 +14,8 @@ class ReportCase(msgspec.Struct, frozen=True, kw_only=True):
     `validity` is the run's merged verdict and `headline` says it in one sentence. `run` is `run.json` (seed, system,
     version, sha256 of the binaries, kernel, git commit, started_at, ...). `command` repeats the run. `analysis` holds
     the results of the Spark pipeline by name; None, or a missing part, is shown as "not analysed" with the reason.
-    `files` names what else lies in the run's folder, by what it is; empty means the usual names.
+    `files` names what else lies in the run's folder, by what it is; empty means the usual names. `effect_free` are the
+    workload's functions that change nothing. `folder` is where the run is kept; None for one that is not.
     """
 
     history: History
@@ -27,6 +28,8 @@ class ReportCase(msgspec.Struct, frozen=True, kw_only=True):
     plan_toml: str
     analysis: dict[str, Any] | None = None
     files: dict[str, str] = {}
+    effect_free: frozenset[str] = frozenset()
+    folder: str | None = None
 
     def deciding(self) -> tuple[Verdict, ...]:
         """The verdicts on guarantees that can make this run invalid."""

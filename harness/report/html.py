@@ -26,6 +26,7 @@ from harness.report.overview import overview
 from harness.report.partitions import partitions
 from harness.report.quorum import left_out_table, quorum_table
 from harness.report.reigns import attached, reigns
+from harness.report.reproduce import reproduce
 from harness.report.story import of_witness, stories
 from harness.report.telling import Story
 from harness.report.timeline import timeline
@@ -301,6 +302,11 @@ def _rows(page: _Page) -> Markup:
     return page.made("rows", claims=ledger.listed(), rows=rows, cut=len(named) > len(rows))
 
 
+def _reproduce(page: _Page) -> Markup | None:
+    found = reproduce(page.case)
+    return None if found is None else page.made("reproduce", found=found)
+
+
 def _health(page: _Page) -> Markup:
     return page.made("health", health=tables.health(page.case), servers=tables.servers(page.case.history))
 
@@ -358,6 +364,7 @@ _SECTIONS: Final[tuple[tuple[str, str, Callable[[_Page], Markup | None]], ...]] 
     ("beside", "Not deciding", _beside),
     ("health", "Health", _health),
     ("analysis", "Analysis by Spark", _analysis),
+    ("reproduce", "Reproduce", _reproduce),
     ("facts", "The run", _facts),
     ("rows", "Rows", _rows),
 )

@@ -11,6 +11,7 @@ from typing import Any, Final
 import msgspec
 
 from harness.errors import ExitCode, UsageError
+from harness.fingerprint import anomalies
 from harness.history import SCHEMA_VERSION
 from harness.operation import FaultOutcome, Outcome
 from harness.report.case import ReportCase
@@ -57,7 +58,7 @@ _NEEDED: Final = {
 
 def verdict_document(case: ReportCase) -> dict[str, Any]:
     """The document as plain data (strings, numbers, lists, objects)."""
-    anomalies = _anomalies(case)
+    found = _anomalies(case)
     return {
         "format": FORMAT,
         "validity": case.validity.value,
@@ -72,8 +73,8 @@ def verdict_document(case: ReportCase) -> dict[str, Any]:
         "started_at": _plain(case.fact("started_at")),
         "duration_ns": case.history.end_ns,
         "command": case.command,
-        "fingerprint": next((a["fingerprint"] for a in anomalies if a["decides"]), None),
-        "anomalies": anomalies,
+        "fingerprint": next((a["fingerprint"] for a in found if a["decides"]), None),
+        "anomalies": found,
         "guarantees": _guarantees(case),
         "verdicts": [_verdict(case, v) for v in case.verdicts],
         **_stories(case),
@@ -120,30 +121,19 @@ def read(path: Path) -> dict[str, Any]:
     return document
 
 
-def fingerprint(case: ReportCase, guarantee: str, anomaly: str) -> str:
-    """What makes two runs show the same anomaly: system, workload, guarantee and the anomaly's name."""
-    return ":".join((case.facts.system, case.facts.workload, guarantee, anomaly))
-
-
 def _anomalies(case: ReportCase) -> list[dict[str, Any]]:
     """Every anomaly by name, those that decide first."""
-    counts: dict[tuple[str, str], int] = {}
-    for verdict in case.verdicts:
-        for anomaly, number in verdict.anomalies.items():
-            counts[verdict.guarantee, anomaly] = counts.get((verdict.guarantee, anomaly), 0) + number
-        if verdict.validity is Validity.INVALID and not verdict.anomalies:
-            counts.setdefault((verdict.guarantee, "unnamed"), 1)
-    found = [
+    return [
         {
-            "fingerprint": fingerprint(case, guarantee, anomaly),
-            "guarantee": guarantee,
-            "anomaly": anomaly,
-            "count": number,
-            "decides": case.facts.decides(guarantee),
+            "fingerprint": found.fingerprints[0],
+            "fingerprints": list(found.fingerprints),
+            "guarantee": found.guarantee,
+            "anomaly": found.anomaly,
+            "count": found.count,
+            "decides": found.decides,
         }
-        for (guarantee, anomaly), number in counts.items()
+        for found in anomalies(case.history, case.facts, case.verdicts, case.effect_free)
     ]
-    return sorted(found, key=lambda a: not a["decides"])
 
 
 def _guarantees(case: ReportCase) -> list[dict[str, Any]]:

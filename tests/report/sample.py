@@ -78,6 +78,8 @@ def case(history: History, verdicts: tuple[Verdict, ...], validity: Validity, he
         run=run,
         command="fencepost run --system etcd --workload register --nemesis partition:leader --time-limit 30s --seed 7",
         plan_toml='system = "etcd"\nworkload = "register"\n\n[thresholds]\nexposure_min = 1\n',
+        effect_free=frozenset({"read"}),
+        folder="/results/etcd-register-kill/20261121T030405.678Z",
         **more,
     )
 

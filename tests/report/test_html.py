@@ -248,3 +248,14 @@ def test_zombie_table_sums_over_subjects_and_says_what_was_not_counted() -> None
 )
 def test_figures_are_said_by_their_name(key: str, value: object, said: str) -> None:
     assert tables.cell(key, value) == said
+
+
+def test_an_invalid_run_says_how_to_see_it_again_and_a_valid_one_offers_no_shrinking() -> None:
+    html = page.render(sample.zookeeper_invalid()).html
+    section = html[html.index('<section id="reproduce"') : html.index('<section id="facts"')]
+    assert "<code>zookeeper:fresh-after-sync:stale-read:read+change</code>" in section
+    for command in ("check", "replay", "shrink"):
+        assert f"fencepost {command} /results/etcd-register-kill/20261121T030405.678Z" in section
+    valid = page.render(sample.etcd_valid()).html
+    assert "fencepost replay" in valid
+    assert "fencepost shrink" not in valid

@@ -1,0 +1,99 @@
+"""`fencepost replay`: what is parsed, carried out and said."""
+
+import json
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from harness.cli.progress import shorten
+from harness.errors import ExitCode, HarnessError
+from harness.plan import Plan
+from harness.replay import wilson
+from harness.replay.recorded import choose, read_recorded
+from harness.replay.replaying import DOCUMENT, Replay
+from harness.replay.replaying import replay as carry_out
+from harness.replay.tries import Carry, Try
+from harness.verdict import Validity, merge
+
+if TYPE_CHECKING:
+    from harness.run import Result
+
+_CODES = {
+    Validity.VALID: ExitCode.VALID,
+    Validity.INVALID: ExitCode.INVALID,
+    Validity.UNKNOWN: ExitCode.UNKNOWN,
+}
+
+
+def replay(
+    run: Path,
+    results: Path,
+    *,
+    times: int,
+    until_invalid: bool,
+    fingerprint: str | None,
+    as_json: bool,
+    carry: Carry,
+    stopped: Callable[[], bool],
+) -> int:
+    """As for several runs: a proven violation wins; 255 when the harness failed in every one."""
+    recorded = read_recorded(run)
+    wanted = choose(recorded, fingerprint)
+    _err(f"replaying {recorded.name}: {len(recorded.rows)} faults, seed {recorded.plan.seed}")
+    _err(f"fingerprint: {wanted}" if wanted else "the run shows no violation: verdicts are counted alone")
+    done = carry_out(
+        recorded, wanted, results, times=times, until_invalid=until_invalid, carry=carry, stopped=stopped, say=_err
+    )
+    if as_json:
+        sys.stdout.write(json.dumps(done.document(), indent=2) + "\n")
+    else:
+        _say(done)
+    _err(f"kept in {shorten(str(done.folder))}, as {DOCUMENT} says")
+    return _exit_code(done)
+
+
+def _say(done: Replay) -> None:
+    counted = done.counted
+    if done.fingerprint:
+        click.echo(f"the same fingerprint in {wilson.in_words(done.shows, len(counted))}")
+    verdicts = [made.validity for made in counted]
+    said = ", ".join(f"{verdicts.count(name)} {name}" for name in dict.fromkeys(verdicts))
+    left_out = len(done.tries) - len(counted)
+    click.echo(f"{len(counted)} runs: {said or 'none'}" + (f"; {left_out} not counted" if left_out else ""))
+
+
+def _exit_code(done: Replay) -> int:
+    # A run that was stopped by hand is no try, but what it proved is proven.
+    judged = [Validity(made.validity) for made in done.tries if made.validity]
+    return int(_CODES[merge(judged)] if judged else ExitCode.INTERNAL)
+
+
+def carrier(execute: "Callable[[Plan, Path], Result]", stopped: Callable[[], bool]) -> Carry:
+    """Runs as `fencepost run` makes them, as tries."""
+
+    def carry(plan: Plan, folder: Path) -> Try:
+        began = time.monotonic()
+        try:
+            result = execute(plan, folder)
+        except HarnessError as error:
+            return Try(seconds=time.monotonic() - began, why=error.message)
+        seconds = time.monotonic() - began
+        prints = [text for anomaly in result.document["anomalies"] for text in anomaly["fingerprints"]]
+        return Try(
+            folder=str(result.folder.relative_to(folder)),
+            validity=result.judgement.validity.value,
+            fingerprints=tuple(dict.fromkeys(prints)),
+            seconds=round(seconds, 1),
+            why="stopped by hand" if stopped() else None,
+        )
+
+    return carry
+
+
+def _err(text: str) -> None:
+    sys.stderr.write(text + "\n")
+    sys.stderr.flush()

@@ -1,0 +1,58 @@
+"""A recorded run as replay and shrink take it: its plan, the faults that it really injected, and what it showed."""
+
+from pathlib import Path
+
+import msgspec
+
+from harness import registry, store
+from harness.errors import UsageError
+from harness.fingerprint import Anomaly, all_fingerprints, anomalies
+from harness.judge import judge
+from harness.plan import Plan, read_plan
+from harness.run import check_plan
+from harness.schedule_file import Row, injected, read_rows
+
+
+class Recorded(msgspec.Struct, frozen=True, kw_only=True):
+    """`plan` is checked, and its schedule is the recorded one; `rows` are its faults; `shown` what the run showed."""
+
+    folder: Path
+    plan: Plan
+    rows: tuple[Row, ...]
+    shown: tuple[Anomaly, ...]
+
+    @property
+    def name(self) -> str:
+        """The run's folder and the one above it, which say what was run and when."""
+        return f"{self.folder.parent.name}/{self.folder.name}"
+
+
+def read_recorded(path: Path) -> Recorded:
+    """Raises UsageError for a folder that keeps no run or no schedule, and for a schedule that does not fit."""
+    folder = store.find_run_folder(path)
+    schedule = folder / store.SCHEDULE
+    for needed in (store.PLAN, store.SCHEDULE):
+        if not (folder / needed).is_file():
+            raise UsageError(f"{folder}: no {needed} is kept here", hint="only a whole run's folder can be done again")
+    plan = read_plan(folder / store.PLAN, seed=0)
+    again = check_plan(msgspec.structs.replace(plan, schedule=str(schedule), nemesis="none"))
+    return Recorded(folder=folder, plan=again, rows=tuple(injected(read_rows(schedule))), shown=shown_by(folder))
+
+
+def shown_by(folder: Path) -> tuple[Anomaly, ...]:
+    """What a stored run shows, judged anew: an old verdict may be by another version's words."""
+    history, judgement = judge(folder)
+    effect_free = registry.workload(judgement.facts.workload).effect_free
+    return tuple(anomalies(history, judgement.facts, judgement.verdicts, effect_free))
+
+
+def choose(recorded: Recorded, asked: str | None) -> str | None:
+    """The fingerprint to look for: the one asked for, else the first that decides; None of a run without a violation.
+
+    Raises UsageError when the run does not show the one that is asked for.
+    """
+    every = all_fingerprints(recorded.shown)
+    if asked is not None and asked not in every:
+        there = f"it shows: {', '.join(every)}" if every else "it shows no violation"
+        raise UsageError(f"{recorded.folder}: the run does not show {asked!r}", hint=there)
+    return asked or next((found.fingerprints[0] for found in recorded.shown if found.decides), None)
