@@ -23,7 +23,7 @@ ETCD = ("run", "--system", "etcd", "--workload", "register")
         (("run", "--system", "etcd"), ["--workload is missing", "register, set"]),
         (("run", "--system", "oracle", "--workload", "set"), ["unknown system 'oracle'", "kraft, zookeeper"]),
         (("run", "--system", "etcd", "--workload", "bank"), ["unknown workload 'bank'", "register, set"]),
-        ((*ETCD, "--nemesis", "flood"), ["unknown fault 'flood'", "kill, none, partition, pause"]),
+        ((*ETCD, "--nemesis", "flood"), ["unknown fault 'flood'", "choose from: all, churn"]),
         ((*ETCD, "--nemesis", "kill:n9"), ["unknown target 'n9'", "minority", "n1, n2, n3"]),
         ((*ETCD, "--runtime", "moon"), ["unknown runtime 'moon'", "lab"]),
         ((*ETCD, "--nodes", "4"), ["nodes: 4 is not a choice", "3, 5"]),

@@ -64,6 +64,20 @@ def test_flapping_gray_and_churn_are_proven_on_real_servers(system: str, tmp_pat
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("system", ["kraft", "kafka-zk"])
+def test_leaders_of_topic_partitions_move_away_and_back(system: str, tmp_path: Path) -> None:
+    done = run(
+        "run", "--system", system, "--workload", "log", "--nemesis", "churn:partitions:for=25s", "--quiet", "3s",
+        "--time-limit", "32s", "--seed", "4", "--no-spark", "--json", "--results", str(tmp_path), timeout_s=200,
+    )  # fmt: skip
+    assert done.returncode in (0, 2), done.stderr + done.stdout
+    parts = [f for f in read_history(only_folder(tmp_path)).faults if "part_of" in f.details]
+    proven = {f.details["by"] for f in parts if f.outcome is FaultOutcome.INSTALLED}
+    assert proven == {"restart", "ask"}
+    assert_nothing_left(tmp_path)
+
+
+@pytest.mark.long
 def test_a_frozen_holder_of_a_lock_without_fencing_loses_updates(tmp_path: Path) -> None:
     """On etcd. ZooKeeper refuses what a frozen client sends later: the session of its writes has expired as well."""
     done = run(
