@@ -3,6 +3,7 @@
 import asyncio
 import os
 import random
+import shutil
 import signal
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
@@ -19,6 +20,7 @@ from nemesis.clock_skew import ClockSkew, Skewed
 from tests.clocks.local_nodes import LocalNode, LocalRuntime, TimedRecords, keepers
 from tests.clocks.programs import built
 from tests.fakes_runtime import cluster_of
+from tests.lab_scenario import refuse
 
 S = 10**9
 NEAR_NS = 50_000_000
@@ -442,3 +444,42 @@ def test_what_is_resolved_holds_the_clock_of_its_nodes_only() -> None:
     assert isinstance(found, Skewed)
     assert (found.nodes, found.links) == (("n1",), {})
     assert ClockSkew.holds == {"clock"}
+
+
+@needs_code
+@pytest.mark.parametrize("order", ["inside the gate", "around the gate"])
+def test_a_server_under_strace_is_skewed_by_a_stop_and_again_after_a_restart(reader: str, order: str) -> None:
+    """As a disk fault runs it: the server is traced already, so ptrace is not to be had."""
+    strace = shutil.which("strace")
+    refuse(None if strace else "no strace; remedy: install it from the system's packages")
+    command = (str(strace), "-f", "-qq", "-e", "trace=none", "-o", "/dev/null")
+
+    def around(argv: tuple[str, ...]) -> tuple[str, ...]:
+        return (*command, *argv)
+
+    async def scene(stage: Stage) -> None:
+        if order == "inside the gate":
+            stage.n1.wrap_argv.append(around)
+            await stage.n1.kill()
+            await stage.n1.start()
+            await stage.n1.ask()
+        fault_id, found, proof = await stage.inject("n1:offset=2h")
+        assert proof.outcome is INSTALLED, proof.text
+        if order == "around the gate":
+            stage.n1.wrap_argv.append(around)
+        assert await stage.skew_s() == 7200
+        await stage.n1.kill()
+        await stage.n1.start()
+        async with asyncio.timeout(15):
+            while stage.clock_events[-1].incarnation != stage.n1.incarnation:
+                await asyncio.sleep(0.01)
+            clocks = stage.fault._clocks
+            kept = clocks.of(stage.n1)
+            while clocks.read_back(kept).processes < 2 or clocks.read_back(kept).wrong:
+                await asyncio.sleep(0.01)
+        assert await stage.skew_s() == 7200
+        healed = await stage.heal(fault_id, found)
+        assert healed.outcome is HEALED, healed.text
+        assert await stage.skew_s() == 0
+
+    play(scene, reader, "ask")
