@@ -24,6 +24,7 @@ async def together(lab: Lab, _: dict[str, Any]) -> dict[str, Any]:
     await (await at_controller(lab.layout[leader])).create_topic(
         "strict", partitions=3, replication=3, configs={"min.insync.replicas": "3"}
     )
+    await (await at_controller(lab.layout[leader])).create_topic("single", partitions=3)
     followers = [name for name in lab.layout if name != leader]
     other = await at_controller(lab.layout[followers[0]])
     found: dict[str, Any] = {
@@ -67,6 +68,8 @@ async def together(lab: Lab, _: dict[str, Any]) -> dict[str, Any]:
 
     ends: list[list[Any]] = []
     await until(refused)
+    found |= await _of_other_epochs(lab, led_by_old, leader, followers)
+    found["too few replicas"] = ends[-1]
     found["before too few replicas"] = sorted({end[1] if end[0] != "ok" else "ok" for end in ends[:-1]})
     found["epochs"] = {
         "old": sorted({answer.epoch for answer in said[leader] if answer.epoch is not None}) == [epoch],
@@ -82,6 +85,27 @@ async def together(lab: Lab, _: dict[str, Any]) -> dict[str, Any]:
     found["log"] = {name: changes_of(lab, name) for name in lab.layout}
     found["led"] = [leader, epoch]
     return found
+
+
+async def _of_other_epochs(lab: Lab, led_by_old: int, old: str, followers: list[str]) -> dict[str, Any]:
+    """A partition that the cut-off broker led, asked for under its epoch elsewhere; and one that nobody leads."""
+    brokers = {lab.layout[name].number: await at_broker(lab.layout[name]) for name in followers}
+    number = lab.layout[old].number
+    asked = next(iter(brokers.values()))
+    leaders: list[int] = []
+
+    async def moved() -> bool:
+        views = (await asked.metadata(["strict"])).topics[0].partitions
+        leaders[:] = [view.leader for view in views if view.partition == led_by_old]
+        return leaders[0] in brokers
+
+    await until(moved)
+    fenced = await outcome(brokers[leaders[0]].fetch("strict", led_by_old, 0, leader_epoch=0))
+    views = (await asked.metadata(["single"])).topics[0].partitions
+    return {
+        "fetch of an earlier epoch": fenced,
+        "nobody leads": sorted({view.error for view in views if number in view.replicas}),
+    }
 
 
 async def leading(lab: Lab, names: dict[int, str]) -> tuple[str, int]:

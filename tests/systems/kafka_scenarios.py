@@ -6,30 +6,35 @@ The nodes are controller and broker in one, started as plainly as they start at 
 import asyncio
 from collections.abc import Awaitable, Callable
 from functools import partial
+from pathlib import Path
 from typing import Any, Final
 
 from harness.coordination import Definite, Indefinite, NotSent
-from harness.runtime.artifacts import maven
-from harness.runtime.java import QUICK_FLAGS, find_java
+from harness.runtime.java import find_java
 from harness.runtime.lab import Lab
 from harness.runtime.node import Layout, NodeSpec, Place
-from harness.systems.kafka.client import EARLIEST, KafkaNode, open_node
+from harness.systems.kafka import log_messages as log
+from harness.systems.kafka import server
+from harness.systems.kafka.client import ACKS_ALL, EARLIEST, KafkaNode, open_node
+from harness.systems.kafka.errors import Kind, answered
 from harness.systems.kafka.question import ControllerQuestion, QuorumQuestion
-from harness.systems.kafka.records import Producer
+from harness.systems.kafka.records import Producer, write_batch
 from harness.systems.kafka.values import ALL_BROKERS, Resource, ResourceType
+from harness.systems.kraft import KRAFT
 
-COORDINATES: Final = ("org.apache.kafka:kafka_2.13:4.3.1", "org.slf4j:slf4j-simple:1.7.36")
 BROKER_PORT: Final = 9092
 CONTROLLER_PORT: Final = 9093
-FLAGS: Final = ("-Xms64m", "-Xmx256m", "-Xss512k", *QUICK_FLAGS, "-Djava.net.preferIPv4Stack=true")
+_HEAP_MIB: Final = 256
 
 
 def specs(layout: Layout) -> list[NodeSpec]:
-    classpath = ":".join(map(str, maven.jars(COORDINATES)))
-    return [spec(place, layout, classpath) for place in layout.values()]
+    found = KRAFT.resolve(KRAFT.default_version).paths
+    jars = [Path(jar) for jar in found["classpath"].split(":")]
+    start_archive = Path(found["archive"]) if "archive" in found else None
+    return [spec(place, layout, jars, start_archive) for place in layout.values()]
 
 
-def spec(place: Place, layout: Layout, classpath: str) -> NodeSpec:
+def spec(place: Place, layout: Layout, jars: list[Path], start_archive: Path | None) -> NodeSpec:
     voters = ",".join(f"{other.number}@{other.address}:{CONTROLLER_PORT}" for other in layout.values())
     settings = {
         "process.roles": "controller,broker",
@@ -54,13 +59,8 @@ def spec(place: Place, layout: Layout, classpath: str) -> NodeSpec:
     }
     return NodeSpec(
         name=place.name,
-        argv=(
-            str(find_java().binary),
-            *FLAGS,
-            "-cp",
-            classpath,
-            "kafka.Kafka",
-            str(place.folder / "server.properties"),
+        argv=tuple(
+            server.argv(find_java(), jars, start_archive, place.folder / "server.properties", heap_mib=_HEAP_MIB)
         ),
         listeners={"client": BROKER_PORT, "controller": CONTROLLER_PORT},
         files={"server.properties": "".join(f"{key}={value}\n" for key, value in settings.items())},
@@ -141,8 +141,8 @@ async def alone(lab: Lab, _: dict[str, Any]) -> dict[str, Any]:
     controller, broker = await at_controller(place), await at_broker(place)
     found = {
         "roles": [controller.role, broker.role],
-        "changes": await changes(controller, "c"),
-        "forwarded": await changes(broker, "b"),
+        "changes": await changes(controller, "c") | await too_many(controller),
+        "forwarded": await changes(broker, "b") | await too_many(broker),
         "who": await who(controller, broker),
         "log": await the_log(place, broker, controller),
         "versions": [dict(controller.versions), dict(broker.versions)],
@@ -170,6 +170,7 @@ async def changes(node: KafkaNode, prefix: str) -> dict[str, Any]:
         "set all": node.alter_config(ALL_BROKERS, "log.retention.ms", "3000000"),
         "tried": node.alter_config(topic, "retention.ms", "5", validate_only=True),
         "set nowhere": node.alter_config(nowhere, "retention.ms", "1"),
+        "set for nobody": node.alter_config(Resource(ResourceType.BROKER, "x"), "log.retention.ms", "1"),
         "set nonsense": node.alter_config(topic, "retention.ms", "x"),
         "read nowhere": node.read_config(nowhere, "retention.ms"),
         "taken back": node.alter_config(topic, "retention.ms", None),
@@ -184,6 +185,11 @@ async def changes(node: KafkaNode, prefix: str) -> dict[str, Any]:
 
     await until(seen)  # a node's own copy, which may lag
     return ends
+
+
+async def too_many(node: KafkaNode) -> dict[str, Any]:
+    """In ZooKeeper mode there is no such limit, and they would all be made."""
+    return {"too many partitions": await outcome(node.create_topic("u", partitions=10_001))}
 
 
 async def who(controller: KafkaNode, broker: KafkaNode) -> dict[str, Any]:
@@ -205,9 +211,13 @@ async def the_log(place: Place, broker: KafkaNode, controller: KafkaNode) -> dic
     await controller.create_topic("log")
     await controller.create_topic("strict", configs={"min.insync.replicas": "2"})
     await controller.create_topic("small", configs={"max.message.bytes": "500"})
+    await controller.create_topic("compact", configs={"cleanup.policy": "compact"})
+    await controller.create_topic("young", configs={"message.timestamp.before.max.ms": "1000"})
+    await controller.create_topic("segments", configs={"segment.bytes": str(1 << 20), "max.message.bytes": "3000000"})
+    names = ["log", "strict", "small", "compact", "young", "segments"]
 
     async def led() -> bool:
-        topics = (await broker.metadata(["log", "strict", "small"])).topics
+        topics = (await broker.metadata(names)).topics
         return all(len(topic.partitions) == 1 and topic.partitions[0].leader > 0 for topic in topics)
 
     await until(led)
@@ -234,6 +244,10 @@ async def the_log(place: Place, broker: KafkaNode, controller: KafkaNode) -> dic
         "no such partition": broker.produce("log", 7, [b"x"]),
         "all of one replica": broker.produce("strict", 0, [b"x"]),
         "too large": broker.produce("small", 0, [bytes(2000)]),
+        "larger than a segment": broker.produce("segments", 0, [bytes(2 << 20)]),
+        "no key to compact by": broker.produce("compact", 0, [b"x"]),
+        "of long ago": broker.produce("young", 0, [b"x"], timestamp_ms=1),
+        "damaged": damaged(broker),
         "fetch behind the end": broker.fetch("log", 0, 1000),
         "fetch at a later epoch": broker.fetch("log", 0, 0, leader_epoch=7),
         "fetch nowhere": broker.fetch("nowhere", 0, 0),
@@ -271,6 +285,16 @@ async def the_log(place: Place, broker: KafkaNode, controller: KafkaNode) -> dic
     }
 
 
+async def damaged(broker: KafkaNode) -> None:
+    """Produce a batch of which a byte was changed after its checksum was made."""
+    batch = bytearray(write_batch([b"damaged"], timestamp_ms=1))
+    batch[-2] ^= 1
+    partition = log.ProducePartition(0, bytes(batch))
+    asked = log.ProduceRequest(None, ACKS_ALL, 1000, (log.ProduceTopic("log", (partition,)),))
+    answer = await broker.connection.request(log.PRODUCE, asked)
+    raise answered(Kind.PRODUCE, answer.responses[0].partition_responses[0].error_code)
+
+
 async def questions(place: Place) -> dict[str, Any]:
     names = {place.number: place.name}
     asked: dict[str, QuorumQuestion | ControllerQuestion] = {
@@ -289,10 +313,15 @@ async def questions(place: Place) -> dict[str, Any]:
 async def deaths(lab: Lab, place: Place) -> dict[str, Any]:
     """A node that sleeps, then one that dies while it is asked."""
     node = lab.nodes[place.name]
-    broker = await at_broker(place)
+    broker, crowded = await at_broker(place), await at_broker(place)
     await node.pause()
     await asyncio.sleep(0.1)
     cancelled = await outcome(broker.produce("log", 0, [b"asleep"]), 0.5)
+    # More than the sockets' buffers hold: the rest waits, and what is asked next was not even begun.
+    full = asyncio.create_task(outcome(crowded.produce("log", 0, [bytes(32 << 20)]), 0.5))
+    await asyncio.sleep(0.1)
+    behind = await outcome(crowded.metadata(), 0.5)
+    await full
     opening = await outcome(at_broker(place), 3.0)
     await node.resume()
     awake = await outcome(broker.metadata())
@@ -303,6 +332,7 @@ async def deaths(lab: Lab, place: Place) -> dict[str, Any]:
     await node.kill()
     return {
         "asleep": cancelled,
+        "behind what the kernel has not taken": behind,
         "opening": opening,
         "awake": awake,
         "dying": await asking,
