@@ -8,12 +8,11 @@ import pytest
 from checkers import elections
 from harness import registry
 from harness.operation import Outcome
-from harness.systems.kafka_zk import KAFKA_ZK
-from harness.systems.kraft import KRAFT
 from harness.verdict import Standing, Validity
 from tests.checkers.build import only
 from tests.fakes.transaction_broker import BUGS
 from tests.fakes.transaction_runs import facts, run_transactions
+from tests.kafka_releases import needs
 from tests.lab_scenario import require_lab
 from tests.run_command import assert_nothing_left, only_folder, run
 from workloads.election import BACKLOG, Election
@@ -85,7 +84,6 @@ def test_what_the_workload_asks_of_kafka(name: str) -> None:
 
 # Real clusters
 
-_AT_HAND = {"kraft": KRAFT.at_hand(KRAFT.default_version), "kafka-zk": KAFKA_ZK.at_hand(KAFKA_ZK.default_version)}
 _SHORT = ("--nemesis", "none", "--time-limit", "8s")
 #: Three servers instead of six.
 _SMALL = ("-O", "combined=true")
@@ -96,7 +94,7 @@ _SMALL = ("-O", "combined=true")
 @pytest.mark.parametrize(
     ("system", "more"),
     [
-        pytest.param("kraft", (*_SHORT, *_SMALL), marks=() if _AT_HAND["kraft"] else pytest.mark.long),
+        pytest.param("kraft", (*_SHORT, *_SMALL), marks=needs("kraft")),
         pytest.param("kafka-zk", _SHORT, marks=pytest.mark.long),
         pytest.param("kraft", ("--nemesis", "pause:broker", "--time-limit", "30s"), marks=pytest.mark.long),
         pytest.param("kafka-zk", ("--nemesis", "kill:broker", "--time-limit", "30s"), marks=pytest.mark.long),

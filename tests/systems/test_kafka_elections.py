@@ -7,6 +7,7 @@ import pytest
 from harness.systems.kafka.versions import numbers
 from harness.systems.kafka_zk import KAFKA_ZK
 from harness.systems.kraft import KRAFT
+from tests.kafka_releases import needs
 from tests.lab_scenario import run_scenario
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
@@ -41,7 +42,7 @@ REFUSALS = {
 @pytest.fixture(
     scope="module",
     params=[
-        pytest.param(("kraft", "4.3.1"), marks=() if KRAFT.at_hand("4.3.1") else pytest.mark.long),
+        pytest.param(("kraft", "4.3.1"), marks=needs("kraft", "4.3.1")),
         pytest.param(("kraft", "3.6.0"), marks=pytest.mark.long),
         pytest.param(("kafka-zk", "3.9.2"), marks=pytest.mark.long),
         pytest.param(("kafka-zk", "3.6.0"), marks=pytest.mark.long),
