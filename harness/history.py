@@ -172,7 +172,8 @@ def _span(events: list[FaultEvent]) -> FaultSpan:
     by = {(e.action, e.stage): e for e in events}
     first = events[0]
     proof = by.get((FaultAction.INJECT, FaultStage.END))
-    heal_begin = by.get((FaultAction.HEAL, FaultStage.BEGIN))
+    # It may have been healed by the first try, however many were recorded.
+    heal_begin = next((e for e in events if (e.action, e.stage) == (FaultAction.HEAL, FaultStage.BEGIN)), None)
     heal_end = by.get((FaultAction.HEAL, FaultStage.END))
     outcome = proof.outcome if proof else FaultOutcome.INDETERMINATE
     proven = proof is not None and outcome is FaultOutcome.INSTALLED

@@ -26,6 +26,8 @@ ACT_DEADLINE_S: Final = 10.0
 LEADER_WAIT_S: Final = 2.0
 #: How long a fault waits for what another one holds.
 HELD_WAIT_S: Final = 3.0
+#: A healing that was not proven is tried once more, so much later: what a node lacks now would spoil later faults.
+_HEAL_AGAIN_S: Final = 1.0
 _LOOK_S: Final = 0.02
 #: A trigger's delay counts from when it was seen, so it is looked for more often.
 _TRIGGER_LOOK_S: Final = 0.005
@@ -93,6 +95,7 @@ class Conductor:
         """Heal every fault in force, then whatever else is cut, paused or dead. Idempotent."""
         for fault_id in list(self._active):
             await self._heal(fault_id)
+            self._active.pop(fault_id, None)
         await self._runtime.network.heal_all()
         for node in self._runtime.nodes.values():
             if node.state is NodeState.PAUSED:
@@ -112,7 +115,10 @@ class Conductor:
             if fault_id is None:
                 continue
             await self._sleep_until(self._records.now_ns() + entry.duration_ns, stop)
-            await self._heal(fault_id)
+            healed = await self._heal(fault_id)
+            if not healed and await self._sleep_until(self._records.now_ns() + round(_HEAL_AGAIN_S * 1e9), stop):
+                await self._heal(fault_id)
+            self._active.pop(fault_id, None)
             free_ns = self._records.now_ns() + entry.gap_ns
 
     async def _inject(self, entry: Entry, stop: asyncio.Event) -> int | None:
@@ -135,20 +141,24 @@ class Conductor:
         self._record(act, FaultAction.INJECT, FaultStage.END, proof=proof)
         return act.fault_id
 
-    async def _heal(self, fault_id: int) -> None:
+    async def _heal(self, fault_id: int) -> bool:
+        """Whether it is proven to be healed; a healing that is not may be tried again."""
         act = replace(self._active[fault_id], view=self._view())
         assert act.resolved is not None
         fault = self._faults[act.entry.spec.fault]
         self._record(act, FaultAction.HEAL, FaultStage.BEGIN)
         proof = await self._guard(fault.heal(fault_id, act.resolved, self._cluster))
         self._record(act, FaultAction.HEAL, FaultStage.END, proof=proof)
-        self._active.pop(fault_id, None)
+        return proof.outcome is FaultOutcome.HEALED
 
     async def _guard(self, action: Awaitable[Proof]) -> Proof:
+        deadline = asyncio.timeout(ACT_DEADLINE_S)
         try:
-            async with asyncio.timeout(ACT_DEADLINE_S):
+            async with deadline:
                 return await action
         except Exception as error:
+            if deadline.expired():
+                return Proof(FaultOutcome.INDETERMINATE, f"not done within {ACT_DEADLINE_S:g} s")
             # A fault that throws is a finding about the harness, not a reason to leave the cluster broken.
             return Proof(FaultOutcome.INDETERMINATE, f"{type(error).__name__}: {error}")
 

@@ -39,6 +39,8 @@ class Pause:
 
     def __init__(self) -> None:
         self._sent: dict[int, Mapping[int, int]] = {}
+        #: Of clients that sent all the same: that doubt stays, however often they are thawed.
+        self._leaked: dict[int, Proof] = {}
 
     def refuse(self, spec: FaultSpec, setting: Setting) -> str | None:
         return None
@@ -92,10 +94,12 @@ class Pause:
         held, after = clients.held_back(worker), dict(clients.sent_bytes(worker)) if before is not None else {}
         await clients.thaw(worker, fault_id)
         if before is None:
-            return Proof(FaultOutcome.HEALED, f"client {worker} runs")
+            return self._leaked.get(fault_id, Proof(FaultOutcome.HEALED, f"client {worker} runs"))
         sent = _sent_since(before, after)
         if sent:
-            return Proof(FaultOutcome.INDETERMINATE, f"client {worker} sent {sent} bytes while it was frozen")
+            said = f"client {worker} sent {sent} bytes while it was frozen"
+            self._leaked[fault_id] = Proof(FaultOutcome.INDETERMINATE, said)
+            return self._leaked[fault_id]
         return Proof(
             FaultOutcome.HEALED,
             f"client {worker} had sent nothing all the while on {len(before)} connections; {held} writes leave now",

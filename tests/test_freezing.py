@@ -251,8 +251,8 @@ class LeakyClients:
     ("leaks_after", "outcomes"),
     [
         (9, [FaultOutcome.INSTALLED, FaultOutcome.HEALED]),
-        (1, [FaultOutcome.INDETERMINATE, FaultOutcome.INDETERMINATE]),
-        (2, [FaultOutcome.INSTALLED, FaultOutcome.INDETERMINATE]),
+        (1, [FaultOutcome.INDETERMINATE] * 3),
+        (2, [FaultOutcome.INSTALLED, FaultOutcome.INDETERMINATE, FaultOutcome.INDETERMINATE]),
     ],
 )
 def test_a_client_that_still_sends_is_not_called_frozen(leaks_after: int, outcomes: list[FaultOutcome]) -> None:
@@ -264,6 +264,6 @@ def test_a_client_that_still_sends_is_not_called_frozen(leaks_after: int, outcom
     asyncio.run(conductor.run([entry("pause:client")], stop=asyncio.Event()))
     ends = [e for e in records.events if e.stage is FaultStage.END]
     assert [e.outcome for e in ends] == outcomes
-    assert [e.action for e in ends] == [FaultAction.INJECT, FaultAction.HEAL]
+    assert {e.action for e in ends[1:]} == {FaultAction.HEAL}
     assert ends[0].details == {"client_worker": 2}, "drawn from those with an operation under way"
     assert not clients.frozen

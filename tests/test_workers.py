@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from harness import registry
 from harness.errors import UsageError
 from harness.fault import FaultSpec, Resolved, View, nemesis_words, parse_faults, parse_nemesis
+from harness.history import History
 from harness.operation import FaultAction, FaultEvent, FaultOutcome, FaultStage
 from harness.quorum import Quorum
 from harness.runtime.node import NodeState, members_alike
@@ -529,3 +530,35 @@ def test_draws_do_not_depend_on_who_leads_or_what_waits() -> None:
     found = [FAULTS["flapping"].resolve(spec, view, random.Random(3)) for view in views]
     seeds = {r.details["flap_seed"] for r in found if isinstance(r, Resolved)}
     assert len(seeds) == 1
+
+
+def test_a_healing_that_is_not_proven_is_tried_once_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nemesis.conductor._HEAL_AGAIN_S", 0.01)
+    run = Run()
+    node = run.runtime.nodes["n1"]
+    node.unstartable = True
+
+    async def scenario() -> None:
+        running = asyncio.create_task(_for_a_while(run, [entry("kill:n1")]))
+        while "start" not in node.actions:
+            await asyncio.sleep(0.001)
+        node.unstartable = False
+        await running
+
+    asyncio.run(scenario())
+    assert [e.outcome for e in run.ends(FaultAction.HEAL)] == [FaultOutcome.INDETERMINATE, FaultOutcome.HEALED]
+    (span,) = History(run.records.events).faults
+    first = next(e for e in run.events if e.action is FaultAction.HEAL)
+    assert span.certain_to_ns == first.time_ns
+
+
+def test_what_takes_too_long_is_said_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nemesis.conductor.ACT_DEADLINE_S", 0.02)
+    run = Run()
+
+    async def never(*_: object) -> None:
+        await asyncio.sleep(3600)
+
+    monkeypatch.setattr(type(run.conductor._faults["kill"]), "inject", never)
+    asyncio.run(_for_a_while(run, [entry("kill:n1")]))
+    assert run.ends(FaultAction.INJECT)[0].proof == "not done within 0.02 s"
