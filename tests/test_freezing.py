@@ -39,7 +39,6 @@ class Server(asyncio.Protocol):
         met.append(self)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport) or hasattr(transport, "write")
         self.transport: Any = transport
 
     def data_received(self, data: bytes) -> None:
