@@ -22,6 +22,9 @@ SYSTEMS: Final = {
     "zookeeper": "harness.systems.zookeeper:ZOOKEEPER",
 }
 
+#: Systems of which a single node is a cluster.
+RUN_ALONE: Final = frozenset({"etcd"})
+
 WORKLOADS: Final = {
     "election": "workloads.election:Election",
     "lock": "workloads.lock:Lock",
@@ -35,12 +38,16 @@ WORKLOADS: Final = {
 NEMESES: Final = {
     "clock-skew": "nemesis.clock_skew:ClockSkew",
     "churn": "nemesis.churn:Churn",
+    "damage": "nemesis.damage:DamageFiles",
     "depose": "nemesis.depose:Depose",
+    "disk": "nemesis.disk:Disk",
     "flapping": "nemesis.flapping:Flapping",
     "gray": "nemesis.gray:Gray",
     "kill": "nemesis.kill:Kill",
+    "lost-write": "nemesis.lost_write:LostWrite",
     "partition": "nemesis.partition:Partition",
     "pause": "nemesis.pause:Pause",
+    "power-loss": "nemesis.power_loss:PowerLoss",
     "toxic": "nemesis.toxic:ToxicFault",
 }
 

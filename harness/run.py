@@ -70,7 +70,7 @@ def check_plan(plan: Plan) -> Plan:
             "links": tuple(Links),
             "quorum": QUORUMS,
         },
-        alone=_RUN_ALONE,
+        alone=registry.RUN_ALONE,
     )
     system = registry.system(plan.system)
     workload: Workload = registry.workload(plan.workload)

@@ -51,7 +51,7 @@ def _plan_flags(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option(
             "--limited-data/--no-limited-data", default=None, help="containers: a hard size limit on data directories."
         ),
-        click.option("--nodes", type=int, help="3 or 5."),
+        click.option("--nodes", type=int, help="3 or 5; with etcd 1 as well."),
         click.option("--time-limit", help="Length of the main phase; bounds new operations only. Default 30s."),
         click.option("--quiet", help="Time without a fault between two faults. Default 4s."),
         click.option("--watch", help="Nodes are watched for so long after the last heal. Default 2s; Kafka 30s."),

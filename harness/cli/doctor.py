@@ -9,9 +9,10 @@ import click
 from harness import registry
 from harness.errors import ExitCode, FencepostError
 from harness.runtime.provider import Check
+from harness.runtime.tracing import availability
 
 #: Groups without which the default runs are possible all the same.
-_OPTIONAL = ("containers", "report")
+_OPTIONAL = ("containers", "faults", "report")
 
 
 def examine() -> int:
@@ -20,6 +21,7 @@ def examine() -> int:
         *((name, registry.runtime(name).checks()) for name in sorted(registry.RUNTIMES, reverse=True)),
         ("systems", [*(_system(name) for name in registry.SYSTEMS), _kafka_jars()]),
         ("analysis", [_native_core(), _spark(), *_archives()]),
+        ("faults", [availability.check()]),
         ("report", [_browser()]),
     ]
     needed = True

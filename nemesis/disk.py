@@ -1,0 +1,204 @@
+"""Disks of single nodes that are slow, fail, or are full, while the server runs: on unmodified programs.
+
+Slow and failing calls are made by strace on the server's own calls (`harness/runtime/tracing`); `calls=` chooses them
+by kind and `files=` by a pattern of paths below the data directory ("*.wal"). A full disk is the limit of the data
+directory set to what is used. The proof counts, in the tracer's log, the calls that were delayed or failed, or tries to
+write. A server that ends itself over it is started again by healing.
+"""
+
+import asyncio
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from statistics import median
+from typing import Final
+
+from harness.durations import parse_duration_ns
+from harness.errors import UsageError
+from harness.fault import Cluster, FaultSpec, Proof, Resolved, Skip, View
+from harness.operation import FaultOutcome
+from harness.runtime import data_limit
+from harness.runtime.node import Node, NodeState
+from harness.runtime.provider import Setting
+from harness.runtime.tracing.availability import why_not
+from harness.runtime.tracing.trace_log import Calls
+from harness.runtime.tracing.traced_node import CALLS, EVERY_FILE, TracedNode
+from nemesis.targets import NODE_TARGETS, choose_nodes
+
+_DELAY: Final = "100ms"
+_DELAY_NS_MAX: Final = 60 * 10**9
+#: Until the first call was hit; below the conductor's limit for one act.
+_HIT_S: Final = 4.0
+_LOOK_S: Final = 0.02
+_ERRORS: Final = ("EIO", "ENOSPC", "EROFS", "EDQUOT")
+#: Which options each kind understands, beside those of all faults.
+_KINDS: Final = {"slow": {"delay", "calls", "files"}, "failing": {"error", "calls", "files"}, "full": set[str]()}
+
+
+@dataclass(slots=True)
+class _Bad:
+    """What one fault in force has to undo."""
+
+    traced: list[TracedNode] = field(default_factory=list)
+    #: Node to the limit of its data directory as it was.
+    limits: dict[str, int] = field(default_factory=dict)
+
+
+class Disk:
+    name: Final = "disk"
+    about: Final = "a disk that is slow, fails single calls, or is full, below a server that runs"
+    targets: Mapping[str, str] = {**NODE_TARGETS, "all": "every node"}
+    default_target: Final = "one"
+    options: Mapping[str, tuple[str, ...]] = {
+        "kind": tuple(_KINDS),
+        "delay": (),
+        "error": _ERRORS,
+        "calls": tuple(CALLS),
+        "files": (),
+        "for": (),
+    }
+    default_duration_ns: Final = 6_000_000_000
+    holds: frozenset[str] = frozenset({"disk"})
+    for_all: Final = ("disk:leader:kind=slow", "disk:one:kind=failing", "disk:one:kind=full")
+
+    def __init__(self) -> None:
+        self._bad: dict[int, _Bad] = {}
+
+    def refuse(self, spec: FaultSpec, setting: Setting) -> str | None:
+        kind = spec.options.get("kind", "slow")
+        foreign = sorted({"delay", "error", "calls", "files"} & set(spec.options) - _KINDS[kind])
+        if foreign:
+            return f"kind={kind} has no option {foreign[0]}; it has: {', '.join(sorted(_KINDS[kind])) or 'none'}"
+        if kind == "full" and setting.runtime != "lab":
+            return "only the lab can change the size of a data directory; kind=failing:error=ENOSPC fails single calls"
+        return _wrong_delay(spec)
+
+    def unavailable(self, setting: Setting) -> str | None:
+        return why_not(setting)
+
+    def resolve(self, spec: FaultSpec, view: View, draw: random.Random) -> Resolved | Skip:
+        chosen = choose_nodes(spec.target, view, draw)
+        if isinstance(chosen, Skip):
+            return chosen
+        kind = spec.options.get("kind", "slow")
+        details: dict[str, str | int] = {"kind": kind}
+        if kind != "full":
+            details |= {"calls": spec.options.get("calls", "sync"), "files": spec.options.get("files", EVERY_FILE)}
+        if kind == "slow":
+            details["delay_ms"] = parse_duration_ns(spec.options.get("delay", _DELAY)) // 10**6
+        if kind == "failing":
+            details["error"] = spec.options.get("error", _ERRORS[0])
+        return Resolved(nodes=chosen, details=details)
+
+    async def inject(self, fault_id: int, resolved: Resolved, cluster: Cluster) -> Proof:
+        bad = self._bad[fault_id] = _Bad()
+        nodes = [cluster.runtime.nodes[name] for name in resolved.nodes]
+        if resolved.details["kind"] == "full":
+            return await _fill(nodes, bad)
+        slow = resolved.details["kind"] == "slow"
+        action = f"delay_enter={int(resolved.details['delay_ms']) * 1000}" if slow else ""
+        for node in nodes:
+            traced = TracedNode(
+                node,
+                calls=str(resolved.details["calls"]),
+                files=str(resolved.details["files"]),
+                action=action or f"error={resolved.details['error']}",
+                logs=node.place.kept / f"strace-{fault_id}.log",
+            )
+            # Before it begins, so that healing ends it whatever happens.
+            bad.traced.append(traced)
+            await traced.begin()
+        missed = await _await_hits(bad.traced)
+        text = "; ".join(_told(traced) for traced in bad.traced)
+        if missed:
+            return Proof(FaultOutcome.INDETERMINATE, f"no call was hit within {_HIT_S:g} s: {text}")
+        return Proof(FaultOutcome.INSTALLED, text)
+
+    async def heal(self, fault_id: int, resolved: Resolved, cluster: Cluster) -> Proof:
+        bad = self._bad.pop(fault_id, _Bad())
+        nodes = [cluster.runtime.nodes[name] for name in resolved.nodes]
+        texts, wrong = [], []
+        for traced in bad.traced:
+            found = await traced.end()
+            wrong += [found] if found else []
+            texts.append(_told(traced))
+        for node in nodes:
+            if node.name in bad.limits:
+                data_limit.set_limit(node.place.data, bad.limits[node.name])
+                full = data_limit.refuses_writes(node.place.data)
+                wrong += [f"{node.name}: its data directory still takes no write"] if full else []
+                texts.append(f"{node.name}: {bad.limits[node.name] >> 20} MiB again")
+        started, down = await restart_the_dead(nodes, fault_id, cluster)
+        text = "; ".join([*texts, *started]) or "nothing was done"
+        if wrong or down:
+            return Proof(FaultOutcome.INDETERMINATE, f"{'; '.join([*wrong, *down])} ({text})")
+        return Proof(FaultOutcome.HEALED, text)
+
+
+async def restart_the_dead(nodes: list[Node], fault_id: int, cluster: Cluster) -> tuple[list[str], list[str]]:
+    """Start servers that ended, but for those on which another fault is at work; what was done, and what is wrong."""
+    done, wrong = [], []
+    for node in nodes:
+        if node.state is not NodeState.DEAD:
+            continue
+        if node.name in cluster.disturbed(fault_id):
+            done.append(f"{node.name} is down, and left to another fault")
+            continue
+        await node.start()
+        if (await node.evidence()).state is NodeState.RUNNING:
+            done.append(f"{node.name} had ended, and was started again as process {node.pid}")
+        else:
+            wrong.append(f"{node.name} does not run after its restart")
+    return done, wrong
+
+
+def affected_words(calls: Calls) -> str:
+    """ "37 calls (30 fdatasync, 7 fsync)"."""
+    names = ", ".join(f"{count} {name}" for name, count in calls.affected.most_common())
+    return f"{calls.count} calls ({names})" if names else "0 calls"
+
+
+def _wrong_delay(spec: FaultSpec) -> str | None:
+    try:
+        delay_ns = parse_duration_ns(spec.options.get("delay", _DELAY), what="delay=")
+    except UsageError as error:
+        return f"{error.message}; {error.hint}" if error.hint else error.message
+    if not 10**6 <= delay_ns <= _DELAY_NS_MAX or delay_ns % 10**6:
+        return "delay= must lie between 1ms and 1m, in whole milliseconds"
+    return None
+
+
+async def _fill(nodes: list[Node], bad: _Bad) -> Proof:
+    texts, taking = [], []
+    for node in nodes:
+        data = node.place.data
+        if not data_limit.is_limited(data):
+            return Proof(FaultOutcome.INDETERMINATE, f"{node.name}: its data directory has no limit of its own")
+        used, limit = data_limit.byte_counts(data)
+        bad.limits[node.name] = limit
+        data_limit.fill(data)
+        taking += [] if data_limit.refuses_writes(data) else [node.name]
+        texts.append(f"{node.name}: limited to the {used >> 20} of {limit >> 20} MiB in use, a write is refused")
+    if taking:
+        return Proof(FaultOutcome.INDETERMINATE, f"a write of ours was taken: {', '.join(taking)}")
+    return Proof(FaultOutcome.INSTALLED, "; ".join(texts))
+
+
+async def _await_hits(traced: list[TracedNode]) -> list[TracedNode]:
+    """Those of which no call was hit in time."""
+    loop = asyncio.get_running_loop()
+    deadline_s = loop.time() + _HIT_S
+    while True:
+        missed = [one for one in traced if not one.calls().count]
+        if not missed or loop.time() > deadline_s:
+            return missed
+        await asyncio.sleep(_LOOK_S)
+
+
+def _told(traced: TracedNode) -> str:
+    calls = traced.calls()
+    took = ""
+    if calls.took_s:
+        took = f", each {min(calls.took_s) * 1e3:.1f} ms or more, median {median(calls.took_s) * 1e3:.1f}"
+    again = f"; the tracer was replaced {traced.replaced} times for new files" if traced.replaced else ""
+    return f"{traced.node.name}: {affected_words(calls)} hit{took}{again}"

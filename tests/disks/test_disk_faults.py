@@ -1,0 +1,346 @@
+"""Disk faults on plain programs that write: what is held back, failed and put back, what is proven, what is left."""
+
+import asyncio
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from harness import registry
+from harness.errors import UsageError
+from harness.fault import Fault, Proof, Resolved, View, parse_faults
+from harness.operation import FaultOutcome
+from harness.runtime.node import NodeState
+from harness.runtime.provider import Setting
+from harness.runtime.tracing import availability
+from harness.runtime.tracing.tracer import tracers_of
+from tests.disks.writers import Writers, tracers
+from tests.fakes_runtime import cluster_of
+from tests.lab_scenario import ROOT, refuse
+
+FAULTS = registry.faults()
+
+
+@pytest.fixture(autouse=True)
+def _strace(request: pytest.FixtureRequest) -> None:
+    """Most tests need it; those that use `nothing` do not."""
+    if "nothing" not in request.fixturenames:
+        refuse(availability.why_not(Setting()))
+
+
+@pytest.fixture
+def nothing() -> None:
+    """Beside it no strace is asked for."""
+
+
+def resolved(text: str, runtime: Writers) -> tuple[Fault, Resolved]:
+    (spec,) = parse_faults(text, FAULTS, Setting())
+    fault = registry.faults()[spec.fault]
+    found = fault.resolve(spec, View(nodes=tuple(runtime.nodes), leader="n1", epoch=1), random.Random(0))
+    assert isinstance(found, Resolved)
+    return fault, found
+
+
+async def inject(text: str, runtime: Writers) -> tuple[Fault, Resolved, Proof]:
+    fault, found = resolved(text, runtime)
+    return fault, found, await fault.inject(7, found, cluster_of(runtime))
+
+
+@pytest.mark.usefixtures("nothing")
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("disk:n1:delay=0ms", "delay= must lie between"),
+        ("disk:n1:delay=1500us", "whole milliseconds"),
+        ("disk:n1:delay=100", "is not a duration"),
+        ("disk:n1:kind=failing:delay=1s", "kind=failing has no option delay; it has: calls, error, files"),
+        ("disk:n1:error=EIO", "kind=slow has no option error"),
+        ("disk:n1:kind=full:files=*.wal", "kind=full has no option files; it has: none"),
+        ("disk:n1:kind=lying", "is not a choice"),
+        ("disk:n1:calls=mmap", "is not a choice"),
+        ("disk:n9", "unknown target"),
+        ("lost-write:n1:hold=5s", "not be longer than 4s"),
+        ("lost-write:n1:hold=5", "is not a duration"),
+        ("power-loss:n1:track=10s", "not be longer than 4s"),
+        ("damage:n1:bits=0", "is no whole number"),
+        ("damage:n1:bits=x", "is no whole number"),
+        ("damage:n1:kind=truncate:bytes=9", "kind=truncate has no option bytes; kind=tail has"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_before_the_run(text: str, said: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        parse_faults(text, FAULTS, Setting())
+    assert said in f"{caught.value.message}; {caught.value.hint}"
+
+
+@pytest.mark.usefixtures("nothing")
+@pytest.mark.parametrize("text", ["disk:n1:kind=full", "power-loss", "damage"])
+def test_what_only_the_lab_can_do_is_refused_in_containers(text: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        parse_faults(text, FAULTS, Setting(runtime="containers"))
+    assert "lab" in f"{caught.value.message}; {caught.value.hint}"
+
+
+@pytest.mark.usefixtures("nothing")
+def test_without_strace_the_reason_and_the_remedy_are_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    for name in ("disk", "lost-write", "power-loss"):
+        assert "no strace on the PATH" in str(FAULTS[name].unavailable(Setting()))
+        assert "install strace" in str(FAULTS[name].unavailable(Setting()))
+    assert FAULTS["damage"].unavailable(Setting()) is None
+    assert not availability.check().ok
+
+
+@pytest.mark.usefixtures("nothing")
+def test_nobody_may_trace_where_the_kernel_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    refuse(availability.why_not(Setting()))
+    scope = tmp_path / "ptrace_scope"
+    scope.write_text("3\n")
+    monkeypatch.setattr(availability, "_YAMA", scope)
+    assert "ptrace_scope=3" in str(FAULTS["disk"].unavailable(Setting()))
+
+
+@pytest.mark.parametrize("calls", ["sync", "write", "fdatasync"])
+def test_calls_are_slow_until_healed_also_of_a_restarted_server(calls: str, tmp_path: Path) -> None:
+    async def play() -> None:
+        async with Writers(tmp_path, "sync", "sync") as runtime:
+            fault, found, proof = await inject(f"disk:n1:delay=30ms:calls={calls}", runtime)
+            assert proof.outcome is FaultOutcome.INSTALLED, proof.text
+            assert found.details == {"kind": "slow", "calls": calls, "files": "*", "delay_ms": 30}
+            n1, n2 = runtime.writers
+            assert all(tracers_of(n1.pid or 0))
+            assert not any(tracers_of(n2.pid or 0)), "only the chosen one is traced"
+            await n1.kill()
+            await n1.start()
+            await n1.writes(3)
+            healed = await fault.heal(7, found, cluster_of(runtime))
+            assert healed.outcome is FaultOutcome.HEALED, healed.text
+            assert (tmp_path / "n1" / "strace-7.log.2").read_text().count("(DELAYED)"), "the second incarnation's"
+            assert "each 30." in healed.text or "each 3" in healed.text
+            assert tracers() == []
+            assert not any(tracers_of(n1.pid or 0))
+            assert n1.on_start == []
+            assert (await fault.heal(7, found, cluster_of(runtime))).outcome is FaultOutcome.HEALED, "idempotent"
+            await n1.writes()
+
+    asyncio.run(play())
+
+
+def test_only_files_that_fit_are_hit_and_new_ones_as_they_come(tmp_path: Path) -> None:
+    async def play() -> None:
+        async with Writers(tmp_path, "sync") as runtime:
+            (n1,) = runtime.writers
+            (n1.data / "other.wal").write_text("")
+            fault, found = resolved("disk:n1:delay=20ms:files=*.wal", runtime)
+            proof = await fault.inject(7, found, cluster_of(runtime))
+            assert proof.outcome is FaultOutcome.INDETERMINATE
+            assert "no call was hit" in proof.text
+            os.rename(n1.data / "log", n1.data / "log.wal")
+            await asyncio.sleep(0.2)
+            await n1.writes(3)
+            healed = await fault.heal(7, found, cluster_of(runtime))
+            assert "replaced 1 times" in healed.text
+            assert "0 calls" not in healed.text
+            assert tracers() == []
+
+    asyncio.run(play())
+
+
+def test_a_server_that_ends_over_failing_calls_is_started_again_by_healing(tmp_path: Path) -> None:
+    async def play() -> None:
+        async with Writers(tmp_path, "sync") as runtime:
+            (n1,) = runtime.writers
+            fault, found, proof = await inject("disk:n1:kind=failing:error=ENOSPC", runtime)
+            assert proof.outcome is FaultOutcome.INSTALLED, proof.text
+            assert "1 calls (1 fdatasync) hit" in proof.text
+            await n1.kill()
+            healed = await fault.heal(7, found, cluster_of(runtime))
+            assert healed.outcome is FaultOutcome.HEALED
+            assert "was started again" in healed.text
+            assert n1.state is NodeState.RUNNING
+            await n1.writes()
+            assert tracers() == []
+
+    asyncio.run(play())
+
+
+def test_a_server_that_is_killed_while_it_is_held_dies_at_once(tmp_path: Path) -> None:
+    async def play() -> None:
+        async with Writers(tmp_path, "sync") as runtime:
+            (n1,) = runtime.writers
+            fault, found = resolved("disk:n1:delay=50s:calls=write", runtime)
+            injecting = asyncio.create_task(fault.inject(7, found, cluster_of(runtime)))
+            while not tracers_of(n1.pid or 0) or not all(tracers_of(n1.pid or 0)):
+                await asyncio.sleep(0.01)
+            await asyncio.sleep(0.2)
+            await n1.kill()
+            await injecting
+            await fault.heal(7, found, cluster_of(runtime))
+            assert tracers() == []
+
+    asyncio.run(play())
+
+
+def test_a_write_that_is_held_when_its_server_is_killed_never_happens(tmp_path: Path) -> None:
+    async def play() -> None:
+        async with Writers(tmp_path, "sync", "nosync") as runtime:
+            fault, found, proof = await inject("lost-write:all:hold=50ms", runtime)
+            assert proof.outcome is FaultOutcome.INSTALLED, proof.text
+            assert proof.text.count("killed with 1 writes held back, which never happened (1 write of log)") == 2
+            assert tracers() == []
+            for node in runtime.writers:
+                assert node.state is NodeState.DEAD
+                assert node.written == node.told[-1] + 1, "what was told is there, and the held line is not"
+            healed = await fault.heal(7, found, cluster_of(runtime))
+            assert healed.outcome is FaultOutcome.HEALED
+            for node in runtime.writers:
+                await node.writes()
+
+    asyncio.run(play())
+
+
+def test_no_server_is_killed_where_no_write_comes(tmp_path: Path) -> None:
+    async def play() -> None:
+        async with Writers(tmp_path, "sync") as runtime:
+            (n1,) = runtime.writers
+            fault, found, proof = await inject("lost-write:n1:files=*.wal", runtime)
+            assert proof.outcome is FaultOutcome.INDETERMINATE
+            assert "no server was killed" in proof.text
+            await n1.writes()
+            assert n1.incarnation == 0
+            await fault.heal(7, found, cluster_of(runtime))
+            assert tracers() == []
+
+    asyncio.run(play())
+
+
+def test_a_loss_of_power_takes_what_was_never_synced_and_nothing_else(tmp_path: Path) -> None:
+    async def play() -> None:
+        async with Writers(tmp_path, "sync", "nosync") as runtime:
+            synced, unsynced = runtime.writers
+            before = unsynced.written
+            fault, found, proof = await inject("power-loss:all:track=500ms", runtime)
+            assert proof.outcome is FaultOutcome.INSTALLED, proof.text
+            assert tracers() == []
+            assert synced.written >= synced.told[-1] + 1, "what it told was synced before"
+            assert len(unsynced.told) - 1 > unsynced.written >= before, "as of when its power was taken over"
+            assert (synced.data / "log").read_bytes().startswith(b"0000000\n0000001\n")
+            healed = await fault.heal(7, found, cluster_of(runtime))
+            assert healed.outcome is FaultOutcome.HEALED
+            for node in runtime.writers:
+                await node.writes()
+
+    asyncio.run(play())
+
+
+def test_nothing_is_put_back_when_syncs_may_have_been_missed(tmp_path: Path) -> None:
+    async def play() -> None:
+        async with Writers(tmp_path, "sync") as runtime:
+            (n1,) = runtime.writers
+            fault, found = resolved("power-loss:all:track=1s", runtime)
+            injecting = asyncio.create_task(fault.inject(7, found, cluster_of(runtime)))
+            while not (mine := tracers()) or not all(tracers_of(n1.pid or 0)):
+                await asyncio.sleep(0.01)
+            await asyncio.sleep(0.3)
+            os.kill(mine[0], signal.SIGKILL)
+            proof = await injecting
+            assert proof.outcome is FaultOutcome.INDETERMINATE
+            assert "no server was killed: n1: its tracer had ended" in proof.text
+            assert n1.state is NodeState.RUNNING
+            await fault.heal(7, found, cluster_of(runtime))
+
+    asyncio.run(play())
+
+
+_CRASHES = """
+import asyncio, sys, time
+from pathlib import Path
+from harness.runtime.tracing.tracer import Tampering, Tracer
+
+async def hold():
+    tampering = Tampering(calls=("fdatasync",), action="delay_enter=20000")
+    await Tracer(int(sys.argv[1]), tampering, Path(sys.argv[2])).attached()
+    print("attached", flush=True)
+    await asyncio.sleep(60)
+
+asyncio.run(hold())
+"""
+
+
+def _attach_and_crash(pid: int, log: Path) -> None:
+    argv = [sys.executable, "-c", _CRASHES, str(pid), str(log)]
+    with subprocess.Popen(argv, cwd=ROOT, stdout=subprocess.PIPE) as harness:
+        assert harness.stdout is not None
+        assert harness.stdout.readline() == b"attached\n"
+        assert all(tracers_of(pid))
+        harness.kill()
+
+
+def test_a_tracer_ends_with_a_harness_that_is_killed(tmp_path: Path) -> None:
+    async def play() -> None:
+        async with Writers(tmp_path, "sync") as runtime:
+            (n1,) = runtime.writers
+            await asyncio.to_thread(_attach_and_crash, n1.pid or 0, tmp_path / "log")
+            deadline = time.monotonic() + 10
+            while any(tracers_of(n1.pid or 0)):
+                assert time.monotonic() < deadline, "still traced"
+                await asyncio.sleep(0.01)
+            await n1.writes()
+
+    asyncio.run(play())
+
+
+@pytest.mark.usefixtures("nothing")
+@pytest.mark.parametrize("kind", ["flip", "truncate", "tail"])
+def test_damage_stays_where_the_server_runs_with_it(kind: str, tmp_path: Path) -> None:
+    async def play() -> None:
+        async with Writers(tmp_path, "sync") as runtime:
+            (n1,) = runtime.writers
+            fault, found, proof = await inject(f"damage:n1:kind={kind}", runtime)
+            assert proof.outcome is FaultOutcome.INSTALLED, proof.text
+            assert "its hash was" in proof.text
+            await n1.writes()
+            healed = await fault.heal(7, found, cluster_of(runtime))
+            assert healed.outcome is FaultOutcome.HEALED
+            assert "runs on its damaged files, which stay" in healed.text
+
+    asyncio.run(play())
+
+
+@pytest.mark.usefixtures("nothing")
+def test_damage_that_a_server_refuses_is_undone(tmp_path: Path) -> None:
+    async def play() -> None:
+        async with Writers(tmp_path, "sync") as runtime:
+            (n1,) = runtime.writers
+            await n1.kill()
+            before = (n1.data / "log").read_bytes()
+            await n1.start()
+            await n1.kill()
+            n1.mode = "refuse"
+            fault, found, proof = await inject("damage:n1:kind=truncate", runtime)
+            assert proof.outcome is FaultOutcome.INSTALLED
+            n1.mode = "sync"
+            await n1.kill()
+            healed = await fault.heal(7, found, cluster_of(runtime))
+            assert healed.outcome is FaultOutcome.HEALED, healed.text
+            assert "had refused its files" in healed.text
+            await n1.writes()
+            assert (n1.data / "log").read_bytes().startswith(before)
+
+    asyncio.run(play())
+
+
+@pytest.mark.usefixtures("nothing")
+def test_damage_is_the_seed_s_and_says_where_nothing_can_be_damaged(tmp_path: Path) -> None:
+    async def play() -> None:
+        async with Writers(tmp_path, "nosync") as runtime:
+            _, _, proof = await inject("damage:n1:files=*.snap", runtime)
+            assert proof.outcome is FaultOutcome.INDETERMINATE
+            assert "no file that fits has any data" in proof.text
+
+    asyncio.run(play())
