@@ -14,7 +14,7 @@ import asyncio
 import random
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from harness.errors import UsageError
@@ -32,7 +32,7 @@ from nemesis.skew_shape import Shape, pairs, read_shape
 from nemesis.targets import NODE_TARGETS, choose_nodes
 
 #: How late a change may take hold after the time that it was reckoned for, without a step back.
-_MARGIN_NS: Final = 20_000_000
+_MARGIN_NS: Final = 50_000_000
 _TOLD_S: Final = 1.5
 _LONGEST_PROOF: Final = 400
 
@@ -62,8 +62,9 @@ class _Skew:
     since_ns: dict[Clock, int]
     before: Settings = field(default_factory=Settings)
     asked_ns: int = 0
+    took_ns: int = 0
     fault_id: int | None = None
-    restart_failed: str = ""
+    failed_meanwhile: str = ""
 
 
 #: Of a node's clocks and each clock's true time now, the settings to come.
@@ -97,7 +98,7 @@ class ClockSkew:
 
     def __init__(self) -> None:
         self._cluster: Cluster | None = None
-        self._clocks = NodeClocks(self._restarted)
+        self._clocks = NodeClocks(self._changed)
         self._skews: dict[str, _Skew] = {}
         #: What a server told before its clock was touched for the first time.
         self._first_told: dict[tuple[str, Clock], _Told] = {}
@@ -158,6 +159,7 @@ class ClockSkew:
         if not reading.processes and not wrong:
             wrong.append(f"{node.name}: it ended while it was being armed")
         wrong += [f"{node.name}: {what}" for what in reading.wrong]
+        wrong += [f"{node.name}: process {pid} is not armed" for pid in reading.coming]
         if Clock.MONOTONIC in shape.clocks:
             # Waits that keep to true time would hang, or return at once for ever, and nobody's clock does that.
             wrong += [f"{node.name}: its timed waits do not follow: {why}" for why in self._clocks.untranslated(kept)]
@@ -171,6 +173,7 @@ class ClockSkew:
             now = {Clock.WALL: time.time_ns(), Clock.MONOTONIC: time.monotonic_ns()}
             skew.before = skew.kept.settings
             self._clocks.set(skew.kept, settings(skew, now))
+            skew.took_ns = self._now_ns() - skew.asked_ns
             skew.since_ns |= dict.fromkeys(clocks, skew.asked_ns)
         for skew in skews:
             reading = self._clocks.read_back(skew.kept)
@@ -228,14 +231,14 @@ class ClockSkew:
     async def _heal_one(self, skew: _Skew, shape: Shape) -> tuple[str, list[str]]:
         """What was done with one node, and what is wrong, both in words."""
         kept, name = skew.kept, skew.kept.name
-        wrong = [f"{name}: {skew.restart_failed}"] if skew.restart_failed else []
-        skew.restart_failed = ""
+        wrong = [f"{name}: {skew.failed_meanwhile}"] if skew.failed_meanwhile else []
+        skew.failed_meanwhile = ""
         reading = self._change([skew], shape.clocks, lambda s, now: shape.healed(s.kept.settings, now, _MARGIN_NS))[
             name
         ]
-        late_ns = self._now_ns() - skew.asked_ns - _MARGIN_NS
-        if late_ns > 0 and not kept.settings.monotonic.is_true:
-            wrong.append(f"{name}: its monotonic clock may have stepped back: healing took {late_ns} ns too long")
+        gained = skew.before.monotonic.extra_rate > 0 and Clock.MONOTONIC in shape.clocks and not shape.may_step_back
+        if gained and skew.took_ns > _MARGIN_NS:
+            wrong.append(f"{name}: its monotonic clock may have gone back: setting it took {skew.took_ns} ns")
         wrong += [f"{name}: {what}" for what in reading.wrong]
         if not reading.processes:
             kept.forget()
@@ -257,8 +260,8 @@ class ClockSkew:
 
     # -- restarts -----------------------------------------------------------------------------------------------------
 
-    def _restarted(self, kept: KeptNode) -> None:
-        """A server was started again: while the fault is in force its clocks are skewed again, else true."""
+    def _changed(self, kept: KeptNode) -> None:
+        """A server was started again, or a newcomer not armed: while the fault is in force it is skewed, else true."""
         skew = self._skews[kept.name]
         assert self._cluster is not None, "set by inject"
         if not kept.in_force:
@@ -274,13 +277,13 @@ class ClockSkew:
         wrong = [*(f"process {f.pid}: {_ended(f.ended)}{f.why}" for f in counted), *reading.wrong]
         if not reading.processes:
             wrong.append("it ended before it was armed")
-        reading = Reading(processes=reading.processes, wrong=tuple(wrong), how=reading.how)
+        reading = replace(reading, wrong=tuple(wrong))
         skew.asked_ns = self._now_ns()
         touched = [c for c, setting in pairs(kept.settings) if not setting.is_true]
         self._record(skew, touched, reading)
         if wrong:
-            skew.restart_failed = f"after a restart: {_shown(wrong)}"
-            text = f"{kept.name}: {skew.restart_failed}"
+            skew.failed_meanwhile = f"meanwhile: {_shown(wrong)}"
+            text = f"{kept.name}: {_shown(wrong)}"
             self._cluster.records.record(NoteEvent, topic="clock-not-armed", text=text)
 
     # -- what servers tell --------------------------------------------------------------------------------------------

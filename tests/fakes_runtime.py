@@ -5,7 +5,7 @@ the proofs must notice.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -13,7 +13,20 @@ from typing import Any, TypeVar
 from harness import registry
 from harness.fault import Clients, Cluster, View
 from harness.operation import Event
-from harness.runtime.node import CLIENT, Effect, Evidence, Exit, Link, Node, NodeSpec, NodeState, Place, Reach, Streams
+from harness.runtime.node import (
+    CLIENT,
+    Effect,
+    Evidence,
+    Exit,
+    Link,
+    Node,
+    NodeSpec,
+    NodeState,
+    Place,
+    Reach,
+    Shapes,
+    Streams,
+)
 from harness.systems.system import Artifacts
 
 E = TypeVar("E", bound=Event)
@@ -30,7 +43,7 @@ class FakeNode:
     pid: int | None = 100
     actions: list[str] = field(default_factory=list)
     wrap_argv: list[Callable[[tuple[str, ...]], Sequence[str]]] = field(default_factory=list)
-    on_start: list[Callable[[Node], None]] = field(default_factory=list)
+    on_start: list[Callable[[Node], Awaitable[None] | None]] = field(default_factory=list)
 
     @property
     def place(self) -> Place:
@@ -80,6 +93,7 @@ class FakeNetwork:
         self.contributions: dict[int, Mapping[Link, Effect]] = {}
         self.leaks: set[Link] = set()
         self.stuck: set[Link] = set()
+        self.shapes: Shapes | None = None
 
     async def apply(self, fault_id: int, links: Mapping[Link, Effect]) -> None:
         self.contributions[fault_id] = links

@@ -138,8 +138,7 @@ class ContainerNode(KnownNode):
             ended = made.ended or (self._pid is None and self._habitat.engine.may_enter)
             if not ended:
                 await self._habitat.fabric.attach(self.name, made.container_id, self._pid)
-            for hook in self.on_start:
-                hook(self)
+            await self._tell_started(self)
         finally:
             self._habitat.events.watch(made.container_id, self._died)
 

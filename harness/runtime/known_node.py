@@ -3,7 +3,7 @@
 The lab's and the containers' nodes are this, and their own ways of starting, stopping and looking.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
 from harness.errors import HarnessError
@@ -15,7 +15,7 @@ class KnownNode:
 
     def __init__(self, place: Place) -> None:
         self.wrap_argv: list[Callable[[tuple[str, ...]], Sequence[str]]] = []
-        self.on_start: list[Callable[[Node], None]] = []
+        self.on_start: list[Callable[[Node], Awaitable[None] | None]] = []
         self._place = place
         self._spec: NodeSpec | None = None
         self._incarnation = -1
@@ -57,3 +57,10 @@ class KnownNode:
         for wrap in self.wrap_argv:
             argv = wrap(tuple(argv))
         return argv
+
+    async def _tell_started(self, node: Node) -> None:
+        """Call every hook of a start with `node`, which is this one."""
+        for hook in self.on_start:
+            waiting = hook(node)
+            if waiting is not None:
+                await waiting

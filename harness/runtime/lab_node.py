@@ -98,8 +98,7 @@ class LabNode(KnownNode):
             # A child that outlived its crashed parent would hold the ports.
             await self._kill()
             await self._start()
-            for hook in self.on_start:
-                hook(self)
+            await self._tell_started(self)
 
     async def _start(self) -> None:
         spec = self.spec

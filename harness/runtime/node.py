@@ -4,7 +4,7 @@ A system is asked for `NodeSpec`s, not for processes. The runtime realises them:
 namespace (lab) or a container. Faults act on `Node` and `Network` only, by name; they never see an address.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -117,11 +117,12 @@ class Node(Protocol):
     """One server, wherever it lives. What may have to be waited for is a coroutine.
 
     `wrap_argv` functions are applied to the command in order at every start, `on_start` functions are called with the
-    node right after every start: through them a fault wraps a command or arms a process.
+    node right after every start: through them a fault wraps a command or arms a process. What they give back is awaited
+    before the start is over.
     """
 
     wrap_argv: list[Callable[[tuple[str, ...]], Sequence[str]]]
-    on_start: "list[Callable[[Node], None]]"
+    on_start: "list[Callable[[Node], Awaitable[None] | None]]"
 
     @property
     def name(self) -> str: ...

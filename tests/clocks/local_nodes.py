@@ -29,7 +29,9 @@ class LocalNode(FakeNode):
         self.state = NodeState.RUNNING
         self.incarnation += 1
         for hook in self.on_start:
-            hook(self)
+            waiting = hook(self)
+            if waiting is not None:
+                await waiting
 
     async def kill(self) -> None:
         if self.asked is not None:

@@ -56,7 +56,7 @@ async def skewed(lab: Lab, args: dict[str, Any]) -> dict[str, Any]:
         size = n1.log.stat().st_size
         await n1.start()
         async with asyncio.timeout(_DEADLINE_S):
-            while not restarted or clocks.read_back(kept).processes < 2 or clocks.read_back(kept).wrong:
+            while not restarted or clocks.read_back(kept).processes < 2 or clocks.read_back(kept).coming:
                 await asyncio.sleep(0.01)
         found["first_line"] = round((int((await _line(n1.log, size)).split()[0]) - time.time_ns()) / S / 10)
         found["again"] = await _ahead_s(n1)

@@ -128,9 +128,13 @@ class Keeper:
                 return
             seen = seen or bool(gates)
             shut = next((pid for pid in gates if gate.is_shut(pid)), None)
-            if shut is not None:
+            if shut is not None and not _is_traced(shut):
                 self._arm_at_exec(node, shut)
                 return
+            if shut is not None:
+                # What traces it also follows it into its program; it is armed as soon as it is seen there. Stops of its
+                # tracer look like its own, so it may have to be told again.
+                _let_run(shut)
             time.sleep(_GATE_POLL_S)
 
     def _arm_at_exec(self, node: _Node, pid: int) -> None:
@@ -144,9 +148,6 @@ class Keeper:
                     process.close()
                     raise
             self._took_hold(node, process, How.EXEC, began)
-        except tracing.TracedByOther:
-            # What traces it also follows it into its program; it is armed as soon as it is seen there.
-            os.kill(tracing.number_here(pid), signal.SIGCONT)
         except (ClockError, OSError) as error:
             self._refuse(node, pid, error)
             _let_run(pid)
@@ -251,6 +252,13 @@ class _Nested:
 
     def __exit__(self, *_: object) -> None:
         return
+
+
+def _is_traced(pid: int) -> bool:
+    try:
+        return tracing.tracer_of(pid) != 0
+    except Gone:
+        return False
 
 
 def _let_run(pid: int) -> None:

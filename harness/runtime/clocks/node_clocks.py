@@ -7,13 +7,13 @@ is told beforehand. A newcomer that was armed with earlier settings all the same
 import asyncio
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Final
 
 from harness.runtime.clocks import gate, tracing
 from harness.runtime.clocks.keeping import Keeping, proc_number
-from harness.runtime.clocks.memory import ClockError, Gone
+from harness.runtime.clocks.memory import ClockError, Gone, Unfinished
 from harness.runtime.clocks.messages import Armed, Failed, How, WaitsState
 from harness.runtime.clocks.process import ClockedProcess
 from harness.runtime.clocks.process_tree import ProcessTree
@@ -24,6 +24,7 @@ from harness.runtime.node import Node
 #: No server may stay behind its gate for longer.
 _RESTART_S: Final = 5.0
 _POLL_S: Final = 0.005
+_SETTLE_S: Final = 1.0
 
 
 @dataclass(slots=True)
@@ -52,18 +53,25 @@ class KeptNode:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """What was read back from all processes of a node: how many there are, and what is wrong, in words."""
+    """What was read back from all processes of a node: how many there are, and what is wrong, in words.
+
+    `coming` have just begun: they are armed within milliseconds, or a failure is told.
+    """
 
     processes: int
     wrong: tuple[str, ...]
     how: str = ""
+    coming: tuple[int, ...] = ()
 
 
 class NodeClocks:
-    """All nodes of one cluster. `on_restart` is called once a restarted node is armed again, or cannot be."""
+    """All nodes of one cluster.
 
-    def __init__(self, on_restart: Callable[[KeptNode], None]) -> None:
-        self._on_restart = on_restart
+    `on_change` is called once a restarted node is armed again or cannot be, and when a newcomer of one cannot be.
+    """
+
+    def __init__(self, on_change: Callable[[KeptNode], None]) -> None:
+        self._on_change = on_change
         self._keeping: Keeping | None = None
         #: Keepers that ended by themselves, or are no longer needed, to be waited for.
         self._ended: list[Keeping] = []
@@ -90,6 +98,7 @@ class NodeClocks:
             kept.forget()
             kept.tree = ProcessTree(first)
         await self._keeper().keep(node.name, first, kept.settings)
+        await self._settled(kept)
         return kept
 
     def set(self, kept: KeptNode, settings: Settings) -> None:
@@ -121,13 +130,18 @@ class NodeClocks:
 
     def read_back(self, kept: KeptNode) -> Reading:
         """Ask every process that the node has now."""
-        wrong = []
+        wrong: list[str] = []
+        coming: list[int] = []
         members = kept.tree.members() if kept.tree is not None else []
         for pid in members:
             process = kept.processes.get(pid)
             try:
                 if process is None:
-                    wrong.append(f"process {pid} is not armed{_because(kept, pid)}")
+                    why = _failure(kept, pid)
+                    if why is None:
+                        coming.append(pid)
+                    else:
+                        wrong.append(f"process {pid} is not armed: {why}")
                 elif not process.is_armed:
                     wrong.append(f"process {pid} is armed no more")
                 elif process.settings() != kept.settings:
@@ -135,7 +149,7 @@ class NodeClocks:
             except ClockError as error:
                 wrong.append(f"process {pid}: {error}")
         states = sorted({_words(kept.armed[pid]) for pid in members if pid in kept.armed})
-        return Reading(processes=len(members), wrong=tuple(wrong), how=", ".join(states))
+        return Reading(processes=len(members), wrong=tuple(wrong), how=", ".join(states), coming=tuple(coming))
 
     def untranslated(self, kept: KeptNode) -> list[str]:
         """Why timed waits of its processes do not keep to its clocks, for those processes that need it."""
@@ -197,25 +211,32 @@ class NodeClocks:
             return
         if isinstance(report, Failed):
             kept.failures.append(report)
+            if kept.in_force and not report.ended and kept.name not in self._restarts:
+                # A newcomer keeps true time: what was said of the node's clocks holds no more.
+                self._on_change(kept)
             return
         try:
             process = kept.processes.get(report.pid)
-            if process is None or not process.is_same():
+            if process is None or not process.is_same() or not process.is_armed:
                 _drop(kept, report.pid)
                 process = kept.processes[report.pid] = ClockedProcess(report.pid)
             elif report.waits is WaitsState.TRANSLATED:
                 process.find_waits()
+            if not process.is_armed:
+                # It began another program since, of which the keeper tells next.
+                _drop(kept, report.pid)
+                return
             if process.settings() != kept.settings or report.waits is WaitsState.TRANSLATED:
                 process.set(kept.settings)
-        except Gone:
+        except (Gone, Unfinished):
             _drop(kept, report.pid)
             return
         kept.armed[report.pid] = report
 
     # -- restarts -----------------------------------------------------------------------------------------------------
 
-    def _started(self, node: Node) -> None:
-        """Right after a start; the server is behind its gate, or has just begun."""
+    def _started(self, node: Node) -> Awaitable[None] | None:
+        """Right after a start; the server is behind its gate, or has just begun. The start waits for the arming."""
         kept = self._nodes[node.name]
         had = kept.tree is not None
         kept.forget()
@@ -223,11 +244,15 @@ class NodeClocks:
             first = proc_number(node.pid) if node.pid is not None else None
             kept.failures = []
             kept.tree = ProcessTree(first) if first is not None else None
-            self._restarts[node.name] = asyncio.get_running_loop().create_task(self._arm_again(kept, first))
-        elif had:
+            restart = asyncio.get_running_loop().create_task(self._arm_again(kept, first))
+            self._restarts[node.name] = restart
+            # Whoever waits for the start may stop waiting; no server may stay behind its gate for that.
+            return asyncio.shield(restart)
+        if had:
             # The new process has true clocks; the keeper has nothing to keep.
             kept.settings = Settings()
-            self._on_restart(kept)
+            self._on_change(kept)
+        return None
 
     async def _arm_again(self, kept: KeptNode, first: int | None) -> None:
         try:
@@ -238,13 +263,21 @@ class NodeClocks:
                     await self._keeper().keep_through_gate(kept.name, first, kept.settings)
                 else:
                     await self._keeper().keep(kept.name, first, kept.settings)
+            await self._settled(kept)
         except (ClockError, TimeoutError) as error:
             kept.failures.append(Failed(node=kept.name, pid=first or 0, why=str(error) or "not armed in time"))
             if kept.tree is not None:
                 await _open_gates(kept.tree)
         finally:
             self._restarts.pop(kept.name, None)
-        self._on_restart(kept)
+        self._on_change(kept)
+
+    async def _settled(self, kept: KeptNode) -> None:
+        """Until what the server itself starts at once (a start script's Java, a tracer's program) is armed as well."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + _SETTLE_S
+        while self.read_back(kept).coming and loop.time() < deadline:
+            await asyncio.sleep(_POLL_S)
 
 
 async def _open_gates(tree: ProcessTree) -> None:
@@ -268,9 +301,8 @@ def _drop(kept: KeptNode, pid: int) -> None:
     kept.armed.pop(pid, None)
 
 
-def _because(kept: KeptNode, pid: int) -> str:
-    why = next((failed.why for failed in reversed(kept.failures) if failed.pid == pid), None)
-    return f": {why}" if why else ""
+def _failure(kept: KeptNode, pid: int) -> str | None:
+    return next((failed.why for failed in reversed(kept.failures) if failed.pid == pid), None)
 
 
 def _words(armed: Armed) -> str:
