@@ -180,6 +180,33 @@ def replay(
         )
 
 
+@app.command()
+@click.argument("run", type=click.Path(path_type=Path))
+@click.option("--budget", default="30m", show_default=True, help="For the search and its confirmation together.")
+@click.option("--confirm", "confirmations", default=10, show_default=True, help="Fresh runs of the smaller plan.")
+@click.option("--fingerprint", help="Keep this one of the run's fingerprints; default the first that decides.")
+@click.option("--results", type=click.Path(path_type=Path), default=Path("results"), help="Where tries are kept.")
+def shrink(run: Path, budget: str, confirmations: int, fingerprint: str | None, results: Path) -> int:
+    """Leave out faults, then load, then narrow parameters, while RUN's violation still shows; then confirm.
+
+    Stopped by Ctrl-C or by its budget, the same command goes on. Exits 0 with a confirmed plan, else 2.
+    """
+    from harness.cli.replay import carrier
+    from harness.cli.shrink import shrink as carry_out
+
+    with _Session("local[*]", use_spark=False) as session:
+        stop = session.stop
+        return carry_out(
+            run,
+            results.resolve(),
+            budget=budget,
+            confirmations=confirmations,
+            fingerprint=fingerprint,
+            carry=carrier(session.execute, lambda: stop.asked),
+            stopped=lambda: stop.asked,
+        )
+
+
 @app.command("list")
 @click.argument(
     "what", type=click.Choice(["systems", "workloads", "faults", "nemeses", "checkers", "runtimes", "guarantees"])

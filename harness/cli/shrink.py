@@ -1,0 +1,92 @@
+"""`fencepost shrink`: what is parsed, carried out and said."""
+
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import click
+
+from harness.cli.progress import shorten
+from harness.durations import parse_duration_ns
+from harness.errors import ExitCode, UsageError
+from harness.replay import wilson
+from harness.replay.recorded import choose, read_recorded
+from harness.replay.reductions import dropped
+from harness.replay.shrinking import CONFIRMATIONS, DOCUMENT, SMALLER, Shrinking, Shrunk
+from harness.replay.tries import Carry
+
+
+def shrink(
+    run: Path,
+    results: Path,
+    *,
+    budget: str,
+    confirmations: int,
+    fingerprint: str | None,
+    carry: Carry,
+    stopped: Callable[[], bool],
+) -> int:
+    """0 when a smaller plan is confirmed or there is provably nothing to leave out, 2 when that stays open."""
+    budget_s = parse_duration_ns(budget, what="--budget") / 1e9
+    if confirmations < CONFIRMATIONS:
+        raise UsageError(f"--confirm {confirmations}: at least {CONFIRMATIONS} fresh runs tell something")
+    recorded = read_recorded(run)
+    wanted = choose(recorded, fingerprint)
+    if wanted is None:
+        raise UsageError(
+            f"{recorded.folder}: the run shows no violation, so there is nothing to shrink to",
+            hint=f"fencepost replay {shorten(str(recorded.folder))} --until-invalid looks for one",
+        )
+    _err(f"shrinking {recorded.name}: {len(recorded.rows)} faults, seed {recorded.plan.seed}")
+    _err(f"fingerprint: {wanted}")
+    search = Shrinking(
+        recorded,
+        wanted,
+        results,
+        budget_s=budget_s,
+        carry=carry,
+        clock_s=time.monotonic,
+        stopped=stopped,
+        say=_err,
+        confirmations=confirmations,
+    )
+    _err(f"tries are kept in {shorten(str(search.folder))}; stopped and called again this goes on")
+    shrunk = search.run()
+    _say(shrunk)
+    open_ = not (shrunk.confirmed if shrunk.smaller else shrunk.complete and shrunk.baseline[0])
+    return int(ExitCode.UNKNOWN if open_ or shrunk.stopped else ExitCode.VALID)
+
+
+def _say(shrunk: Shrunk) -> None:
+    click.echo(f"as it was, it shows in {wilson.in_words(*shrunk.baseline)}")
+    for line in dropped(shrunk.whole, shrunk.best):
+        click.echo(f"  {line}")
+    if shrunk.stopped:
+        click.echo("stopped: the same command goes on from here")
+    elif shrunk.complete and not shrunk.baseline[0]:
+        click.echo("it did not show again, so there is nothing to search by: fencepost replay tells how seldom it is")
+    elif not shrunk.smaller:
+        click.echo(
+            "nothing can be left out" if shrunk.complete else "the budget was spent before anything smaller showed"
+        )
+    if shrunk.smaller:
+        _say_smaller(shrunk)
+    click.echo(f"{shrunk.tries} tries, all kept: {shorten(str(shrunk.folder / DOCUMENT))}")
+
+
+def _say_smaller(shrunk: Shrunk) -> None:
+    before, after = len(shrunk.whole.rows), len(shrunk.best.rows)
+    more = "" if shrunk.complete else "; the search is not over, the same command goes on"
+    click.echo(f"smaller: {after} of {before} faults, {shrunk.best.plan.time_limit}{more}")
+    if shrunk.confirmation is None:
+        click.echo("not confirmed yet by runs of its own")
+    else:
+        doubt = "" if shrunk.confirmed else " - NOT confirmed: much less often than as it was"
+        click.echo(f"in fresh runs it shows in {wilson.in_words(*shrunk.confirmation)}{doubt}")
+    click.echo(f"run it: fencepost run {shorten(str(shrunk.folder / SMALLER))}")
+
+
+def _err(text: str) -> None:
+    sys.stderr.write(text + "\n")
+    sys.stderr.flush()
