@@ -44,6 +44,7 @@ NEMESES: Final = {
     "flapping": "nemesis.flapping:Flapping",
     "gray": "nemesis.gray:Gray",
     "kill": "nemesis.kill:Kill",
+    "link": "nemesis.link:LinkFault",
     "lost-write": "nemesis.lost_write:LostWrite",
     "partition": "nemesis.partition:Partition",
     "pause": "nemesis.pause:Pause",

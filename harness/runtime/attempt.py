@@ -69,6 +69,17 @@ def _proc() -> str:
     return "own" if code == 0 else f"refused ({os.strerror(code)}): the outer /proc is used, which works too"
 
 
+def _packet_queue() -> str:
+    from harness.runtime.link_rules import Where
+    from harness.runtime.packet_queue import open_copier, open_queue
+    from harness.runtime.queue_rules import QueueRules
+
+    with open_queue(), open_copier():
+        rules = QueueRules(Where.ROUTER)
+        rules.close()
+        return f"by {rules.means}"
+
+
 def main() -> None:
     steps: dict[str, Callable[[], str]] = {
         "namespaces": _enter,
@@ -76,6 +87,7 @@ def main() -> None:
         "nf_tables": _nf_tables,
         "tmpfs": lambda: _tmpfs(sys.argv[1]),
         "proc": _proc,
+        "packet queue": _packet_queue,
     }
     for name, step in steps.items():
         try:

@@ -17,7 +17,7 @@ import threading
 import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from harness.errors import HarnessError, MachineError
 from harness.runtime import namespaces
@@ -31,6 +31,8 @@ from harness.runtime.engine_network import (
 )
 from harness.runtime.fabric import Site
 from harness.runtime.link_rules import Addresses, LinkMap, State, Where, refuse_unknown
+from harness.runtime.link_shapes import LinkShapes
+from harness.runtime.link_spaces import NodeSpaces
 from harness.runtime.links import Contributions
 from harness.runtime.node import CLIENT, Effect, Link, Place, Reach
 from harness.runtime.open_links import until_open
@@ -75,14 +77,19 @@ def _try_rules(said: list[str]) -> None:
 class RulesNetwork:
     """The links of the cluster; see `harness.runtime.node.Network`. A node that is down has no map, only a state."""
 
-    def __init__(self, addresses: Addresses, nodes: Iterable[str], prober: Prober) -> None:
+    def __init__(self, addresses: Addresses, nodes: Iterable[str], prober: Prober, spaces: NodeSpaces) -> None:
         self._addresses = addresses
+        self._shapes = LinkShapes(spaces)
         self._nodes = list(nodes)
         self._prober = prober
         self._contributions = Contributions()
         self._maps: dict[str, LinkMap] = {}
         #: What each node's kernel was last known to hold; None when that is not known.
         self._held: dict[str, State | None] = {}
+
+    @property
+    def shapes(self) -> LinkShapes:
+        return self._shapes
 
     @property
     def blocked(self) -> Mapping[Link, Effect]:
@@ -109,6 +116,7 @@ class RulesNetwork:
                 failed.append(f"{name}: {error}")
         if failed:
             raise HarnessError(f"the links could not be healed: {'; '.join(failed)}")
+        await self._shapes.heal_all()
 
     def state(self, node: str) -> dict[bytes, Effect]:
         """What the map of `node` has to hold now."""
@@ -168,6 +176,7 @@ class RulesNetwork:
         return await self._prober.probe(links, timeout_s)
 
     def close(self) -> None:
+        self._shapes.close()
         for name in list(self._maps):
             self.forget(name)
 
@@ -181,9 +190,11 @@ class RulesFabric:
         self._layout = make_layout(site, network)
         addresses = {name: place.address for name, place in self._layout.items()}
         self._prober = Prober(addresses | {CLIENT: network.gateway})
-        self._network = RulesNetwork(Addresses(addresses, network.gateway), self._layout, self._prober)
         #: Its one thread is in the namespace that it entered last, so it does nothing else.
         self._entering = concurrent.futures.ThreadPoolExecutor(1, thread_name_prefix="links")
+        known = Addresses(addresses, network.gateway)
+        self._spaces = NodeSpaces(known, addresses, network.gateway, self._entering)
+        self._network = RulesNetwork(known, self._layout, self._prober, self._spaces)
         self._last_attach_s = 0.0
         self._client_is_open = False
         self._closed = False
@@ -259,13 +270,17 @@ class RulesFabric:
         except (FileNotFoundError, ProcessLookupError):
             # It ended at once. Its exit is told elsewhere; the next start attaches again.
             self._network.forget(name)
+            self._network.shapes.forget(name)
+            self._spaces.forget(name)
             return
         except OSError as error:
             raise HarnessError(f"the network namespace of {name} could not be entered: {error}") from error
-        link_map, probes, self._last_attach_s = entered
+        link_map, probes, namespace_fd, self._last_attach_s = entered
+        self._spaces.take(name, namespace_fd)
         self._open_client_end()
         self._network.take(name, link_map, state)
         self._prober.add(name, probes)
+        await self._network.shapes.renew(name)
 
     def _open_client_end(self) -> None:
         """Idempotent; raises MachineError where this machine has not the gateway's address."""
@@ -291,25 +306,32 @@ class RulesFabric:
         self._prober.close()
         self._network.close()
         self._entering.shutdown()
+        self._spaces.close()
         await asyncio.to_thread(remove_network, self._site.client, self._engine_network)
 
 
-def _enter(pid: int, address: str, state: State) -> tuple[LinkMap, ProbeSocket, float]:
-    """Runs in the thread that enters: the node's map, its probe socket, the age of its process when the map stood."""
+class _Entered(NamedTuple):
+    """A node's map, its probe socket, its namespace, the age of its process when the map stood."""
+
+    link_map: LinkMap
+    probes: ProbeSocket
+    namespace_fd: int
+    age_s: float
+
+
+def _enter(pid: int, address: str, state: State) -> _Entered:
+    """Runs in the thread that enters."""
     fd = os.open(f"/proc/{pid}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
-    try:
+    with contextlib.ExitStack() as undo:
+        undo.callback(os.close, fd)
         namespaces.setns(fd, namespaces.NEWNET)
-    finally:
-        os.close(fd)
-    # Nobody else has this address: a process number that was given to another by now is noticed here, before any rule
-    # is set in a wrong place.
-    probes = open_socket(address)
-    try:
+        # Nobody else has this address: a process number that was given to another by now is noticed here, before any
+        # rule is set in a wrong place.
+        probes = open_socket(address)
+        undo.callback(probes.close)
         link_map = LinkMap(Where.NODE, state)
-    except OSError:
-        probes.close()
-        raise
-    return link_map, probes, _age_s(pid)
+        undo.pop_all()
+    return _Entered(link_map, probes, fd, _age_s(pid))
 
 
 def _age_s(pid: int) -> float:
@@ -321,8 +343,9 @@ def _age_s(pid: int) -> float:
     return 0.0
 
 
-def _let_go(entering: "asyncio.Future[tuple[LinkMap, ProbeSocket, float]]") -> None:
+def _let_go(entering: "asyncio.Future[_Entered]") -> None:
     if not entering.cancelled() and entering.exception() is None:
-        link_map, probes, _ = entering.result()
-        link_map.close()
-        probes.close()
+        entered = entering.result()
+        entered.link_map.close()
+        entered.probes.close()
+        os.close(entered.namespace_fd)

@@ -18,6 +18,8 @@ from harness.errors import MachineError
 from harness.runtime.provider import Check
 
 _ATTEMPT_TIMEOUT_S: Final = 10.0
+#: What only some faults need.
+_OPTIONAL: Final = frozenset({"packet queue"})
 _FREE_DISK_MIN: Final = 1 << 30
 _FREE_MEMORY_MIN: Final = 1 << 30
 
@@ -32,6 +34,11 @@ _STEPS: Final = {
     ),
     "tmpfs": ("tmpfs for data directories", "the kernel needs CONFIG_TMPFS"),
     "proc": ("/proc of an own pid namespace", ""),
+    "packet queue": (
+        "packet queues, for slow and lossy links",
+        "load the kernel modules: sudo modprobe -a nfnetlink_queue nft_queue (or xt_NFQUEUE); "
+        "the kernel needs CONFIG_NETFILTER_NETLINK_QUEUE, and CONFIG_NFT_QUEUE or CONFIG_NETFILTER_XT_TARGET_NFQUEUE",
+    ),
 }
 
 
@@ -42,9 +49,21 @@ def lab_checks(results: Path | None = None) -> list[Check]:
 
 def refuse_if_impossible() -> None:
     """Raise MachineError with the reason and the remedy of the first thing that the lab cannot do without."""
+    spared = {_STEPS[step][0] for step in _OPTIONAL}
+    for check in (_platform(), *_attempts()):
+        if not check.ok and check.name not in spared:
+            raise MachineError(f"this machine cannot run the lab: {check.name}: {check.why}", hint=check.remedy)
+
+
+def why_no_packet_queue() -> str | None:
+    """Why links cannot be made slow or lossy here, with the remedy; None when they can."""
+    wanted = _STEPS["packet queue"][0]
     for check in (_platform(), *_attempts()):
         if not check.ok:
-            raise MachineError(f"this machine cannot run the lab: {check.name}: {check.why}", hint=check.remedy)
+            return f"{check.name}: {check.why}; {check.remedy}"
+        if check.name == wanted:
+            return None
+    return f"{wanted}: nothing is known of them; see fencepost doctor"
 
 
 def _platform() -> Check:

@@ -16,13 +16,15 @@ import os
 import socket
 import tarfile
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from harness.errors import HarnessError, MachineError
 from harness.runtime import link_rules, namespaces, probe
 from harness.runtime.lab_node import LabNode, NamespaceThread
+from harness.runtime.link_shapes import LinkShapes
+from harness.runtime.link_spaces import RouterSpaces
 from harness.runtime.links import Contributions, all_links
 from harness.runtime.netlink import Routing
 from harness.runtime.node import CLIENT, Effect, Exit, Link, Member, NodeSpec, Place, Reach, members_alike
@@ -38,12 +40,17 @@ _CARRIER_TIMEOUT_S: Final = 5.0
 class LabNetwork:
     """The links of the lab; see `harness.runtime.node.Network`."""
 
-    def __init__(self, addresses: Mapping[str, str], prober: probe.Prober) -> None:
+    def __init__(self, addresses: Mapping[str, str], prober: probe.Prober, spaces: RouterSpaces) -> None:
         self._keys = {name: socket.inet_aton(address) for name, address in addresses.items()}
         self._names = {key: name for name, key in self._keys.items()}
         self._prober = prober
         self._contributions = Contributions()
         self._map = link_rules.LinkMap(link_rules.Where.ROUTER, {})
+        self._shapes = LinkShapes(spaces)
+
+    @property
+    def shapes(self) -> LinkShapes:
+        return self._shapes
 
     @property
     def blocked(self) -> Mapping[Link, Effect]:
@@ -62,6 +69,7 @@ class LabNetwork:
     async def heal_all(self) -> None:
         # Also when we think that nothing is blocked: healing must not depend on our memory.
         self._enforce(Contributions())
+        await self._shapes.heal_all()
 
     def _enforce(self, wanted: Contributions) -> None:
         """Make the kernel's map equal `wanted` in one transaction; only then is it our state."""
@@ -83,6 +91,7 @@ class LabNetwork:
         return await self._prober.probe(links, timeout_s)
 
     def close(self) -> None:
+        self._shapes.close()
         self._map.remove()
         self._map.close()
 
@@ -167,8 +176,12 @@ class Lab:
         for name, thread in threads.items():
             prober.add(name, thread.call(probe.open_socket, addresses[name]))
         prober.add(CLIENT, probe.open_socket(HARNESS_ADDRESS))
-        self._network = LabNetwork(addresses, prober)
+        self._network = LabNetwork(addresses, prober, RouterSpaces(addresses, self._call_in))
         self._undo.callback(self._network.close)
+
+    def _call_in(self, end: str, function: Callable[[], Any]) -> Any:
+        """Call it in the namespace of that end of links; this one is the client's."""
+        return function() if end == CLIENT else self._nodes[end].thread.call(function)
 
     async def await_links(self, timeout_s: float = _CARRIER_TIMEOUT_S) -> None:
         """Probe until every link has been found open."""

@@ -9,7 +9,7 @@ state between the old and the new.
 import socket
 from collections.abc import Iterable, Mapping
 from enum import Enum
-from typing import Final
+from typing import Final, TypeVar
 
 from harness.errors import HarnessError
 from harness.runtime import nftables
@@ -22,6 +22,7 @@ EFFECTS: Final = {verdict: effect for effect, verdict in VERDICTS.items()}
 
 #: What a map holds: source and target address, four bytes each, and what happens to packets between them.
 State = Mapping[bytes, Effect]
+V = TypeVar("V")
 
 _HOOKS: Final = {
     "forward": nftables.HOOK_FORWARD,
@@ -76,7 +77,7 @@ def rule_set(where: Where = Where.ROUTER) -> nftables.Batch:
     return batch
 
 
-def share(state: Mapping[Link, Effect], node: str) -> dict[Link, Effect]:
+def share(state: Mapping[Link, V], node: str) -> dict[Link, V]:
     """The links of `state` that stand in the map of `node`'s own namespace. Every link stands in exactly one."""
     return {
         link: effect
@@ -104,8 +105,8 @@ class Addresses:
             self._clients[node].append(packed)
         return True
 
-    def state(self, links: Mapping[Link, Effect], node: str) -> dict[bytes, Effect]:
-        """The map of `node`'s own namespace when `links` are blocked."""
+    def state(self, links: Mapping[Link, V], node: str) -> dict[bytes, V]:
+        """The map of `node`'s own namespace when this is the state of all `links`."""
         return {
             source + target: effect
             for link, effect in share(links, node).items()
@@ -113,8 +114,8 @@ class Addresses:
             for target in self._of(link.target, node)
         }
 
-    def links(self, state: State, node: str) -> dict[Link, Effect]:
-        """What the map of `node` blocks."""
+    def links(self, state: Mapping[bytes, V], node: str) -> dict[Link, V]:
+        """The links of which the map of `node` says something."""
         names = {address: name for name, address in self._nodes.items()}
         names |= dict.fromkeys(self._clients[node], CLIENT)
         return {Link(names[key[:4]], names[key[4:]]): effect for key, effect in state.items()}

@@ -109,6 +109,10 @@ class Netlink:
     def close(self) -> None:
         self._socket.close()
 
+    def detach(self) -> socket.socket:
+        """The socket itself, which lives on as the caller's."""
+        return self._socket.dup()
+
     def next_sequence(self) -> int:
         self._sequence += 1
         return self._sequence

@@ -22,6 +22,7 @@ from harness.runtime.netlink import (
 )
 
 INET: Final = 1
+IPV4: Final = 2
 _NETLINK_NETFILTER: Final = 12
 _SUBSYSTEM: Final = 10 << 8
 
@@ -89,6 +90,11 @@ def load_protocol() -> Expression:
     return _expression("meta", attribute(1, _be32(_REGISTER)), attribute(2, _be32(16)))
 
 
+def load_mark() -> Expression:
+    """NFT_META_MARK: four bytes in host order, as SO_MARK sets them."""
+    return _expression("meta", attribute(1, _be32(_REGISTER)), attribute(2, _be32(3)))
+
+
 def _compare(operator: int, value: bytes) -> Expression:
     return _expression(
         "cmp", attribute(1, _be32(_REGISTER)), attribute(2, _be32(operator)), attribute(3, [attribute(1, value)])
@@ -139,6 +145,19 @@ def reject_with_port_unreachable() -> Expression:
     return _expression("reject", attribute(1, _be32(2)), attribute(2, b"\x01"))
 
 
+def queue(number: int) -> Expression:
+    """Hand the packet to the queue `number` (nft_queue); it passes when nobody listens there."""
+    fields = ((1, number), (2, 1), (3, 1))  # number, how many queues, NFT_QUEUE_FLAG_BYPASS
+    return _expression("queue", *(attribute(kind, struct.pack(">H", value)) for kind, value in fields))
+
+
+def queue_by_target(number: int) -> Expression:
+    """The same by the older target of x_tables, for kernels without nft_queue; in a rule that is `compatible`."""
+    return _expression(
+        "target", attribute(1, "NFQUEUE"), attribute(2, _be32(3)), attribute(3, struct.pack("=HHHxx", number, 1, 1))
+    )
+
+
 class Batch:
     """Messages about one table, in the order in which the kernel will apply them."""
 
@@ -169,9 +188,11 @@ class Batch:
         numbers = ((3, 8), (4, 7), (5, key_length), (6, 0xFFFF_FF00), (7, 0), (10, map_id))
         self._add(9, [attribute(2, name), *(attribute(kind, _be32(value)) for kind, value in numbers)])
 
-    def add_rule(self, chain: str, *expressions: Expression) -> None:
+    def add_rule(self, chain: str, *expressions: Expression, compatible: bool = False) -> None:
+        """`compatible`: there is a target of x_tables among the expressions (NFTA_RULE_COMPAT: any protocol)."""
         body = [attribute(1, [expression]) for expression in expressions]
-        self._add(6, [attribute(2, chain), attribute(4, body)], CREATE | APPEND)
+        compat = [attribute(5, [attribute(1, _be32(0)), attribute(2, _be32(0))])] if compatible else []
+        self._add(6, [attribute(2, chain), attribute(4, body), *compat], CREATE | APPEND)
 
     def flush_map(self, name: str) -> None:
         self._add(14, [attribute(2, name)], 0)

@@ -199,8 +199,113 @@ class Reach(StrEnum):
     RESET = "reset"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shape:
+    """What befalls packets that pass a link; a figure of zero means nothing of that kind. Shares lie between 0 and 1.
+
+    Each packet is late by `delay_ns` and up to `jitter_ns` more or less, but keeps its place. The share `reorder` is
+    held back for `reorder_by_ns` more, so that later ones overtake it. `rate_bytes_s` counts whole IP packets.
+    """
+
+    delay_ns: int = 0
+    jitter_ns: int = 0
+    loss: float = 0.0
+    duplicate: float = 0.0
+    reorder: float = 0.0
+    reorder_by_ns: int = 0
+    rate_bytes_s: int = 0
+    #: Of the draws that say which packets are lost, late, ...
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Passage:
+    """What numbered datagrams of our own experienced over one directed link, by the one clock of this machine.
+
+    `arrived` counts different ones, `doubled` those that came twice, `overtaken` those that came after a later one. The
+    one-way times are those of the others; None when not one arrived. `rate_bytes_s` is that of IP packets arriving.
+    """
+
+    sent: int
+    arrived: int
+    doubled: int
+    overtaken: int
+    least_ms: float | None
+    median_ms: float | None
+    most_ms: float | None
+    rate_bytes_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Handled:
+    """Packets of a link since it is shaped: all, lost on purpose, doubled, overtaken, lost since the line was full."""
+
+    seen: int = 0
+    lost: int = 0
+    doubled: int = 0
+    overtaken: int = 0
+    crowded_out: int = 0
+
+
+class Witness(Protocol):
+    """Connections of our own, idle, one over each pair of ends: what becomes of connections that are open already."""
+
+    async def ended(self, timeout_s: float) -> Mapping[frozenset[str], bool]:
+        """By pair of ends: whether both ends saw an error (a reset, not a proper end) within the time."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class Shapes(Protocol):
+    """Links that are slow, lossy or disordered: contributions keyed by the fault, merged. A cut link passes nothing."""
+
+    async def prepare(self) -> None:
+        """Have everything at hand that `apply` needs. Idempotent."""
+        ...
+
+    async def apply(self, fault_id: int, links: Mapping[Link, Shape]) -> None:
+        """Set this fault's contribution and enforce the merged state."""
+        ...
+
+    async def withdraw(self, fault_id: int) -> None:
+        """Take this fault's contribution back; packets that are held for it go on at once. Idempotent."""
+        ...
+
+    @property
+    def in_force(self) -> Mapping[Link, Shape]:
+        """The merged state."""
+        ...
+
+    async def read_back(self) -> frozenset[Link]:
+        """The links whose packets the kernel hands over, as it tells it."""
+        ...
+
+    async def handled(self) -> Mapping[Link, Handled]:
+        """Counters of the shaped links."""
+        ...
+
+    async def measure(self, links: Mapping[Link, Shape], count: int = 0) -> Mapping[Link, Passage]:
+        """Send as many datagrams of our own over each link as it takes to feel that shape, or `count`."""
+        ...
+
+    async def open_witness(self, links: Iterable[Link]) -> Witness: ...
+
+    async def break_connections(self, links: Iterable[Link]) -> int:
+        """Reset every TCP connection that is open between the ends of these links; how many.
+
+        Raises OSError where the kernel cannot: then each ends at the next packet over a link with `Effect.RESET`.
+        """
+        ...
+
+
 class Network(Protocol):
     """Who can talk to whom: a set of contributions keyed by the fault that made them, merged, applied as one."""
+
+    @property
+    def shapes(self) -> Shapes | None:
+        """None where links can be cut only."""
+        ...
 
     async def apply(self, fault_id: int, links: Mapping[Link, Effect]) -> None:
         """Set this fault's contribution and enforce the merged state, in one transaction where the runtime has one."""
@@ -211,7 +316,7 @@ class Network(Protocol):
         ...
 
     async def heal_all(self) -> None:
-        """Withdraw everything, toxics included. Idempotent."""
+        """Withdraw everything, shapes and toxics included. Idempotent."""
         ...
 
     @property

@@ -102,6 +102,9 @@ class AgentEnds:
 class SidecarNetwork:
     """The links of the cluster; see `harness.runtime.node.Network`."""
 
+    #: An agent sets rules; it holds no packets.
+    shapes: Final = None
+
     def __init__(
         self,
         addresses: Addresses,

@@ -173,6 +173,9 @@ def judged(measured: Reach, by_server: Reach | None, expected: Reach) -> Reach:
 class ToxiproxyNetwork:
     """See `harness.runtime.node.Network`."""
 
+    #: A proxy sees streams, not packets.
+    shapes: Final = None
+
     def __init__(self, links: ProxiedLinks) -> None:
         self._links = links
 

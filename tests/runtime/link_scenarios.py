@@ -1,0 +1,147 @@
+"""What the tests of slow and lossy links do inside the lab, below the faults: nothing but the standard library."""
+
+# Blocking calls and short waits are harmless here: nothing else runs on these loops.
+# ruff: noqa: ASYNC240
+
+import os
+import random
+import signal
+import socket
+import time
+from pathlib import Path
+from typing import Any
+
+from harness.errors import HarnessError
+from harness.runtime.lab import Lab
+from harness.runtime.links import all_links
+from harness.runtime.node import CLIENT, Effect, Link, Reach, Shape
+
+PORT = 5001
+_MS = 1_000_000
+
+
+async def one_way(lab: Lab, args: dict[str, Any]) -> Any:
+    """Two directions of a link with different delays: what datagrams and a round trip of our own take, in ms."""
+    there, back = Link("n1", "n2"), Link("n2", "n1")
+    shapes = lab.network.shapes
+    before = await shapes.measure({there: Shape(), back: Shape()})
+    await shapes.apply(1, {there: Shape(delay_ns=30 * _MS), back: Shape(delay_ns=10 * _MS)})
+    during = await shapes.measure({there: Shape(), back: Shape()})
+    trip_ms = round_trip_ms(lab, "n1", "n2")
+    await shapes.withdraw(1)
+    after = await shapes.measure({there: Shape(), back: Shape()})
+    return [[p[there].least_ms, p[back].least_ms] for p in (before, during, after)] + [trip_ms]
+
+
+def round_trip_ms(lab: Lab, source: str, target: str) -> float:
+    """The quickest of some round trips between two sockets of this process."""
+    a, b = (lab.nodes[name].thread.call(_datagrams, lab.layout[name].address) for name in (source, target))
+    with a, b:
+        times = []
+        for _ in range(10):
+            begun = time.monotonic_ns()
+            a.sendto(b"?", b.getsockname())
+            data, asker = b.recvfrom(16)
+            b.sendto(data, asker)
+            a.recv(16)
+            times.append((time.monotonic_ns() - begun) / 1e6)
+    return min(times)
+
+
+def _datagrams(address: str) -> socket.socket:
+    opened = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    opened.bind((address, PORT))
+    opened.settimeout(5)
+    return opened
+
+
+async def streams_survive(lab: Lab, args: dict[str, Any]) -> Any:
+    """A TCP stream over a link that loses, doubles and disorders packets arrives whole, as does one when it ends."""
+    links = {
+        link: Shape(loss=0.02, duplicate=0.2, reorder=0.2, reorder_by_ns=2 * _MS, seed=n)
+        for n, link in enumerate((Link("n1", "n2"), Link("n2", "n1")))
+    }
+    listener = lab.nodes["n1"].thread.call(socket.create_server, (lab.layout["n1"].address, PORT))
+    client = lab.nodes["n2"].thread.call(socket.create_connection, listener.getsockname(), 5)
+    server, _ = listener.accept()
+    sent, came = random.Random(1).randbytes(200_000), bytearray()
+    server.settimeout(10)
+    for number in range(4):
+        if number == 1:
+            await lab.network.shapes.apply(1, links)
+        if number == 3:
+            await lab.network.shapes.withdraw(1)
+        client.sendall(sent[number * 50_000 : (number + 1) * 50_000])
+        while len(came) < (number + 1) * 50_000:
+            came += server.recv(1 << 16)
+    for opened in (client, server, listener):
+        opened.close()
+    return bytes(came) == sent
+
+
+async def any_order(lab: Lab, args: dict[str, Any]) -> Any:
+    """Cuts and shapes of several faults come and go: the kernel holds what they come to, and at last nothing."""
+    draw = random.Random(args["seed"])
+    every = list(all_links(lab.nodes))
+    network, shapes = lab.network, lab.network.shapes
+    wrong = []
+    for step in range(args["steps"]):
+        number = draw.randrange(4)
+        some = draw.sample(every, draw.randrange(1, 6))
+        match draw.randrange(5):
+            case 0 | 1:
+                await shapes.apply(number, {link: Shape(delay_ns=draw.randrange(5) * _MS) for link in some})
+            case 2:
+                await network.apply(number, dict.fromkeys(some, draw.choice(list(Effect))))
+            case 3:
+                await shapes.withdraw(number)
+            case _:
+                await network.withdraw(number)
+        if await shapes.read_back() != shapes.in_force.keys() or network.read_back() != network.blocked:
+            wrong.append(step)
+    found = await network.probe(every)
+    wrong += [str(link) for link in every if (link in network.blocked) == (found[link] is Reach.OPEN)]
+    await network.heal_all()
+    healed = await network.probe(every)
+    return [wrong, sorted(map(str, await shapes.read_back())), sorted({*healed.values()}), len(shapes.in_force)]
+
+
+async def shaper_dies(lab: Lab, args: dict[str, Any]) -> Any:
+    """Without the process that holds packets they pass, and the next change is refused with the reason."""
+    shapes, link = lab.network.shapes, Link("n1", "n2")
+    await shapes.apply(1, {link: Shape(delay_ns=200 * _MS)})
+    assert shapes._shaper is not None
+    os.kill(shapes._shaper.pid, signal.SIGKILL)
+    shapes._shaper._process.wait()
+    after = (await shapes.measure({link: Shape()}, 20))[link]
+    said = ""
+    try:
+        await shapes.withdraw(1)
+    except HarnessError as error:
+        said = error.message
+    await lab.network.heal_all()
+    found = await lab.network.probe([link])
+    return [after.arrived, (after.least_ms or 0) < 200, said, found[link]]
+
+
+async def ends_with_the_lab(lab: Lab, args: dict[str, Any]) -> Any:
+    """The processes that hold and measure end when the lab is closed."""
+    shapes = lab.network.shapes
+    await shapes.prepare()
+    assert shapes._shaper is not None
+    assert shapes._meter is not None
+    pids = [shapes._shaper.pid, shapes._meter.pid]
+    before = [Path(f"/proc/{pid}").exists() for pid in pids]
+    await lab.close()
+    return [before, [Path(f"/proc/{pid}").exists() for pid in pids]]
+
+
+async def resets(lab: Lab, args: dict[str, Any]) -> Any:
+    """Idle connections between the ends of some links end, others live."""
+    shapes = lab.network.shapes
+    named = [Link("n1", "n2"), Link(CLIENT, "n1")]
+    witness = await shapes.open_witness([*named, Link("n2", "n3"), Link(CLIENT, "n3")])
+    count = await shapes.break_connections(named)
+    ended = await witness.ended(0.5)
+    witness.close()
+    return [count, sorted("-".join(sorted(pair)) for pair, gone in ended.items() if gone), len(ended)]
