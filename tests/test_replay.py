@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from harness import store
 from harness.cli import main
+from harness.cli.shrink import say_shrunk
 from harness.errors import HarnessError, UsageError
 from harness.operation import OpEvent, Outcome, PhaseEvent, PhaseName
 from harness.plan import Plan, read_plan, write_plan
@@ -440,3 +441,28 @@ def test_a_run_without_a_violation_has_nothing_to_shrink_to(kept: Path, capsys: 
     assert main(["shrink", str(kept), "--results", str(kept / "results")]) == 254
     assert "nothing to shrink to" in capsys.readouterr().err
     assert not (kept / "results").exists()
+
+
+def test_what_came_of_it_is_said_with_the_command_that_runs_it(
+    recorded: Recorded, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shrunk, _ = shrink(recorded, tmp_path, Fake())
+    say_shrunk(shrunk)
+    said = capsys.readouterr().out
+    assert "as it was, it shows in 4 of 4, 95 % interval 51 to 100 %" in said
+    assert "smaller: 2 of 8 faults" in said
+    assert "in fresh runs it shows in 10 of 10, 95 % interval 72 to 100 %" in said
+    assert f"fencepost run {tmp_path / 'shrink-slug' / 'when' / SMALLER}" in said
+    assert "NOT confirmed" not in said
+    shrunk.confirmation = (1, 10)
+    assert not shrunk.confirmed, "the search took it for showing, and fresh runs say otherwise"
+    say_shrunk(shrunk)
+    assert "NOT confirmed" in capsys.readouterr().out
+
+
+def test_a_budget_that_is_too_short_is_told_with_what_it_takes(
+    recorded: Recorded, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shrunk, _ = shrink(recorded, tmp_path, Fake(), budget_s=20)
+    say_shrunk(shrunk)
+    assert "a try takes about 10 s" in capsys.readouterr().out

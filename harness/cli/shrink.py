@@ -53,22 +53,27 @@ def shrink(
     )
     _err(f"tries are kept in {shorten(str(search.folder))}; stopped and called again this goes on")
     shrunk = search.run()
-    _say(shrunk)
+    say_shrunk(shrunk)
     open_ = not (shrunk.confirmed if shrunk.smaller else shrunk.complete and shrunk.baseline[0])
     return int(ExitCode.UNKNOWN if open_ or shrunk.stopped else ExitCode.VALID)
 
 
-def _say(shrunk: Shrunk) -> None:
-    click.echo(f"as it was, it shows in {wilson.in_words(*shrunk.baseline)}")
+def say_shrunk(shrunk: Shrunk) -> None:
+    if shrunk.baseline[1]:
+        click.echo(f"as it was, it shows in {wilson.in_words(*shrunk.baseline)}")
     for line in dropped(shrunk.whole, shrunk.best):
         click.echo(f"  {line}")
     if shrunk.stopped:
         click.echo("stopped: the same command goes on from here")
     elif shrunk.complete and not shrunk.baseline[0]:
         click.echo("it did not show again, so there is nothing to search by: fencepost replay tells how seldom it is")
+    elif not shrunk.smaller and shrunk.complete:
+        click.echo("nothing can be left out")
     elif not shrunk.smaller:
         click.echo(
-            "nothing can be left out" if shrunk.complete else "the budget was spent before anything smaller showed"
+            f"the budget was spent before anything smaller showed: a try takes about {shrunk.per_try_s:.0f} s, and "
+            f"time for {shrunk.confirmations} is kept for the confirmation; "
+            "with a longer --budget the same command goes on"
         )
     if shrunk.smaller:
         _say_smaller(shrunk)

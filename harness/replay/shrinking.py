@@ -69,6 +69,8 @@ class Shrunk(msgspec.Struct, kw_only=True):
     complete: bool = False
     stopped: bool = False
     tries: int = 0
+    #: How long a try takes, by the latest ones.
+    per_try_s: float = 0.0
 
     @property
     def smaller(self) -> bool:
@@ -132,7 +134,7 @@ class Shrinking:
                     self._confirm(self._shrunk.best)
             except Stopped:
                 self._shrunk.stopped = True
-            self._shrunk.tries = len(self._kept)
+            self._shrunk.tries, self._shrunk.per_try_s = len(self._kept), self._per_try_s()
             self._write()
         return self._shrunk
 
