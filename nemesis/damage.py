@@ -3,7 +3,7 @@
 Asked for by name only, since it breaks a promise that every server builds on: that a disk gives back what it was given.
 What is drawn (the file among those that fit `files=`, the places) comes from the run's seed; the proof names file,
 place, and the hashes before and after. Healing looks at what the server made of it: where it refused the damaged files
-and ended, they are put back as they were; where it runs with them, they are its own by now and stay.
+and ended, they are put back as they were; where it serves with them, they are its own by now and stay.
 """
 
 import asyncio
@@ -25,6 +25,9 @@ from nemesis.targets import NODE_TARGETS, choose_nodes
 _KINDS: Final = ("flip", "truncate", "tail")
 _BITS: Final = 8
 _TAIL_BYTES: Final = 4096
+#: What a server takes to serve, or to refuse its files; below the conductor's limit for one act.
+_SETTLED_S: Final = 7.0
+_LOOK_S: Final = 0.05
 
 
 class DamageFiles:
@@ -97,16 +100,30 @@ class DamageFiles:
         for node in nodes:
             if node.name not in copies:
                 continue
+            serves = await _settled(node, cluster)
             if node.state is NodeState.DEAD:
                 good = await asyncio.to_thread(_put_back, node, copies[node.name])
                 texts.append(f"{node.name} had refused its files and ended; they are as before")
                 wrong += [] if good else [f"{node.name}: its files are not what they were"]
+            elif serves:
+                texts.append(f"{node.name} serves on its damaged files, which stay")
             else:
-                texts.append(f"{node.name} runs on its damaged files, which stay")
+                wrong.append(f"{node.name} neither serves on its damaged files nor ended within {_SETTLED_S:g} s")
             copies[node.name].close()
         proof = await started_again(nodes)
         text = "; ".join([*wrong, *texts, proof.text])
         return Proof(FaultOutcome.INDETERMINATE if wrong else proof.outcome, text)
+
+
+async def _settled(node: Node, cluster: Cluster) -> bool:
+    """Wait until the server serves (True), ends, or takes too long for either."""
+    loop = asyncio.get_running_loop()
+    deadline_s = loop.time() + _SETTLED_S
+    while node.state is not NodeState.DEAD and loop.time() < deadline_s:
+        if await cluster.system.ready(node):
+            return True
+        await asyncio.sleep(_LOOK_S)
+    return False
 
 
 def damage(data: Path, details: Mapping[str, str | int | float | bool], draw: random.Random) -> str | None:

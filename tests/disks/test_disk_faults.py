@@ -7,18 +7,21 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from harness import registry
 from harness.errors import UsageError
-from harness.fault import Fault, Proof, Resolved, View, parse_faults
+from harness.fault import Cluster, Fault, Proof, Resolved, View, parse_faults
 from harness.operation import FaultOutcome
-from harness.runtime.node import NodeState
+from harness.runtime.node import Node, NodeState
 from harness.runtime.provider import Setting
 from harness.runtime.tracing import availability
 from harness.runtime.tracing.tracer import tracers_of
+from harness.systems.system import System
 from tests.disks.writers import Writers, tracers
 from tests.fakes_runtime import cluster_of
 from tests.lab_scenario import ROOT, refuse
@@ -295,6 +298,17 @@ def test_a_tracer_ends_with_a_harness_that_is_killed(tmp_path: Path) -> None:
     asyncio.run(play())
 
 
+class _Ready:
+    """A system whose every server serves."""
+
+    async def ready(self, node: Node) -> bool:
+        return True
+
+
+def _serving(runtime: Writers) -> Cluster:
+    return replace(cluster_of(runtime), system=cast(System, _Ready()))
+
+
 @pytest.mark.usefixtures("nothing")
 @pytest.mark.parametrize("kind", ["flip", "truncate", "tail"])
 def test_damage_stays_where_the_server_runs_with_it(kind: str, tmp_path: Path) -> None:
@@ -305,9 +319,9 @@ def test_damage_stays_where_the_server_runs_with_it(kind: str, tmp_path: Path) -
             assert proof.outcome is FaultOutcome.INSTALLED, proof.text
             assert "its hash was" in proof.text
             await n1.writes()
-            healed = await fault.heal(7, found, cluster_of(runtime))
+            healed = await fault.heal(7, found, _serving(runtime))
             assert healed.outcome is FaultOutcome.HEALED
-            assert "runs on its damaged files, which stay" in healed.text
+            assert "serves on its damaged files, which stay" in healed.text
 
     asyncio.run(play())
 
