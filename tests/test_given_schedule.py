@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -9,6 +10,7 @@ import pytest
 
 from harness import registry
 from harness.cli import main
+from harness.conduct import _Run
 from harness.errors import UsageError
 from harness.plan import Plan, read_plan, write_plan
 from harness.run import check_plan, look_ahead
@@ -137,3 +139,14 @@ def test_the_flag_refuses_what_cannot_be_meant(tmp_path: Path, capsys: pytest.Ca
     said = capsys.readouterr().err
     assert "nowhere.jsonl: No such file" in said
     assert "exclude each other" in said
+
+
+def test_the_runner_carries_out_the_file_and_draws_nothing(tmp_path: Path) -> None:
+    path = written(tmp_path, row("kill:one:for=1s", 2.5), row("kill:n3", 5, number=1))
+    plan = check_plan(plan_with(path))
+    run = SimpleNamespace(plan=plan, setting=plan.setting(registry.system("etcd").members(3, {})))
+    entries = _Run._schedule(run)  # type: ignore[arg-type]  # all that it asks of a run
+    assert [(e.spec.text, e.inject_ns, e.draw_seed) for e in entries] == [
+        ("kill:one:for=1s", round(2.5 * S), 7),
+        ("kill:n3", 5 * S, 7),
+    ]

@@ -4,6 +4,7 @@ import json
 import random
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -13,6 +14,8 @@ from hypothesis import strategies as st
 
 from harness import store
 from harness.cli import main
+from harness.cli.replay import carrier
+from harness.cli.replay import replay as replay_command
 from harness.cli.shrink import say_shrunk
 from harness.errors import HarnessError, UsageError
 from harness.operation import OpEvent, Outcome, PhaseEvent, PhaseName
@@ -26,6 +29,7 @@ from harness.replay.shrinking import SMALLER, Shrinking, Shrunk
 from harness.replay.tries import Try, resemblance
 from harness.run import check_plan
 from harness.schedule_file import Row, injected, read_rows, write_rows
+from harness.verdict import Validity
 from tests.test_found import FOUND
 from tests.test_given_schedule import plan_with, row, written
 
@@ -466,3 +470,60 @@ def test_a_budget_that_is_too_short_is_told_with_what_it_takes(
     shrunk, _ = shrink(recorded, tmp_path, Fake(), budget_s=20)
     say_shrunk(shrunk)
     assert "a try takes about 10 s" in capsys.readouterr().out
+
+
+def _executing(*validities: str) -> Callable[[Plan, Path], Any]:
+    """`execute` of a session, with runs that end so; "" for a harness that fails."""
+    left = list(validities)
+
+    def execute(plan: Plan, folder: Path) -> Any:
+        validity = left.pop(0)
+        if not validity:
+            raise HarnessError("the cluster did not start")
+        run = folder / "some-run" / str(len(left))
+        run.mkdir(parents=True)
+        shown = [{"fingerprints": [BUG, "etcd:other"]}] if validity == "invalid" else []
+        return SimpleNamespace(
+            folder=run, judgement=SimpleNamespace(validity=Validity(validity)), document={"anomalies": shown}
+        )
+
+    return execute
+
+
+@pytest.mark.parametrize(
+    ("validities", "code", "said"),
+    [
+        (("invalid", "valid"), 1, "the same fingerprint in 1 of 2, 95 % interval 9 to 91 %"),
+        (("valid", "unknown"), 2, "2 runs: 1 valid, 1 unknown"),
+        (("valid", ""), 0, "1 runs: 1 valid; 1 not counted"),
+        (("", ""), 255, "0 runs: none; 2 not counted"),
+    ],
+)
+def test_replay_exits_as_several_runs_do_and_says_what_was_counted(
+    kept: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], validities: tuple[str, ...], code: int, said: str
+) -> None:
+    def never() -> bool:
+        return False
+
+    found = replay_command(
+        kept, tmp_path / "results", times=2, until_invalid=False, fingerprint=None, as_json=False,
+        carry=carrier(_executing(*validities), never), stopped=never,
+    )  # fmt: skip
+    assert found == code
+    assert said in capsys.readouterr().out
+
+
+def test_a_run_that_was_stopped_by_hand_is_no_try_but_what_it_proved_counts_for_the_exit(
+    kept: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def asked() -> bool:
+        return True
+
+    found = replay_command(
+        kept, tmp_path / "results", times=5, until_invalid=False, fingerprint=None, as_json=True,
+        carry=carrier(_executing("invalid"), asked), stopped=asked,
+    )  # fmt: skip
+    assert found == 1
+    document = json.loads(capsys.readouterr().out)
+    assert (document["shown"], document["of"], document["interval_95"]) == (0, 0, [0.0, 1.0])
+    assert document["tries"][0]["why"] == "stopped by hand"
