@@ -270,7 +270,7 @@ class RulesFabric:
         except (FileNotFoundError, ProcessLookupError):
             # It ended at once. Its exit is told elsewhere; the next start attaches again.
             self._network.forget(name)
-            self._network.shapes.forget(name)
+            await self._network.shapes.forget(name)
             self._spaces.forget(name)
             return
         except OSError as error:

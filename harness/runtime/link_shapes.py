@@ -99,17 +99,24 @@ class LinkShapes:
     async def renew(self, name: str) -> None:
         """The namespace of this field and end is a new one: shape its links as before."""
         async with self._changing:
-            self.forget(name)
+            await self._forget(name)
             if self._shaper is not None:
                 await self._prepare()
                 await self._enforce(self._by_fault)
 
-    def forget(self, name: str) -> None:
+    async def forget(self, name: str) -> None:
         """The namespace is gone, with its rules."""
+        async with self._changing:
+            await self._forget(name)
+
+    async def _forget(self, name: str) -> None:
         rules = self._rules.pop(name, None)
-        if rules is not None:
+        if rules is not None and self._shaper is not None:
             rules.close()
-        self._measured.discard(name)
+            await self._shaper.ask("remove", field=name)
+        if name in self._measured and self._meter is not None:
+            self._measured.remove(name)
+            await self._meter.ask("remove", end=name)
 
     # -- changing it ----------------------------------------------------------------------------------------------
 

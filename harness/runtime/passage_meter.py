@@ -73,17 +73,18 @@ class Meter:
         self._orders = Orders()
         self._ends: dict[str, socket.socket] = {}
         self._number = 0
-        self._do = {"add": self._add, "measure": self._measure}
+        self._do = {"add": self._add, "remove": self._remove, "measure": self._measure}
 
     def run(self) -> None:
         while True:
             self._orders.carry_out(self._do)
 
     def _add(self, order: Order, fds: list[int]) -> Order:
-        earlier = self._ends.pop(order["end"], None)
-        if earlier is not None:
-            earlier.close()
         self._ends[order["end"]] = socket.socket(fileno=fds[0])
+        return {}
+
+    def _remove(self, order: Order, _: list[int]) -> Order:
+        self._ends.pop(order["end"]).close()
         return {}
 
     def _measure(self, order: Order, _: list[int]) -> Order:

@@ -108,15 +108,12 @@ class Shaper:
                 self._orders.carry_out(self._do)
 
     def _add(self, order: Order, fds: list[int]) -> Order:
-        self._remove(order, [])
         queue, copier = (socket.socket(fileno=fd) for fd in fds)
         self._fields[order["field"]] = _Field(PacketQueue(queue, copier))
         return {}
 
     def _remove(self, order: Order, _: list[int]) -> Order:
-        earlier = self._fields.pop(order["field"], None)
-        if earlier is not None:
-            earlier.queue.close()
+        self._fields.pop(order["field"]).queue.close()
         return {}
 
     def _set(self, order: Order, _: list[int]) -> Order:

@@ -3,6 +3,7 @@
 # Blocking calls and short waits are harmless here: nothing else runs on these loops.
 # ruff: noqa: ASYNC240
 
+import concurrent.futures
 import os
 import random
 import signal
@@ -12,7 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import HarnessError
-from harness.runtime.lab import Lab
+from harness.runtime.lab import HARNESS_ADDRESS, Lab
+from harness.runtime.link_rules import Addresses
+from harness.runtime.link_shapes import LinkShapes
+from harness.runtime.link_spaces import NodeSpaces
 from harness.runtime.links import all_links
 from harness.runtime.node import CLIENT, Effect, Link, Reach, Shape
 
@@ -145,3 +149,40 @@ async def resets(lab: Lab, args: dict[str, Any]) -> Any:
     ended = await witness.ended(0.5)
     witness.close()
     return [count, sorted("-".join(sorted(pair)) for pair, gone in ended.items() if gone), len(ended)]
+
+
+async def in_the_nodes_namespaces(lab: Lab, args: dict[str, Any]) -> Any:
+    """Shaped where containers are: in each node's own namespace, which may be a new one after a restart."""
+    addresses = {name: place.address for name, place in lab.layout.items()}
+    with concurrent.futures.ThreadPoolExecutor(1) as entering:
+        spaces = NodeSpaces(Addresses(addresses, HARNESS_ADDRESS), addresses, HARNESS_ADDRESS, entering)
+        shapes = LinkShapes(spaces)
+        for name, node in lab.nodes.items():
+            spaces.take(name, os.dup(node.thread.namespace_fd))
+        links = {
+            Link("n1", "n2"): Shape(delay_ns=20 * _MS),
+            Link(CLIENT, "n1"): Shape(delay_ns=20 * _MS, duplicate=0.3, seed=1),
+            Link("n1", CLIENT): Shape(delay_ns=20 * _MS, duplicate=0.3, seed=2),
+        }
+        await shapes.apply(1, links)
+        handed = [await shapes.read_back() == links.keys()]
+        during = await shapes.measure({link: links.get(link, Shape()) for link in all_links(lab.nodes)})
+        # n1 is started again, elsewhere.
+        spaces.take("n1", os.dup(lab.nodes["n1"].thread.namespace_fd))
+        await shapes.renew("n1")
+        again = await shapes.measure(links)
+        handed.append(await shapes.read_back() == links.keys())
+        # n2 is gone.
+        await shapes.forget("n2")
+        spaces.forget("n2")
+        await shapes.withdraw(1)
+        after = await shapes.measure(dict.fromkeys(links, Shape()))
+        shapes.close()
+        spaces.close()
+    return [
+        handed,
+        sorted(str(link) for link, passage in during.items() if (passage.least_ms or 0) >= 20),
+        sorted(str(link) for link, passage in during.items() if passage.doubled),
+        sorted(str(link) for link, passage in again.items() if (passage.least_ms or 0) >= 20),
+        sorted(str(link) for link, passage in after.items() if (passage.least_ms or 0) < 20),
+    ]
