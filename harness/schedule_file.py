@@ -32,7 +32,7 @@ _NEEDED: Final[Mapping[str, tuple[type, ...]]] = {
     "when": (dict, type(None)),
 }
 #: Facts about what the target meant then; nothing is done by them.
-_FACTS: Final = ("nodes", "leader")
+_FACTS: Final = ("nodes", "severed", "details", "leader")
 _ANOTHER: Final = "run the plan again: its schedule is written in this version's format"
 
 

@@ -379,7 +379,9 @@ def test_how_much_of_a_schedule_came_again_is_told(tmp_path: Path) -> None:
     rows = [row("kill:one"), row("kill:one", 3, number=1), row("kill:one", 5, number=2)]
     write_rows([rows[0], {**rows[2], "nodes": ["n3"]}], tmp_path / "schedule.jsonl")
     found = resemblance(rows, tmp_path / "schedule.jsonl")
-    assert (found.faults, found.injected, found.same_nodes) == (3, 2, 1)
+    assert (found.faults, found.injected, found.same_targets) == (3, 2, 1)
+    write_rows([{**r, "details": {"client_worker": 5}} for r in rows], tmp_path / "schedule.jsonl")
+    assert resemblance(rows, tmp_path / "schedule.jsonl").same_targets == 0, "another client is another target"
     assert resemblance(rows, tmp_path / "none.jsonl").injected == 0
 
 

@@ -91,5 +91,5 @@ def _in_words(made: Try, alike: Resemblance, fingerprint: str | None) -> str:
         shown = "the same fingerprint; " if fingerprint in made.fingerprints else "not the same fingerprint; "
     return (
         f"{made.validity}; {shown}{alike.injected} of {alike.faults} faults injected, "
-        f"{alike.same_nodes} on the same nodes"
+        f"{alike.same_targets} on the same targets"
     )

@@ -34,11 +34,14 @@ Carry = Callable[[Plan, Path], Try]
 
 
 class Resemblance(msgspec.Struct, frozen=True, kw_only=True):
-    """How much of a schedule came again: of `faults`, so many were injected, so many of them on the same nodes."""
+    """How much of a schedule came again: of `faults`, so many were injected, so many of them on the same targets.
+
+    The same target: the same nodes and links, and the same figures, such as which client or how large an offset.
+    """
 
     faults: int
     injected: int
-    same_nodes: int
+    same_targets: int
 
 
 def resemblance(recorded: Sequence[Row], schedule: Path) -> Resemblance:
@@ -47,7 +50,15 @@ def resemblance(recorded: Sequence[Row], schedule: Path) -> Resemblance:
         found = injected(read_rows(schedule))
     except UsageError:
         found = []
-    again = {(row["worker"], row["number"]): sorted(row.get("nodes", ())) for row in found}
-    both = [row for row in recorded if (row["worker"], row["number"]) in again]
-    same = [row for row in both if sorted(row.get("nodes", ())) == again[row["worker"], row["number"]]]
-    return Resemblance(faults=len(recorded), injected=len(both), same_nodes=len(same))
+    again = {_place(row): _target(row) for row in found}
+    both = [row for row in recorded if _place(row) in again]
+    same = [row for row in both if _target(row) == again[_place(row)]]
+    return Resemblance(faults=len(recorded), injected=len(both), same_targets=len(same))
+
+
+def _place(row: Row) -> tuple[int, int]:
+    return row["worker"], row["number"]
+
+
+def _target(row: Row) -> tuple[object, ...]:
+    return sorted(row.get("nodes", ())), sorted(row.get("severed", ())), row.get("details", {})
