@@ -17,6 +17,7 @@ MODULES = (
     "memory",
     "checkers",
     "lab",
+    "links",
     "clocks",
     "container_links",
     "etcd",
