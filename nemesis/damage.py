@@ -94,7 +94,7 @@ class DamageFiles:
         return Proof(FaultOutcome.INSTALLED, "; ".join(texts))
 
     async def heal(self, fault_id: int, resolved: Resolved, cluster: Cluster) -> Proof:
-        copies = self._copies.pop(fault_id, {})
+        copies = self._copies.get(fault_id, {})
         nodes = [cluster.runtime.nodes[name] for name in resolved.nodes]
         texts, wrong = [], []
         for node in nodes:
@@ -109,7 +109,9 @@ class DamageFiles:
                 texts.append(f"{node.name} serves on its damaged files, which stay")
             else:
                 wrong.append(f"{node.name} neither serves on its damaged files nor ended within {_SETTLED_S:g} s")
-            copies[node.name].close()
+                continue
+            # Only now: until then healing may be asked for again.
+            copies.pop(node.name).close()
         proof = await started_again(nodes)
         text = "; ".join([*wrong, *texts, proof.text])
         return Proof(FaultOutcome.INDETERMINATE if wrong else proof.outcome, text)

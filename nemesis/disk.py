@@ -115,7 +115,8 @@ class Disk:
         return Proof(FaultOutcome.INSTALLED, text)
 
     async def heal(self, fault_id: int, resolved: Resolved, cluster: Cluster) -> Proof:
-        bad = self._bad.pop(fault_id, _Bad())
+        # Kept until all is proven: healing may be asked for again.
+        bad = self._bad.get(fault_id, _Bad())
         nodes = [cluster.runtime.nodes[name] for name in resolved.nodes]
         texts, wrong = [], []
         for traced in bad.traced:
@@ -132,6 +133,7 @@ class Disk:
         text = "; ".join([*texts, *started]) or "nothing was done"
         if wrong or down:
             return Proof(FaultOutcome.INDETERMINATE, f"{'; '.join([*wrong, *down])} ({text})")
+        self._bad.pop(fault_id, None)
         return Proof(FaultOutcome.HEALED, text)
 
 

@@ -104,8 +104,10 @@ class LostWrite:
         return Proof(FaultOutcome.INDETERMINATE if wrong else FaultOutcome.INSTALLED, text)
 
     async def heal(self, fault_id: int, resolved: Resolved, cluster: Cluster) -> Proof:
-        for traced in self._traced.pop(fault_id, []):
-            await traced.end()
+        wrong = [found for traced in self._traced.get(fault_id, []) if (found := await traced.end())]
+        if wrong:
+            return Proof(FaultOutcome.INDETERMINATE, "; ".join(wrong))
+        self._traced.pop(fault_id, None)
         return await started_again([cluster.runtime.nodes[name] for name in resolved.nodes])
 
 

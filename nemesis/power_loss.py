@@ -82,8 +82,9 @@ class PowerLoss:
         return Proof(FaultOutcome.INDETERMINATE if wrong else FaultOutcome.INSTALLED, text)
 
     async def heal(self, fault_id: int, resolved: Resolved, cluster: Cluster) -> Proof:
-        for mirror in self._mirrors.pop(fault_id, []):
+        for mirror in self._mirrors.get(fault_id, []):
             await mirror.close()
+        self._mirrors.pop(fault_id, None)
         return await started_again([cluster.runtime.nodes[name] for name in resolved.nodes])
 
 

@@ -22,6 +22,7 @@ MODULES = (
     "container_links",
     "etcd",
     "zookeeper",
+    "tracing",
     "kraft",
     "toxiproxy",
     "containers",

@@ -32,8 +32,8 @@ def _strace() -> None:
     refuse(availability.why_not(Setting()))
 
 
-def play(scene: str, **args: Any) -> Any:
-    return run_scenario(f"{SCENES}:{scene}", args, timeout_s=110)
+def play(scene: str, nodes: int = 3, **args: Any) -> Any:
+    return run_scenario(f"{SCENES}:{scene}", args, nodes=nodes, timeout_s=110)
 
 
 @pytest.mark.parametrize("system", ["etcd", pytest.param("zookeeper", marks=pytest.mark.long)])
@@ -64,6 +64,15 @@ def test_a_loss_of_power_never_catches_one_that_does(round_: int) -> None:
     found = play("faults", system="etcd", version="3.4.23", faults=["power-loss:all"] * 3)
     assert [step["outcome"] for step in found["steps"]] == ["installed"] * 3
     assert found["lost"] == 0
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("version", "loses"), [("3.5.1", True), ("3.4.23", False)])
+def test_lost_writes_catch_a_single_member_that_answers_too_early(version: str, loses: bool) -> None:
+    """etcd issue 14370, mended in 3.4.21 and 3.5.5."""
+    found = play("faults", nodes=1, system="etcd", version=version, faults=["lost-write:n1"] * 4)
+    assert [step["outcome"] for step in found["steps"]] == ["installed"] * 4
+    assert (found["lost"] > 0) is loses
 
 
 @pytest.mark.long
