@@ -146,6 +146,9 @@ class NodeClocks:
                     wrong.append(f"process {pid} is armed no more")
                 elif process.settings() != kept.settings:
                     wrong.append(f"process {pid} has other settings: {process.settings()}")
+            except Gone:
+                # It has ended since, or begun another program.
+                coming.append(pid)
             except ClockError as error:
                 wrong.append(f"process {pid}: {error}")
         states = sorted({_words(kept.armed[pid]) for pid in members if pid in kept.armed})
@@ -162,7 +165,7 @@ class NodeClocks:
         before = len(kept.failures)
         if kept.tree is not None:
             await self._keeper().release(kept.name)
-        wrong = [f"process {failed.pid}: {failed.why}" for failed in kept.failures[before:]]
+        wrong = [f"process {failed.pid}: {failed.why}" for failed in kept.failures[before:] if not failed.ended]
         for pid, process in kept.processes.items():
             try:
                 if not process.is_original():

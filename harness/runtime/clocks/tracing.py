@@ -28,6 +28,8 @@ _WALL: Final = 0x4000_0000
 #: No thread runs for this long without meeting a stop, unless a freezer holds it.
 DEADLINE_S: Final = 3.0
 _POLL_S: Final = 0.0002
+#: A tracer at work lets a thread go within less.
+_STILL_S: Final = 0.003
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.ptrace.restype = ctypes.c_long
@@ -140,20 +142,28 @@ class Traced:
 
 
 class Stopped:
-    """All threads stopped by SIGSTOP, for a process that another program traces; one that was stopped stays so."""
+    """All threads stopped by SIGSTOP, for a process that another program traces; one that was stopped stays so.
+
+    A thread may also stand still because its tracer looks at it, and run again at once. So it counts as stopped when it
+    is seen at the same place twice, which a tracer at work does not leave it at.
+    """
 
     def __init__(self, pid: int) -> None:
         self._pid = pid
         self._was = state(pid) == "T"
+        self._places: dict[int, Thread] = {}
 
     def __enter__(self) -> Self:
         deadline = time.monotonic() + DEADLINE_S
         self._signal(signal.SIGSTOP)
-        while any(state(thread) not in ("T", "t", "Z", "X", "") for thread in _threads(self._pid)):
+        before: dict[int, Thread] | None = None
+        while (now := self._look()) is None or now != before:
             if time.monotonic() > deadline:
                 self._signal(signal.SIGCONT)
                 raise ClockError(f"process {self._pid} did not stop within {DEADLINE_S:g} s")
-            time.sleep(_POLL_S)
+            before = now
+            time.sleep(_STILL_S)
+        self._places = now
         return self
 
     def __exit__(
@@ -168,15 +178,26 @@ class Stopped:
             except ProcessLookupError:
                 raise Gone(f"process {self._pid} has ended") from None
 
-    def threads(self) -> Iterator[Thread]:
+    def _look(self) -> dict[int, Thread] | None:
+        """Where each thread is; None while one of them runs."""
+        places = {}
         for thread in _threads(self._pid):
+            letter = state(thread)
+            if letter in ("Z", "X", ""):
+                continue
             try:
                 fields = Path(f"/proc/{thread}/syscall").read_text(encoding="ascii").split()
             except (FileNotFoundError, ProcessLookupError):
                 continue
-            if fields[0] == "running":
-                raise ClockError(f"a thread of process {self._pid} runs although it was stopped")
-            yield Thread(int(fields[-1], 16), int(fields[-2], 16))
+            if letter not in ("T", "t") or fields[0] == "running":
+                return None
+            places[thread] = Thread(int(fields[-1], 16), int(fields[-2], 16))
+        if not places:
+            raise Gone(f"process {self._pid} has ended")
+        return places
+
+    def threads(self) -> Iterator[Thread]:
+        return iter(self._places.values())
 
 
 class AtExec:
