@@ -89,9 +89,9 @@ class LinkFault:
         refused = _refuse_links(setting.links)
         if refused is not None:
             return refused
-        from harness.runtime.doctor import why_no_packet_queue
+        from harness.runtime.doctor import why_no_shaped_links
 
-        return why_no_packet_queue()
+        return why_no_shaped_links(in_containers=setting.runtime == "containers")
 
     def resolve(self, spec: FaultSpec, view: View, draw: random.Random) -> Resolved | Skip:
         seed = draw.getrandbits(32)

@@ -10,8 +10,9 @@ from harness import registry
 from harness.errors import UsageError
 from harness.fault import FaultSpec, Skip, View, parse_faults
 from harness.operation import FaultOutcome
+from harness.runtime import doctor
 from harness.runtime.node import Effect, Handled, Link, Passage, Shape, Witness
-from harness.runtime.provider import Links, Setting
+from harness.runtime.provider import Check, Links, Setting
 from nemesis.link import LinkFault, Shaped, is_by_chance, why_not_felt
 from tests.fakes_runtime import FakeRuntime, cluster_of
 
@@ -91,6 +92,34 @@ def test_where_nobody_holds_packets_the_plan_is_refused_with_the_remedy(links: L
         parse_faults("link:leader", FAULTS, setting)
     assert said in f"{caught.value.message}; {caught.value.hint}"
     assert said in (LinkFault().unavailable(setting) or ""), "--links auto was made concrete since"
+
+
+@pytest.mark.parametrize(
+    ("found", "runtime", "said"),
+    [
+        (Check("slow and lossy links", True, "by nft_queue"), "containers", None),
+        (Check("slow and lossy links", True, "by packet relay"), "lab", None),
+        (Check("slow and lossy links", True, "by packet relay"), "containers", "a relay stands in the lab only"),
+        (
+            Check("slow and lossy links", False, "refused", "no such", "sudo modprobe x"),
+            "lab",
+            "no such; sudo modprobe",
+        ),
+        (Check("nf_tables", False, "refused", "not there", "load it"), "lab", "nf_tables: refused, not there; load it"),
+    ],
+)
+def test_a_machine_that_cannot_hold_packets_says_why(
+    found: Check, runtime: str, said: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(doctor, "_attempts", lambda: [found])
+    why = LinkFault().unavailable(Setting(runtime=runtime, links=Links.RULES))
+    assert said in why if said and why else why == said
+
+
+def test_links_that_cannot_be_slow_do_not_forbid_the_lab(monkeypatch: pytest.MonkeyPatch) -> None:
+    refused = Check("slow and lossy links", False, "refused", "no such", "sudo modprobe x")
+    monkeypatch.setattr(doctor, "_attempts", lambda: [refused])
+    doctor.refuse_if_impossible()
 
 
 @pytest.mark.parametrize(

@@ -69,15 +69,15 @@ def _proc() -> str:
     return "own" if code == 0 else f"refused ({os.strerror(code)}): the outer /proc is used, which works too"
 
 
-def _packet_queue() -> str:
+def _held_packets() -> str:
     from harness.runtime.link_rules import Where
-    from harness.runtime.packet_queue import open_copier, open_queue
-    from harness.runtime.queue_rules import QueueRules
+    from harness.runtime.packet_holding import open_here
 
-    with open_queue(), open_copier():
-        rules = QueueRules(Where.ROUTER)
-        rules.close()
-        return f"by {rules.means}"
+    rules, sockets = open_here(Where.ROUTER)
+    for opened in sockets:
+        opened.close()
+    rules.close()
+    return f"by {rules.means}"
 
 
 def main() -> None:
@@ -87,7 +87,7 @@ def main() -> None:
         "nf_tables": _nf_tables,
         "tmpfs": lambda: _tmpfs(sys.argv[1]),
         "proc": _proc,
-        "packet queue": _packet_queue,
+        "held packets": _held_packets,
     }
     for name, step in steps.items():
         try:

@@ -19,7 +19,7 @@ from harness.runtime.provider import Check
 
 _ATTEMPT_TIMEOUT_S: Final = 10.0
 #: What only some faults need.
-_OPTIONAL: Final = frozenset({"packet queue"})
+_OPTIONAL: Final = frozenset({"held packets"})
 _FREE_DISK_MIN: Final = 1 << 30
 _FREE_MEMORY_MIN: Final = 1 << 30
 
@@ -34,8 +34,8 @@ _STEPS: Final = {
     ),
     "tmpfs": ("tmpfs for data directories", "the kernel needs CONFIG_TMPFS"),
     "proc": ("/proc of an own pid namespace", ""),
-    "packet queue": (
-        "packet queues, for slow and lossy links",
+    "held packets": (
+        "slow and lossy links",
         "load the kernel modules: sudo modprobe -a nfnetlink_queue nft_queue (or xt_NFQUEUE); "
         "the kernel needs CONFIG_NETFILTER_NETLINK_QUEUE, and CONFIG_NFT_QUEUE or CONFIG_NETFILTER_XT_TARGET_NFQUEUE",
     ),
@@ -55,14 +55,17 @@ def refuse_if_impossible() -> None:
             raise MachineError(f"this machine cannot run the lab: {check.name}: {check.why}", hint=check.remedy)
 
 
-def why_no_packet_queue() -> str | None:
+def why_no_shaped_links(*, in_containers: bool = False) -> str | None:
     """Why links cannot be made slow or lossy here, with the remedy; None when they can."""
-    wanted = _STEPS["packet queue"][0]
+    wanted, remedy = _STEPS["held packets"]
     for check in (_platform(), *_attempts()):
         if not check.ok:
-            return f"{check.name}: {check.why}; {check.remedy}"
+            return f"{check.name}: {check.found}, {check.why}; {check.remedy}"
         if check.name == wanted:
-            return None
+            by_relay = in_containers and "relay" in check.found
+            return (
+                f"this kernel has no packet queue, and a relay stands in the lab only; {remedy}" if by_relay else None
+            )
     return f"{wanted}: nothing is known of them; see fencepost doctor"
 
 

@@ -14,11 +14,9 @@ from typing import Any, Final
 from harness.errors import HarnessError
 from harness.runtime.companion import Companion
 from harness.runtime.link_resets import IdleConnections, break_between
-from harness.runtime.link_rules import Where
 from harness.runtime.link_spaces import Spaces
 from harness.runtime.node import Handled, Link, Passage, Shape
-from harness.runtime.packet_queue import open_copier, open_queue
-from harness.runtime.queue_rules import QueueRules
+from harness.runtime.packet_holding import WAYS, HoldingRules, Way, open_here
 from harness.runtime.shaping import merged
 
 #: Of the datagrams that measure links, at every end.
@@ -46,12 +44,13 @@ _LINGER_S: Final = 0.02
 class LinkShapes:
     """`harness.runtime.node.Shapes`."""
 
-    def __init__(self, spaces: Spaces) -> None:
+    def __init__(self, spaces: Spaces, ways: Iterable[Way] = WAYS) -> None:
         self._spaces = spaces
+        self._ways = tuple(ways)
         self._by_fault: dict[int, Mapping[Link, Shape]] = {}
         self._shaper: Companion | None = None
         self._meter: Companion | None = None
-        self._rules: dict[str, QueueRules] = {}
+        self._rules: dict[str, HoldingRules] = {}
         self._measured: set[str] = set()
         #: Two changes at once would leave the half of each.
         self._changing = asyncio.Lock()
@@ -89,11 +88,13 @@ class LinkShapes:
     async def _open_field(self, field: str) -> None:
         assert self._shaper is not None
         try:
-            rules, queue, copier = await self._spaces.run_in(field, lambda: _open_here(self._spaces.where))
+            rules, sockets = await self._spaces.run_in(field, lambda: open_here(self._spaces.where, self._ways))
         except OSError as error:
             raise HarnessError(f"packets of {field} cannot be queued: {error}", hint="fencepost doctor") from error
-        with queue, copier:
-            await self._shaper.ask("add", field=field, fds=[queue.fileno(), copier.fileno()])
+        with contextlib.ExitStack() as given_away:
+            for opened in sockets:
+                given_away.enter_context(opened)
+            await self._shaper.ask("add", field=field, fds=[opened.fileno() for opened in sockets])
         self._rules[field] = rules
 
     async def renew(self, name: str) -> None:
@@ -226,21 +227,6 @@ class LinkShapes:
             if companion is not None:
                 companion.close()
         self._shaper = self._meter = None
-
-
-def _open_here(where: Where) -> tuple[QueueRules, socket.socket, socket.socket]:
-    """Runs in the field's namespace."""
-    queue = open_queue()
-    try:
-        copier = open_copier()
-        try:
-            return QueueRules(where), queue, copier
-        except BaseException:
-            copier.close()
-            raise
-    except BaseException:
-        queue.close()
-        raise
 
 
 def _meter_socket(address: str) -> socket.socket:

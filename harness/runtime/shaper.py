@@ -14,6 +14,7 @@ from typing import Final
 from harness.runtime.companion_orders import Order, Orders
 from harness.runtime.node import Shape
 from harness.runtime.packet_queue import PacketQueue
+from harness.runtime.packet_relay import PacketRelay
 from harness.runtime.shaping import Lane
 
 #: One packet that is held: when it goes on, its place among equals, its link's key, number, bytes if this is a copy.
@@ -25,7 +26,7 @@ now_ns: Final = time.monotonic_ns
 class _Field:
     """One network namespace: its queue, the lanes of its shaped links, what they hold."""
 
-    def __init__(self, queue: PacketQueue) -> None:
+    def __init__(self, queue: PacketQueue | PacketRelay) -> None:
         self.queue = queue
         self.lanes: dict[bytes, Lane] = {}
         self.held: list[_Held] = []
@@ -97,7 +98,7 @@ class Shaper:
             fields = list(self._fields.values())
             next_ns = min((field.held[0][0] for field in fields if field.held), default=None)
             wait_s = None if next_ns is None else max(0.0, (next_ns - now_ns()) / 1e9)
-            waiting: list[Orders | PacketQueue] = [self._orders, *(field.queue for field in fields)]
+            waiting: list[Orders | PacketQueue | PacketRelay] = [self._orders, *(field.queue for field in fields)]
             ready, _, _ = select.select(waiting, [], [], wait_s)
             for field in fields:
                 field.release_due()
@@ -108,8 +109,9 @@ class Shaper:
                 self._orders.carry_out(self._do)
 
     def _add(self, order: Order, fds: list[int]) -> Order:
-        queue, copier = (socket.socket(fileno=fd) for fd in fds)
-        self._fields[order["field"]] = _Field(PacketQueue(queue, copier))
+        sockets = [socket.socket(fileno=fd) for fd in fds]
+        taking = PacketRelay(*sockets) if len(sockets) == 1 else PacketQueue(*sockets)
+        self._fields[order["field"]] = _Field(taking)
         return {}
 
     def _remove(self, order: Order, _: list[int]) -> Order:

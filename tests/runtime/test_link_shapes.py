@@ -1,5 +1,7 @@
 """Slow, lossy, narrow and disordered links in the lab, as root and as an ordinary user: felt, proven, and undone."""
 
+from typing import Any
+
 import pytest
 
 from tests.lab_scenario import User, refuse, run_scenario
@@ -11,9 +13,9 @@ FAULTS = "tests.runtime.link_fault_scenarios"
 
 @pytest.fixture(autouse=True)
 def _packet_queues() -> None:
-    from harness.runtime.doctor import why_no_packet_queue
+    from harness.runtime.doctor import why_no_shaped_links
 
-    refuse(why_no_packet_queue())
+    refuse(why_no_shaped_links(in_containers=True))
 
 
 def assert_one_way(found: list[list[float]]) -> None:
@@ -98,3 +100,26 @@ def test_in_containers_each_nodes_own_namespace_shapes_its_share() -> None:
         ours,
         ["client>n1", "n1>client"],
     ]
+
+
+def test_where_the_kernel_has_no_queue_a_relay_does_the_same(user: User | None) -> None:
+    for who in (None, user):
+        assert_relayed(run_scenario(f"{HERE}:by_relay_only", user=who))
+
+
+def assert_relayed(found: Any) -> None:
+    means, felt, rest, after, devices = found
+    assert means == "packet relay"
+    lost, doubled, overtaken, least_ms = zip(*felt.values(), strict=True)
+    there = list(felt)
+    assert [link for link, count in zip(there, lost, strict=True) if count] == ["n2>n1"]
+    assert [link for link, count in zip(there, doubled, strict=True) if count] == ["client>n1"]
+    assert [link for link, count in zip(there, overtaken, strict=True) if count] == ["n1>client"]
+    assert [link for link, least in zip(there, least_ms, strict=True) if least >= 20] == [
+        "n1>n2",
+        "client>n1",
+        "n1>client",
+    ]
+    assert set(rest) == {60}
+    assert after == [[20, True]]
+    assert devices == ["lo", "n1", "n2", "n3"]
