@@ -9,7 +9,7 @@ import pytest
 
 from harness.errors import HarnessError
 from harness.runtime import container_cgroup, container_log
-from harness.runtime.container_data import _Reader
+from harness.runtime.container_data import PieceReader
 from harness.runtime.container_making import archive, keep_copies
 from harness.runtime.container_node import exit_status
 
@@ -56,7 +56,7 @@ def test_exit_status(told: int, meant: int) -> None:
 
 
 def test_archive_in_pieces_is_read_as_one() -> None:
-    reader = _Reader([b"ab", b"", b"cdef", b"g"])
+    reader = PieceReader([b"ab", b"", b"cdef", b"g"])
     assert [reader.read(3), reader.read(3), reader.read(3), reader.read(3)] == [b"abc", b"def", b"g", b""]
 
 
