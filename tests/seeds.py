@@ -1,8 +1,12 @@
-"""Seeds for tests that are the same for each: a few in every test run, the rest among the long ones."""
+"""How often what is the same for each seed or example is tried: a little in every test run, the rest among the long."""
 
-from typing import Any
+from typing import Any, Final
 
+import hypothesis
 import pytest
+
+#: For properties whose every example is a whole history, or many: a third of what CI draws otherwise.
+WHOLE_HISTORIES: Final = hypothesis.settings(max_examples=min(100, hypothesis.settings().max_examples))
 
 
 def seeds(count: int, *, quick: int) -> list[Any]:

@@ -16,6 +16,7 @@ from harness.history import History
 from harness.operation import Event, OpEvent, Outcome
 from harness.verdict import Facts, Thresholds
 from tests.histories.simulate import Shape, bend, in_sequence, valid_history
+from tests.seeds import WHOLE_HISTORIES
 
 #: Histories per example that is drawn by seed: most of the cost is Hypothesis's own.
 BATCH = 150
@@ -101,6 +102,7 @@ def drawn_histories(draw: st.DrawFn) -> list[Row]:
     return in_sequence(rows)
 
 
+@WHOLE_HISTORIES
 @given(st.lists(drawn_histories(), min_size=20, max_size=20))
 def test_native_equals_reference_on_drawn_histories(histories: list[list[Row]]) -> None:
     assert_agrees(histories)

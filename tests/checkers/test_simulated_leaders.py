@@ -20,6 +20,7 @@ from harness.history import History
 from harness.operation import Operation, Outcome
 from harness.verdict import Validity
 from tests.checkers.build import MS, NODES, Tale, facts
+from tests.seeds import WHOLE_HISTORIES
 
 _LENGTH_MS = 6000
 
@@ -119,6 +120,7 @@ def provably_stale(history: History) -> list[Operation]:
 
 
 @pytest.mark.parametrize("exact", [True, False])
+@WHOLE_HISTORIES
 @given(seed=st.integers(0, 2**32))
 def test_a_correct_cluster_is_never_judged_to_have_acted(seed: int, exact: bool) -> None:
     history = Cluster(seed, zombie=False, exact=exact).tale.history()
@@ -131,6 +133,7 @@ def test_a_correct_cluster_is_never_judged_to_have_acted(seed: int, exact: bool)
 
 
 @pytest.mark.parametrize("exact", [True, False])
+@WHOLE_HISTORIES
 @given(seed=st.integers(0, 2**32))
 def test_every_certain_claim_is_true(seed: int, exact: bool) -> None:
     cluster = Cluster(seed, zombie=False, exact=exact)
@@ -140,6 +143,7 @@ def test_every_certain_claim_is_true(seed: int, exact: bool) -> None:
         assert span.to_ns <= cluster.ends[span.epoch] * MS
 
 
+@WHOLE_HISTORIES
 @given(seed=st.integers(0, 2**32))
 def test_every_provable_answer_of_a_zombie_is_found(seed: int) -> None:
     history = Cluster(seed, zombie=True, exact=True).tale.history()
