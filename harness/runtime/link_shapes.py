@@ -6,6 +6,7 @@ router that every packet passes; a container cluster has one in each node's own 
 
 import asyncio
 import contextlib
+import errno
 import socket
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
@@ -80,10 +81,19 @@ class LinkShapes:
                 await self._open_field(field)
         for end, address in self._spaces.ends.items():
             if end not in self._measured:
-                opened = await self._spaces.run_in(end, lambda address=address: _meter_socket(address))  # type: ignore[misc]
-                with opened:
-                    await self._meter.ask("add", end=end, fds=[opened.fileno()])
-                self._measured.add(end)
+                await self._open_end(end, address)
+
+    async def _open_end(self, end: str, address: str) -> None:
+        assert self._meter is not None
+        try:
+            opened = await self._spaces.run_in(end, lambda: _meter_socket(address))
+        except OSError as error:
+            if error.errno != errno.EADDRNOTAVAIL:
+                raise
+            return  # its container is dead, and the namespace without a device: nothing can be measured there
+        with opened:
+            await self._meter.ask("add", end=end, fds=[opened.fileno()])
+        self._measured.add(end)
 
     async def _open_field(self, field: str) -> None:
         assert self._shaper is not None
@@ -254,6 +264,9 @@ def _plan(link: Link, shape: Shape, count: int) -> dict[str, Any]:
         gap_ns = min(gap_ns, shape.reorder_by_ns // 4)
     if shape.rate_bytes_s:
         piece = min(_RATE_SIZE + _HEADERS, max(shape.rate_bytes_s // _PIECES_S, _SIZE + _HEADERS))
+        if shape.reorder:
+            # Long ones would leave the line so far apart that none could overtake another.
+            piece = _SIZE + _HEADERS
         each_ns = piece * 10**9 // shape.rate_bytes_s
         size, gap_ns = piece - _HEADERS, each_ns // 2
         fitting = _RATE_NS_MAX // each_ns

@@ -15,10 +15,12 @@ from typing import Any
 from harness.errors import HarnessError
 from harness.runtime import packet_holding
 from harness.runtime.lab import HARNESS_ADDRESS, Lab
+from harness.runtime.lab_node import NamespaceThread
 from harness.runtime.link_rules import Addresses
 from harness.runtime.link_shapes import LinkShapes
 from harness.runtime.link_spaces import NodeSpaces
 from harness.runtime.links import all_links
+from harness.runtime.netlink import Routing
 from harness.runtime.node import CLIENT, Effect, Link, Reach, Shape
 
 PORT = 5001
@@ -154,12 +156,16 @@ async def resets(lab: Lab, args: dict[str, Any]) -> Any:
 
 async def in_the_nodes_namespaces(lab: Lab, args: dict[str, Any]) -> Any:
     """Shaped where containers are: in each node's own namespace, which may be a new one after a restart."""
-    addresses = {name: place.address for name, place in lab.layout.items()}
+    addresses = {name: place.address for name, place in lab.layout.items()} | {"n9": "10.77.0.9"}
+    dead = NamespaceThread("n9")
+    dead.call(_loopback_up)
     with concurrent.futures.ThreadPoolExecutor(1) as entering:
         spaces = NodeSpaces(Addresses(addresses, HARNESS_ADDRESS), addresses, HARNESS_ADDRESS, entering)
         shapes = LinkShapes(spaces)
         for name, node in lab.nodes.items():
             spaces.take(name, os.dup(node.thread.namespace_fd))
+        # A dead container's namespace has no device any more.
+        spaces.take("n9", os.dup(dead.namespace_fd))
         links = {
             Link("n1", "n2"): Shape(delay_ns=20 * _MS),
             Link(CLIENT, "n1"): Shape(delay_ns=20 * _MS, duplicate=0.3, seed=1),
@@ -178,15 +184,23 @@ async def in_the_nodes_namespaces(lab: Lab, args: dict[str, Any]) -> Any:
         spaces.forget("n2")
         await shapes.withdraw(1)
         after = await shapes.measure(dict.fromkeys(links, Shape()))
+        there = await shapes.measure({Link("n1", "n9"): Shape(), Link("n1", "n3"): Shape()})
         shapes.close()
         spaces.close()
+    dead.close()
     return [
         handed,
         sorted(str(link) for link, passage in during.items() if (passage.least_ms or 0) >= 20),
         sorted(str(link) for link, passage in during.items() if passage.doubled),
         sorted(str(link) for link, passage in again.items() if (passage.least_ms or 0) >= 20),
         sorted(str(link) for link, passage in after.items() if (passage.least_ms or 0) < 20),
+        sorted(map(str, there)),
     ]
+
+
+def _loopback_up() -> None:
+    with Routing() as routing:
+        routing.set_up(socket.if_nametoindex("lo"))
 
 
 async def by_relay_only(lab: Lab, args: dict[str, Any]) -> Any:

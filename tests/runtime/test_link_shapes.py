@@ -43,6 +43,7 @@ EVERY = [
     "link:n1:loss=20%:links=client",
     "link:n1:rate=64KB/s:direction=out",
     "link:n3:duplicate=20%:reorder=20%",
+    "link:n3:rate=64KB/s:reorder=20%:direction=out",
     "link:n1:reset=yes:links=all",
     "link:n1:reset=yes:direction=in",
     "link:one:latency=5ms:loss=20%:rate=200KB/s:links=client:direction=in",
@@ -99,6 +100,7 @@ def test_in_containers_each_nodes_own_namespace_shapes_its_share() -> None:
         ["client>n1", "n1>client"],
         ours,
         ["client>n1", "n1>client"],
+        ["n1>n3"],
     ]
 
 
