@@ -19,7 +19,7 @@ from harness.durations import format_duration, parse_duration_ns
 from harness.errors import UsageError
 from harness.fault import Cluster, FaultSpec, Proof, Resolved, Skip, View
 from harness.operation import FaultOutcome
-from harness.runtime.node import CLIENT, Effect, Handled, Link, Passage, Shape, Shapes
+from harness.runtime.node import CLIENT, Effect, Handled, Link, NodeState, Passage, Shape, Shapes
 from harness.runtime.provider import Links, Setting
 from nemesis.partition import prove_links
 from nemesis.targets import NODE_TARGETS, choose_nodes
@@ -121,21 +121,31 @@ class LinkFault:
         wanted = _asked(resolved)
         if not wanted:
             return Proof(FaultOutcome.INDETERMINATE, "there was no link to act on")
-        shaped_already = frozenset(shapes.in_force)
+        network = cluster.runtime.network
+        # Links that another fault held meanwhile are no measure of how they were.
+        held = {*shapes.in_force, *network.blocked}
         before = await shapes.measure(wanted, 0 if _is_rated(wanted) else _COUNT_BEFORE)
+        held |= network.blocked.keys()
         await shapes.apply(fault_id, wanted)
         handed = await shapes.read_back()
         absent = [link for link in wanted if link not in handed]
         if absent:
             return Proof(FaultOutcome.INDETERMINATE, f"the kernel does not hand over {_names(absent)}")
-        shut = cluster.runtime.network.blocked
+        gone = network.blocked.keys() | _ends_dead(wanted, cluster)
         # Another fault may shape the same links: what is felt is both.
-        merged = {link: shapes.in_force[link] for link in wanted if link not in shut}
+        merged = {link: shapes.in_force[link] for link in wanted if link not in network.blocked}
         after = await shapes.measure(merged)
         counted = await shapes.handled()
-        shut = {**shut, **cluster.runtime.network.blocked}
-        before = {link: passage for link, passage in before.items() if link not in shaped_already}
-        return _judge({link: shape for link, shape in merged.items() if link not in shut}, before, after, counted)
+        cut = gone | network.blocked.keys() | _ends_dead(wanted, cluster)
+        # In the lab a dead node's links carry datagrams all the same; in containers its namespace has lost its device.
+        silent = {link for link in merged if link not in after or not after[link].arrived}
+        judged = {
+            link: shape
+            for link, shape in merged.items()
+            if link not in network.blocked and not (link in cut and link in silent)
+        }
+        before = {link: passage for link, passage in before.items() if link not in held}
+        return _judge(judged, len(wanted), before, after, counted)
 
     async def heal(self, fault_id: int, resolved: Resolved, cluster: Cluster) -> Proof:
         shapes, network = _shapes(cluster), cluster.runtime.network
@@ -201,15 +211,21 @@ def _is_whole(passage: Passage) -> bool:
     return passage.arrived == passage.sent and not passage.doubled and not passage.overtaken
 
 
+def _ends_dead(links: Iterable[Link], cluster: Cluster) -> set[Link]:
+    dead = {name for name, node in cluster.runtime.nodes.items() if node.state is NodeState.DEAD}
+    return {link for link in links if dead & {*link}}
+
+
 def _judge(
     shapes: Mapping[Link, Shape],
+    asked: int,
     before: Mapping[Link, Passage],
     after: Mapping[Link, Passage],
     counted: Mapping[Link, Handled],
 ) -> Proof:
     """Compare what each link's datagrams experienced with what its shape does."""
     if not shapes:
-        return Proof(FaultOutcome.INDETERMINATE, "every link was cut meanwhile, so nothing could be measured")
+        return Proof(FaultOutcome.INDETERMINATE, "every link was cut, or its node dead, so nothing could be measured")
     wrong = {
         link: why for link, shape in shapes.items() if (why := why_not_felt(shape, before.get(link), after.get(link)))
     }
@@ -223,7 +239,8 @@ def _judge(
     said = f"{figures}; {totals}" if totals else figures
     if wrong:
         return Proof(FaultOutcome.INDETERMINATE, f"not felt on {_names(wrong)}: {said}")
-    return Proof(FaultOutcome.INSTALLED, f"felt on {len(shapes)} of {len(shapes)} links: {said}")
+    others = ", the others cut or their nodes dead" if len(shapes) < asked else ""
+    return Proof(FaultOutcome.INSTALLED, f"felt on {len(shapes)} of {asked} links{others}: {said}")
 
 
 def why_not_felt(shape: Shape, before: Passage | None, after: Passage | None) -> str | None:

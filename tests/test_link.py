@@ -11,7 +11,7 @@ from harness.errors import UsageError
 from harness.fault import FaultSpec, Skip, View, parse_faults
 from harness.operation import FaultOutcome
 from harness.runtime import doctor
-from harness.runtime.node import Effect, Handled, Link, Passage, Shape, Witness
+from harness.runtime.node import Effect, Handled, Link, NodeState, Passage, Shape, Witness
 from harness.runtime.provider import Check, Links, Setting
 from nemesis.link import LinkFault, Shaped, is_by_chance, why_not_felt
 from tests.fakes_runtime import FakeRuntime, cluster_of
@@ -212,6 +212,7 @@ class FakeShapes:
         self.felt, self.stuck, self.lasting = felt, {Link(*text.split(">")) for text in stuck}, lasting
         self.in_force: Mapping[Link, Shape] = {}
         self.was: set[Link] = set()
+        self.mute: set[str] = set()
 
     async def prepare(self) -> None: ...
 
@@ -230,7 +231,8 @@ class FakeShapes:
 
     async def measure(self, links: Mapping[Link, Shape], count: int = 0) -> Mapping[Link, Passage]:
         slow = self.was if self.lasting else self.in_force
-        return {link: _passage(**self.felt) if link in slow else PLAIN for link in links}
+        found = {link: _passage(**self.felt) if link in slow else PLAIN for link in links}
+        return {link: NOTHING if self.mute & {*link} else passage for link, passage in found.items()}
 
     async def open_witness(self, links: Iterable[Link]) -> Witness:
         raise NotImplementedError
@@ -239,12 +241,15 @@ class FakeShapes:
         raise NotImplementedError
 
 
+NOTHING = _passage(arrived=0, least_ms=None, median_ms=None, most_ms=None)
 SLOW = {"least_ms": 50.1, "median_ms": 51.0, "most_ms": 70.0}
 
 
-def _outcomes(shapes: FakeShapes, text: str = "link:n1:latency=50ms", cut: str = "") -> list[object]:
+def _outcomes(shapes: FakeShapes, text: str = "link:n1:latency=50ms", cut: str = "", dead: str = "") -> list[object]:
     async def act() -> list[object]:
         runtime = FakeRuntime()
+        for name in dead.split():
+            runtime.nodes[name].state = NodeState.DEAD
         runtime.network.shapes = shapes
         if cut:
             await runtime.network.apply(9, {Link(*one.split(">")): Effect.DROP for one in cut.split()})
@@ -283,7 +288,24 @@ def test_planted_defects_are_indeterminate(shapes: FakeShapes, installed: str, h
 def test_a_cut_link_is_not_measured_and_a_wholly_cut_node_not_proven() -> None:
     installed, _, text = _outcomes(FakeShapes(SLOW), cut="n1>n2 n2>n1")
     assert installed is FaultOutcome.INSTALLED
-    assert "felt on 2 of 2 links" in str(text)
+    assert "felt on 2 of 4 links, the others cut or their nodes dead" in str(text)
     installed, _, text = _outcomes(FakeShapes(SLOW), cut="n1>n2 n2>n1 n1>n3 n3>n1")
     assert installed is FaultOutcome.INDETERMINATE
     assert "every link was cut" in str(text)
+
+
+@pytest.mark.parametrize(
+    ("mute", "dead", "installed", "said"),
+    [
+        ("n2", "n2", FaultOutcome.INSTALLED, "felt on 2 of 4 links, the others cut or their nodes dead"),
+        ("", "n2", FaultOutcome.INSTALLED, "felt on 4 of 4 links"),
+        ("n2", "", FaultOutcome.INDETERMINATE, "n1>n2 (no datagram arrived)"),
+        ("n1", "n1", FaultOutcome.INDETERMINATE, "its node dead, so nothing could be measured"),
+    ],
+)
+def test_silence_is_excused_by_death_alone(mute: str, dead: str, installed: FaultOutcome, said: str) -> None:
+    shapes = FakeShapes(SLOW)
+    shapes.mute = {*mute.split()}
+    outcome, _, text = _outcomes(shapes, dead=dead)
+    assert outcome is installed, text
+    assert said in str(text)
