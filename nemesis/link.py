@@ -122,7 +122,9 @@ class LinkFault:
         if not wanted:
             return Proof(FaultOutcome.INDETERMINATE, "there was no link to act on")
         network = cluster.runtime.network
-        # Links that another fault held meanwhile are no measure of how they were.
+        await shapes.prepare()
+        # Links that another fault held meanwhile are no measure of how they were; nor are those that lost something,
+        # since a cut may have come and gone.
         held = {*shapes.in_force, *network.blocked}
         before = await shapes.measure(wanted, 0 if _is_rated(wanted) else _COUNT_BEFORE)
         held |= network.blocked.keys()
@@ -144,7 +146,7 @@ class LinkFault:
             for link, shape in merged.items()
             if link not in network.blocked and not (link in cut and link in silent)
         }
-        before = {link: passage for link, passage in before.items() if link not in held}
+        before = {link: passage for link, passage in before.items() if link not in held and _is_whole(passage)}
         return _judge(judged, len(wanted), before, after, counted)
 
     async def heal(self, fault_id: int, resolved: Resolved, cluster: Cluster) -> Proof:
