@@ -43,7 +43,11 @@ def _on_engine(run: str) -> list[str]:
 
     client = connect()
     try:
-        things: list[Any] = [*client.containers.list(all=True), *client.networks.list(), *client.volumes.list()]
+        things: list[Any] = [
+            *client.containers.list(all=True, ignore_removed=True),
+            *client.networks.list(),
+            *client.volumes.list(),
+        ]
     finally:
         client.close()
     return [f"{type(thing).__name__.lower()} {thing.name}" for thing in things if run in (thing.name or "")]

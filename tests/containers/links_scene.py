@@ -177,7 +177,9 @@ def between(left: list[str], right: list[str], effect: Effect) -> dict[Link, Eff
 
 def left_behind(client: "DockerClient", prefix: str) -> list[str]:
     filters: dict[str, Any] = {"label": f"{LABEL}={prefix}"}
-    containers = [container.name or "" for container in client.containers.list(all=True, filters=filters)]
+    containers = [
+        container.name or "" for container in client.containers.list(all=True, filters=filters, ignore_removed=True)
+    ]
     return containers + [network.name or "" for network in client.networks.list(filters=filters)]
 
 
