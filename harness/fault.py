@@ -282,6 +282,12 @@ def parse_nemesis(
     return Asked(workers=tuple(workers), left_out=tuple(left_out.items()), named=frozenset(named))
 
 
+def meaning_of(fault: Fault, option: str) -> str:
+    """What a free option takes, in words: as the fault says itself, else a duration."""
+    given: Mapping[str, str] = getattr(fault, "meanings", {})
+    return given.get(option, "a duration, such as 5s")
+
+
 def specs_for_all(name: str, fault: Fault) -> tuple[str, ...]:
     """How a kind takes part in the mixture: as it says itself, else as it is by default."""
     given: tuple[str, ...] = getattr(fault, "for_all", (name,))

@@ -86,6 +86,11 @@ class ClockSkew:
         "back": ("no", "yes"),
         "for": (),
     }
+    meanings: Mapping[str, str] = {
+        "offset": "how far off, such as -5s or 2d",
+        "rate": "seconds told in a true second, such as 1.05",
+        "strobe": "how far to and fro, such as 1h",
+    }
     default_duration_ns: Final = 8_000_000_000
     for_all: tuple[str, ...] = (
         "clock-skew",

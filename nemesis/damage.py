@@ -36,6 +36,11 @@ class DamageFiles:
     targets: Mapping[str, str] = {**NODE_TARGETS, "all": "every node"}
     default_target: Final = "one"
     options: Mapping[str, tuple[str, ...]] = {"kind": _KINDS, "files": (), "bits": (), "bytes": (), "for": ()}
+    meanings: Mapping[str, str] = {
+        "files": "which files, by a pattern such as *.wal",
+        "bits": "how many bits are turned over",
+        "bytes": "how many bytes of the tail are lost",
+    }
     default_duration_ns: Final = 3_000_000_000
     holds: frozenset[str] = frozenset({"process", "disk"})
     for_all: Final = ()

@@ -57,6 +57,9 @@ class Disk:
         "files": (),
         "for": (),
     }
+    meanings: Mapping[str, str] = {
+        "files": "which files, by a pattern such as *.wal",
+    }
     default_duration_ns: Final = 6_000_000_000
     holds: frozenset[str] = frozenset({"disk"})
     for_all: Final = ("disk:leader:kind=slow", "disk:one:kind=failing", "disk:one:kind=full")

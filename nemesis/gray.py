@@ -35,6 +35,9 @@ class Gray:
     targets: Mapping[str, str] = {**NODE_TARGETS, "all": "every node"}
     default_target: Final = "one"
     options: Mapping[str, tuple[str, ...]] = {"share": (), "period": (), "for": ()}
+    meanings: Mapping[str, str] = {
+        "share": "a share of the time, such as 0.5",
+    }
     default_duration_ns: Final = 6_000_000_000
     holds: frozenset[str] = frozenset({"process"})
     for_all: Final = ("gray:leader", "gray:one:share=0.8:period=1s")

@@ -65,6 +65,12 @@ class LinkFault:
         "links": ("node", "client", "all"),
         "for": (),
     }
+    meanings: Mapping[str, str] = {
+        "loss": "a share of the packets, such as 10%",
+        "rate": "what the line carries, such as 64KB/s",
+        "duplicate": "a share of the packets, such as 10%",
+        "reorder": "a share of the packets, such as 10%",
+    }
     default_duration_ns: Final = 5_000_000_000
     holds: frozenset[str] = frozenset()
     for_all: Final = (

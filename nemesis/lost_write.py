@@ -42,6 +42,9 @@ class LostWrite:
     targets: Mapping[str, str] = {**NODE_TARGETS, "all": "every node"}
     default_target: Final = "one"
     options: Mapping[str, tuple[str, ...]] = {"hold": (), "files": (), "for": ()}
+    meanings: Mapping[str, str] = {
+        "files": "which files, by a pattern such as *.wal",
+    }
     default_duration_ns: Final = 500_000_000
     holds: frozenset[str] = frozenset({"process", "disk"})
     for_all: Final = ("lost-write:one", "lost-write:leader")

@@ -47,6 +47,9 @@ class Partition:
         "of": (),
         "for": (),
     }
+    meanings: Mapping[str, str] = {
+        "of": "a node, a role or a target above",
+    }
     default_duration_ns: Final = 5_000_000_000
     holds: frozenset[str] = frozenset()
     for_all: Final = (

@@ -90,6 +90,13 @@ class ToxicFault:
         "links": ("node", "client", "all"),
         "for": (),
     }
+    meanings: Mapping[str, str] = {
+        "rate": "kB/s, such as 64",
+        "size": "bytes of a slice",
+        "variation": "bytes more or less, below size",
+        "bytes": "how many bytes pass before the end",
+        "toxicity": "a share of the connections, such as 0.5",
+    }
     default_duration_ns: Final = 5_000_000_000
     holds: frozenset[str] = frozenset()
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from harness import registry
 from harness.durations import format_duration, parse_duration_ns
 from harness.errors import UsageError
-from harness.fault import FaultSpec, Resolved, Skip, View, parse_faults
+from harness.fault import FaultSpec, Resolved, Skip, View, meaning_of, parse_faults
 from harness.operation import FaultAction, FaultOutcome, FaultStage
 from harness.runtime.node import CLIENT, Effect, Link, NodeState
 from harness.runtime.provider import Setting
@@ -267,3 +267,11 @@ def test_durations_print_and_parse_back(ns: int) -> None:
 def test_a_duration_needs_a_unit(text: str) -> None:
     with pytest.raises(UsageError):
         parse_duration_ns(text)
+
+
+def test_what_free_options_take_is_said_of_free_options_only() -> None:
+    for name, fault in FAULTS.items():
+        for option, words in getattr(fault, "meanings", {}).items():
+            assert fault.options[option] == (), f"{name}: {option} has choices"
+            assert meaning_of(fault, option) == words
+        assert meaning_of(fault, "for") == "a duration, such as 5s"

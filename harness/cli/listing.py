@@ -2,10 +2,9 @@
 
 import sys
 from collections.abc import Callable
-from typing import Final
 
 from harness import registry
-from harness.fault import specs_for_all
+from harness.fault import meaning_of, specs_for_all
 from harness.systems import releases
 from harness.trigger import TRIGGERS
 
@@ -56,14 +55,6 @@ def _workloads() -> list[str]:
     return lines
 
 
-#: What an option takes that is neither a choice nor a duration.
-_FREE: Final = {
-    "of": "a node, a role or a target above",
-    "share": "a share of the time, such as 0.5",
-    "toxicity": "a share of the connections, such as 0.5",
-}
-
-
 def _nemeses() -> list[str]:
     lines = [
         _row("none", "no faults; a run is then unknown unless the plan asks for none"),
@@ -84,8 +75,7 @@ def _nemeses() -> list[str]:
         if "controller" not in fault.targets:
             lines.append(_row("", f":{'controller':<16} the active controller, where there are brokers"))
         for key, choices in fault.options.items():
-            free = _FREE.get(key, "a duration, such as 5s")
-            lines.append(_row("", f":{key}={'|'.join(choices) if choices else free}"))
+            lines.append(_row("", f":{key}={'|'.join(choices) if choices else meaning_of(fault, key)}"))
     return lines
 
 
