@@ -6,6 +6,7 @@ servers goes first, since it takes longest; the order is random otherwise.
 """
 
 import os
+from typing import Any
 
 import hypothesis
 import pytest
@@ -17,11 +18,31 @@ hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci" if os
 _WAITS = ("containers", "cluster", "spark", "browser")
 
 
-def pytest_itemcollected(item: pytest.Item) -> None:
-    """Name the group that stays on one worker."""
-    if item.config.pluginmanager.hasplugin("xdist"):
-        on_engine = item.get_closest_marker("containers") is not None
-        item.add_marker(pytest.mark.xdist_group("engine" if on_engine else item.nodeid.partition("::")[0]))
+#: Files with tests on the container engine; whoever adds one is told (`pytest_runtest_setup`).
+_ENGINE_FILES = (
+    "tests/containers/",
+    "tests/conformance/",
+    "tests/runtime/test_images.py",
+    "tests/test_container_runs.py",
+)
+
+
+def group_of(nodeid: str) -> str:
+    """What stays on one worker: a file, and all files on the engine together."""
+    file = nodeid.partition("::")[0]
+    return "engine" if file.startswith(_ENGINE_FILES) else file
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """xdist's own groups write a node id that pytest no longer reads (xdist 3.8 with pytest 9.2)."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class ByGroup(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return group_of(nodeid)
+
+    return ByGroup(config, log)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -29,6 +50,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(
         key=lambda item: next((n for n, name in enumerate(_WAITS) if item.get_closest_marker(name)), len(_WAITS))
     )
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    if item.get_closest_marker("containers") and group_of(item.nodeid) != "engine":
+        pytest.fail(f"{item.location[0]} has tests on the container engine, but is not in _ENGINE_FILES of conftest.py")
 
 
 @pytest.hookimpl(hookwrapper=True)
