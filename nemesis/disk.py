@@ -30,6 +30,8 @@ _DELAY_NS_MAX: Final = 60 * 10**9
 #: Until the first call was hit; below the conductor's limit for one act.
 _HIT_S: Final = 4.0
 _LOOK_S: Final = 0.02
+#: Within which a server that ends over an error of its disk has ended.
+_END_S: Final = 0.5
 _ERRORS: Final = ("EIO", "ENOSPC", "EROFS", "EDQUOT")
 #: Which options each kind understands, beside those of all faults.
 _KINDS: Final = {"slow": {"delay", "calls", "files"}, "failing": {"error", "calls", "files"}, "full": set[str]()}
@@ -126,6 +128,8 @@ class Disk:
             found = await traced.end()
             wrong += [found] if found else []
             texts.append(_told(traced))
+        if resolved.details["kind"] == "failing":
+            await asyncio.gather(*(_await_end(t.node) for t in bad.traced if t.calls().count))
         for node in nodes:
             if node.name in bad.limits:
                 data_limit.set_limit(node.place.data, bad.limits[node.name])
@@ -138,6 +142,13 @@ class Disk:
             return Proof(FaultOutcome.INDETERMINATE, f"{'; '.join([*wrong, *down])} ({text})")
         self._bad.pop(fault_id, None)
         return Proof(FaultOutcome.HEALED, text)
+
+
+async def _await_end(node: Node) -> None:
+    """A server that ends over an error does so a moment after the call; one that lives by then goes on."""
+    deadline = asyncio.get_running_loop().time() + _END_S
+    while node.state is not NodeState.DEAD and asyncio.get_running_loop().time() < deadline:
+        await asyncio.sleep(_LOOK_S)
 
 
 async def restart_the_dead(nodes: list[Node], fault_id: int, cluster: Cluster) -> tuple[list[str], list[str]]:

@@ -87,7 +87,8 @@ def test_damage_of_one_node_leaves_a_cluster_that_is_healthy_again(kind: str) ->
 def _assert_made_by_hand(found: dict[str, Any]) -> None:
     assert found["slow_wrong"] is None
     assert found["slow"] >= 5
-    assert found["shortest_s"] >= 0.03
+    # strace's own two looks at the clock bound the delay but for some microseconds.
+    assert found["shortest_s"] >= 0.0295
     assert (found["refused"], found["refused_after"], found["limit_kept"]) == (True, False, True)
     assert found["missed"] == []
     assert found["n1_lines"] >= found["n1_told"], "what was told was synced before"

@@ -1,5 +1,6 @@
 """What happens to transactional producers on real brokers in the lab; judged by `test_kafka_elections`."""
 
+import asyncio
 from collections.abc import Awaitable
 from contextlib import suppress
 from typing import Any, Final
@@ -17,6 +18,7 @@ from harness.systems.kafka.values import ProducerId
 from tests.systems.kraft_scenarios import opened, start
 
 _NAME: Final = "election"
+_SETTLE_S: Final = 20.0
 
 
 async def elections(lab: Lab, args: dict[str, Any]) -> dict[str, Any]:
@@ -45,6 +47,16 @@ async def _refused(request: Awaitable[Any]) -> list[str]:
         return ["indefinite", error.code, str(error)]
 
 
+async def _first_term(session: KafkaSession) -> Held:
+    """The first campaign of a fresh cluster, whose coordinators may still be moving into place."""
+    async with asyncio.timeout(_SETTLE_S):
+        while True:
+            try:
+                return await session.acquire(_NAME)
+            except (Definite, Indefinite):
+                await asyncio.sleep(0.2)
+
+
 async def _terms(lab: Lab, brokers: list[str], one: KafkaSession, two: KafkaSession) -> dict[str, Any]:
     async def act(session: KafkaSession, held: Held, number: int, *, guarded: bool = True) -> list[str]:
         deed = f"{held.token}-{held.handle}-{number}"
@@ -57,7 +69,7 @@ async def _terms(lab: Lab, brokers: list[str], one: KafkaSession, two: KafkaSess
         finally:
             await session.close()
 
-    first = await one.acquire(_NAME)
+    first = await _first_term(one)
     found: dict[str, Any] = {
         "coordinator": [first.handle, sorted(str(lab.layout[name].number) for name in brokers)],
         "first acts": [await act(one, first, number) for number in (1, 2)],

@@ -53,12 +53,15 @@ class Tracer:
         self._process = launch(pid, [*tampering.argv, "-o", str(log)], self._said)
 
     async def attached(self) -> None:
-        """Wait until it traces every thread; raises HarnessError with what strace said."""
+        """Wait until it traces every thread, or has hit what ended the process; raises HarnessError with its reason."""
         deadline = time.monotonic() + _ATTACH_S
         while not is_traced(self.pid):
             ended = self._process.poll() is not None
             if ended or time.monotonic() > deadline:
                 if ended and not _is_there(self.pid):
+                    if self.calls().count:
+                        # It was held, and what it met at once was its end: an error of its log, say.
+                        return
                     raise HarnessError(f"process {self.pid} ended while strace was being attached to it")
                 said = self.said() or ("it ended" if ended else f"nothing within {_ATTACH_S:g} s")
                 await self.end()
