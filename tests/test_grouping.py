@@ -1,0 +1,69 @@
+"""How workers share tests: a file stays together, and so does everything on the container engine."""
+
+import shutil
+import subprocess
+import sys
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import group_of
+
+_TEST = """
+import os, pathlib, time, pytest
+
+@pytest.mark.parametrize("number", range(4))
+def test_it(number):
+    time.sleep(0.05)
+    with pathlib.Path("workers").open("a") as file:
+        file.write(f"{__name__} {os.environ['PYTEST_XDIST_WORKER']}\\n")
+"""
+_ON_ENGINE = "import pytest\npytestmark = pytest.mark.containers\n"
+_INI = "[pytest]\nmarkers = containers\n"
+
+
+def play(folder: Path, files: dict[str, str]) -> "subprocess.CompletedProcess[str]":
+    """These files under our conftest, on two workers."""
+    for name, text in files.items():
+        path = folder / "tests" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    shutil.copy(Path(__file__).with_name("conftest.py"), folder / "tests" / "conftest.py")
+    (folder / "pytest.ini").write_text(_INI)
+    flags = ("-q", "-p", "no:cacheprovider", "-n", "2", "--dist", "loadscope", "--no-loadscope-reorder", "tests")
+    command = [sys.executable, "-m", "pytest", *flags]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=100, check=False)
+
+
+def test_files_stay_together_and_so_does_everything_on_the_engine(tmp_path: Path) -> None:
+    on_engine = {f"containers/test_e{number}.py": _ON_ENGINE + _TEST for number in range(3)}
+    others = {f"test_o{number}.py": _TEST for number in range(3)}
+    done = play(tmp_path, {**on_engine, **others})
+    assert done.returncode == 0, done.stdout + done.stderr
+    workers = defaultdict(set)
+    for line in (tmp_path / "workers").read_text().splitlines():
+        module, worker = line.split()
+        workers[module].add(worker)
+    assert len(workers) == 6
+    assert all(len(ran) == 1 for ran in workers.values()), workers
+    assert len({worker for module, ran in workers.items() if "test_e" in module for worker in ran}) == 1, workers
+    assert len({worker for ran in workers.values() for worker in ran}) == 2, "both had something to do"
+
+
+def test_a_file_on_the_engine_that_nobody_listed_is_named(tmp_path: Path) -> None:
+    done = play(tmp_path, {"test_new.py": _ON_ENGINE + _TEST})
+    assert done.returncode == 1
+    assert "test_new.py has tests on the container engine, but is not in _ENGINE_FILES" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("nodeid", "group"),
+    [
+        ("tests/containers/test_life.py::test_x[a::b]", "engine"),
+        ("tests/test_container_runs.py::test_x", "engine"),
+        ("tests/checkers/test_log.py::Class::test_x", "tests/checkers/test_log.py"),
+    ],
+)
+def test_groups(nodeid: str, group: str) -> None:
+    assert group_of(nodeid) == group
