@@ -2,17 +2,14 @@
 
 import os
 import subprocess
-from pathlib import Path
 from typing import Final
 
-from harness.errors import MachineError
 from harness.runtime.clocks.memory import ClockError, Memory, mappings
 from harness.runtime.clocks.process import why_not_here
+from harness.runtime.may_trace import NOBODY, PRIVILEGED, YAMA, why_no_containers, yama_scope
 from harness.runtime.provider import Setting
 
-_YAMA: Final = Path("/proc/sys/kernel/yama/ptrace_scope")
-_NOBODY: Final = 3
-_PRIVILEGED: Final = 2
+_YAMA: Final = YAMA
 _END_S: Final = 5.0
 
 
@@ -21,41 +18,16 @@ def why_not(setting: Setting) -> str | None:
     here = why_not_here()
     if here is not None:
         return f"{here}; run on an x86-64 kernel whose vDSO has room"
-    scope = _yama()
-    if scope >= _NOBODY:
+    scope = yama_scope(_YAMA)
+    if scope >= NOBODY:
         return "kernel.yama.ptrace_scope=3 lets nobody trace a process; set it to 2 or less and start the machine anew"
     if setting.runtime == "containers":
-        refused = _why_no_containers()
+        refused = why_no_containers()
         if refused is not None:
             return refused
     # In the lab we are root of our namespace, which this asks for; out here we may not be.
-    if scope < _PRIVILEGED or os.geteuid() == 0:
+    if scope < PRIVILEGED or os.geteuid() == 0:
         return _why_no_writing()
-    return None
-
-
-def _yama() -> int:
-    try:
-        return int(_YAMA.read_text())
-    except (OSError, ValueError):
-        return 0
-
-
-def _why_no_containers() -> str | None:
-    from harness.runtime import engine
-
-    try:
-        client = engine.connect()
-    except MachineError as error:
-        return f"{error.message}; {error.hint}"
-    try:
-        facts = engine.facts(client)
-    finally:
-        client.close()
-    if not facts.same_kernel:
-        return "the engine's containers run on another kernel than this one; use --runtime lab"
-    if not facts.may_enter:
-        return "containers' processes may be traced by root only; run as root with a local engine, or use --runtime lab"
     return None
 
 
