@@ -110,7 +110,9 @@ class FakeNetwork:
 
     async def probe(self, links: Iterable[Link], timeout_s: float = 0.2) -> dict[Link, Reach]:
         shut = (set(self.blocked) - self.leaks) | self.stuck
-        return {link: Reach.DROPPED if link in shut else Reach.OPEN for link in links}
+        reset = {link for link, effect in self.blocked.items() if effect is Effect.RESET}
+        met = {link: Reach.RESET if link in reset else Reach.DROPPED for link in shut}
+        return {link: met.get(link, Reach.OPEN) for link in links}
 
 
 class FakeRuntime:

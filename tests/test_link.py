@@ -205,6 +205,16 @@ def test_a_share_is_judged_by_what_chance_allows() -> None:
     assert not is_by_chance(5, 100, 0.5)
 
 
+class FakeWitness:
+    def __init__(self, found: Mapping[frozenset[str], bool]) -> None:
+        self.found = found
+
+    async def ended(self, timeout_s: float) -> Mapping[frozenset[str], bool]:
+        return self.found
+
+    def close(self) -> None: ...
+
+
 class FakeShapes:
     """Links that experience what they are told to, and the plain passage else."""
 
@@ -213,6 +223,7 @@ class FakeShapes:
         self.in_force: Mapping[Link, Shape] = {}
         self.was: set[Link] = set()
         self.mute: set[str] = set()
+        self.alive: dict[frozenset[str], bool] = {}
 
     async def prepare(self) -> None: ...
 
@@ -235,10 +246,10 @@ class FakeShapes:
         return {link: NOTHING if self.mute & {*link} else passage for link, passage in found.items()}
 
     async def open_witness(self, links: Iterable[Link]) -> Witness:
-        raise NotImplementedError
+        return FakeWitness(dict.fromkeys((frozenset(link) for link in links), True) | self.alive)
 
     async def break_connections(self, links: Iterable[Link]) -> int:
-        raise NotImplementedError
+        return 3
 
 
 NOTHING = _passage(arrived=0, least_ms=None, median_ms=None, most_ms=None)
@@ -308,4 +319,21 @@ def test_silence_is_excused_by_death_alone(mute: str, dead: str, installed: Faul
     shapes.mute = {*mute.split()}
     outcome, _, text = _outcomes(shapes, dead=dead)
     assert outcome is installed, text
+    assert said in str(text)
+
+
+@pytest.mark.parametrize(
+    ("alive", "installed", "said"),
+    [
+        ("", FaultOutcome.INSTALLED, "2 of 2 idle connections of ours ended by an error at both ends"),
+        ("n1 n2", FaultOutcome.INDETERMINATE, "alive: n1-n2"),
+    ],
+)
+def test_a_reset_that_leaves_a_connection_alive_is_not_called_installed(
+    alive: str, installed: FaultOutcome, said: str
+) -> None:
+    shapes = FakeShapes({})
+    shapes.alive = {frozenset(alive.split()): False} if alive else {}
+    outcome, healed, text = _outcomes(shapes, "link:n1:reset=yes")
+    assert (outcome, healed) == (installed, FaultOutcome.HEALED), text
     assert said in str(text)
