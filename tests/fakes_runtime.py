@@ -42,6 +42,7 @@ class FakeNode:
     incarnation: int = 0
     pid: int | None = 100
     actions: list[str] = field(default_factory=list)
+    given: NodeSpec | None = None
     wrap_argv: list[Callable[[tuple[str, ...]], Sequence[str]]] = field(default_factory=list)
     on_start: list[Callable[[Node], Awaitable[None] | None]] = field(default_factory=list)
 
@@ -52,7 +53,13 @@ class FakeNode:
 
     @property
     def spec(self) -> NodeSpec:
-        return NodeSpec(name=self.name, argv=("true",), listeners={})
+        return self.given or NodeSpec(name=self.name, argv=("true",), listeners={})
+
+    def respec(self, spec: NodeSpec) -> None:
+        self.given = spec
+
+    async def wipe(self) -> None:
+        self.actions.append("wipe")
 
     async def start(self) -> None:
         self.actions.append("start")

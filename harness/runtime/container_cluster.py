@@ -120,10 +120,7 @@ class Containers:
             events=self._events,
             calls=self._calls,
         )
-        self._nodes = {
-            name: ContainerNode(place, habitat, container_data.volume_of(f"{self._prefix}-{name}"))
-            for name, place in self._fabric.layout.items()
-        }
+        self._nodes = {name: ContainerNode(place, habitat) for name, place in self._fabric.layout.items()}
 
     @property
     def run_id(self) -> str:
@@ -169,22 +166,20 @@ class Containers:
         by_name = {spec.name: spec for spec in specs}
         if by_name.keys() != self._nodes.keys():
             raise HarnessError(f"specs for {sorted(by_name)}, but the nodes are {sorted(self._nodes)}")
-        for name, node in self._nodes.items():
-            node.realise(by_name[name])
         holder = await self._calls(self._image_of_ours, "sidecar") if self._setting.limited_data else ""
-        await asyncio.gather(
-            *(
-                self._calls(
-                    container_data.make_volume,
-                    self._client,
-                    f"{self._prefix}-{name}",
-                    self._labels,
-                    option=container_data.limit(self._facts, by_name[name].data_limit_bytes),
-                    holder=holder,
-                )
-                for name in self._nodes
+        volumes = {
+            name: container_data.Volume(
+                client=self._client,
+                node_prefix=f"{self._prefix}-{name}",
+                labels=self._labels,
+                option=container_data.limit(self._facts, spec.data_limit_bytes),
+                holder=holder,
             )
-        )
+            for name, spec in by_name.items()
+        }
+        for name, node in self._nodes.items():
+            node.realise(by_name[name], volumes[name])
+        await asyncio.gather(*(self._calls(volume.make) for volume in volumes.values()))
 
     async def await_links(self, timeout_s: float = 5.0) -> None:
         await self._made.await_links(timeout_s)

@@ -1,25 +1,23 @@
 """The data of servers in containers: a volume per node, of limited size where asked for, and copies for people."""
 
+import contextlib
 import os
 import tarfile
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from harness.errors import MachineError
 from harness.runtime.engine import EngineFacts, asking
 from harness.runtime.fabric import INSIDE_DATA
-from harness.runtime.ownership import SWEEP_COMMAND
+from harness.runtime.ownership import SWEEP_COMMAND, remove_container
 
 if TYPE_CHECKING:
     from docker import DockerClient
 
 #: Keeps a tmpfs volume mounted while no server runs.
 _HOLD: Final = ("python3", "-c", "import signal; signal.pause()")
-
-
-def volume_of(node_prefix: str) -> str:
-    return f"{node_prefix}-data"
 
 
 def limit(engine: EngineFacts, byte_count: int) -> str:
@@ -33,31 +31,56 @@ def limit(engine: EngineFacts, byte_count: int) -> str:
     return f"nr_blocks={-(-byte_count // page)}"
 
 
-def make_volume(
-    client: "DockerClient", node_prefix: str, labels: Mapping[str, str], *, option: str, holder: str
-) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Volume:
     """The volume of one node. With `holder`, an image with a Python, it is limited by `option` (see `limit`).
 
     A limited volume is a tmpfs, which would be lost with the last container that uses it: so one more holds it.
     """
-    volume = volume_of(node_prefix)
-    with asking(f"making the volume {volume}", MachineError, hint=SWEEP_COMMAND):
-        if not holder:
-            client.volumes.create(name=volume, labels=dict(labels))
-            return
-        options = {"type": "tmpfs", "device": "tmpfs", "o": option}
-        client.volumes.create(name=volume, driver="local", driver_opts=options, labels=dict(labels))
-        held = client.containers.create(
-            holder,
-            name=f"{node_prefix}-holder",
-            labels=dict(labels),
-            entrypoint=list(_HOLD),
-            network_mode="none",
-            volumes={volume: {"bind": str(INSIDE_DATA), "mode": "rw"}},
-            cap_drop=["ALL"],
-            security_opt=["no-new-privileges"],
-        )
-        held.start()
+
+    client: "DockerClient"
+    node_prefix: str
+    labels: Mapping[str, str]
+    option: str
+    holder: str
+
+    @property
+    def name(self) -> str:
+        return f"{self.node_prefix}-data"
+
+    @property
+    def _holder_name(self) -> str:
+        return f"{self.node_prefix}-holder"
+
+    def make(self) -> None:
+        with asking(f"making the volume {self.name}", MachineError, hint=SWEEP_COMMAND):
+            if not self.holder:
+                self.client.volumes.create(name=self.name, labels=dict(self.labels))
+                return
+            options = {"type": "tmpfs", "device": "tmpfs", "o": self.option}
+            self.client.volumes.create(name=self.name, driver="local", driver_opts=options, labels=dict(self.labels))
+            held = self.client.containers.create(
+                self.holder,
+                name=self._holder_name,
+                labels=dict(self.labels),
+                entrypoint=list(_HOLD),
+                network_mode="none",
+                volumes={self.name: {"bind": str(INSIDE_DATA), "mode": "rw"}},
+                cap_drop=["ALL"],
+                security_opt=["no-new-privileges"],
+            )
+            held.start()
+
+    def renew(self) -> None:
+        """Remove it and make it again, empty. No server's container may use it any more."""
+        from docker.errors import NotFound
+
+        with asking(f"removing the volume {self.name}", hint=SWEEP_COMMAND):
+            with contextlib.suppress(NotFound):
+                remove_container(self.client, self._holder_name)
+            with contextlib.suppress(NotFound):
+                self.client.api.remove_volume(self.name, force=True)
+        self.make()
 
 
 def copy(client: "DockerClient", container_id: str, node_name: str, target: Path) -> None:

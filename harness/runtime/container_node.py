@@ -26,6 +26,7 @@ from harness.runtime.ownership import remove_container
 if TYPE_CHECKING:
     from docker import DockerClient
 
+    from harness.runtime.container_data import Volume
     from harness.runtime.container_making import Made, Making
     from harness.runtime.fabric import Fabric
 
@@ -59,11 +60,14 @@ class Habitat:
 class ContainerNode(KnownNode):
     """One server of the cluster; see `harness.runtime.node.Node`."""
 
-    def __init__(self, place: Place, habitat: Habitat, volume: str) -> None:
+    def __init__(self, place: Place, habitat: Habitat) -> None:
         super().__init__(place)
-        self._habitat, self._volume = habitat, volume
+        self._habitat = habitat
+        self._volume: Volume | None = None
         self._launches = 0
+        #: Whether the volume holds what the spec's `data_files` begin with; and whether it is to be emptied first.
         self._filled = False
+        self._is_wiped = False
         self._container = ""
         self._pid: int | None = None
         self._follower: LogFollower | None = None
@@ -85,11 +89,11 @@ class ContainerNode(KnownNode):
         """Of the container that was started last; empty before the first start."""
         return self._container
 
-    def realise(self, spec: NodeSpec) -> None:
+    def realise(self, spec: NodeSpec, volume: "Volume") -> None:
         """Take the spec; its files are put into each container before it starts. Copies are kept for people."""
         from harness.runtime.container_making import keep_copies
 
-        self._spec = spec
+        self._spec, self._volume = spec, volume
         self._place.kept.mkdir(parents=True, exist_ok=True)
         self.log.touch()
         keep_copies(self._place.kept, spec.files)
@@ -98,6 +102,12 @@ class ContainerNode(KnownNode):
     async def _call(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         self._habitat.events.refuse_if_gone()
         return await self._habitat.calls(function, *args, **kwargs)
+
+    async def wipe(self) -> None:
+        """The next start does it: a volume cannot be removed while a container, ended or not, refers to it."""
+        async with self._changing:
+            self._refuse_to_wipe()
+            self._is_wiped = True
 
     # -- start ------------------------------------------------------------------------------------------------------
 
@@ -124,7 +134,7 @@ class ContainerNode(KnownNode):
         except HarnessError:
             self._clearing = asyncio.create_task(self._clear(launching, made))
             raise
-        self._filled = True
+        self._filled, self._is_wiped = True, False
         self._container = made.container_id
         self._pid = made.pid if self._is_ours(made) else None
         self._incarnation += 1
@@ -148,6 +158,7 @@ class ContainerNode(KnownNode):
         argv = self._wrapped_argv()
         habitat, number = self._habitat, self._launches
         self._launches += 1
+        assert self._volume is not None, "given by realise"
         return Making(
             image=habitat.image,
             of_ours=habitat.of_ours,
@@ -156,9 +167,9 @@ class ContainerNode(KnownNode):
             argv=tuple(argv),
             environment=self.spec.environment,
             joining=self._joining(),
-            volume=self._volume,
+            volume=self._volume.name,
             files=self.spec.files,
-            data_files=None if self._filled else self.spec.data_files,
+            data_files=None if self._filled and not self._is_wiped else self.spec.data_files,
         )
 
     def _joining(self) -> Mapping[str, Any]:
@@ -173,10 +184,12 @@ class ContainerNode(KnownNode):
         return {**joining, "mac_address": (b"\x02\x42" + octets).hex(":")}
 
     def _launch(self, making: "Making", made: "Made", earlier: str) -> None:
-        """Runs in a thread: the earlier container away, the new one up."""
+        """Runs in a thread: the earlier container away, its data too where they were wiped, the new one up."""
         from harness.runtime.container_making import make_and_start
 
         self._remove(earlier)
+        if self._is_wiped and self._volume is not None:
+            self._volume.renew()
         with asking(f"node {self.name} cannot be started", hint=f"its command is: {' '.join(making.argv)[:300]}"):
             make_and_start(self._habitat.client, making, made)
 

@@ -35,6 +35,12 @@ class KnownNode:
             raise HarnessError(f"node {self.name} has no spec yet: realise() comes first")
         return self._spec
 
+    def respec(self, spec: NodeSpec) -> None:
+        now = self.spec
+        if (spec.name, spec.listeners, spec.data_limit_bytes) != (now.name, now.listeners, now.data_limit_bytes):
+            raise HarnessError(f"node {self.name} cannot become another node: name, listeners and size of data stay")
+        self._spec = spec
+
     @property
     def state(self) -> NodeState:
         return self._state
@@ -50,6 +56,10 @@ class KnownNode:
     @property
     def _is_up(self) -> bool:
         return self._state in (NodeState.RUNNING, NodeState.PAUSED)
+
+    def _refuse_to_wipe(self) -> None:
+        if self._is_up:
+            raise HarnessError(f"node {self.name} is {self._state}: its data cannot be wiped")
 
     def _wrapped_argv(self) -> Sequence[str]:
         """The command of the next start."""

@@ -9,6 +9,7 @@ import asyncio
 import concurrent.futures
 import contextlib
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -90,6 +91,14 @@ class LabNode(KnownNode):
         self._spec = spec
         _write_files(self._place.folder, spec.files)
         _write_files(self._place.data, spec.data_files)
+
+    async def wipe(self) -> None:
+        async with self._changing:
+            self._refuse_to_wipe()
+            # What outlived its crashed parent could still write.
+            await self._kill()
+            await asyncio.to_thread(_empty, self._place.data)
+            _write_files(self._place.data, self.spec.data_files)
 
     async def start(self) -> None:
         async with self._changing:
@@ -230,6 +239,15 @@ def _end_at_birth(spawning: "asyncio.Future[subprocess.Popen[bytes]]") -> None:
         process = spawning.result()
         process.kill()
         process.wait(_KILL_TIMEOUT_S)
+
+
+def _empty(folder: Path) -> None:
+    """The folder itself stays: it is a mount."""
+    for entry in folder.iterdir():
+        if entry.is_dir() and not entry.is_symlink():
+            shutil.rmtree(entry)
+        else:
+            entry.unlink()
 
 
 def _write_files(folder: Path, files: Mapping[str, str | bytes]) -> None:

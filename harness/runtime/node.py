@@ -71,8 +71,9 @@ Layout = Mapping[str, Place]
 class NodeSpec:
     """One server as data. `files` are written before every start, paths relative to the node's folder.
 
-    `data_files` likewise, relative to the data directory, but only before the first start. `ready_timeout_s` bounds the
-    wait for the system's own readiness condition. `data_limit_bytes` is a hard size limit of the data directory.
+    `data_files` likewise, relative to the data directory, but only before the first start and the first one after
+    `Node.wipe`. `ready_timeout_s` bounds the wait for the system's own readiness condition. `data_limit_bytes` is a
+    hard size limit of the data directory.
     """
 
     name: str
@@ -144,6 +145,17 @@ class Node(Protocol):
 
     async def start(self) -> None:
         """Start the process (again, with the data kept). Does not wait for readiness."""
+        ...
+
+    def respec(self, spec: NodeSpec) -> None:
+        """Take this command, environment and files from the next start on. Where it lives and listens stays."""
+        ...
+
+    async def wipe(self) -> None:
+        """Let the next start find an empty data directory, filled as at the first one.
+
+        Raises HarnessError while the server runs.
+        """
         ...
 
     async def kill(self) -> None:

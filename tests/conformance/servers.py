@@ -9,9 +9,12 @@ import os
 import signal
 import tarfile
 import time
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
+
+import pytest
 
 from harness.coordination import Definite, Indefinite
 from harness.errors import HarnessError
@@ -199,6 +202,26 @@ async def hooks(cluster: Cluster) -> None:
         await node.start()
         await cluster.until(lambda: _runs_with(node, "--max-txn-ops=78"), "the wrapped command")
     assert seen == [(first, True), (first + 1, True)]
+
+
+async def another_spec(cluster: Cluster) -> None:
+    """A node takes another command from its next start on; what it is called and listens on stays."""
+    node = await cluster.follower()
+    first = node.spec
+    node.respec(replace(first, argv=(*first.argv, "--max-txn-ops=79")))
+    assert not await _runs_with(node, "--max-txn-ops=79")
+    try:
+        await node.kill()
+        await node.start()
+        await cluster.until(lambda: _runs_with(node, "--max-txn-ops=79"), "the other command")
+        with pytest.raises(HarnessError, match="cannot become another node"):
+            node.respec(replace(first, name="another"))
+    finally:
+        node.respec(first)
+    await node.kill()
+    await node.start()
+    await cluster.until(lambda: _runs_with(node, first.argv[-1]), "its own command")
+    assert not await _runs_with(node, "--max-txn-ops=79")
 
 
 async def _runs_with(node: Node, argument: str) -> bool:

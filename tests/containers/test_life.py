@@ -38,7 +38,7 @@ def test_starts_again_on_its_data(tmp_path: Path, limited: bool) -> None:
             assert (gone.node, gone.incarnation, gone.exit_status, gone.expected) == ("n1", 0, -9, True)
             # The command may be wrapped from one start to the next, and files may change.
             node.wrap_argv.append(lambda argv: [*argv, "wrapped"])
-            node._spec = spec("n1", "a", conf="two")
+            node.respec(spec("n1", "a", conf="two"))
             await node.start()
             await until(lambda: "start 2 conf two data n1" in node.log_tail())
             assert node.log.read_text().splitlines()[::2] == ["arguments a", "arguments a wrapped"]
@@ -49,6 +49,13 @@ def test_starts_again_on_its_data(tmp_path: Path, limited: bool) -> None:
                 held = archive.extractfile("n1/starts")
                 assert held is not None
                 assert held.read() == b"xx"
+            # Wiped, it begins as at its first start, and is within its limit.
+            await node.wipe()
+            node.respec(spec("n1", "b", conf="three"))
+            await node.start()
+            await until(lambda: "start 1 conf three data n1" in node.log_tail())
+            with pytest.raises(HarnessError, match="cannot be wiped"):
+                await node.wipe()
 
     asyncio.run(run())
 

@@ -337,11 +337,21 @@ async def data(lab: Lab, args: dict[str, Any]) -> Any:
         names = sorted(member.name for member in archive if member.isfile())
     mounts = sum(str(place.data) in line for line in Path("/proc/self/mountinfo").read_text().splitlines())
     kept = (place.data / "myid").read_text()
+    await lab.nodes["n1"].wipe()
+    wiped = {path.name: path.read_text() for path in place.data.iterdir()}
     await lab.close()
     await lab.close()
     after = sum("tmpfs" in line and str(place.folder) in line for line in Path("/proc/mounts").read_text().splitlines())
     devices = [name for _, name in socket.if_nameindex() if name.startswith("n")]
-    return {"full": full, "names": names, "mounts": mounts, "kept": kept, "after": after, "devices": devices}
+    return {
+        "full": full,
+        "names": names,
+        "mounts": mounts,
+        "kept": kept,
+        "wiped": wiped,
+        "after": after,
+        "devices": devices,
+    }
 
 
 async def bad_specs(lab: Lab, args: dict[str, Any]) -> Any:

@@ -135,6 +135,7 @@ def test_data_is_limited_kept_copied_and_unmounted() -> None:
     assert found["names"] == ["n1/myid"] or found["names"] == ["n1/myid", "n1/starts"]
     assert found["mounts"] == 1
     assert found["kept"] == "8", "data files are written before the first start only"
+    assert found["wiped"] == {"myid": "7"}, "and again when the data were wiped"
     assert found["after"] == 0
     assert found["devices"] == []
 
