@@ -138,6 +138,50 @@ class Locks(KeyValue, Protocol):
         ...
 
 
+class Granted(msgspec.Struct, frozen=True):
+    """A lease that was granted or kept alive: for `ttl_ms` from some instant between the request and its answer.
+
+    `handle` names it to every node, and whoever knows it can keep it alive, bind keys to it and end it.
+    """
+
+    handle: str
+    ttl_ms: int
+    position: int | None = None
+    epoch: int | None = None
+
+
+#: The key by which `System.prepare` is told of the set that keys bound to leases belong to.
+BOUND: Final = "bound"
+
+
+class Leases(Session, Protocol):
+    """Keys that are bound to a lease (etcd) or a session (ZooKeeper), and vanish when it ends.
+
+    A lease belongs to no connection: any node can be asked about it, one request and one answer each. Nothing keeps it
+    alive behind the caller's back.
+    """
+
+    async def grant(self, ttl_ms: int) -> Granted:
+        """A new lease; the server may grant another time to live than was asked for."""
+        ...
+
+    async def keep_alive(self, handle: str) -> Granted:
+        """Raises `Definite("lease-expired")` when the server says that it has ended (or never was)."""
+        ...
+
+    async def attach(self, name: str, element: int, handle: str) -> Reply:
+        """Add to the set, bound to the lease; raises `Definite("lease-expired")` as above."""
+        ...
+
+    async def revoke(self, handle: str) -> Reply:
+        """End the lease at once; raises `Definite("lease-expired")` as above."""
+        ...
+
+    async def members(self, name: str, mode: ReadMode) -> Members:
+        """Read the whole set in one request of this mode."""
+        ...
+
+
 class Leading(msgspec.Struct, frozen=True):
     """Who leads, as one node answered: the token of the term that has not ended, None when there is none."""
 

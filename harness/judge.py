@@ -21,6 +21,7 @@ from harness.operation import Operation
 from harness.plan import Plan, merge_options, read_plan
 from harness.reader import read_history
 from harness.runtime.node import Member
+from harness.systems.leases import BoundsLeases
 from harness.systems.system import System
 from harness.verdict import Facts, Validity, Verdict, merge
 from harness.workload import Workload
@@ -61,6 +62,7 @@ def facts_of(plan: Plan, version: str) -> Facts:
     workload: Workload = registry.workload(plan.workload)
     options = options_of(plan, system, workload)
     members = members_of(plan, system)
+    settings = {**system.options(), **plan.system_options}
     return Facts(
         system=plan.system,
         workload=plan.workload,
@@ -71,7 +73,8 @@ def facts_of(plan: Plan, version: str) -> Facts:
         read_guarantee=workload.guarantee(system, options),
         nemesis=nemesis_words(plan.nemesis),
         options=options,
-        leadership=system.leadership({**system.options(), **plan.system_options}, version),
+        leadership=system.leadership(settings, version),
+        leases=system.lease_bound(settings) if isinstance(system, BoundsLeases) else None,
         subjects=system.subjects,
         budget=plan.budget,
         thresholds=plan.thresholds,

@@ -119,6 +119,19 @@ class LeadershipBound(msgspec.Struct, frozen=True, kw_only=True):
         return None if self.bound_ns is None else self.bound_ns * 3 // 2 + 1_000_000_000
 
 
+class LeaseBound(msgspec.Struct, frozen=True, kw_only=True):
+    """How long a lease may outlive its time to live, by the system's own rules, while the cluster is undisturbed.
+
+    `extra_ns` counts from the end of its time to live; after an election, or anything else that disturbs the cluster,
+    both count anew. `clocks` are those of the nodes by which the system may count: a lease is certainly alive while the
+    fastest of them has not counted its time to live, and certainly over when the slowest has counted it and `extra_ns`.
+    """
+
+    extra_ns: int
+    source: str
+    clocks: tuple[Clock, ...] = (Clock.WALL, Clock.MONOTONIC)
+
+
 class Budget(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What the linearizability search may spend on the whole history. `wall_s` is only a backstop."""
 
@@ -155,6 +168,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     nemesis: tuple[str, ...] = ()
     options: dict[str, Any] = {}
     leadership: LeadershipBound | None = None
+    leases: LeaseBound | None = None
     subjects: tuple[str, ...] = ()
     budget: Budget = Budget()
     thresholds: Thresholds = Thresholds()
