@@ -8,9 +8,10 @@ Stamps: `position` is the header's revision, `value_position` the key's mod_revi
 the answering node knew it (that of the last entry it applied: a lower bound).
 """
 
-from typing import Final
+from collections.abc import Awaitable
+from typing import Any, Final
 
-from harness.coordination import Deeds, Definite, Held, Indefinite, Leading, Members, NotSent, ReadMode, Reply
+from harness.coordination import Deeds, Definite, Granted, Held, Indefinite, Leading, Members, NotSent, ReadMode, Reply
 from harness.systems.etcd import errors
 from harness.systems.etcd import rpc_pb2 as rpc
 from harness.systems.etcd.grpc_call import unary
@@ -37,6 +38,7 @@ class EtcdClient:
         self._put = unary(connection, "KV/Put", rpc.PutResponse)
         self._txn = unary(connection, "KV/Txn", rpc.TxnResponse)
         self._grant = unary(connection, "Lease/LeaseGrant", rpc.LeaseGrantResponse)
+        self._revoke = unary(connection, "Lease/LeaseRevoke", rpc.LeaseRevokeResponse)
         self._keep_alive = unary(connection, "Lease/LeaseKeepAlive", rpc.LeaseKeepAliveResponse)
 
     @property
@@ -106,6 +108,28 @@ class EtcdClient:
         )
         elements = sorted(int(pair.key[len(prefix) :]) for pair in answer.kvs)
         return Members(tuple(elements), position=answer.header.revision, epoch=answer.header.raft_term)
+
+    # Leases. They belong to no connection, so whoever knows the number may ask any member.
+
+    async def grant(self, ttl_ms: int) -> Granted:
+        """In whole seconds, as etcd counts them; the member answers with what was granted."""
+        answer = await self._grant(rpc.LeaseGrantRequest(TTL=-(-ttl_ms // 1000)))
+        return Granted(f"{answer.ID:x}", answer.TTL * 1000, answer.header.revision, answer.header.raft_term)
+
+    async def keep_alive(self, handle: str) -> Granted:
+        answer = await self._keep_alive(rpc.LeaseKeepAliveRequest(ID=int(handle, 16)))
+        if answer.TTL <= 0:
+            raise Definite(errors.LEASE_EXPIRED, "the server knows no such lease")
+        return Granted(handle, answer.TTL * 1000, answer.header.revision, answer.header.raft_term)
+
+    async def attach(self, name: str, element: int, handle: str) -> Reply:
+        key = _below(name) + str(element).encode()
+        put = self._put(rpc.PutRequest(key=key, value=handle.encode(), lease=int(handle, 16)))
+        return _written((await _unless_expired(put)).header)
+
+    async def revoke(self, handle: str) -> Reply:
+        answer = await _unless_expired(self._revoke(rpc.LeaseRevokeRequest(ID=int(handle, 16))))
+        return _written(answer.header)
 
     # Leader election, by a lock bound to a lease.
 
@@ -185,6 +209,16 @@ class EtcdClient:
         ordered = sorted(answer.kvs, key=lambda pair: pair.create_revision)
         deeds = tuple(pair.key[len(prefix) :].decode() for pair in ordered)
         return Deeds(deeds, position=answer.header.revision, epoch=answer.header.raft_term)
+
+
+async def _unless_expired(request: Awaitable[Any]) -> Any:
+    """Its answer; a request that names a lease which is not there is refused as "not found"."""
+    try:
+        return await request
+    except Definite as refused:
+        if refused.code == "not-found":
+            raise Definite(errors.LEASE_EXPIRED, str(refused)) from None
+        raise
 
 
 def _serializable(mode: ReadMode) -> bool:
