@@ -5,22 +5,27 @@ import json
 import xml.etree.ElementTree as ET
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import pytest
 
 from harness.cli import main
 from harness.coordination import Definite
-from harness.failover.cell import MEASURES, Ending, Sample, topics
+from harness.failover.cell import MEASURES, Cell, Ending, Sample, topics
+from harness.failover.cluster import Cluster
 from harness.failover.document import Curve, document, seconds, table
 from harness.failover.growth import fit
 from harness.failover.load_time import load_time_s
 from harness.failover.page import page
 from harness.failover.picture import drawn
 from harness.failover.probes import Partition, ProduceProbe, first_of
+from harness.operation import Claim
 from harness.systems.kafka.decoding import decode
 from harness.systems.kafka.elect_leaders import ELECT_LEADERS, ElectLeadersRequest, ElectLeadersResponse
 from harness.systems.kafka.encoding import encode
+from harness.systems.system import Answer
 
 
 def test_a_line_is_found_exactly_and_its_error_is_that_of_least_squares() -> None:
@@ -267,3 +272,37 @@ def test_a_mistake_is_refused_before_anything_is_made(
     for part in said:
         assert part in err
     assert list(tmp_path.iterdir()) == []
+
+
+def test_who_is_active_is_asked_over_questions_that_are_kept() -> None:
+    """A question may read its node's log from the beginning, which after some endings takes longer than an answer may."""
+    made: list[_Asked] = []
+    places = {name: SimpleNamespace(roles=("broker",), dial=lambda port: ("127.0.0.1", port)) for name in ("n1", "n2")}
+    cell = Cell(system="kafka-zk", version="0", partitions=10, times=1, budget_s=1.0, artifacts={})
+    cluster = Cluster(cell, {}, cast(Any, places))
+    cluster.system = cast(Any, SimpleNamespace(question=lambda place, subject: _made(made)))
+
+    async def ask() -> list[str | None]:
+        found = [await cluster.active() for _ in range(3)]
+        await cluster.close()
+        return found
+
+    assert asyncio.run(ask()) == ["n1", "n1", "n1"]
+    assert [(one.asked, one.closed) for one in made] == [(3, 1), (3, 1)]
+
+
+class _Asked:
+    def __init__(self, claims: Claim) -> None:
+        self.claims, self.asked, self.closed = claims, 0, 0
+
+    async def ask(self) -> Answer:
+        self.asked += 1
+        return Answer(claims=self.claims, source="fake")
+
+    async def close(self) -> None:
+        self.closed += 1
+
+
+def _made(made: list[_Asked]) -> _Asked:
+    made.append(_Asked(Claim.NO if made else Claim.YES))
+    return made[-1]

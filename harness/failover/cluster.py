@@ -25,7 +25,7 @@ from harness.systems.kafka.elect_leaders import elect_preferred_leaders
 from harness.systems.kafka.errors import TOPIC_ALREADY_EXISTS, ServerDoubt, ServerRefusal
 from harness.systems.kafka.server import CLIENT_PORT, CONTROLLER_PORT
 from harness.systems.kafka.values import TopicView
-from harness.systems.system import Artifacts
+from harness.systems.system import Artifacts, Question
 
 _START_S: Final = 90.0
 _CREATE_S: Final = 120.0
@@ -50,6 +50,13 @@ class Cluster:
         self.system = registry.system(cell.system)
         self.topics = topics(cell.partitions)
         self.filled = False
+        #: Kept: a question may read its node's log, which grows by a line per partition with every ending.
+        self._questions: dict[str, Question] = {}
+
+    async def close(self) -> None:
+        """Close what is asked through; the nodes are the runtime's."""
+        for question in self._questions.values():
+            await question.close()
 
     @property
     def partitions(self) -> list[Partition]:
@@ -74,15 +81,14 @@ class Cluster:
         return found[0] if len(found) == 1 else None
 
     async def _acts(self, name: str) -> bool:
-        question = self.system.question(self.layout[name], "controller")
+        question = self._questions.get(name) or self.system.question(self.layout[name], "controller")
         assert question is not None
+        self._questions[name] = question
         try:
             async with asyncio.timeout(_ASK_S):
                 return (await question.ask()).claims is Claim.YES
         except _Failed:
             return False
-        finally:
-            await question.close()
 
     async def fill(self) -> None:
         """Make the topics, one after the other; raises HarnessError when that takes too long."""
@@ -208,7 +214,8 @@ class Cluster:
                     await elect_preferred_leaders(node, timeout_ms=_ELECT_MS)
             finally:
                 node.close()
-        return f"{len(found)} partitions are not led by their first replica ({found[0]})"
+        election = "is asked" if active else "cannot be asked: nobody, or several, act as the controller"
+        return f"{len(found)} partitions are not led by their first replica ({found[0]}); an election {election}"
 
 
 async def open_cluster(cell: Cell, folder: Path, stack: AsyncExitStack) -> Cluster:
@@ -224,6 +231,7 @@ async def open_cluster(cell: Cell, folder: Path, stack: AsyncExitStack) -> Clust
         await asyncio.gather(*(node.start() for node in runtime.nodes.values()))
         await runtime.await_links()
     cluster = Cluster(cell, runtime.nodes, runtime.layout)
+    stack.push_async_callback(cluster.close)
     await cluster.settle()
     await cluster.fill()
     await cluster.settle()
