@@ -275,7 +275,7 @@ def test_a_mistake_is_refused_before_anything_is_made(
 
 
 def test_who_is_active_is_asked_over_questions_that_are_kept() -> None:
-    """A question may read its node's log from the beginning, which after some endings takes longer than an answer may."""
+    """One may read its node's log from the beginning, which after some endings takes longer than an answer may."""
     made: list[_Asked] = []
     places = {name: SimpleNamespace(roles=("broker",), dial=lambda port: ("127.0.0.1", port)) for name in ("n1", "n2")}
     cell = Cell(system="kafka-zk", version="0", partitions=10, times=1, budget_s=1.0, artifacts={})
