@@ -5,6 +5,7 @@ the caller's back. Every request ends in one of three ways: it returns a `Reply`
 not take effect and never will), or raises `Indefinite` (unknown). In doubt, `Indefinite`.
 """
 
+from collections.abc import Callable
 from enum import StrEnum
 from typing import Final, Protocol
 
@@ -318,4 +319,137 @@ class Log(Session, Protocol):
         The epoch of the reply is the one in which the node led when it answered, the epoch of a record the one in which
         it was appended.
         """
+        ...
+
+
+class WatchMode(StrEnum):
+    """How changes are listened for; each system says which modes it has.
+
+    `PERSISTENT` goes on until it is ended. `ONE_SHOT` is over with the first change of its key, and is set again by the
+    next look at it, so changes in between are seen by that look alone.
+    """
+
+    PERSISTENT = "persistent"
+    ONE_SHOT = "one-shot"
+
+
+class Change(msgspec.Struct, frozen=True, gc=False):
+    """One change of one key as a watch reports it.
+
+    `kind`: "put" or "deleted", or where the system tells them apart "created" or "changed". `position` is None where
+    the release does not tell it, `value` where the system never does.
+    """
+
+    position: int | None
+    kind: str
+    key: str
+    value: bytes | None = None
+
+
+class Changes(msgspec.Struct, frozen=True, gc=False):
+    """Changes that came together, at `at_ns` of the history's clock; `position` is the message's own, if it has one."""
+
+    at_ns: int
+    position: int | None
+    changes: tuple[Change, ...]
+
+
+class Bookmark(msgspec.Struct, frozen=True, gc=False):
+    """The store's word that every change up to `position` has been reported before."""
+
+    at_ns: int
+    position: int
+
+
+class Look(msgspec.Struct, frozen=True, gc=False):
+    """A read of one key that was answered among the reports of its own connection; value None for an absent key.
+
+    `value_position` is None for an absent key. Where watches are one-shot, this look has set the key's.
+    """
+
+    at_ns: int
+    position: int
+    key: str
+    value: bytes | None
+    value_position: int | None
+
+
+Heard = Changes | Bookmark | Look
+
+
+class WatchBegun(msgspec.Struct, frozen=True):
+    """A watch that was set: it reports changes after `after`; `position` is where the node's store was."""
+
+    after: int
+    position: int | None = None
+    epoch: int | None = None
+
+
+class Compacted(Definite):
+    """The watch cannot go on, or begin, where it was to: history begins at `position`, which can still be watched."""
+
+    def __init__(self, position: int, detail: str = "") -> None:
+        super().__init__("compacted", detail)
+        self.position = position
+
+
+class Entry(msgspec.Struct, frozen=True, gc=False):
+    """A key that is there, with the position of the write that made its value."""
+
+    key: str
+    value: bytes
+    value_position: int
+
+
+class Watches(Session, Protocol):
+    """Data-change listeners, and the changes that they are told of. One watch at a time, of all keys of this protocol.
+
+    `Reply.value_position` of a write is the position of its change. A watch never begins again by itself.
+    """
+
+    async def put(self, key: str, value: bytes) -> Reply:
+        """Write blindly, creating the key where it is absent."""
+        ...
+
+    async def delete(self, key: str) -> Reply:
+        """Raises `Definite("absent")` when there is nothing to delete."""
+        ...
+
+    async def cas(self, key: str, old: bytes, new: bytes) -> Reply:
+        """As in `KeyValue`."""
+        ...
+
+    async def put_all(self, pairs: tuple[tuple[str, bytes], ...]) -> Reply:
+        """All of them in one transaction; the keys are among those that were prepared."""
+        ...
+
+    async def compact(self, position: int) -> None:
+        """Forget what was before `position`; only where watches can be resumed."""
+        ...
+
+    async def entries(self, keys: tuple[str, ...]) -> tuple[Entry, ...]:
+        """Those of the keys that are there, by a current read."""
+        ...
+
+    async def watch(self, start: int | None) -> WatchBegun:
+        """Listen from the position `start` on where watches can be resumed, else and with None from now on.
+
+        Ends the watch before it. Raises `Compacted`.
+        """
+        ...
+
+    async def hear(self, wait_s: float, confirm: str | None) -> tuple[Heard, ...]:
+        """What came since the last call and within `wait_s` more, in the order in which it came.
+
+        `confirm` is a key: the node is asked for a bookmark (where watches can be resumed) or for that key. The answer
+        may come with a later call. What came before the watch broke is told first; then every call raises why.
+        """
+        ...
+
+
+class Watchable(Session, Protocol):
+    """A session that can listen; what it hears is stamped by the history's clock."""
+
+    def watching(self, mode: WatchMode, now_ns: Callable[[], int]) -> Watches:
+        """The same connection as `Watches`; asked for once."""
         ...

@@ -8,14 +8,27 @@ Stamps: `position` is the header's revision, `value_position` the key's mod_revi
 the answering node knew it (that of the last entry it applied: a lower bound).
 """
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
-from harness.coordination import Deeds, Definite, Granted, Held, Indefinite, Leading, Members, NotSent, ReadMode, Reply
+from harness.coordination import (
+    Deeds,
+    Definite,
+    Granted,
+    Held,
+    Indefinite,
+    Leading,
+    Members,
+    NotSent,
+    ReadMode,
+    Reply,
+    WatchMode,
+)
 from harness.systems.etcd import errors
 from harness.systems.etcd import rpc_pb2 as rpc
 from harness.systems.etcd.grpc_call import unary
 from harness.systems.etcd.http2 import Connection
+from harness.systems.etcd.watches import EtcdWatches
 
 #: Elements of a set live below its name; "0" is the byte after "/", so [name/, name0) holds them all.
 _SEPARATOR: Final = b"/"
@@ -48,6 +61,10 @@ class EtcdClient:
 
     async def close(self) -> None:
         self._connection.close()
+
+    def watching(self, mode: WatchMode, now_ns: Callable[[], int]) -> EtcdWatches:
+        """`harness.coordination.Watchable`; there is one mode."""
+        return EtcdWatches(self._connection, now_ns)
 
     async def _transact(self, compare: "rpc.Compare", success: "rpc.RequestOp", otherwise: str) -> Reply:
         """One comparison and, if it holds, one write; raises `Definite(otherwise)` if it does not."""

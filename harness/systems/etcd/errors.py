@@ -36,6 +36,9 @@ NOT_HELD: Final = "not-held"
 FENCED: Final = "fenced"
 LEASE_EXPIRED: Final = "lease-expired"
 LEASE_NOT_GRANTED: Final = "lease-not-granted"
+ABSENT: Final = "absent"
+NOT_WATCHING: Final = "not-watching"
+WATCH_CANCELLED: Final = "watch-cancelled"
 #: The server said that it did not act on the request: see `http2.Refused`.
 REFUSED: Final = "refused"
 TOO_MANY_STREAMS: Final = "too-many-streams"
@@ -55,6 +58,9 @@ OWN_DEFINITE: Final = {
     HELD: "the transaction was answered: another holds the lock",
     NOT_HELD: "the transaction was answered: the lock was no longer ours, so nothing was deleted",
     FENCED: "the transaction was answered: the lock was no longer ours, so nothing was written",
+    ABSENT: "the deletion was answered: there was nothing to delete",
+    NOT_WATCHING: "this client has begun no watch",
+    WATCH_CANCELLED: "the server ended the watch; a watch changes nothing",
     LEASE_EXPIRED: "the server answered that the lease has ended, or there never was one",
     LEASE_NOT_GRANTED: "no lease was obtained, so the lock was never asked for; a lease without a key does nothing",
 }

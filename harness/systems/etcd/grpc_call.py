@@ -1,10 +1,11 @@
-"""gRPC calls of one request and one answer, and what became of each: an answer, `Definite` or `Indefinite`.
+"""gRPC calls, and what became of each: an answer, `Definite` or `Indefinite`.
 
 The protocol is small (grpc/grpc, doc/PROTOCOL-HTTP2.md): a message is a byte that says whether it is compressed, its
 length and itself; the call's status stands in the trailers, or in the headers where there is nothing else. What the
 server said goes through the table of `errors`; what happened to the connection is told by `http2`.
 
-A stream of one request and one answer (LeaseKeepAlive, closed by us after the request) is on the wire just this.
+A stream of one request and one answer (LeaseKeepAlive, closed by us after the request) is on the wire just this. A
+`LiveCall` is a stream in earnest: requests go out and answers come in until one side ends it.
 """
 
 import asyncio
@@ -28,6 +29,7 @@ from harness.systems.etcd.streams import (
     NotOpen,
     Refused,
     Response,
+    Stream,
     StreamReset,
     TooManyStreams,
 )
@@ -101,29 +103,117 @@ def unary(connection: Connection, method: str, answer: type[Any]) -> Method:
     parse = answer.FromString
 
     async def call(request: Any) -> Any:
-        message = request.SerializeToString()
-        try:
-            stream = connection.request(block, _PREFIX.pack(0, len(message)) + message)
-        except NotOpen as why:
-            raise NotSent(errors.NOT_CONNECTED, str(why)) from None
-        except TooManyStreams as why:
-            raise Definite(errors.TOO_MANY_STREAMS, str(why)) from None
+        stream = _sent(connection, block, request, None)
         try:
             response = await stream.answer
         except asyncio.CancelledError:
             connection.give_up(stream)
             raise
-        except Refused as why:
-            raise Definite(errors.REFUSED, str(why)) from None
-        except Closed:
-            raise Indefinite(errors.CLOSED, "the client was closed while the request was under way") from None
-        except ConnectionLost as why:
-            raise Indefinite(errors.CONNECTION_LOST, str(why)) from None
-        except StreamReset as why:
-            raise _outcome(_STATUS_OF_RESET.get(why.code, Status.INTERNAL), str(why)) from None
+        except (Refused, ConnectionLost, StreamReset) as why:
+            raise _unanswered(why) from None
         return _message(response, parse)
 
     return call
+
+
+class LiveCall:
+    """The call "Service/Method" as a stream: begun by its first request, over when the server or `close` ends it.
+
+    `heard` is handed every answer, parsed by the type `answer`, in the server's order and as it comes.
+    """
+
+    def __init__(
+        self, connection: Connection, method: str, first: Any, answer: type[Any], heard: Callable[[Any], None]
+    ) -> None:
+        self._connection = connection
+        self._parse = answer.FromString
+        self._heard = heard
+        self._rest = b""
+        self._broken: str | None = None
+        block = _request_block(connection.authority, _SERVICE + method)
+        self._stream = _sent(connection, block, first, self._take)
+
+    def send(self, request: Any) -> None:
+        """Another request; raises `NotSent` when the call is over."""
+        try:
+            self._connection.send_on(self._stream, _framed(request))
+        except NotOpen as why:
+            raise NotSent(errors.NOT_CONNECTED, str(why)) from None
+
+    def close(self) -> None:
+        """Tell the server that nobody listens any more. Idempotent."""
+        self._connection.give_up(self._stream)
+        self._stream.answer.cancel()
+
+    @property
+    def ended(self) -> Definite | Indefinite | None:
+        """Why nothing more will be heard; None while something may."""
+        if self._broken is not None:
+            return _outcome(Status.INTERNAL, self._broken)
+        answer = self._stream.answer
+        if not answer.done():
+            return None
+        if answer.cancelled():
+            return Indefinite(errors.CLOSED, "the call was closed by its owner")
+        why = answer.exception()
+        if why is None:
+            headers, _, trailers = answer.result()
+            if trailers.get("grpc-status") == "0":
+                return _outcome(Status.CANCELLED, "the server ended the stream")
+            return _outcome(*_status(headers, trailers))
+        assert isinstance(why, Refused | ConnectionLost | StreamReset)
+        return _unanswered(why)
+
+    async def over(self) -> None:
+        """Wait until the call is over."""
+        await asyncio.wait([self._stream.answer])
+
+    def _take(self, data: bytes) -> None:
+        data = self._rest + data
+        while len(data) >= _PREFIX.size and self._broken is None:
+            compressed, size = _PREFIX.unpack_from(data)
+            end = _PREFIX.size + size
+            if len(data) < end:
+                break
+            try:
+                if compressed:
+                    raise DecodeError("it is compressed")
+                message = self._parse(data[_PREFIX.size : end])
+            except DecodeError as error:
+                self._broken = f"an answer that cannot be read: {error}"
+                self.close()
+                break
+            self._heard(message)
+            data = data[end:]
+        self._rest = data
+
+
+def _framed(request: Any) -> bytes:
+    message = request.SerializeToString()
+    return _PREFIX.pack(0, len(message)) + bytes(message)
+
+
+def _sent(connection: Connection, block: bytes, request: Any, live: Callable[[bytes], None] | None) -> Stream:
+    """Begin a call; raises `Definite` when nothing was sent."""
+    try:
+        return connection.request(block, _framed(request), live=live)
+    except NotOpen as why:
+        raise NotSent(errors.NOT_CONNECTED, str(why)) from None
+    except TooManyStreams as why:
+        raise Definite(errors.TOO_MANY_STREAMS, str(why)) from None
+
+
+def _unanswered(why: Refused | ConnectionLost | StreamReset) -> Definite | Indefinite:
+    """What it means that a request under way ended without an answer."""
+    match why:
+        case Refused():
+            return Definite(errors.REFUSED, str(why))
+        case Closed():
+            return Indefinite(errors.CLOSED, "the client was closed while the request was under way")
+        case ConnectionLost():
+            return Indefinite(errors.CONNECTION_LOST, str(why))
+        case _:
+            return _outcome(_STATUS_OF_RESET.get(why.code, Status.INTERNAL), str(why))
 
 
 @lru_cache(maxsize=256)

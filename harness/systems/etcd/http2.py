@@ -9,6 +9,7 @@ one of these ways:
   - `StreamReset`, `ConnectionLost`, `Closed`: nothing is known. That includes bytes which still lay in the transport's
     buffer when the connection ended: which part of them had left is not known either;
   - its `Response`.
+A live request (a gRPC stream) goes on until one of these comes; its owner hears meanwhile what the server sends.
 There are no retries, no reconnects, no time-outs and no tasks; nothing waits but what the server's flow control holds
 back of a request already begun. A caller that stops waiting says so with `give_up`.
 
@@ -17,6 +18,7 @@ are answered; we send none.
 """
 
 import asyncio
+from collections.abc import Callable
 from typing import Final, cast
 
 from harness.freezing import create_connection
@@ -93,10 +95,11 @@ class Connection(asyncio.Protocol):
             return "the connection is closing"
         return self._shut
 
-    def request(self, block: bytes, body: bytes) -> Stream:
+    def request(self, block: bytes, body: bytes, *, live: Callable[[bytes], None] | None = None) -> Stream:
         """Send one request: a header block (see `headers.write_block`) and a body that is not empty.
 
-        Await the stream's `answer`. Raises `NotOpen` or `TooManyStreams` when nothing was sent.
+        Await the stream's `answer`. With `live` the body is but the first part (`send_on` sends more), and every piece
+        of the answer's body is handed over as it comes. Raises `NotOpen` or `TooManyStreams` when nothing was sent.
         """
         transport = self._transport
         if self._shut is not None or transport is None or transport.is_closing():
@@ -107,12 +110,13 @@ class Connection(asyncio.Protocol):
         if number > frames.STREAM_MAX:
             raise NotOpen("the connection's stream numbers are used up")
         self._next = number + 2
-        self._streams[number] = stream = Stream(number, self._loop.create_future(), self._stream_window)
+        self._streams[number] = stream = Stream(number, self._loop.create_future(), self._stream_window, live)
         size, head = len(body), len(block)
         opening = frames.HEAD.pack(head >> 8, head & 0xFF, frames.HEADERS, frames.END_HEADERS, number)
         if size <= self._window and size <= self._stream_window and size <= self._frame_bytes:
             self._window -= size
-            data = frames.HEAD.pack(size >> 8, size & 0xFF, frames.DATA, frames.END_STREAM, number)
+            flags = frames.END_STREAM if live is None else 0
+            data = frames.HEAD.pack(size >> 8, size & 0xFF, frames.DATA, flags, number)
             transport.write(b"".join((self._pong, opening, block, data, body)))
         else:
             transport.write(b"".join((self._pong, opening, block)))
@@ -121,6 +125,14 @@ class Connection(asyncio.Protocol):
             self._send_held_back()
         self._pong = b""
         return stream
+
+    def send_on(self, stream: Stream, body: bytes) -> None:
+        """Send another part of a live request; raises `NotOpen` when the stream is over and nothing was sent."""
+        if self._ended or stream.number not in self._streams:
+            raise NotOpen(self._shut or "the stream is over")
+        stream.unsent = memoryview(bytes(stream.unsent) + body)
+        self._held_back[stream.number] = stream
+        self._send_held_back()
 
     def give_up(self, stream: Stream) -> None:
         """Nobody waits for this answer any more: tell the server, drop what still comes. Idempotent."""
@@ -221,7 +233,10 @@ class Connection(asyncio.Protocol):
         if stream.headers is None:
             self._give_up_on(stream, "data before the answer's headers")
             return
-        stream.chunks.append(body)
+        if stream.live is not None:
+            stream.live(body)
+        else:
+            stream.chunks.append(body)
         if flags & frames.END_STREAM:
             self._answer(stream, stream.headers, {})
 
@@ -379,7 +394,7 @@ class Connection(asyncio.Protocol):
                 part, stream.unsent = stream.unsent[:size], stream.unsent[size:]
                 self._window -= size
                 stream.window -= size
-                flags = 0 if stream.unsent else frames.END_STREAM
+                flags = 0 if stream.unsent or stream.live is not None else frames.END_STREAM
                 self._write(frames.frame(frames.DATA, flags, stream.number, part))
             if not stream.unsent:
                 del self._held_back[stream.number]

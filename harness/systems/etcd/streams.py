@@ -1,6 +1,7 @@
 """One request on an HTTP/2 connection, its answer, and every way in which it can end without one."""
 
 import asyncio
+from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from harness.systems.etcd import frames
@@ -44,13 +45,24 @@ class Response(NamedTuple):
 
 
 class Stream:
-    """One request under way."""
+    """One request under way.
 
-    __slots__ = ("answer", "chunks", "headers", "number", "unsent", "window")
+    A *live* one is not over when its first part was sent: more may follow, and its owner is handed every piece of the
+    answer as it comes. `answer` then only tells how the stream ended.
+    """
 
-    def __init__(self, number: int, answer: "asyncio.Future[Response]", window: int) -> None:
+    __slots__ = ("answer", "chunks", "headers", "live", "number", "unsent", "window")
+
+    def __init__(
+        self,
+        number: int,
+        answer: "asyncio.Future[Response]",
+        window: int,
+        live: Callable[[bytes], None] | None = None,
+    ) -> None:
         self.number: Final = number
         self.answer: Final = answer
+        self.live: Final = live
         #: What the server lets us send on this stream; may be negative after its SETTINGS changed.
         self.window = window
         #: What the windows hold back of the request; a view, since a large one is sent in many parts.
