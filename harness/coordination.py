@@ -362,9 +362,10 @@ class Bookmark(msgspec.Struct, frozen=True, gc=False):
 
 
 class Look(msgspec.Struct, frozen=True, gc=False):
-    """A read of one key that was answered among the reports of its own connection; value None for an absent key.
+    """A read of one key that was answered among the reports of its own connection.
 
-    `value_position` is None for an absent key. Where watches are one-shot, this look has set the key's.
+    `value_position` is None for an absent key, `value` also where it was not asked for. `arms`: this look has set the
+    key's watch, which is a one-shot.
     """
 
     at_ns: int
@@ -372,6 +373,7 @@ class Look(msgspec.Struct, frozen=True, gc=False):
     key: str
     value: bytes | None
     value_position: int | None
+    arms: bool = False
 
 
 Heard = Changes | Bookmark | Look
@@ -427,7 +429,7 @@ class Watches(Session, Protocol):
         """Forget what was before `position`; only where watches can be resumed."""
         ...
 
-    async def entries(self, keys: tuple[str, ...]) -> tuple[Entry, ...]:
+    async def entries(self) -> tuple[Entry, ...]:
         """Those of the keys that are there, by a current read."""
         ...
 
@@ -450,6 +452,6 @@ class Watches(Session, Protocol):
 class Watchable(Session, Protocol):
     """A session that can listen; what it hears is stamped by the history's clock."""
 
-    def watching(self, mode: WatchMode, now_ns: Callable[[], int]) -> Watches:
-        """The same connection as `Watches`; asked for once."""
+    def watching(self, mode: WatchMode, keys: tuple[str, ...], now_ns: Callable[[], int]) -> Watches:
+        """The same connection as `Watches` of these keys; asked for once."""
         ...

@@ -62,8 +62,8 @@ class EtcdClient:
     async def close(self) -> None:
         self._connection.close()
 
-    def watching(self, mode: WatchMode, now_ns: Callable[[], int]) -> EtcdWatches:
-        """`harness.coordination.Watchable`; there is one mode."""
+    def watching(self, mode: WatchMode, keys: tuple[str, ...], now_ns: Callable[[], int]) -> EtcdWatches:
+        """`harness.coordination.Watchable`; there is one mode, and the watch is of all keys below one prefix."""
         return EtcdWatches(self._connection, now_ns)
 
     async def _transact(self, compare: "rpc.Compare", success: "rpc.RequestOp", otherwise: str) -> Reply:

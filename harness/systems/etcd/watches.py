@@ -82,10 +82,9 @@ class EtcdWatches:
         """`physical`: answered when what is forgotten was removed from the store."""
         await self._compact(rpc.CompactionRequest(revision=position, physical=True))
 
-    async def entries(self, keys: tuple[str, ...]) -> tuple[Entry, ...]:
+    async def entries(self) -> tuple[Entry, ...]:
         answer = await self._range(rpc.RangeRequest(key=_PREFIX, range_end=_END))
-        there = (Entry(pair.key[len(_PREFIX) :].decode(), pair.value, pair.mod_revision) for pair in answer.kvs)
-        return tuple(entry for entry in there if entry.key in keys)
+        return tuple(Entry(pair.key[len(_PREFIX) :].decode(), pair.value, pair.mod_revision) for pair in answer.kvs)
 
     async def watch(self, start: int | None) -> WatchBegun:
         if self._watch is not None:

@@ -1,0 +1,222 @@
+"""ZooKeeper's watches on one session, and the writes that they tell of.
+
+PERSISTENT is one `addWatch` of everything below `/fencepost`, recursive (3.6 on). ONE_SHOT is an `exists` with a watch
+for every key, set again after each event: the answer of `exists` says which change is the newest seen.
+
+Events and answers come on one connection, and their order is what ZooKeeper promises, so it is kept: the answer of a
+read is noted when it is taken off the connection, behind the events before it. A read is sent and not waited for; a
+server that is paused answers it when it wakes, and nothing is given up meanwhile. The zxid of an answer is that of the
+last transaction that the server had applied, the zxid of an event (3.9 on) that of the change it tells of; for them the
+server lets no read run beside a write (CommitProcessor), so after the answer of `addWatch` with zxid z, every change
+above z is told.
+
+A session that was lost is not resumed: the watch is gone with it, and what happened meanwhile is not told.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Final
+
+from harness.coordination import (
+    Change,
+    Changes,
+    Definite,
+    Entry,
+    Heard,
+    Indefinite,
+    Look,
+    NotSent,
+    ReadMode,
+    Reply,
+    WatchBegun,
+    WatchMode,
+)
+from harness.systems.zookeeper import wire
+from harness.systems.zookeeper.errors import CONNECTION_LOST, NO_NODE, ServerError, raised
+from harness.systems.zookeeper.session import ANY_VERSION, ZooKeeperSession, raise_outcome, zxid_of
+from harness.systems.zookeeper.wire import HEADER_BYTES, Op
+
+if TYPE_CHECKING:
+    from harness.systems.zookeeper.client import ZooKeeperClient
+
+_ADD_WATCH: Final = 106
+_PERSISTENT_RECURSIVE: Final = wire.INT.pack(1)
+_KINDS: Final = {1: "created", 2: "deleted", 3: "changed"}
+_NOT_WATCHING: Final = "not-watching"
+
+
+class ZooKeeperWatches:
+    """`harness.coordination.Watches` on the session of a client; `root` is the znode above the keys."""
+
+    def __init__(
+        self, client: "ZooKeeperClient", root: str, mode: WatchMode, keys: tuple[str, ...], now_ns: Callable[[], int]
+    ) -> None:
+        self._client = client
+        self._session: ZooKeeperSession = client.session
+        self._root = root
+        self._mode = mode
+        self._keys = keys
+        self._now_ns = now_ns
+        #: Events are stamped by the machine's monotonic clock.
+        self._zero_ns = time.monotonic_ns() - now_ns()
+        self._heard: list[Heard] = []
+        self._fired: dict[str, None] = {}
+        self._watching = False
+        self._asked: asyncio.Future[Look] | None = None
+
+    @property
+    def session_id(self) -> int | None:
+        return self._client.session_id
+
+    async def close(self) -> None:
+        await self._client.close()
+
+    # Writes
+
+    async def put(self, key: str, value: bytes) -> Reply:
+        """A plain look for the znode, then `setData` or `create`; a look that is lost wrote nothing."""
+        try:
+            await self._client.read(key, ReadMode.PLAIN)
+        except Definite as refused:
+            if refused.code != "no-node":
+                raise
+            return await self._client.create(key, value)
+        except Indefinite as error:
+            raise NotSent(error.code, "at the read") from None
+        return await self._client.write(key, value)
+
+    async def delete(self, key: str) -> Reply:
+        """The answer's zxid is the deletion's own: a server answers a write as it applies it, one at a time."""
+        try:
+            zxid = await self._session.call(Op.DELETE, wire.version_record(self._path(key), ANY_VERSION), zxid_of)
+        except ServerError as error:
+            raise_outcome(error, {NO_NODE: "absent"})
+        return Reply(position=zxid, value_position=zxid, epoch=zxid >> 32)
+
+    async def cas(self, key: str, old: bytes, new: bytes) -> Reply:
+        return await self._client.cas(key, old, new)
+
+    async def put_all(self, pairs: tuple[tuple[str, bytes], ...]) -> Reply:
+        sets = [(Op.SET_DATA, wire.set_record(self._path(key), value, ANY_VERSION)) for key, value in pairs]
+        try:
+            zxid, results = await self._session.call_multi(sets)
+        except ServerError as error:
+            raise_outcome(error)
+        stat = results[0].stat
+        assert stat is not None
+        return Reply(position=zxid, value_position=stat.mzxid, epoch=zxid >> 32)
+
+    async def compact(self, position: int) -> None:
+        raise Definite("unsupported", "ZooKeeper keeps no history to compact")
+
+    async def entries(self) -> tuple[Entry, ...]:
+        """The first read is behind a write of this session, hence current; so are the others, which come after it."""
+        found = []
+        mode = ReadMode.BARRIER
+        for key in self._keys:
+            try:
+                reply = await self._client.read(key, mode)
+            except Definite as refused:
+                if refused.code != "no-node":
+                    raise
+            else:
+                if reply.value is not None and reply.value_position is not None:
+                    found.append(Entry(key, reply.value, reply.value_position))
+            mode = ReadMode.PLAIN
+        return tuple(found)
+
+    # Watches
+
+    async def watch(self, start: int | None) -> WatchBegun:
+        self._drain()
+        self._heard.clear()
+        if self._mode is WatchMode.PERSISTENT:
+            record = wire.text(self._root) + _PERSISTENT_RECURSIVE
+            try:
+                zxid = await self._ask(_ADD_WATCH, record, zxid_of)
+            except ServerError as error:
+                raise_outcome(error)
+        else:
+            looks = await asyncio.gather(*self._arm(self._keys))
+            zxid = min(look.position for look in looks)
+        self._watching = True
+        return WatchBegun(zxid, position=zxid, epoch=zxid >> 32)
+
+    async def hear(self, wait_s: float, confirm: str | None) -> tuple[Heard, ...]:
+        if not self._watching:
+            raise Definite(_NOT_WATCHING)
+        ended = self._session.connection.ended
+        if ended is None:
+            self._drain()
+            if confirm is not None and (self._asked is None or self._asked.done()):
+                self._asked = self._look(confirm)
+            fired, self._fired = tuple(self._fired), {}
+            self._arm(fired)
+            await asyncio.sleep(wait_s)
+        self._drain()
+        if self._heard:
+            heard, self._heard = tuple(self._heard), []
+            return heard
+        ended = self._session.connection.ended
+        if ended is not None:
+            raise raised(CONNECTION_LOST, ended)
+        return ()
+
+    def _arm(self, keys: Iterable[str]) -> "list[asyncio.Future[Look]]":
+        """Set the watch of each key, in one send."""
+        connection = self._session.connection
+        frames, looks = b"", []
+        for key in keys:
+            queued, look = connection.queue(
+                Op.EXISTS,
+                wire.path_and_watch(self._path(key), True),
+                lambda body, zxid, key=key: self._seen(key, zxid, None, wire.read_stat(body, HEADER_BYTES).mzxid, True),
+                lambda code, zxid, key=key: self._seen(key, zxid, None, None, True) if code == NO_NODE else None,
+            )
+            frames += queued
+            looks.append(look)
+        if frames:
+            connection.send(frames)
+        return looks
+
+    def _look(self, key: str) -> "asyncio.Future[Look]":
+        def parse(body: bytes, zxid: int) -> Look:
+            data, stat = wire.read_data(body, HEADER_BYTES)
+            return self._seen(key, zxid, data or None, stat.mzxid, False)
+
+        queued, look = self._session.connection.queue(
+            Op.GET_DATA,
+            wire.path_and_watch(self._path(key), False),
+            parse,
+            lambda code, zxid: self._seen(key, zxid, None, None, False) if code == NO_NODE else None,
+        )
+        self._session.connection.send(queued)
+        return look
+
+    def _seen(self, key: str, zxid: int, value: bytes | None, mzxid: int | None, arms: bool) -> Look:
+        """Note an answer behind the events that came before it."""
+        self._drain()
+        look = Look(self._now_ns(), zxid, key, value, mzxid, arms)
+        self._heard.append(look)
+        return look
+
+    def _drain(self) -> None:
+        """Note the events that have come."""
+        events = self._session.watch_events
+        while not events.empty():
+            event = events.get_nowait()
+            kind = _KINDS.get(event.kind)
+            if kind is None or not event.path.startswith(f"{self._root}/"):
+                continue  # of the session itself, or of the znode above the keys
+            key = event.path[len(self._root) + 1 :]
+            change = Change(event.zxid, kind, key)
+            self._heard.append(Changes(event.received_ns - self._zero_ns, event.zxid, (change,)))
+            if self._mode is WatchMode.ONE_SHOT:
+                self._fired[key] = None
+
+    def _path(self, key: str) -> bytes:
+        return wire.text(f"{self._root}/{key}")
+
+    async def _ask(self, op: int, record: bytes, parse: Callable[[bytes, int], int]) -> int:
+        return await self._session.connection.request(op, record, parse)
