@@ -9,7 +9,7 @@ CORE := checkers/_core.abi3.so
 RUST := checkers/native/Cargo.toml checkers/native/Cargo.lock $(wildcard checkers/native/src/*.rs)
 UV := $(shell command -v uv 2>/dev/null)
 
-.PHONY: help setup demo test test-long check bench soak soak-kafka soak-kills clean
+.PHONY: help setup demo test test-long check bench soak soak-kafka soak-kills failover clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 12
@@ -42,6 +42,9 @@ soak: setup  ## the demo's runs and the barrier control, ten times each
 
 soak-kafka: setup  ## a controller cut from its quorum, ten times each on the release with KAFKA-15489 and on the newest
 	@$(PY) -m tests.soak soak-kafka
+
+failover: setup  ## how long Kafka is without a controller, against the number of partitions: table and picture into docs/
+	@$(PY) -m tests.failover_curve
 
 soak-kills: setup  ## fifty runs on containers whose harness is killed: nothing may be left
 	@$(PY) -m tests.kill_soak

@@ -15,17 +15,18 @@ from harness.cli import main
 from harness.coordination import Definite
 from harness.failover.cell import MEASURES, Cell, Ending, Sample, topics
 from harness.failover.cluster import Cluster
-from harness.failover.document import Curve, document, seconds, table
+from harness.failover.document import Curve, document, read_document, seconds, table
 from harness.failover.growth import fit
 from harness.failover.load_time import load_time_s
 from harness.failover.page import page
-from harness.failover.picture import drawn
+from harness.failover.picture import drawn, standing_alone
 from harness.failover.probes import Partition, ProduceProbe, first_of
 from harness.operation import Claim
 from harness.systems.kafka.decoding import decode
 from harness.systems.kafka.elect_leaders import ELECT_LEADERS, ElectLeadersRequest, ElectLeadersResponse
 from harness.systems.kafka.encoding import encode
 from harness.systems.system import Answer
+from tests.failover_curve import section
 
 
 def test_a_line_is_found_exactly_and_its_error_is_that_of_least_squares() -> None:
@@ -246,6 +247,18 @@ def test_the_picture_is_well_formed_and_has_a_mark_for_each_median() -> None:
         assert 0 <= float(mark.get("cx") or -1) <= 1200
     assert "kafka-zk, 5,000 partitions: median 2.00 s of 3" in titles
     assert "<script" not in page(curve)
+    alone = ET.fromstring(standing_alone(curve))
+    assert alone.findtext(f"{space}style") and len(list(alone.iter())) == len(list(svg.iter())) + 2
+
+
+def test_the_documents_section_says_what_was_measured_and_what_was_not() -> None:
+    curve = _curve(times=4)
+    again = read_document(json.loads(json.dumps(document(curve))))
+    assert again == curve
+    said = section(again)
+    assert len([line for line in said if line.startswith("| ")]) == 2 + 2 * 2 * len(MEASURES)
+    assert any(line.startswith("Missing: ") and "3 of 4" in line for line in said)
+    assert not any(line.startswith("Missing") for line in section(_curve()))
 
 
 def test_seconds_are_milliseconds_below_one() -> None:

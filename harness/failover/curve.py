@@ -23,6 +23,7 @@ from harness.failover.cell import NODES, SYSTEM_OPTIONS, Cell, Sample
 from harness.failover.child import CELL
 from harness.failover.document import Curve, document
 from harness.failover.page import page
+from harness.failover.picture import standing_alone
 from harness.runtime.provider import Setting
 from harness.runtime.supervisor import PARENT_VARIABLE
 from harness.stopping import STOP_GRACE_S, StoppedTwice, StopRequest
@@ -30,6 +31,7 @@ from harness.systems.system import Artifacts
 
 DOCUMENT: Final = "failover.json"
 PAGE: Final = "failover.html"
+PICTURE: Final = "failover.svg"
 _LOG: Final = "cell.log"
 _SLUG: Final = "failover"
 PARTITIONS_MAX: Final = 10_000
@@ -113,7 +115,7 @@ class CurveRun:
         return curve
 
     def write(self) -> Curve:
-        """failover.json and failover.html of what there is by now."""
+        """failover.json, failover.html and failover.svg of what there is by now."""
         curve = Curve(
             systems=self.systems,
             versions={name: self.artifacts[name].version for name in self.systems},
@@ -127,6 +129,7 @@ class CurveRun:
         )
         store.write_json(self.folder / DOCUMENT, document(curve))
         (self.folder / PAGE).write_text(page(curve), encoding="utf-8")
+        (self.folder / PICTURE).write_text(standing_alone(curve), encoding="utf-8")
         return curve
 
     def _cell(self, system: str, partitions: int, budget_s: float) -> None:

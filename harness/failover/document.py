@@ -110,6 +110,12 @@ def document(curve: Curve) -> dict[str, Any]:
     }
 
 
+def read_document(data: dict[str, Any]) -> Curve:
+    """The curve of a failover.json; what is derived is derived again."""
+    fields = {name: data[name] for name in Curve.__struct_fields__ if name in data}
+    return msgspec.convert({**fields, "systems": tuple(data["versions"])}, Curve)
+
+
 def _all_figures(curve: Curve) -> list[Figure]:
     return [f for s in curve.systems for e in Ending for m in MEASURES for f in curve.figures(s, e, m)]
 

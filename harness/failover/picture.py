@@ -21,9 +21,24 @@ _ROW: Final = 250.0
 _ENDINGS: Final = {Ending.KILL: "controller killed", Ending.STOP: "controller stopped in order"}
 
 
-def drawn(curve: Curve) -> Markup:
-    """All panels; a measure of which nothing is known says so in its place."""
-    parts = [_legend(curve)]
+#: For a picture that stands alone, on paper as it were; on the page its style sheet does this.
+_ALONE: Final = Markup("""
+svg { font: 14px system-ui, sans-serif; } text { fill: #1b1f24; }
+.grid { stroke: #e4e7eb; } .tick, .lane-text { fill: #5b6470; font-size: 11px; } .lane-name { font-weight: 600; }
+.e0 { fill: #2f6fb5; } .e1 { fill: #c9820a; } .f0 { stroke: #2f6fb5; } .f1 { stroke: #c9820a; }
+.fit { stroke-width: 1.5; stroke-dasharray: 6 4; } .single { fill-opacity: .45; }
+""")
+
+
+def standing_alone(curve: Curve) -> str:
+    """failover.svg: the same picture with colours and paper of its own."""
+    paper = element("rect", width="100%", height="100%", fill="#ffffff")
+    return str(drawn(curve, element("style", _ALONE), paper)) + "\n"
+
+
+def drawn(curve: Curve, *before: Markup) -> Markup:
+    """All panels; a measure of which nothing is known says so in its place. `before` is drawn first."""
+    parts = [*before, _legend(curve)]
     for row, (measure, what) in enumerate(MEASURES.items()):
         for left, ending in zip(_LEFTS, Ending, strict=True):
             parts.append(_panel(curve, ending, measure, f"{what}, {_ENDINGS[ending]}", left, _TOP + row * _ROW))
