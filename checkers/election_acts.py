@@ -7,7 +7,7 @@ is told in time: the act was sent when a later grant had been acknowledged, and 
 """
 
 from collections import Counter
-from typing import Any
+from typing import Any, Final
 
 from checkers.election_terms import End, Terms, named, position_of, token_of
 from checkers.register_anomalies import seconds
@@ -62,7 +62,7 @@ def _old_after_new(newer: Operation, act: Operation, trail: Operation) -> Findin
         f"So read by {trail.node} after healing (event {trail.invoke_index}): an act of an old term took effect after "
         f"one of a new term.",
     )
-    return Finding(anomaly="old-term-acted", operations=(newer, act, trail), steps=steps)
+    return Finding(anomaly="old-term-acted", operations=(newer, act, trail), steps=steps, about=1)
 
 
 def _sent_after_the_end(terms: Terms, act: Operation) -> list[Finding]:
@@ -111,7 +111,7 @@ def impossible_acts(terms: Terms) -> list[Finding]:
             told.add((anomaly[0], deed))
             shown = (read,) if act is None else (act, read)
             steps = (f"{read.node} shows {list(deed)!r} on the trail (event {read.invoke_index}).", anomaly[1])
-            found.append(Finding(anomaly=anomaly[0], operations=shown, steps=steps))
+            found.append(Finding(anomaly=anomaly[0], operations=shown, steps=steps, about=0))
     return found + _trails_that_differ(terms) + _against_positions(terms)
 
 
@@ -182,7 +182,7 @@ def lost_acts(terms: Terms) -> list[Finding]:
                 f"{_deed(act)} was acknowledged at {seconds(act.completed_ns or 0)}.",
                 f"{read.node}, read after that (event {read.invoke_index}), does not have it.",
             )
-            found.append(Finding(anomaly="lost-act", operations=(act, read), steps=steps))
+            found.append(Finding(anomaly="lost-act", operations=(act, read), steps=steps, about=0))
     return found
 
 
@@ -190,8 +190,9 @@ def _must_show(read: Operation, act: Operation) -> bool:
     return act.type is Outcome.OK and act.completed_ns is not None and act.completed_ns < read.invoked_ns
 
 
-def to_be_shown(terms: Terms) -> int:
-    return sum(_must_show(read, act) for read in terms.finals[-1:] for act in terms.acts)
+def to_be_shown(terms: Terms) -> list[Operation]:
+    """The acts that the last strong read after healing had to show."""
+    return [act for read in terms.finals[-1:] for act in terms.acts if _must_show(read, act)]
 
 
 class Attempts:
@@ -201,8 +202,8 @@ class Attempts:
     """
 
     def __init__(self, terms: Terms) -> None:
-        self.superseded: Counter[str] = Counter()
-        self.overtaken: Counter[str] = Counter()
+        self.superseded: Final[dict[str, list[Operation]]] = {}
+        self.overtaken: Final[dict[str, list[Operation]]] = {}
         shown = {named(deed) for read in terms.finals for deed in read.result}
         for act in terms.acts:
             since_ns = terms.superseded_ns(token_of(act))
@@ -210,24 +211,23 @@ class Attempts:
                 continue
             fate = _fate(act, shown, bool(terms.finals))
             if act.invoked_ns > since_ns:
-                self.superseded[fate] += 1
+                self.superseded.setdefault(fate, []).append(act)
             elif act.ended_ns is None or act.ended_ns > since_ns:
-                self.overtaken[fate] += 1
+                self.overtaken.setdefault(fate, []).append(act)
 
     @property
-    def exposure(self) -> int:
+    def exposed(self) -> list[Operation]:
         """Without those that were refused for another reason, as that no connection was open."""
-        return sum(
-            n for kind in (self.superseded, self.overtaken) for fate, n in kind.items() if fate != "refused_otherwise"
-        )
+        kinds = (self.superseded, self.overtaken)
+        return [act for kind in kinds for fate, own in kind.items() if fate != "refused_otherwise" for act in own]
 
-    def figures(self) -> dict[str, Any]:
-        """How many there were, and how they ended."""
+    def counted(self) -> dict[str, list[Operation]]:
+        """All of them, and by how they ended."""
         return {
-            "superseded_acts": self.superseded.total(),
-            **{f"superseded_{fate}": n for fate, n in sorted(self.superseded.items())},
-            "overtaken_acts": self.overtaken.total(),
-            **{f"overtaken_{fate}": n for fate, n in sorted(self.overtaken.items())},
+            "superseded_acts": [act for own in self.superseded.values() for act in own],
+            **{f"superseded_{fate}": own for fate, own in sorted(self.superseded.items())},
+            "overtaken_acts": [act for own in self.overtaken.values() for act in own],
+            **{f"overtaken_{fate}": own for fate, own in sorted(self.overtaken.items())},
         }
 
 

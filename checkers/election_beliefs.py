@@ -6,11 +6,12 @@ back; those that promise to be current must not lack a term that was known befor
 """
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
 from checkers.election_terms import Belief, Terms, token_of
+from checkers.evidence import Rows, row
 from checkers.register_anomalies import seconds
 from checkers.sets import Finding
 from harness.operation import Operation, Outcome
@@ -22,7 +23,27 @@ OBSERVED_BY_MODE: Final = {
     "barrier": "linearizable",
     "strong": "linearizable",
 }
-_EXPOSURE_OF: Final = "observations that showed another term than the one that their session knew"
+OBSERVED_EXPOSURE_OF: Final = "observations that showed another term than the one that their session knew"
+
+
+class Overlap(msgspec.Struct, frozen=True, kw_only=True):
+    """Two beliefs at a time, for `length_ns`, between the moments of two `rows`."""
+
+    finding: Finding
+    length_ns: int
+    rows: Rows
+
+
+class Observed(msgspec.Struct, frozen=True, kw_only=True):
+    """What observations showed: `changes` of the term that their session knew, and what is `counted` by name.
+
+    One is behind when a later term than it shows was already granted: `behind_ns_max` is the longest ago, by its rows.
+    """
+
+    changes: list[Operation]
+    counted: dict[str, list[Operation]]
+    behind_ns_max: int
+    behind_rows: Rows
 
 
 class Known(msgspec.Struct, frozen=True, order=True):
@@ -32,13 +53,14 @@ class Known(msgspec.Struct, frozen=True, order=True):
     ended: int
 
 
-def two_believers(held: list[Belief]) -> list[tuple[Finding, int]]:
-    """Each belief that began while an earlier one lasted, with the one that lasted longest, and for how long in ns."""
+def two_believers(held: list[Belief]) -> list[Overlap]:
+    """Each belief that began while an earlier one lasted, with the one that lasted longest."""
     found = []
     longest: Belief | None = None
     for belief in held:
         if longest is not None and belief.from_ns < longest.to_ns:
-            overlap_ns = min(belief.to_ns, longest.to_ns) - belief.from_ns
+            first_over = min(belief, longest, key=lambda one: one.to_ns)
+            overlap_ns = first_over.to_ns - belief.from_ns
             steps = (
                 f"{_believes(longest)}.",
                 f"{_believes(belief)}.",
@@ -46,7 +68,9 @@ def two_believers(held: list[Belief]) -> list[tuple[Finding, int]]:
             )
             shown = (longest.campaign, longest.last, belief.campaign)
             operations = tuple({o.invoke_index: o for o in shown}.values())
-            found.append((Finding(anomaly="two-believers", operations=operations, steps=steps), overlap_ns))
+            finding = Finding(anomaly="two-believers", operations=operations, steps=steps)
+            between = (belief.from_row, first_over.to_row)
+            found.append(Overlap(finding=finding, length_ns=overlap_ns, rows=between))
         if longest is None or belief.to_ns > longest.to_ns:
             longest = belief
     return found
@@ -154,28 +178,30 @@ def _told(operation: Operation) -> str:
             return f"an act of term {token_of(operation)} was acknowledged to {where}"
 
 
-def observed(terms: Terms) -> dict[str, Any]:
-    """Exposure and figures of observations; one is behind when a later term than it shows was already granted."""
-    changes = nobody = 0
+def observed(terms: Terms) -> Observed:
+    """What is counted and measured of observations."""
+    changes, nobody = [], []
     known: dict[tuple[str, int], int] = {}
-    lags_ns = []
+    behind: list[tuple[int, Operation, Operation]] = []
     for observation in terms.observations:
         token, session = observation.result, _session(observation)
         if token is None:
-            nobody += 1
+            nobody.append(observation)
             continue
-        changes += known.get(session, token) != token
+        if known.get(session, token) != token:
+            changes.append(observation)
         known[session] = token
-        since_ns = terms.superseded_ns(token)
-        if since_ns is not None and observation.invoked_ns > since_ns:
-            lags_ns.append(observation.invoked_ns - since_ns)
-    return {
-        "exposure": changes,
-        "exposure_of": _EXPOSURE_OF,
-        "figures": {
-            "observations": len(terms.observations),
+        later = terms.superseded_by(token)
+        if later is not None and observation.invoked_ns > (later.completed_ns or 0):
+            behind.append((observation.invoked_ns - (later.completed_ns or 0), later, observation))
+    furthest = max(behind, key=lambda lag: lag[0], default=None)
+    return Observed(
+        changes=changes,
+        counted={
+            "observations": terms.observations,
             "observed_nobody": nobody,
-            "observed_behind": len(lags_ns),
-            "observed_behind_ns_max": max(lags_ns, default=0),
+            "observed_behind": [observation for _, _, observation in behind],
         },
-    }
+        behind_ns_max=0 if furthest is None else furthest[0],
+        behind_rows=() if furthest is None else (row(furthest[1]), furthest[2].invoke_index),
+    )

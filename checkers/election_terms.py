@@ -16,6 +16,7 @@ from typing import Any, Final
 import msgspec
 
 from checkers.effects import final_reads, write_position
+from checkers.evidence import row
 from harness.errors import MalformedHistory
 from harness.history import History
 from harness.operation import Operation, Outcome
@@ -123,6 +124,7 @@ class Belief(msgspec.Struct, frozen=True, kw_only=True):
     """From `from_ns` to `to_ns` the holder of a term certainly believed that it led: it was granted, and acted on.
 
     Under-approximated: nobody is told what a candidate thinks between the last thing it did as a leader and the next.
+    `from_row` and `to_row` are the events of these two moments.
     """
 
     token: int
@@ -130,6 +132,14 @@ class Belief(msgspec.Struct, frozen=True, kw_only=True):
     last: Operation
     from_ns: int
     to_ns: int
+
+    @property
+    def from_row(self) -> int:
+        return row(self.campaign)
+
+    @property
+    def to_row(self) -> int:
+        return self.from_row if self.last is self.campaign else self.last.invoke_index
 
 
 def beliefs(terms: Terms) -> list[Belief]:

@@ -14,11 +14,21 @@ Beside them, no acknowledged act may be missing (no-lost-acknowledged-writes).
 """
 
 from collections import Counter
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, Final
 
 from checkers.election_acts import Attempts, acts_out_of_term, impossible_acts, lost_acts, to_be_shown
-from checkers.election_beliefs import OBSERVED_BY_MODE, observed, two_believers, went_back
-from checkers.election_terms import Terms, beliefs
+from checkers.election_beliefs import (
+    OBSERVED_BY_MODE,
+    OBSERVED_EXPOSURE_OF,
+    Overlap,
+    observed,
+    two_believers,
+    went_back,
+)
+from checkers.election_terms import Belief, Terms, beliefs
+from checkers.evidence import Rows, rows, violations
 from checkers.register_anomalies import seconds
 from checkers.sets import Finding, weak_reads, witness
 from harness.history import History
@@ -31,6 +41,7 @@ BELIEVED: Final = "one-believed-leader"
 GROW: Final = "terms-grow"
 KEPT: Final = "no-lost-acknowledged-writes"
 _WITNESSES_MAX: Final = 5
+_NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 
 _EXPOSURE_OF: Final = {
     ACTING: "acts that were sent, or still open, when a later term had been granted",
@@ -48,50 +59,51 @@ def check(history: History, facts: Facts) -> list[Verdict]:
     held = beliefs(terms)
     overlaps = two_believers(held)
     attempts = Attempts(terms)
+    seen = observed(terms)
     acting = acts_out_of_term(terms) + impossible_acts(terms)
     return [
         _verdict(
             ACTING if fenced else BELIEVED,
             acting,
-            exposure=attempts.exposure,
+            exposed=attempts.exposed,
             exposure_of=_EXPOSURE_OF[ACTING],
             # Positions that were acknowledged can prove a violation, but not that there is none.
             lacks=weak or ("" if terms.finals else "no strong read of the trail after healing"),
             facts=facts,
-            figures={"fencing": "on" if fenced else "off", **attempts.figures()},
+            counted=attempts.counted(),
+            figures={"fencing": "on" if fenced else "off"},
         ),
         _verdict(
             GROW,
             terms_out_of_order(terms),
-            exposure=_sequels(terms),
+            exposed=_sequels(terms),
             facts=facts,
-            figures={"terms": len(terms.granted), "campaigns_ok": len(terms.campaigns)},
+            counted={"terms": list(terms.granted.values()), "campaigns_ok": terms.campaigns},
         ),
         _verdict(
             BELIEVED,
-            [finding for finding, _ in overlaps],
-            exposure=max(0, len(held) - 1),
+            [overlap.finding for overlap in overlaps],
+            exposed=[belief.campaign for belief in held[1:]],
             facts=facts,
-            figures={
-                "two_believers": len(overlaps),
-                "two_believers_ns_max": max((length_ns for _, length_ns in overlaps), default=0),
-                "two_believers_ns": sum(length_ns for _, length_ns in overlaps),
-                "believed_ns_max": max((b.to_ns - b.from_ns for b in held), default=0),
-            },
+            counted={"two_believers": [overlap.finding.counted for overlap in overlaps]},
+            **_believed(held, overlaps),
         ),
         _verdict(
             OBSERVED_BY_MODE[facts.options.get("observe", "plain")],
             went_back(terms, facts.options.get("observe", "plain")),
-            **observed(terms),
+            exposed=seen.changes,
+            exposure_of=OBSERVED_EXPOSURE_OF,
             facts=facts,
+            counted=seen.counted,
+            figures={"observed_behind_ns_max": seen.behind_ns_max},
+            evidence={"observed_behind_ns_max": seen.behind_rows},
         ),
         _verdict(
             KEPT,
             [] if weak else lost_acts(terms),
-            exposure=to_be_shown(terms),
+            exposed=to_be_shown(terms),
             lacks=weak,
             facts=facts,
-            figures={},
         ),
     ]
 
@@ -100,20 +112,23 @@ def _verdict(
     guarantee: str,
     findings: list[Finding],
     *,
-    exposure: int,
+    exposed: list[Operation],
     facts: Facts,
-    figures: dict[str, Any],
+    counted: Mapping[str, list[Operation]] = _NOTHING,
+    figures: Mapping[str, Any] = _NOTHING,
+    evidence: Mapping[str, Rows] = _NOTHING,
     exposure_of: str | None = None,
     lacks: str = "",
 ) -> Verdict:
-    counted = exposure_of or _EXPOSURE_OF[guarantee]
+    """`counted` are figures by the operations that they count; of other `figures`, `evidence` has the rows."""
+    exposure, unit = len(exposed), exposure_of or _EXPOSURE_OF[guarantee]
     if findings:
         validity, reason = Validity.INVALID, f"{len(findings)} violations"
     elif lacks:
         validity, reason = Validity.UNKNOWN, lacks
     elif exposure < facts.thresholds.exposure_min:
         least = facts.thresholds.exposure_min
-        validity, reason = Validity.UNKNOWN, f"{exposure} {counted}; at least {least} are asked for"
+        validity, reason = Validity.UNKNOWN, f"{exposure} {unit}; at least {least} are asked for"
     else:
         validity, reason = Validity.VALID, ""
     return Verdict(
@@ -122,11 +137,35 @@ def _verdict(
         validity=validity,
         reason=reason,
         exposure=exposure,
-        exposure_of=counted,
+        exposure_of=unit,
         anomalies=dict(Counter(finding.anomaly for finding in findings)),
         witnesses=tuple(witness(finding) for finding in _one_of_each_first(findings)[:_WITNESSES_MAX]),
-        figures=figures,
+        figures={**figures, **{name: len(own) for name, own in counted.items()}},
+        evidence={
+            "exposure": rows(exposed),
+            **violations((finding.anomaly, finding.counted) for finding in findings),
+            **{name: rows(own) for name, own in counted.items()},
+            **evidence,
+        },
     )
+
+
+def _believed(held: list[Belief], overlaps: list[Overlap]) -> dict[str, Any]:
+    """For how long was believed, and twice at a time: the figures, and the rows behind them."""
+    longest = max(overlaps, key=lambda overlap: overlap.length_ns, default=None)
+    belief = max(held, key=lambda belief: belief.to_ns - belief.from_ns, default=None)
+    return {
+        "figures": {
+            "two_believers_ns_max": longest.length_ns if longest else 0,
+            "two_believers_ns": sum(overlap.length_ns for overlap in overlaps),
+            "believed_ns_max": belief.to_ns - belief.from_ns if belief else 0,
+        },
+        "evidence": {
+            "two_believers_ns_max": longest.rows if longest else (),
+            "two_believers_ns": tuple(i for overlap in overlaps for i in overlap.rows),
+            "believed_ns_max": (belief.from_row, belief.to_row) if belief else (),
+        },
+    }
 
 
 def terms_out_of_order(terms: Terms) -> list[Finding]:
@@ -154,9 +193,9 @@ def terms_out_of_order(terms: Terms) -> list[Finding]:
     return found
 
 
-def _sequels(terms: Terms) -> int:
+def _sequels(terms: Terms) -> list[Operation]:
     first_ns = min((o.completed_ns or 0 for o in terms.campaigns), default=0)
-    return sum(o.invoked_ns > first_ns for o in terms.campaigns)
+    return [o for o in terms.campaigns if o.invoked_ns > first_ns]
 
 
 def _grant(campaign: Operation) -> str:

@@ -21,3 +21,11 @@ def row(operation: Operation) -> int:
 def rows(operations: Iterable[Operation]) -> Rows:
     """One row for each of the operations, in their order."""
     return tuple(row(operation) for operation in operations)
+
+
+def violations(found: Iterable[tuple[str, Operation]]) -> dict[str, Rows]:
+    """The rows of anomalies, as a verdict's evidence names them: one for each, of the operation that stands for it."""
+    counted: dict[str, list[int]] = {}
+    for anomaly, operation in found:
+        counted.setdefault(f"anomalies.{anomaly}", []).append(row(operation))
+    return {name: tuple(own) for name, own in counted.items()}

@@ -10,6 +10,7 @@ upon, and disclaimed: ZOOKEEPER-1675), "linearizable" where reads are promised t
 """
 
 from bisect import bisect_left
+from collections import Counter
 from typing import Any, Final
 
 import msgspec
@@ -24,6 +25,7 @@ from checkers.effects import (
     view_position,
     write_position,
 )
+from checkers.evidence import Rows, row, rows
 from checkers.leadership.acted import find_acts
 from checkers.leadership.circumstances import answered_words, duration, leader_of
 from checkers.leadership.samples import Reign, Reigns, reigns_of, subjects
@@ -36,7 +38,7 @@ _WITNESSES_MAX: Final = 5
 
 
 class StaleRead(msgspec.Struct, frozen=True, kw_only=True):
-    """`read` lacks `write`, the latest of `missing` writes; the first of these was acknowledged at `since_ns`.
+    """`read` lacks `write`, the latest of `missing` writes; `first` of these was acknowledged first, at `since_ns`.
 
     `reign` is that of the read's node when it was a superseded leader, not yet known to have stepped down.
     """
@@ -44,8 +46,22 @@ class StaleRead(msgspec.Struct, frozen=True, kw_only=True):
     read: Operation
     write: Operation
     missing: int
+    first: Operation
     since_ns: int
     reign: Reign | None = None
+
+    @property
+    def late_ns(self) -> int:
+        """For how long the first of the missing writes had been acknowledged when the read was invoked."""
+        return self.read.invoked_ns - self.since_ns
+
+
+class Judged(msgspec.Struct, frozen=True, kw_only=True):
+    """The reads that carried a position, those that could be stale, and those that are; in the order of invocation."""
+
+    reads: list[Operation]
+    exposed: list[Operation]
+    stale: list[StaleRead]
 
 
 class _Acknowledged(msgspec.Struct, kw_only=True):
@@ -61,9 +77,10 @@ def check(history: History, facts: Facts) -> list[Verdict]:
     """Judge every answered read; nothing where the run's reads need not be current. Cost: O(n log n)."""
     if facts.read_guarantee not in CURRENT:
         return []
-    stale, exposure, judged = find_stale(history)
+    found = find_stale(history)
+    exposure, judged = len(found.exposed), len(found.reads)
     reigns = reigns_of(history, subjects(history)[0])
-    stale = [msgspec.structs.replace(s, reign=_superseded(reigns, s.read)) for s in stale]
+    stale = [msgspec.structs.replace(s, reign=_superseded(reigns, s.read)) for s in found.stale]
     if stale:
         led = sum(s.reign is not None for s in stale)
         validity = Validity.INVALID
@@ -75,6 +92,13 @@ def check(history: History, facts: Facts) -> list[Verdict]:
     else:
         validity = Validity.VALID
         reason = f"{judged} reads held every write acknowledged before them"
+    counted = {
+        "reads_judged": found.reads,
+        "stale_reads": [s.read for s in stale],
+        "stale_reads_of_superseded_leader": [s.read for s in stale if s.reign is not None],
+        "fresh_reads_answered_by_superseded_leader": find_acts(history, facts, reigns).fresh_reads_exposed,
+    }
+    counted_rows = {name: rows(own) for name, own in counted.items()}
     shown = sorted(stale, key=lambda s: (s.reign is None, s.read.invoked_ns))[:_WITNESSES_MAX]
     return [
         Verdict(
@@ -86,30 +110,35 @@ def check(history: History, facts: Facts) -> list[Verdict]:
             exposure_of="answered reads whose key had a newer write acknowledged through another node",
             anomalies={"stale-read": len(stale)} if stale else {},
             witnesses=tuple(_witness(history, s) for s in shown),
-            figures=_figures(history, facts, reigns, stale, judged),
+            figures={**{name: len(own) for name, own in counted.items()}, **_figures(stale)},
+            evidence={
+                "exposure": rows(found.exposed),
+                "anomalies.stale-read": counted_rows["stale_reads"],
+                **counted_rows,
+                **_evidence(history, stale),
+            },
         )
     ]
 
 
-def find_stale(history: History) -> tuple[list[StaleRead], int, int]:
-    """The stale reads in the order of invocation, the exposure, and how many reads carried a position."""
+def find_stale(history: History) -> Judged:
+    """Every answered read with a position, against the writes that were acknowledged before it was invoked."""
     tables = {key: _table(writes) for key, writes in by_key(ok_writes(history)).items()}
-    stale: list[StaleRead] = []
-    exposure = judged = 0
+    judged = Judged(reads=[], exposed=[], stale=[])
     for read in ok_reads(history):
         view = view_position(read)
         if view is None:
             continue
-        judged += 1
+        judged.reads.append(read)
         table = tables.get(read.key)
         before = bisect_left(table.times, read.invoked_ns) if table else 0
         if table is None or not before:
             continue
-        newest = table.newest[before - 1]
-        exposure += newest.node != read.node
+        if table.newest[before - 1].node != read.node:
+            judged.exposed.append(read)
         if view < table.highest[before - 1]:
-            stale.append(_stale(table, read, before, view))
-    return stale, exposure, judged
+            judged.stale.append(_stale(table, read, before, view))
+    return judged
 
 
 def _table(writes: list[Operation]) -> _Acknowledged:
@@ -129,7 +158,13 @@ def _table(writes: list[Operation]) -> _Acknowledged:
 def _stale(table: _Acknowledged, read: Operation, before: int, view: int) -> StaleRead:
     first = bisect_left(table.highest, view + 1)
     missing = sum((write_position(w) or 0) > view for w in table.writes[first:before])
-    return StaleRead(read=read, write=table.newest[before - 1], missing=missing, since_ns=table.times[first])
+    return StaleRead(
+        read=read,
+        write=table.newest[before - 1],
+        missing=missing,
+        first=table.writes[first],
+        since_ns=table.times[first],
+    )
 
 
 def _superseded(reigns: Reigns, read: Operation) -> Reign | None:
@@ -140,23 +175,42 @@ def _superseded(reigns: Reigns, read: Operation) -> Reign | None:
     return reign if led_on and reign.superseded.at_ns <= read.completed_ns else None
 
 
-def _figures(history: History, facts: Facts, reigns: Reigns, stale: list[StaleRead], judged: int) -> dict[str, Any]:
-    by_node: dict[str, int] = {}
-    by_epoch: dict[str, int] = {}
-    for s in stale:
-        by_node[s.read.node] = by_node.get(s.read.node, 0) + 1
-        if s.reign is not None:
-            by_epoch[str(s.reign.epoch)] = by_epoch.get(str(s.reign.epoch), 0) + 1
+def _figures(stale: list[StaleRead]) -> dict[str, Any]:
     return {
-        "reads_judged": judged,
-        "stale_reads": len(stale),
-        "stale_reads_of_superseded_leader": sum(by_epoch.values()),
-        "stale_reads_by_node": by_node,
-        "stale_reads_by_superseded_epoch": by_epoch,
-        "staleness_ns_max": max((s.read.invoked_ns - s.since_ns for s in stale), default=0),
+        "stale_reads_by_node": dict(Counter(s.read.node for s in stale)),
+        "stale_reads_by_superseded_epoch": dict(Counter(str(s.reign.epoch) for s in stale if s.reign is not None)),
+        "staleness_ns_max": max((s.late_ns for s in stale), default=0),
         "staleness_writes_max": max((s.missing for s in stale), default=0),
-        "fresh_reads_answered_by_superseded_leader": len(find_acts(history, facts, reigns).fresh_reads_exposed),
     }
+
+
+def _evidence(history: History, stale: list[StaleRead]) -> dict[str, Rows]:
+    """The rows behind `_figures`, by the same names."""
+    found: dict[str, list[int]] = {}
+    for s in stale:
+        found.setdefault(f"stale_reads_by_node.{s.read.node}", []).append(row(s.read))
+        if s.reign is not None:
+            found.setdefault(f"stale_reads_by_superseded_epoch.{s.reign.epoch}", []).append(row(s.read))
+    latest = max(stale, key=lambda s: s.late_ns, default=None)
+    emptiest = max(stale, key=lambda s: s.missing, default=None)
+    return {
+        **{name: tuple(own) for name, own in found.items()},
+        "staleness_ns_max": () if latest is None else (row(latest.first), latest.read.invoke_index),
+        "staleness_writes_max": () if emptiest is None else rows(_missing(history, emptiest.read)),
+    }
+
+
+def _missing(history: History, read: Operation) -> list[Operation]:
+    """The writes that a stale read lacks, as `_stale` counts them."""
+    view = view_position(read) or 0
+    return [
+        write
+        for write in ok_writes(history)
+        if write.key == read.key
+        and write.completed_ns is not None
+        and write.completed_ns < read.invoked_ns
+        and (write_position(write) or 0) > view
+    ]
 
 
 def _witness(history: History, stale: StaleRead) -> Witness:
@@ -175,7 +229,7 @@ def _witness(history: History, stale: StaleRead) -> Witness:
         f"{read.key}.",
         f"{answered_words(history, read, reign)}: {read.result!r}, written at position {shown(read.value_position)}; "
         f"the reply stands at {shown(read.position)}{_epoch(read)}.",
-        f"{others} missing; the first of them was acknowledged {duration(read.invoked_ns - stale.since_ns)} before the "
+        f"{others} missing; the first of them was acknowledged {duration(stale.late_ns)} before the "
         f"read was invoked. No order puts a completed write after a later read that lacks it.",
     ]
     if begin is not None:

@@ -27,7 +27,7 @@ from typing import Any, Final
 import msgspec
 
 from checkers.effects import events_of
-from checkers.evidence import Rows, rows
+from checkers.evidence import rows, violations
 from harness.history import History, LogEntry, NodeLog
 from harness.operation import Operation, Outcome
 from harness.verdict import Facts, Validity, Verdict, Witness
@@ -407,16 +407,8 @@ def _verdict(
         anomalies=anomalies,
         witnesses=tuple(_witness(history, breach) for breach in breaches[:_WITNESSES_MAX]),
         figures=figures,
-        evidence=_broken_rows(breaches),
+        evidence=violations((b.anomaly, o) for b in breaches for o in b.operations[:1]),
     )
-
-
-def _broken_rows(breaches: list[Breach]) -> dict[str, Rows]:
-    found: dict[str, Rows] = {}
-    for breach in breaches:
-        name = f"anomalies.{breach.anomaly}"
-        found[name] = (*found.get(name, ()), *rows(breach.operations[:1]))
-    return found
 
 
 def _witness(history: History, breach: Breach) -> Witness:

@@ -13,8 +13,10 @@ from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from checkers import _core
+from checkers.evidence import row, violations
 from checkers.models import CAS, CAS_REGISTER, READ, Columns, encode
 from checkers.register_anomalies import Refusal, explain
 from harness.history import History
@@ -40,7 +42,9 @@ def check(history: History, facts: Facts) -> list[Verdict]:
     unfinished = [result for result in results if result.verdict == "unknown"]
     subhistories = _subhistories(history.operations, {columns.keys[result.key] for result in invalid})
     witnesses = [_witness(result, columns, subhistories[columns.keys[result.key]]) for result in invalid]
-    exposure = exposed(columns.operations)
+    ended = _rows(columns)
+    places = exposed(columns.operations)
+    exposure = len(places)
     figures = {
         "keys": len(results),
         "operations": len(columns.operations),
@@ -62,6 +66,17 @@ def check(history: History, facts: Facts) -> list[Verdict]:
             anomalies=dict(Counter(witness.anomaly for witness in witnesses)),
             witnesses=tuple(witnesses[:_WITNESSES_MAX]),
             figures=figures,
+            evidence={
+                "exposure": tuple(ended[places].tolist()),
+                **violations(
+                    (witness.anomaly, columns.operations[result.failed])
+                    for witness, result in zip(witnesses, invalid, strict=True)
+                    if result.failed is not None
+                ),
+                "keys": tuple(ended[np.unique(columns.key, return_index=True)[1]].tolist()),
+                "operations": tuple(ended.tolist()),
+                "info_operations": tuple(ended[columns.returned < 0].tolist()),
+            },
         )
     ]
 
@@ -83,12 +98,13 @@ def search(columns: Columns, budget: Budget, *, orders: bool = False, threads: i
     )
 
 
-def exposed(operations: Sequence[Operation]) -> int:
-    """How many operations could have been caught out: see `EXPOSURE_OF`."""
+def exposed(operations: Sequence[Operation]) -> list[int]:
+    """Which of the operations, by their places, could have been caught out: see `EXPOSURE_OF`."""
     # Per key: the first acknowledged write, its process, and the first of another process.
     first: dict[str | None, tuple[int, int, int]] = {}
+    ok = Outcome.OK
     for op in operations:
-        if op.f == "read" or op.type is not Outcome.OK or op.complete_index is None:
+        if op.f == "read" or op.type is not ok or op.complete_index is None:
             continue
         done, process, other = first.get(op.key, (op.complete_index, op.process, _NEVER))
         if op.process != process:
@@ -97,12 +113,21 @@ def exposed(operations: Sequence[Operation]) -> int:
                 done, process, other = op.complete_index, op.process, done
         first[op.key] = (min(done, op.complete_index) if op.process == process else done, process, other)
     never = (_NEVER, -1, _NEVER)
-    count = 0
-    for op in operations:
-        if op.f != "write" and op.type is Outcome.OK:
+    found = []
+    for place, op in enumerate(operations):
+        if op.f != "write" and op.type is ok:
             done, process, other = first.get(op.key, never)
-            count += (other if op.process == process else done) < op.invoke_index
-    return count
+            if (other if op.process == process else done) < op.invoke_index:
+                found.append(place)
+    return found
+
+
+def _rows(columns: Columns) -> NDArray[np.int64]:
+    """The row of each operation, as `checkers.evidence.row` says; of most, the columns know it."""
+    ended = columns.returned.copy()
+    for place in np.flatnonzero(columns.returned < 0).tolist():
+        ended[place] = row(columns.operations[place])
+    return ended
 
 
 def _conclude(

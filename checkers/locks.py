@@ -8,12 +8,13 @@ with a newer, and tokens grow with the order of the grants. Without fencing, two
 """
 
 from collections import Counter
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
+from checkers.evidence import rows, violations
 from checkers.register_anomalies import seconds
-from checkers.sets import Finding, SetHistory, sum_of, weak_reads, witness
+from checkers.sets import Finding, SetHistory, counted_in, weak_reads, witness
 from harness.errors import MalformedHistory
 from harness.history import History
 from harness.operation import Operation, Outcome
@@ -49,7 +50,9 @@ def check(history: History, facts: Facts) -> list[Verdict]:
         findings += [finding for key in keys for finding in stale_tokens(sections[key])]
     else:
         findings += holders
-    exposure = sum(one.exposure() for one in sets)
+    exposed = [section for one in sets for section in one.exposed()]
+    exposure = len(exposed)
+    counted = _counted(sets, sections, holders)
     validity, reason = _conclude(findings, exposure, sets, facts)
     if validity is Validity.VALID and weak:
         validity, reason = Validity.UNKNOWN, weak
@@ -63,7 +66,12 @@ def check(history: History, facts: Facts) -> list[Verdict]:
             exposure_of=EXPOSURE_OF,
             anomalies=dict(Counter(finding.anomaly for finding in findings)),
             witnesses=tuple(witness(finding) for finding in _one_of_each_first(findings)[:_WITNESSES_MAX]),
-            figures=_figures(sets, sections, holders, fenced),
+            figures={"fencing": "on" if fenced else "off", **{name: len(own) for name, own in counted.items()}},
+            evidence={
+                "exposure": rows(exposed),
+                **violations((finding.anomaly, finding.counted) for finding in findings),
+                **{name: rows(own) for name, own in counted.items()},
+            },
         )
     ]
 
@@ -161,21 +169,24 @@ def _holder(section: Section) -> str:
     return f"process {op.process} on {op.node} held it for element {op.value!r} (event {op.invoke_index})"
 
 
-def _figures(
-    sets: list[SetHistory], sections: dict[str, list[Section]], holders: list[Finding], fenced: bool
-) -> dict[str, Any]:
-    counts = sum_of(sets)
-    if not counts:
+def _counted(
+    sets: list[SetHistory], sections: dict[str, list[Section]], holders: list[Finding]
+) -> dict[str, list[Operation]]:
+    """What the report counts, by name; a token stands as the first section that had it."""
+    counted = counted_in(sets)
+    if not counted:
         return {}
+    first_of_token: dict[int, Operation] = {}
+    for section in (one for of_key in sections.values() for one in of_key):
+        first_of_token.setdefault(section.token, section.op)
     return {
-        "fencing": "on" if fenced else "off",
-        "critical_ok": counts["adds_ok"],
-        "critical_fail": counts["adds_fail"],
-        "critical_info": counts["adds_info"],
-        "recovered": counts["recovered"],
-        "final_reads": counts["final_reads"],
-        "two_holders": len(holders),
-        "tokens": len({section.token for of_key in sections.values() for section in of_key}),
+        "critical_ok": counted["adds_ok"],
+        "critical_fail": counted["adds_fail"],
+        "critical_info": counted["adds_info"],
+        "recovered": counted["recovered"],
+        "final_reads": counted["final_reads"],
+        "two_holders": [finding.counted for finding in holders],
+        "tokens": list(first_of_token.values()),
     }
 
 

@@ -7,6 +7,7 @@ Source: KIP-98 ("producer id ... unique"), KIP-730 (blocks are allotted by the c
 from collections import Counter
 from typing import Final
 
+from checkers.evidence import Rows, rows, violations
 from checkers.register_anomalies import seconds
 from checkers.sets import Finding, witness
 from harness.history import History
@@ -35,6 +36,7 @@ def check(history: History, facts: Facts) -> list[Verdict]:
     else:
         validity, reason = Validity.VALID, f"{len(given)} {EXPOSURE_OF}, all different"
     nodes = Counter(o.node for o in given)
+    numbers = sorted(first)
     return [
         Verdict(
             checker=CHECKER,
@@ -48,11 +50,27 @@ def check(history: History, facts: Facts) -> list[Verdict]:
             figures={
                 "ids": len(given),
                 "ids_of_node": dict(nodes),
-                "id_min": min(first, default=None),
-                "id_max": max(first, default=None),
+                "id_min": numbers[0] if numbers else None,
+                "id_max": numbers[-1] if numbers else None,
+            },
+            evidence={
+                **violations((finding.anomaly, finding.counted) for finding in twice),
+                **_evidence(given),
+                "id_min": rows(first[number] for number in numbers[:1]),
+                "id_max": rows(first[number] for number in numbers[-1:]),
             },
         )
     ]
+
+
+def _evidence(given: list[Operation]) -> dict[str, Rows]:
+    """Every id by the answer that gave it, all of them and those of each node."""
+    of_node: dict[str, list[Operation]] = {}
+    for allocation in given:
+        of_node.setdefault(allocation.node, []).append(allocation)
+    all_of_them = rows(given)
+    by_node = {f"ids_of_node.{node}": rows(own) for node, own in of_node.items()}
+    return {"exposure": all_of_them, "ids": all_of_them, **by_node}
 
 
 def _twice(first: Operation, second: Operation) -> Finding:

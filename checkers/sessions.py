@@ -20,7 +20,7 @@ any position. In ZooKeeper an answer and its zxid belong together, since no read
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from itertools import pairwise
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -35,6 +35,7 @@ from checkers.effects import (
     write_position,
     written,
 )
+from checkers.evidence import rows, violations
 from harness.history import History
 from harness.operation import Operation, Outcome, Value
 from harness.verdict import Facts, Validity, Verdict, Witness
@@ -47,7 +48,7 @@ _REGISTER_WRITES: Final = frozenset({"write", "cas", "create"})
 
 
 class Breach(msgspec.Struct, frozen=True, kw_only=True):
-    """One violation: its name, the operations that show it, and why in words."""
+    """One violation: its name, the operations that show it, the last of them at fault, and why in words."""
 
     anomaly: str
     operations: tuple[Operation, ...]
@@ -66,14 +67,18 @@ def check(history: History, facts: Facts) -> list[Verdict]:
         lambda: write_order_breaches(history),
         lambda: cas_breaches(history),
     )
+    broken: list[tuple[str, Operation]] = []
     counts: dict[str, int] = {}
     witnesses: list[Witness] = []
     for part in parts:
         for breach in part():
+            broken.append((breach.anomaly, breach.operations[-1]))
             counts[breach.anomaly] = counts.get(breach.anomaly, 0) + 1
             if counts[breach.anomaly] <= _WITNESSES_OF_EACH:
                 witnesses.append(_witness(breach))
-    exposure = _exposure(history)
+    exposed = _exposed(history)
+    exposure = len(exposed)
+    sessions = _first_replies(judged)
     if counts:
         validity, reason = Validity.INVALID, ", ".join(f"{n} {name}" for name, n in counts.items())
     elif exposure < facts.thresholds.exposure_min:
@@ -90,7 +95,13 @@ def check(history: History, facts: Facts) -> list[Verdict]:
             exposure_of="answered reads of a key after another process's acknowledged write to it",
             anomalies=counts,
             witnesses=tuple(witnesses),
-            figures=_figures(judged),
+            figures={"replies_judged": len(judged), "sessions": len(sessions)},
+            evidence={
+                "exposure": rows(exposed),
+                **violations(broken),
+                "replies_judged": rows(judged),
+                "sessions": rows(sessions),
+            },
         )
     ]
 
@@ -287,7 +298,7 @@ def cas_breaches(history: History) -> Iterator[Breach]:
             )
 
 
-def _exposure(history: History) -> int:
+def _exposed(history: History) -> list[Operation]:
     """Answered reads of a key after a write to it by another process was acknowledged."""
     first: dict[str | None, tuple[int, int]] = {}
     by_other: dict[str | None, int] = {}
@@ -296,19 +307,23 @@ def _exposure(history: History) -> int:
         _, process = first.setdefault(write.key, (at_ns, write.process))
         if process != write.process:
             by_other.setdefault(write.key, at_ns)
-    exposure = 0
+    exposed = []
     for read in ok_reads(history):
         if read.position is None or read.key not in first:
             continue
         at_ns, process = first[read.key]
         since_ns = at_ns if process != read.process else by_other.get(read.key)
-        exposure += since_ns is not None and since_ns < read.invoked_ns
-    return exposure
+        if since_ns is not None and since_ns < read.invoked_ns:
+            exposed.append(read)
+    return exposed
 
 
-def _figures(judged: list[Operation]) -> dict[str, Any]:
-    sessions = {_session(o) for o in judged}
-    return {"replies_judged": len(judged), "sessions": len(sessions)}
+def _first_replies(judged: list[Operation]) -> list[Operation]:
+    """Of each session the first reply."""
+    first: dict[tuple[str, int], Operation] = {}
+    for operation in judged:
+        first.setdefault(_session(operation), operation)
+    return list(first.values())
 
 
 def _session(operation: Operation) -> tuple[str, int]:

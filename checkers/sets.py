@@ -12,6 +12,7 @@ from typing import Final
 
 import msgspec
 
+from checkers.evidence import rows, violations
 from checkers.register_anomalies import describe, seconds
 from harness.history import History
 from harness.operation import Operation, Outcome, Value
@@ -25,11 +26,19 @@ _WITNESSES_MAX: Final = 5
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
-    """One violation: what it is called, the operations that show it and the sentences."""
+    """One violation: what it is called, the operations that show it and the sentences.
+
+    Of `operations` the one at `about` stands for the violation where violations are counted.
+    """
 
     anomaly: str
     operations: tuple[Operation, ...]
     steps: tuple[str, ...]
+    about: int = -1
+
+    @property
+    def counted(self) -> Operation:
+        return self.operations[self.about]
 
 
 def check(history: History, facts: Facts) -> list[Verdict]:
@@ -37,7 +46,9 @@ def check(history: History, facts: Facts) -> list[Verdict]:
     keys = sorted({o.key or "" for o in history.operations if o.f in READS or o.f == "add"})
     sets = [SetHistory(history, key=key, adds="add") for key in keys]
     findings = [finding for one in sets for finding in one.findings()]
-    exposure = sum(one.exposure() for one in sets)
+    counted = counted_in(sets)
+    exposed = [add for one in sets for add in one.exposed()]
+    exposure = len(exposed)
     unread = [one.key for one in sets if not one.final_reads]
     validity, reason = _conclude(findings, exposure, unread, bool(sets), history.healed_ns, facts)
     if weak := weak_reads(facts):
@@ -52,7 +63,12 @@ def check(history: History, facts: Facts) -> list[Verdict]:
             exposure_of=EXPOSURE_OF,
             anomalies=dict(Counter(finding.anomaly for finding in findings)),
             witnesses=tuple(witness(finding) for finding in findings[:_WITNESSES_MAX]),
-            figures=sum_of(sets),
+            figures={name: len(own) for name, own in counted.items()},
+            evidence={
+                "exposure": rows(exposed),
+                **violations((finding.anomaly, finding.counted) for finding in findings),
+                **{name: rows(own) for name, own in counted.items()},
+            },
         )
     ]
 
@@ -85,10 +101,13 @@ def weak_reads(facts: Facts) -> str:
     )
 
 
-def sum_of(sets: Sequence["SetHistory"]) -> dict[str, int]:
-    """The figures of all sets together."""
-    counts = [one.figures() for one in sets]
-    return {name: sum(count[name] for count in counts) for name in counts[0]} if counts else {}
+def counted_in(sets: Sequence["SetHistory"]) -> dict[str, list[Operation]]:
+    """What is counted in all sets together, by the names of the figures."""
+    found: dict[str, list[Operation]] = {}
+    for one in sets:
+        for name, own in one.counted().items():
+            found.setdefault(name, []).extend(own)
+    return found
 
 
 def witness(finding: Finding) -> Witness:
@@ -124,12 +143,12 @@ class SetHistory:
         healed = history.healed_ns
         self.final_reads: Final = [o for o in self.reads if healed is not None and o.invoked_ns >= healed]
 
-    def exposure(self) -> int:
-        """Acknowledged elements that the last of the final reads had to show."""
+    def exposed(self) -> list[Operation]:
+        """The adds of acknowledged elements that the last of the final reads had to show."""
         if not self.final_reads:
-            return 0
+            return []
         asked = self.final_reads[-1].invoke_index
-        return sum(o.type is Outcome.OK and (o.complete_index or 0) < asked for o in self.adds)
+        return [o for o in self.adds if o.type is Outcome.OK and (o.complete_index or 0) < asked]
 
     def findings(self, *, lost: str = "lost-write") -> list[Finding]:
         """Every element that is lost, vanished or was never added, once each."""
@@ -141,19 +160,21 @@ class SetHistory:
             found.setdefault(element, self._vanish(element, before, after))
         return [*found.values(), *self._phantoms()]
 
-    def figures(self) -> dict[str, int]:
-        """Plain counts for the report."""
+    def counted(self) -> dict[str, list[Operation]]:
+        """What the report counts, by name; a read stands once for each element that it shows again."""
         last = self._members[self.final_reads[-1].invoke_index] if self.final_reads else frozenset()
-        outcomes = Counter(o.type for o in self.adds)
         return {
-            "adds_ok": outcomes[Outcome.OK],
-            "adds_fail": outcomes[Outcome.FAIL],
-            "adds_info": outcomes[Outcome.INFO],
-            "recovered": sum(o.type is Outcome.INFO and _name(o.value) in last for o in self.adds),
-            "strong_reads": len(self.reads),
-            "final_reads": len(self.final_reads),
-            "duplicates": sum(len(o.result or ()) - len(self._members[o.invoke_index]) for o in self.final_reads),
+            "adds_ok": [o for o in self.adds if o.type is Outcome.OK],
+            "adds_fail": [o for o in self.adds if o.type is Outcome.FAIL],
+            "adds_info": [o for o in self.adds if o.type is Outcome.INFO],
+            "recovered": [o for o in self.adds if o.type is Outcome.INFO and _name(o.value) in last],
+            "strong_reads": self.reads,
+            "final_reads": self.final_reads,
+            "duplicates": [o for o in self.final_reads for _ in range(self._shown_again(o))],
         }
+
+    def _shown_again(self, read: Operation) -> int:
+        return len(read.result or ()) - len(self._members[read.invoke_index])
 
     def _missing(self, read: Operation) -> Iterable[Operation]:
         """Adds acknowledged before `read` was invoked that it lacks."""
@@ -182,7 +203,7 @@ class SetHistory:
             f"among its {len(read.result or ())} elements; nothing removes elements.",
         )
         shown = (add, read) if last is None else (add, last, read)
-        return Finding(anomaly=anomaly, operations=shown, steps=steps)
+        return Finding(anomaly=anomaly, operations=shown, steps=steps, about=0)
 
     def _vanished(self) -> dict[Value, tuple[Operation, Operation]]:
         """Elements that a read showed and one invoked after that answer lacks: the two reads, the first such pair."""
@@ -211,7 +232,7 @@ class SetHistory:
             f"The strong {describe(after)}, invoked later at {seconds(after.invoked_ns)}, lacks it; nothing removes "
             "elements.",
         )
-        return Finding(anomaly="lost-after-seen", operations=(*adds[:1], before, after), steps=steps)
+        return Finding(anomaly="lost-after-seen", operations=(*adds[:1], before, after), steps=steps, about=0)
 
     def _phantoms(self) -> list[Finding]:
         """Elements in a strong read that nobody can have added by then."""

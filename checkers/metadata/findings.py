@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from checkers.effects import events_of
-from checkers.evidence import Rows, row
+from checkers.evidence import Rows, violations
 from harness.operation import Operation
 from harness.verdict import Validity, Verdict, Witness
 
@@ -38,10 +38,7 @@ def verdict_of(
 
     A finding is counted by the answer that shows it: the last of its operations.
     """
-    shown: dict[str, Rows] = {}
-    for finding in findings:
-        name = f"anomalies.{finding.anomaly}"
-        shown[name] = (*shown.get(name, ()), row(finding.operations[-1]))
+    shown = violations((finding.anomaly, finding.operations[-1]) for finding in findings)
     validity, reason = (Validity.INVALID, f"{len(findings)} {broken}") if findings else otherwise
     return Verdict(
         checker=checker,

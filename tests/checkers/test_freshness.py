@@ -178,4 +178,4 @@ def test_the_fast_way_finds_what_the_definition_says(seed: int) -> None:
         else:
             tale.read(key, 1, at=(start, start + 5), value_position=position)
     history = tale.history()
-    assert len(freshness.find_stale(history)[0]) == plain_stale(history.operations)
+    assert len(freshness.find_stale(history).stale) == plain_stale(history.operations)

@@ -17,10 +17,14 @@ from harness.verdict import Verdict
 #: What is no figure: names, indexes, values of settings, and what the plan or the system says.
 NAMES: Final = frozenset({"incarnation", "fault_id", "event", "lacks_event", "answered", "lacks"})
 GIVEN: Final = frozenset({"bound_ns", "limit_running_ns"})
-#: Records within replies are more than rows, and what stands on disks only is no row of the history.
+#: Records within replies are more than rows, what stands on disks only is no row of the history, and what a search cost
+#: says nothing of it.
 ELSEWHERE: Final = re.compile(
-    r"\.(records_read|records_final|entries_compared|entries_by_type\..*)$|log-agrees\.exposure$"
+    r"\.(records_read|records_final|entries_compared|entries_by_type\..*|steps|wall_ms|core_.*)$|log-agrees\.exposure$"
+    r"|log-agrees\.anomalies\.(logs-differ|epoch-went-back)$|^zombie-controllers\."
 )
+#: A number that a reply gave: it stands in its row.
+_GIVEN_OUT: Final = frozenset({"id_min", "id_max"})
 _MOMENTS: Final = re.compile(r"(^|_)(from|to|superseded)_ns$")
 _EPOCHS: Final = frozenset(
     {"epoch", "superseded_by", "epoch_max", "epoch_before", "epoch_when_healed", "epoch_after", "epoch_led"}
@@ -77,19 +81,25 @@ def _figures(path: str, name: str, value: Any, evidence: Mapping[str, Sequence[i
 
 
 def _is_number(name: str, value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and name not in NAMES | GIVEN
+    return isinstance(value, int | float) and not isinstance(value, bool) and name not in NAMES | GIVEN
 
 
 def wrong(figure: Figure, history: History) -> str | None:
     """Why the figure does not follow from its rows; None when it does."""
     if any(not 0 <= i < len(history.events) for i in figure.rows):
         return f"{figure}: a row that the history does not have"
-    rows = [history.events[i] for i in figure.rows]
+    return why_not(figure, [history.events[i] for i in figure.rows])
+
+
+def why_not(figure: Figure, rows: Sequence[Event]) -> str | None:
+    """Why the figure does not follow from these rows, which are all that there is to do it from; None when it does."""
     if not rows:
         return None if figure.value == 0 else f"{figure}: no rows"
     name = figure.name
     if name == "loop_lag_ns_max":
         right = any(figure.value == getattr(row, name, None) for row in rows)
+    elif name in _GIVEN_OUT:
+        right = any(isinstance(row, OpEvent) and row.value == figure.value for row in rows)
     elif _MOMENTS.search(name):
         right = any(figure.value in times(row) for row in rows)
     elif name.endswith("_ns") or "_ns_" in name:
