@@ -172,8 +172,9 @@ class EpochEvent(_Event, frozen=True, tag="epoch"):
 class AttemptEvent(_Event, frozen=True, tag="attempt"):
     """A node tried to act as a leader and was refused, by a log; `time_ns` is when the line was read.
 
-    `node` tried `f` (of `key`, where it is about one); `error` is what refused it. `epoch` is the one that it acted
-    under, where the log says so. `source` is whose log tells of it: the node's own, or that of the one who refused.
+    `node` tried `f` (of `key`, where it is about one); `error` is what refused it, or "request-timed-out" where nothing
+    did and it may still happen. `epoch` is the one that it acted under, where the log says so. `source` is whose log
+    tells of it: the node's own, or that of the one who refused.
     """
 
     node: str

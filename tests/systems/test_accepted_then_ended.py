@@ -16,6 +16,7 @@ from harness.systems.etcd.client import EtcdClient
 from harness.systems.etcd.grpc_call import connect
 from harness.systems.zookeeper.client import ZooKeeperClient
 from harness.systems.zookeeper.connection import open_connection
+from harness.systems.zookeeper.leases import SessionLeases
 from harness.systems.zookeeper.session import ZooKeeperSession
 from tests.systems import etcd_wire
 
@@ -94,7 +95,7 @@ async def zookeeper(port: int) -> Locks:
             await open_connection("127.0.0.1", port, session_timeout_ms=4000, connect_timeout_s=5.0, keep_alive=False)
         )
 
-    return ZooKeeperClient(await session(), session)
+    return ZooKeeperClient(await session(), session, SessionLeases("127.0.0.1", port, 5.0))
 
 
 SYSTEMS: dict[str, tuple[Callable[[int], Awaitable[Locks]], Serve]] = {

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from harness.systems.zookeeper.client import ZooKeeperClient
 from harness.systems.zookeeper.connection import open_connection
+from harness.systems.zookeeper.leases import SessionLeases
 from harness.systems.zookeeper.session import ZooKeeperSession
 from harness.systems.zookeeper.wire import Op
 
@@ -39,6 +40,8 @@ Script = Callable[[Request, int], Answer]
 class Scripted:
     port: int = 0
     timeout_ms: int = 60_000
+    #: What clients asked a session for: (time-out in ms, session, password).
+    asked: list[tuple[int, int, bytes]] = field(default_factory=list)
     #: A session is granted; else the server answers a time-out of 0, or not at all.
     grants: bool | None = True
     answers_pings: bool = True
@@ -87,7 +90,8 @@ async def scripted(script: Script, **fields: int | bool | None) -> AsyncIterator
 
 
 async def _serve(state: Scripted, script: Script, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    await _frame(reader)
+    _, _, timeout_ms, session, _, password = struct.unpack_from(">iqiqi16s", await _frame(reader))
+    state.asked.append((timeout_ms, session, password))
     if state.grants is None:
         await reader.read()
         return
@@ -132,4 +136,5 @@ async def opened(port: int, session_timeout_ms: int = 60_000, connect_timeout_s:
         )
         return ZooKeeperSession(connection)
 
-    return ZooKeeperClient(await session(True), lambda: session(False))
+    leases = SessionLeases(ADDRESS, port, connect_timeout_s)
+    return ZooKeeperClient(await session(True), lambda: session(False), leases)

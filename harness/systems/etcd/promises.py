@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from harness.systems.etcd.lease_promises import LEASE_GUARANTEES
 from harness.verdict import Guarantee, Standing
 
 _API: Final = "etcd.io/docs/v3.5/learning/api_guarantees"
@@ -85,4 +86,5 @@ GUARANTEES: Final = (
         text="Serializable reads of one connection never go back to an older revision.",
         source=f"{_API}: serializable reads may be stale; nothing is said of their order",
     ),
+    *LEASE_GUARANTEES,
 )

@@ -15,11 +15,14 @@ from harness.errors import UsageError
 from harness.operation import Clock
 from harness.runtime import artifacts as binaries
 from harness.runtime.node import Layout, Member, Node, NodeSpec, Place, members_alike
+from harness.systems.attempts import AttemptReader
 from harness.systems.etcd import versions
+from harness.systems.etcd.attempts import LeaseAttempts
+from harness.systems.etcd.lease_promises import lease_bound
 from harness.systems.etcd.promises import CHECK_QUORUM, GUARANTEES
 from harness.systems.system import Artifacts, ImageFacts, Question
 from harness.systems.told_time import ToldTime
-from harness.verdict import Guarantee, LeadershipBound, Standing
+from harness.verdict import Guarantee, LeadershipBound, LeaseBound, Standing
 
 if TYPE_CHECKING:
     from harness.systems.etcd.probe import Health
@@ -53,7 +56,7 @@ class Etcd:
     default_version: Final = DEFAULT_VERSION
     listeners: Final[Mapping[str, int]] = {"client": CLIENT_PORT, "peer": PEER_PORT}
     subjects: Final = ("leader",)
-    protocols: Final = frozenset({"elections", "key-value", "locks"})
+    protocols: Final = frozenset({"elections", "key-value", "leases", "locks"})
     read_modes: Final = (ReadMode.STRONG, ReadMode.PLAIN)
     guarantees: Final[tuple[Guarantee, ...]] = GUARANTEES
 
@@ -114,6 +117,10 @@ class Etcd:
             clocks=(Clock.MONOTONIC,),
         )
 
+    def lease_bound(self, options: Mapping[str, object]) -> LeaseBound:
+        """`harness.systems.leases.BoundsLeases`."""
+        return lease_bound(_numbers(options))
+
     async def ready(self, node: Node) -> bool:
         """It answers Status and knows a leader."""
         from harness.systems.etcd import probe
@@ -162,6 +169,10 @@ class Etcd:
 
     def fatal_line(self, line: str) -> str | None:
         return None
+
+    def attempts(self) -> AttemptReader:
+        """`harness.systems.attempts.TellsAttempts`."""
+        return LeaseAttempts()
 
     def became_leader(self, line: str) -> int | None:
         found = _BECAME_LEADER.search(line)

@@ -35,7 +35,19 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from struct import Struct
 from typing import Final, TypeVar, assert_never
 
-from harness.coordination import Deeds, Definite, Held, Indefinite, Leading, Members, NotSent, ReadMode, Reply
+from harness.coordination import (
+    Deeds,
+    Definite,
+    Granted,
+    Held,
+    Indefinite,
+    Leading,
+    Members,
+    NotSent,
+    ReadMode,
+    Reply,
+    WatchMode,
+)
 from harness.systems.zookeeper import wire
 from harness.systems.zookeeper.connection import Parse
 from harness.systems.zookeeper.errors import (
@@ -47,6 +59,7 @@ from harness.systems.zookeeper.errors import (
     ServerError,
     raised,
 )
+from harness.systems.zookeeper.leases import SessionLeases
 from harness.systems.zookeeper.session import (
     ANY_VERSION,
     EPHEMERAL,
@@ -57,6 +70,7 @@ from harness.systems.zookeeper.session import (
     made,
     raise_outcome,
 )
+from harness.systems.zookeeper.watches import ZooKeeperWatches
 from harness.systems.zookeeper.wire import HEADER_BYTES, MultiResult, Op, Stat
 
 T = TypeVar("T")
@@ -81,9 +95,10 @@ _MZXID_AND_VERSION: Final = Struct(">8xq16xi")
 class ZooKeeperClient:
     """Two sessions on one server: data, and the lease of its locks. Calls raise by the table of `errors.py`."""
 
-    def __init__(self, session: ZooKeeperSession, open_lease: OpenLease) -> None:
+    def __init__(self, session: ZooKeeperSession, open_lease: OpenLease, leases: SessionLeases) -> None:
         self.session = session
         self._open_lease = open_lease
+        self._leases = leases
         self._lease: ZooKeeperSession | None = None
         self._paths: dict[str, bytes] = {}
 
@@ -237,6 +252,24 @@ class ZooKeeperClient:
 
     async def deeds(self, trail: str, mode: ReadMode) -> Deeds:
         return await self._read(Op.GET_CHILDREN, self._key(trail), mode, _deeds)
+
+    # Leases
+
+    async def grant(self, ttl_ms: int) -> Granted:
+        return await self._leases.grant(ttl_ms)
+
+    async def keep_alive(self, handle: str) -> Granted:
+        return await self._leases.keep_alive(handle)
+
+    async def attach(self, name: str, element: int, handle: str) -> Reply:
+        return await self._leases.attach(f"{ROOT}/{name}/{element}", handle)
+
+    async def revoke(self, handle: str) -> Reply:
+        return await self._leases.revoke(handle)
+
+    def watching(self, mode: WatchMode, keys: tuple[str, ...], now_ns: Callable[[], int]) -> ZooKeeperWatches:
+        """`harness.coordination.Watchable`."""
+        return ZooKeeperWatches(self, ROOT, mode, keys, now_ns)
 
     async def prepare(self, keys: Sequence[str]) -> None:
         """Make the roots and the keys' empty znodes, those that are not there yet, in few round trips."""

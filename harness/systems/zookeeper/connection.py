@@ -6,6 +6,9 @@ and its late reply is dropped. The connection never reconnects and never closes 
 answer is late. Client libraries do close then (kazoo and the Java client after a third to two thirds of the session's
 time-out), and would so lose the very connections on which a paused leader answers stale when it wakes (ZOOKEEPER-1675).
 
+A session may also be resumed, on whichever server, by its ticket, and be left without being ended: so are leases kept
+alive (`leases.py`).
+
 With `keep_alive` a ping is sent when the session was idle for a third of its time-out; its answer means nothing to us
 and its absence neither. Without, the session ends unless its owner pings.
 """
@@ -18,11 +21,21 @@ from typing import Any, Final, NamedTuple, TypeVar, cast
 
 from harness.freezing import create_connection
 from harness.systems.zookeeper import wire
-from harness.systems.zookeeper.errors import CONNECTION_LOST, NOT_CONNECTED, NOT_SENT, ServerError, raised
+from harness.systems.zookeeper.errors import (
+    CONNECTION_LOST,
+    NOT_CONNECTED,
+    NOT_SENT,
+    SESSION_OVER,
+    Row,
+    ServerError,
+    raised,
+)
 
 #: Makes a reply's value of (body, zxid).
 T = TypeVar("T")
 Parse = Callable[[bytes, int], T]
+#: Makes a value of a refusal: (error code, zxid), or None where it is no answer.
+Refused = Callable[[int, int], T | None]
 
 #: A frame longer than this is no frame: 64 MB, far above the server's own limit for requests (1 MB).
 _FRAME_BYTES_MAX: Final = 64 << 20
@@ -42,14 +55,17 @@ class _Sent(NamedTuple):
     xid: int
     answer: "asyncio.Future[Any]"
     parse: Parse[Any]
+    refused: "Refused[Any] | None" = None
 
 
 class Connection(asyncio.Protocol):
     """Made by `open_connection`. `watch_events` holds what the server reported, in its order."""
 
-    def __init__(self, timeout_ms: int, keep_alive: bool) -> None:
+    def __init__(self, ticket: wire.Ticket, keep_alive: bool, *, in_doubt: Row = NOT_CONNECTED) -> None:
+        """`in_doubt` is what an unanswered request for the session comes to: a new one that is lost holds nothing."""
         self._loop = asyncio.get_running_loop()
-        self._asked_timeout_ms = timeout_ms
+        self._ticket = ticket
+        self._in_doubt = in_doubt
         self._transport: asyncio.Transport | None = None
         self._opened: asyncio.Future[wire.Connected] = self._loop.create_future()
         self._connected: wire.Connected | None = None
@@ -73,16 +89,32 @@ class Connection(asyncio.Protocol):
         return self._connected.timeout_ms if self._connected else 0
 
     @property
+    def ticket(self) -> wire.Ticket:
+        """By which this session can be resumed; only once it was opened."""
+        assert self._connected is not None
+        return wire.Ticket(*self._connected)
+
+    @property
+    def asked(self) -> bool:
+        """Whether the request for the session was handed over."""
+        return self._transport is not None
+
+    @property
     def ended(self) -> str | None:
         """Why nothing can be sent any more, or None."""
         return self._ended
 
-    def queue(self, op: int, record: bytes, parse: Parse[T]) -> "tuple[bytes, asyncio.Future[T]]":
-        """Number a request and queue its answer; the caller must send the frame next (see `send`)."""
+    def queue(
+        self, op: int, record: bytes, parse: Parse[T], refused: Refused[T] | None = None
+    ) -> "tuple[bytes, asyncio.Future[T]]":
+        """Number a request and queue its answer; the caller must send the frame next (see `send`).
+
+        `parse` and `refused` are called when the answer is taken, so between the watch events before and behind it.
+        """
         self._check_open()
         self._xid = xid = self._xid % 0x7FFFFFFF + 1
         answer: asyncio.Future[T] = self._loop.create_future()
-        self._sent.append(_Sent(xid, answer, parse))
+        self._sent.append(_Sent(xid, answer, parse, refused))
         return wire.frame(xid, op, record), answer
 
     def send(self, frames: bytes) -> None:
@@ -123,11 +155,18 @@ class Connection(asyncio.Protocol):
             transport.write(wire.CLOSE_FRAME)
         transport.close()
 
+    def leave(self) -> None:
+        """Close without ending the session. Idempotent; never raises."""
+        self._stop_pings()
+        self._end("left by the caller")
+        if self._transport is not None:
+            self._transport.abort()
+
     # asyncio.Protocol
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)  # uvloop's is no subclass of it
-        self.send(wire.connect_frame(self._asked_timeout_ms))
+        self.send(wire.connect_frame(self._ticket))
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_pings()
@@ -171,7 +210,11 @@ class Connection(asyncio.Protocol):
         if answer.done():
             return
         if error:
-            _fail(answer, ServerError(error))
+            made = sent.refused(error, zxid) if sent.refused is not None else None
+            if made is None:
+                _fail(answer, ServerError(error))
+            else:
+                answer.set_result(made)
             return
         try:
             answer.set_result(sent.parse(body, zxid))
@@ -182,6 +225,8 @@ class Connection(asyncio.Protocol):
     def _take_connected(self, body: bytes) -> None:
         connected = wire.read_connected(body)
         if connected.timeout_ms <= 0:
+            if self._ticket.session_id and not self._opened.done():
+                _fail(self._opened, raised(SESSION_OVER, "the server refused to resume it"))
             self._break("the server refused the session")
             return
         self._connected = connected
@@ -234,7 +279,7 @@ class Connection(asyncio.Protocol):
         self._ended = why
         self._buffer = b""
         if not self._opened.done():
-            _fail(self._opened, raised(NOT_CONNECTED, why))
+            _fail(self._opened, raised(self._in_doubt, why))
         waiting: list[asyncio.Future[Any] | None] = [*(sent.answer for sent in self._sent), *self._pings]
         self._sent.clear()
         self._pings.clear()
@@ -256,7 +301,8 @@ async def open_connection(
     connection: Connection | None = None
     try:
         async with asyncio.timeout(connect_timeout_s):
-            connection = await create_connection(lambda: Connection(session_timeout_ms, keep_alive), address, port)
+            ticket = wire.Ticket(session_timeout_ms)
+            connection = await create_connection(lambda: Connection(ticket, keep_alive), address, port)
             await connection.opened()
     except (OSError, TimeoutError) as error:
         if connection is not None:

@@ -27,6 +27,7 @@ NOT_SENT: Final = Row("not-sent", True, "the connection was known to be closed: 
 CONNECTION_LOST: Final = Row(
     "connection-lost", False, "the request was handed over and the connection ended unanswered"
 )
+SESSION_OVER: Final = Row("lease-expired", True, "a server that was asked to resume the session says that it is over")
 
 #: What a server answers, by its number.
 SERVER_ERRORS: Final = {
@@ -38,6 +39,8 @@ SERVER_ERRORS: Final = {
     -6: Row("unimplemented", True, "the server does not know the operation"),
     -7: Row("operation-timeout", False, "a time-out proves nothing"),
     -8: Row("bad-arguments", True, "refused before it was proposed"),
+    -13: Row("no-quorum-of-new-config", True, "refused before it was proposed: too few of the new members keep up"),
+    -14: Row("reconfig-in-progress", True, "refused before it was proposed"),
     -101: Row("no-node", True, "refused: the znode does not exist"),
     -102: Row("no-auth", True, "refused: the ACL forbids it"),
     -103: Row("bad-version", True, "refused: the version differs"),

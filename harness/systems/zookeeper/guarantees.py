@@ -8,6 +8,7 @@ primary-backup systems", DSN 2011; [H] Hunt et al.: "ZooKeeper: wait-free coordi
 from typing import Final
 
 from harness.operation import Clock
+from harness.systems.zookeeper.lease_guarantees import LEASE_GUARANTEES
 from harness.verdict import Guarantee, LeadershipBound, Standing
 
 _SYNC_IS_NO_QUORUM_OPERATION: Final = "ZOOKEEPER-1675"
@@ -95,6 +96,7 @@ GUARANTEES: Final = (
         text="A leader that is cut off from every majority stops claiming to lead within (syncLimit + 2) ticks.",
         source="Leader.lead and LearnerHandler of 3.9: acknowledgements older than syncLimit ticks do not count",
     ),
+    *LEASE_GUARANTEES,
 )
 
 

@@ -23,11 +23,13 @@ from harness.systems.zookeeper.client import ZooKeeperClient
 from harness.systems.zookeeper.connection import open_connection
 from harness.systems.zookeeper.errors import ServerError
 from harness.systems.zookeeper.guarantees import GUARANTEES, leadership_bound
+from harness.systems.zookeeper.lease_guarantees import lease_bound
+from harness.systems.zookeeper.leases import SessionLeases
 from harness.systems.zookeeper.question import SrvrQuestion
 from harness.systems.zookeeper.session import ZooKeeperSession, zxid_of
 from harness.systems.zookeeper.training import train
 from harness.systems.zookeeper.wire import Op, path_and_watch, text
-from harness.verdict import Guarantee, LeadershipBound
+from harness.verdict import Guarantee, LeadershipBound, LeaseBound
 
 _DEFAULTS: Final[Mapping[str, int]] = {
     "tick_ms": 500,
@@ -54,7 +56,7 @@ class ZooKeeper:
     default_version: Final = server.PACKAGED_VERSION
     listeners: Final = server.LISTENERS
     subjects: Final = ("leader",)
-    protocols: Final = frozenset({"elections", "key-value", "locks"})
+    protocols: Final = frozenset({"elections", "key-value", "leases", "locks"})
     read_modes: Final = tuple(_READ_GUARANTEES)
     guarantees: Final[tuple[Guarantee, ...]] = GUARANTEES
 
@@ -100,6 +102,10 @@ class ZooKeeper:
         settings = _settings(options)
         return leadership_bound(settings["tick_ms"], settings["init_limit"], settings["sync_limit"])
 
+    def lease_bound(self, options: Mapping[str, object]) -> LeaseBound:
+        """`harness.systems.leases.BoundsLeases`."""
+        return lease_bound(_settings(options))
+
     async def ready(self, node: Node) -> bool:
         """`srvr` says that it leads or follows; before, it says that it is not serving."""
         answer = await _asked(node.place, _ASK_TIMEOUT_S)
@@ -127,7 +133,8 @@ class ZooKeeper:
         async def open_lease() -> ZooKeeperSession:
             return await _open_session(place, connect_timeout_s, session_ms, keep_alive=False)
 
-        return ZooKeeperClient(await _open_session(place, connect_timeout_s, session_ms), open_lease)
+        leases = SessionLeases(*place.dial(server.CLIENT_PORT), connect_timeout_s)
+        return ZooKeeperClient(await _open_session(place, connect_timeout_s, session_ms), open_lease, leases)
 
     def question(self, place: Place, subject: str) -> Question:
         return SrvrQuestion(place.name, *place.dial(server.CLIENT_PORT))

@@ -83,6 +83,6 @@ def _converse(port: int, path: bytes) -> None:
     ]
     frames = b"".join(wire.frame(xid, op, record) for xid, (op, record) in enumerate(requests, 1))
     with socket.create_connection((LOOPBACK, port), timeout=_ROLE_TIMEOUT_S) as connection:
-        connection.sendall(wire.connect_frame(_OPTIONS["session_timeout_ms"]) + wire.PING_FRAME + frames)
+        connection.sendall(wire.connect_frame(wire.Ticket(_OPTIONS["session_timeout_ms"])) + wire.PING_FRAME + frames)
         while connection.recv(4096):
             """Until the server closes, as it does at the end of a session."""

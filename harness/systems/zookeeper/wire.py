@@ -21,7 +21,7 @@ _LONG: Final = Struct(">q")
 _REQUEST: Final = Struct(">iii")
 _STAT: Final = Struct(">qqqqiiiqiiq")
 _CONNECT: Final = Struct(">iiqiqi16sb")
-_CONNECT_REPLY: Final = Struct(">iiqi")
+_CONNECT_REPLY: Final = Struct(">iiqi16s")
 _MULTI_HEADER: Final = Struct(">ibi")
 _WATCH: Final = Struct(">iii")
 
@@ -47,6 +47,7 @@ class Op(IntEnum):
     CHECK = 13
     MULTI = 14
     CREATE_WITH_STAT = 15
+    RECONFIG = 16
     CLOSE_SESSION = -11
     ERROR = -1
 
@@ -67,11 +68,20 @@ class Stat(NamedTuple):
     pzxid: int
 
 
+class Ticket(NamedTuple):
+    """What a server must be told to resume a session; session 0 with zeroes asks for a new one."""
+
+    timeout_ms: int
+    session_id: int = 0
+    password: bytes = bytes(16)
+
+
 class Connected(NamedTuple):
     """The server's answer to a connect request; a time-out of 0 means that the session is over."""
 
     timeout_ms: int
     session_id: int
+    password: bytes
 
 
 class MultiResult(NamedTuple):
@@ -90,9 +100,9 @@ def frame(xid: int, op: int, record: bytes) -> bytes:
     return _REQUEST.pack(len(record) + 8, xid, op) + record
 
 
-def connect_frame(timeout_ms: int) -> bytes:
-    """Ask for a new session: no zxid seen, session 0, an empty password, not read-only."""
-    return _CONNECT.pack(_CONNECT.size - 4, 0, 0, timeout_ms, 0, 16, b"", 0)
+def connect_frame(ticket: Ticket) -> bytes:
+    """Ask for a session: no zxid seen, not read-only."""
+    return _CONNECT.pack(_CONNECT.size - 4, 0, 0, ticket.timeout_ms, ticket.session_id, 16, ticket.password, 0)
 
 
 PING_FRAME: Final = _REQUEST.pack(8, XID_PING, Op.PING)
@@ -123,8 +133,8 @@ def multi_record(operations: Sequence[tuple[Op, bytes]]) -> bytes:
 
 
 def read_connected(body: bytes) -> Connected:
-    _, timeout_ms, session_id, _ = _CONNECT_REPLY.unpack_from(body)
-    return Connected(timeout_ms, session_id)
+    _, timeout_ms, session_id, _, password = _CONNECT_REPLY.unpack_from(body)
+    return Connected(timeout_ms, session_id, password)
 
 
 def read_stat(body: bytes, offset: int) -> Stat:

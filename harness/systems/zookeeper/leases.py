@@ -1,0 +1,81 @@
+"""Leases on ZooKeeper: a session that belongs to no connection, resumed on whichever server is asked.
+
+A session can be resumed on any server by its number and password (a client does so when it loses its server). The
+server has the leader confirm it, who counts its time-out anew: so a resumption that was answered is a keep-alive that
+the leader heard. A ping is not: a follower answers it by itself, and what it heard reaches the leader with its next
+heartbeat, or never when the two are cut off. So here each request resumes the session on the given server, asks, and
+leaves without ending it; nobody keeps it alive between.
+
+Source: ZooKeeperServer.reopenSession, Learner.validateSession, LearnerHandler (REVALIDATE), Learner.ping of 3.9.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Final
+
+from harness.coordination import Granted, Reply
+from harness.freezing import create_connection
+from harness.systems.zookeeper import wire
+from harness.systems.zookeeper.connection import Connection
+from harness.systems.zookeeper.errors import CONNECTION_LOST, NOT_CONNECTED, SESSION_EXPIRED, SESSION_OVER, raised
+from harness.systems.zookeeper.session import EPHEMERAL, ZooKeeperSession, made, zxid_of
+from harness.systems.zookeeper.wire import Op, Ticket
+
+_OVER: Final = {SESSION_EXPIRED: SESSION_OVER.word}
+
+
+class SessionLeases:
+    """The part of `harness.coordination.Leases` that is about leases, on one server."""
+
+    def __init__(self, address: str, port: int, connect_timeout_s: float) -> None:
+        self._address, self._port = address, port
+        self._connect_timeout_s = connect_timeout_s
+
+    async def grant(self, ttl_ms: int) -> Granted:
+        async with self._resumed(Ticket(ttl_ms)) as session:
+            return _granted(session.connection.ticket)
+
+    async def keep_alive(self, handle: str) -> Granted:
+        async with self._resumed(_ticket(handle)) as session:
+            return _granted(session.connection.ticket)
+
+    async def attach(self, path: str, handle: str) -> Reply:
+        record = wire.create_record(wire.text(path), b"", EPHEMERAL)
+        async with self._resumed(_ticket(handle)) as session:
+            return await session.ask(Op.CREATE_WITH_STAT, record, _made_reply, _OVER)
+
+    async def revoke(self, handle: str) -> Reply:
+        async with self._resumed(_ticket(handle)) as session:
+            zxid = await session.ask(Op.CLOSE_SESSION, b"", zxid_of, _OVER)
+            return Reply(position=zxid, epoch=zxid >> 32)
+
+    @asynccontextmanager
+    async def _resumed(self, ticket: Ticket) -> AsyncIterator[ZooKeeperSession]:
+        """The session of `ticket` on this server; left in the end, also when nobody waits for the server any more."""
+        connection = Connection(ticket, False, in_doubt=CONNECTION_LOST)
+        try:
+            try:
+                async with asyncio.timeout(self._connect_timeout_s):
+                    await create_connection(lambda: connection, self._address, self._port)
+            except (OSError, TimeoutError) as error:
+                row = CONNECTION_LOST if connection.asked else NOT_CONNECTED
+                raise raised(row, f"{self._address}:{self._port}: {error!r}") from None
+            await connection.opened()
+            yield ZooKeeperSession(connection)
+        finally:
+            connection.leave()
+
+
+def _granted(ticket: Ticket) -> Granted:
+    return Granted(f"{ticket.session_id:x}.{ticket.password.hex()}.{ticket.timeout_ms}", ticket.timeout_ms)
+
+
+def _ticket(handle: str) -> Ticket:
+    session, password, timeout_ms = handle.split(".")
+    return Ticket(int(timeout_ms), int(session, 16), bytes.fromhex(password))
+
+
+def _made_reply(body: bytes, zxid: int) -> Reply:
+    _, stat = made(body, zxid)
+    return Reply(position=zxid, value_position=stat.czxid, epoch=zxid >> 32)
