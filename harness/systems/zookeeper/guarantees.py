@@ -88,6 +88,42 @@ GUARANTEES: Final = (
         " an earlier one acknowledges is lost.",
         source="Zab (DSN 2011): a quorum that accepted an epoch acknowledges no proposal of an earlier one",
     ),
+    Guarantee(
+        name="watch-ordered",
+        standing=Standing.PROMISED,
+        text="Events come in the order of the changes that they tell of, and none from before the watch was set.",
+        source='Programmer\'s Guide, "What ZooKeeper Guarantees about Watches": the order of watch events corresponds'
+        " to the order of the updates as seen by the ZooKeeper service",
+    ),
+    Guarantee(
+        name="watch-unique",
+        standing=Standing.PROMISED,
+        text="A watch is triggered once for a change; a one-shot watch once in all.",
+        source='Programmer\'s Guide, "Things to Remember about Watches": only triggered once for a given notification',
+    ),
+    # Of one connection alone: a session that was lost takes its watches along, and a one-shot watch tells of the first
+    # change after it was set, so "you cannot reliably see every change" (the same section).
+    Guarantee(
+        name="watch-reliable",
+        standing=Standing.PROMISED,
+        text="On one connection a persistent watch tells of every change, and a one-shot watch of the first one after"
+        " it was set.",
+        source='Programmer\'s Guide, "ZooKeeper Watches": the client is told when the data changes for which the watch'
+        ' was set; "Persistent, Recursive Watches": it does not get removed when triggered',
+    ),
+    Guarantee(
+        name="watch-before-data",
+        standing=Standing.PROMISED,
+        text="A client sees the event of a change before it sees the new data, or an answer that is newer.",
+        source='Programmer\'s Guide, "What ZooKeeper Guarantees about Watches": before seeing the new data; watches are'
+        " ordered with respect to other events, other watches, and asynchronous replies",
+    ),
+    Guarantee(
+        name="watch-truthful",
+        standing=Standing.PROMISED,
+        text="An event tells of a change that was made, with its path, its kind and (3.9 on) its zxid.",
+        source='Programmer\'s Guide, "Semantics of Watches": created, deleted and changed events',
+    ),
     # Measured: the manual describes syncLimit as a limit on followers and promises nothing of the leader's stepping
     # down; safety never rests on it, since a leader without a quorum commits nothing.
     Guarantee(
