@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from harness.coordination import Locks, ReadMode
+from harness.coordination import Locks, ReadMode, WatchMode
 from harness.errors import UsageError
 from harness.operation import Clock
 from harness.runtime import artifacts as binaries
@@ -22,6 +22,7 @@ from harness.systems.etcd.lease_promises import lease_bound
 from harness.systems.etcd.promises import CHECK_QUORUM, GUARANTEES
 from harness.systems.system import Artifacts, ImageFacts, Question
 from harness.systems.told_time import ToldTime
+from harness.systems.etcd.watch_promises import watch_guarantees
 from harness.verdict import Guarantee, LeadershipBound, LeaseBound, Standing
 
 if TYPE_CHECKING:
@@ -56,12 +57,14 @@ class Etcd:
     default_version: Final = DEFAULT_VERSION
     listeners: Final[Mapping[str, int]] = {"client": CLIENT_PORT, "peer": PEER_PORT}
     subjects: Final = ("leader",)
-    protocols: Final = frozenset({"elections", "key-value", "leases", "locks"})
+    protocols: Final = frozenset({"elections", "key-value", "leases", "locks", "watches"})
     read_modes: Final = (ReadMode.STRONG, ReadMode.PLAIN)
-    guarantees: Final[tuple[Guarantee, ...]] = GUARANTEES
+    guarantees: Final[tuple[Guarantee, ...]] = (*GUARANTEES, *watch_guarantees(DEFAULT_VERSION))
+    watch_modes: Final = (WatchMode.PERSISTENT,)
+    resumes_watches: Final = True
 
     def promises(self, version: str) -> tuple[Guarantee, ...]:
-        return GUARANTEES
+        return (*GUARANTEES, *watch_guarantees(version))
 
     def read_guarantee(self, mode: ReadMode) -> str:
         """Strong reads are linearizable; plain (serializable) ones at most keep the order of one session."""
