@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from harness.coordination import Definite, Indefinite, Locks, ReadMode
+from harness.coordination import Definite, Indefinite, Locks, ReadMode, WatchMode
 from harness.errors import UsageError, unknown_choice
 from harness.operation import Claim, Clock
 from harness.runtime.java import archive
@@ -56,7 +56,9 @@ class ZooKeeper:
     default_version: Final = server.PACKAGED_VERSION
     listeners: Final = server.LISTENERS
     subjects: Final = ("leader",)
-    protocols: Final = frozenset({"elections", "key-value", "leases", "locks"})
+    protocols: Final = frozenset({"elections", "key-value", "leases", "locks", "watches"})
+    watch_modes: Final = (WatchMode.PERSISTENT, WatchMode.ONE_SHOT)
+    resumes_watches: Final = False
     read_modes: Final = tuple(_READ_GUARANTEES)
     guarantees: Final[tuple[Guarantee, ...]] = GUARANTEES
 
