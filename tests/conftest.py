@@ -6,6 +6,7 @@ servers goes first, since it takes longest; the order is random otherwise.
 """
 
 import os
+import re
 from typing import Any
 
 import hypothesis
@@ -28,8 +29,10 @@ _ENGINE_FILES = (
 
 
 def group_of(nodeid: str) -> str:
-    """What stays on one worker: a file, and all files on the engine together."""
-    file = nodeid.partition("::")[0]
+    """What stays on one worker: a file; all that needs the engine, so not the lab's part of the conformance suite."""
+    file, _, test = nodeid.partition("::")
+    if file.startswith("tests/conformance/") and re.search(r"\[lab\b", test):
+        return "conformance of the lab"
     return "engine" if file.startswith(_ENGINE_FILES) else file
 
 

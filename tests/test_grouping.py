@@ -62,6 +62,9 @@ def test_a_file_on_the_engine_that_nobody_listed_is_named(tmp_path: Path) -> Non
     [
         ("tests/containers/test_life.py::test_x[a::b]", "engine"),
         ("tests/test_container_runs.py::test_x", "engine"),
+        ("tests/conformance/test_conformance.py::test_x[rules-lab]", "engine"),
+        ("tests/conformance/test_conformance.py::test_x[lab]", "conformance of the lab"),
+        ("tests/conformance/test_conformance.py::test_x[lab-one way]", "conformance of the lab"),
         ("tests/checkers/test_log.py::Class::test_x", "tests/checkers/test_log.py"),
     ],
 )

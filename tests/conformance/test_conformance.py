@@ -35,6 +35,14 @@ def test_every_shape_of_a_partition_is_exact(stage: Stage, text: str) -> None:
     stage.play("tests.conformance.links:shape", text=text)
 
 
+# Five containers are dear; how their links are set was looked at with three.
+_FIVE = [
+    pytest.param(*one.values, marks=one.marks if one.values[0] in ("lab", "rules") else (*one.marks, pytest.mark.long))
+    for one in MARKED
+]
+
+
+@pytest.mark.parametrize("stage", _FIVE, indirect=True)
 def test_five_nodes_in_wide_shapes_then_killed_and_swept(stage: Stage) -> None:
     """Two facts on one cluster, which is dear to open; the shared one stands for a living run beside it."""
     provider = registry.runtime(KINDS[stage.kind].setting.runtime)

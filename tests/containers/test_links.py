@@ -34,6 +34,7 @@ SHAPES: dict[str, dict[Link, Effect]] = {
 }
 
 
+@pytest.mark.long  # the conformance suite plays single shapes on every runtime; here one cluster meets all in a row
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_shape_is_enforced_proven_and_undone(kind: str, tmp_path: Path) -> None:
     async def run() -> None:
