@@ -46,6 +46,11 @@ class Companion:
     def pid(self) -> int:
         return self._process.pid
 
+    @property
+    def has_failed(self) -> bool:
+        """It is not asked any more: it ended, was late, or whoever asked did not wait for its answer."""
+        return self._failed is not None
+
     async def ask(
         self, do: str, *, fds: Sequence[int] = (), timeout_s: float = ANSWER_TIMEOUT_S, **fields: Any
     ) -> dict[str, Any]:
@@ -87,6 +92,9 @@ class Companion:
     def close(self) -> None:
         """End it and wait for it."""
         self._socket.close()
+        if self._failed:
+            # It may hang, and nothing that it still does is of use.
+            self._process.kill()
         try:
             self._process.wait(_END_S)
         except subprocess.TimeoutExpired:

@@ -69,9 +69,12 @@ class LinkShapes:
 
     async def prepare(self) -> None:
         async with self._changing:
-            await self._prepare()
+            if await self._prepare():
+                await self._enforce(self._by_fault)
 
-    async def _prepare(self) -> None:
+    async def _prepare(self) -> bool:
+        """Whether the shaper is another one than before, which has to be told what is in force."""
+        replaced = self._end_the_failed()
         if self._shaper is None:
             self._shaper = Companion("harness.runtime.shaper")
         if self._meter is None:
@@ -82,6 +85,24 @@ class LinkShapes:
         for end, address in self._spaces.ends.items():
             if end not in self._measured:
                 await self._open_end(end, address)
+        return replaced
+
+    def _end_the_failed(self) -> bool:
+        """A process that ended, or whose answer nobody waited for, is replaced: else no later fault could be proven."""
+        if self._meter is not None and self._meter.has_failed:
+            self._meter.close()
+            self._meter = None
+            self._measured.clear()
+        if self._shaper is None or not self._shaper.has_failed:
+            return False
+        for rules in self._rules.values():
+            with contextlib.suppress(OSError):
+                rules.remove()
+            rules.close()
+        self._rules.clear()
+        self._shaper.close()
+        self._shaper = None
+        return True
 
     async def _open_end(self, end: str, address: str) -> None:
         assert self._meter is not None
@@ -104,7 +125,13 @@ class LinkShapes:
         with contextlib.ExitStack() as given_away:
             for opened in sockets:
                 given_away.enter_context(opened)
-            await self._shaper.ask("add", field=field, fds=[opened.fileno() for opened in sockets])
+            try:
+                await self._shaper.ask("add", field=field, fds=[opened.fileno() for opened in sockets])
+            except BaseException:
+                with contextlib.suppress(OSError):
+                    rules.remove()
+                rules.close()
+                raise
         self._rules[field] = rules
 
     async def renew(self, name: str) -> None:
@@ -139,6 +166,8 @@ class LinkShapes:
     async def withdraw(self, fault_id: int) -> None:
         async with self._changing:
             if fault_id in self._by_fault:
+                if self._shaper is None or self._shaper.has_failed:
+                    await self._prepare()
                 await self._enforce({number: links for number, links in self._by_fault.items() if number != fault_id})
 
     async def heal_all(self) -> None:
@@ -190,7 +219,8 @@ class LinkShapes:
         return frozenset(found)
 
     async def handled(self) -> Mapping[Link, Handled]:
-        if self._shaper is None:
+        # What one that failed had counted is lost.
+        if self._shaper is None or self._shaper.has_failed:
             return {}
         told = (await self._shaper.ask("counts"))["fields"]
         found: dict[Link, Handled] = {}

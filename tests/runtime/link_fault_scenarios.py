@@ -1,8 +1,12 @@
 """The fault `link` inside the lab: injected, proven, healed, proven again."""
 
+import asyncio
+import os
 import random
+import signal
 from typing import Any
 
+from harness.errors import HarnessError
 from harness.fault import Resolved, View, parse_faults
 from harness.runtime.lab import Lab
 from harness.runtime.node import CLIENT, Effect, Link
@@ -50,6 +54,33 @@ async def not_as_asked(lab: Lab, args: dict[str, Any]) -> Any:
     proof = await fault.inject(1, resolved, cluster)
     del shapes._shaper.ask  # type: ignore[union-attr]
     return [proof.outcome, proof.text]
+
+
+async def cut_short(lab: Lab, args: dict[str, Any]) -> Any:
+    """Injections that are cut short, and companions that end; each is healed, and the next fault proven."""
+    fault, cluster, shapes = LinkFault(), cluster_of(lab), lab.network.shapes
+    resolved = _resolved(lab, "link:n1:latency=20ms", 1)
+    await shapes.prepare()
+    found = []
+    for number, after_ms in enumerate(args["after_ms"]):
+        acting = asyncio.create_task(fault.inject(number, resolved, cluster))
+        await asyncio.sleep(after_ms / 1e3)
+        if args["kills"]:
+            companion = (shapes._meter, shapes._shaper)[number % 2]
+            assert companion is not None
+            os.kill(companion.pid, signal.SIGKILL)
+        else:
+            acting.cancel()
+        await asyncio.wait([acting])
+        try:
+            await fault.heal(number, resolved, cluster)
+        except HarnessError:
+            # What it says is recorded, and the nemesis asks once more.
+            await fault.heal(number, resolved, cluster)
+        proven = [await fault.inject(number, resolved, cluster), await fault.heal(number, resolved, cluster)]
+        left = [*map(str, await shapes.read_back()), *map(str, shapes.in_force)]
+        found.append([*(str(proof.outcome) for proof in proven), *left])
+    return found
 
 
 async def _done(do: str, **_: Any) -> dict[str, Any]:

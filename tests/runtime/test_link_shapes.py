@@ -84,6 +84,12 @@ def test_without_the_shaper_packets_pass_and_the_harness_says_so() -> None:
     assert said == "shaper, a process of the harness, has ended"
 
 
+@pytest.mark.parametrize("kills", [False, True], ids=["cancelled", "companions killed"])
+def test_what_is_cut_short_spoils_no_later_fault(kills: bool) -> None:
+    found = run_scenario(f"{FAULTS}:cut_short", {"after_ms": [0, 5, 30, 60, 120, 200], "kills": kills})
+    assert found == [["installed", "healed"]] * 6
+
+
 def test_its_processes_end_with_the_lab() -> None:
     assert run_scenario(f"{HERE}:ends_with_the_lab", nodes=1) == [[True, True], [False, False]]
 
