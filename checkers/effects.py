@@ -21,8 +21,10 @@ LOG_READS: Final = frozenset({"poll", "scan"})
 PARTITION_STAMPED: Final = LOG_READS | {"append"}
 #: Reads of metadata: a node's copy of a setting, and whether a name is taken.
 LOOKS: Final = frozenset({"describe", "exists"})
+#: Listening for changes, and reading everything that was changed.
+LISTENS: Final = frozenset({"watch", "next", "entries"})
 #: Operations that change nothing.
-EFFECT_FREE: Final = READS | MEMBERS | LOG_READS | LOOKS
+EFFECT_FREE: Final = READS | MEMBERS | LOG_READS | LOOKS | LISTENS
 #: What counts as having looked again after healing; an id given out then meets those given before.
 _FINAL: Final = EFFECT_FREE | {"allocate"}
 #: Read guarantees whose contract is "current": every write acknowledged before the read was invoked shows in it.
