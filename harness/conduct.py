@@ -12,7 +12,7 @@ import time
 import traceback
 from collections.abc import Callable, Coroutine
 from contextlib import AsyncExitStack
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +34,7 @@ from harness.recorder import Recorder
 from harness.runtime.node import Node, NodeState
 from harness.runtime.provider import Links
 from harness.schedule_file import read_rows
+from harness.settings import TakesSettings
 from harness.systems.system import Artifacts, System
 from harness.workload import Workload
 from nemesis.conductor import Conductor
@@ -140,12 +141,14 @@ class _Run:
         self._spawn(self._watch_exits())
         tell("phase", phase="start", left_s=None)
         options = {**self.system.options(), **self.plan.system_options}
-        await self.runtime.realise(self.system.specs(self.runtime.layout, self.artifacts, options))
+        specs = self.system.specs(self.runtime.layout, self.artifacts, options, self.plan.settings)
+        await self.runtime.realise(specs)
         await self._start_all()
         await asyncio.gather(*(await_ready(self.system, node, self.recorder) for node in self.runtime.nodes.values()))
         wrong = await await_healthy(self.system, self.runtime.layout, deadline_s=30.0)
         if wrong:
             raise NodeNotReady(f"the cluster is not healthy after 30 s: {wrong}", hint=f"the logs are in {self.folder}")
+        await self._read_settings()
         await self._prepare(options)
         self.observers = Observers(self.system, self.runtime.nodes, self.recorder)
         self.observers.start()
@@ -156,6 +159,7 @@ class _Run:
             system=self.system,
             artifacts=self.artifacts,
             options=options,
+            settings=self.plan.settings,
             records=self.recorder,
             view=self._view,
             folder=self.folder,
@@ -337,6 +341,24 @@ class _Run:
     def _may_settle(self) -> bool:
         """Until the settle phase's deadline, or for a short while after a stop by hand."""
         return self.stopped_at is None or asyncio.get_running_loop().time() - self.stopped_at < _STOPPED_SETTLE_S
+
+    async def _read_settings(self) -> None:
+        """What each server says of the settings that it was given, for `run.json`; raises when it says otherwise."""
+        if not self.plan.settings or not isinstance(self.system, TakesSettings):
+            return
+        try:
+            found = [
+                await self.system.taken(node, self.artifacts, self.plan.settings)
+                for node in self.runtime.nodes.values()
+            ]
+        except (OSError, TimeoutError, ValueError, Definite, Indefinite) as error:
+            raise HarnessError(
+                f"a setting of --set was not taken: {str(error) or type(error).__name__}",
+                hint=f"is it a setting of this release? The logs are in {self.folder}",
+            ) from None
+        data = store.read_json(self.folder / store.RUN)
+        data["settings"]["taken"] = [asdict(taken) for of_node in found for taken in of_node]
+        store.write_json(self.folder / store.RUN, data)
 
     async def _prepare(self, options: dict[str, object]) -> None:
         """Through the first node that takes it: where nodes do not forward changes, only one of them does."""

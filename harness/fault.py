@@ -16,8 +16,9 @@ from typing import Any, Final, Protocol, TypeVar
 from harness.durations import format_duration
 from harness.errors import UsageError, refused
 from harness.operation import Event, FaultOutcome
-from harness.runtime.node import Effect, Link, Member, Runtime
+from harness.runtime.node import Effect, Link, Member, NodeSpec, Runtime
 from harness.runtime.provider import Setting
+from harness.settings import Settings
 from harness.systems.system import Artifacts, System
 from harness.trigger import COMMON_OPTIONS, trigger_of
 
@@ -160,9 +161,10 @@ def _nobody(fault_id: int) -> frozenset[str]:
 class Cluster:
     """What a fault acts on: the servers and their links, what the system says of itself, and where to write.
 
-    `options` are the system's own settings of this run, `artifacts` what its nodes were started from; `folder` is the
-    run's, where a fault may keep evidence. `view` tells who leads now. `parts` and `disturbed` are the conductor's: the
-    nodes on which faults other than the given one are at work, of whose links nothing can be said.
+    `options` are the system's own options of this run, `settings` those of the servers themselves, `artifacts` what the
+    nodes were started from first (`specs` makes their commands anew); `folder` is the run's, where a fault may keep
+    evidence. `view` tells who leads now. `parts` and `disturbed` are the conductor's: the nodes on which faults other
+    than the given one are at work, of whose links nothing can be said.
     """
 
     runtime: Runtime
@@ -172,10 +174,16 @@ class Cluster:
     records: Records
     view: Callable[[], View]
     folder: Path
+    settings: Settings = field(default_factory=dict)
     clients: Clients | None = None
     parts: Parts | None = None
     disturbed: Callable[[int], frozenset[str]] = _nobody
     fault_ids: Iterator[int] = field(default_factory=itertools.count)
+
+    def specs(self, artifacts: Artifacts | None = None) -> dict[str, NodeSpec]:
+        """Every node as the system would begin it now, by name; from other artifacts where some are given."""
+        made = self.system.specs(self.runtime.layout, artifacts or self.artifacts, self.options, self.settings)
+        return {spec.name: spec for spec in made}
 
 
 class Fault(Protocol):

@@ -17,6 +17,7 @@ from harness.durations import parse_duration_ns
 from harness.errors import PlanError, UsageError, unknown_choice
 from harness.runtime.node import Member
 from harness.runtime.provider import Links, Setting
+from harness.settings import Settings, as_text
 from harness.verdict import Budget, Thresholds
 
 #: Version of the plan file's format.
@@ -69,6 +70,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     budget: Budget = Budget()
     workload_options: dict[str, Any] = {}
     system_options: dict[str, Any] = {}
+    #: The table `set`: settings of the servers themselves, by what `--set` says before and behind its dot.
+    server_settings: dict[str, dict[str, str | int | float | bool]] = msgspec.field(default_factory=dict, name="set")
 
     def duration_ns(self, field: str) -> int:
         """Nanoseconds of `time_limit`, `quiet`, ... or of a phase by its name."""
@@ -85,6 +88,11 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
             image=self.image,
             limited_data=self.limited_data,
         )
+
+    @property
+    def settings(self) -> Settings:
+        """`server_settings` as text."""
+        return {of: {key: as_text(value) for key, value in keys.items()} for of, keys in self.server_settings.items()}
 
     @property
     def slug(self) -> str:
@@ -182,14 +190,14 @@ def _located(path: Path, text: str, error: str) -> PlanError:
 def _hint(table: list[str]) -> str:
     kinds: dict[str, type[msgspec.Struct]] = {"phases": Phases, "thresholds": Thresholds, "budget": Budget}
     kind = kinds.get(table[0], Plan) if table else Plan
-    return f"the keys are: {', '.join(kind.__struct_fields__)}"
+    return f"the keys are: {', '.join(kind.__struct_encode_fields__)}"
 
 
 def _line_of(text: str, keys: list[str]) -> int | None:
     """The line on which the last of `keys` is set, inside its table."""
     table: list[str] = []
     for number, line in enumerate(text.splitlines(), 1):
-        header = re.match(r"\s*\[([\w.]+)\]", line)
+        header = re.match(r"\s*\[([\w.-]+)\]", line)
         if header:
             table = header.group(1).split(".")
         key = re.match(r'\s*"?([\w-]+)"?\s*=', line)

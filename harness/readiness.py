@@ -18,9 +18,9 @@ from harness.systems.system import System
 _POLL_S: Final = 0.02
 _LOG_LINES: Final = 12
 #: Remedies, by how a server failed to become ready.
-_LACKS: Final = "choose another release, or give a folder with all that this one needs"
+_LACKS: Final = "choose another release, a folder with all that this one needs, or other settings of the server (--set)"
 _LATE: Final = "the machine may be too busy for so many servers: end what else runs, or ask for fewer of them"
-_ENDED: Final = "its log says why; options of the system are set by -O, and a release is chosen by --version"
+_ENDED: Final = "its log says why; options are set by -O, settings of the server by --set, a release by --version"
 
 
 async def await_ready(system: System, node: Node, recorder: Recorder) -> None:

@@ -29,8 +29,11 @@ from harness.judge import Judgement, judge, members_of, options_of
 from harness.plan import Plan, check_choices, merge_options, read_plan, write_plan
 from harness.runtime.provider import Links, Setting
 from harness.runtime.supervisor import PARENT_VARIABLE
+from harness.settings import Settings, TakesSettings
+from harness.settings import checked as checked_settings
 from harness.spark_session import SparkHandle
 from harness.stopping import STOP_GRACE_S, StoppedTwice, StopRequest
+from harness.systems.system import Artifacts, System
 from harness.verdict import Standing, Validity
 from harness.workload import Workload
 
@@ -83,6 +86,9 @@ def check_plan(plan: Plan) -> Plan:
     # How many nodes there are, and with which roles, may be the workload's wish.
     wanted = {**workload.system_options(system), **plan.system_options}
     plan = msgspec.structs.replace(plan, system_options=merge_options(plan.system, wanted, system.options()))
+    plan = msgspec.structs.replace(
+        plan, server_settings=checked_settings(plan.server_settings, system, plan.system_options)
+    )
     members = members_of(plan, system)
     refusal = workload.refuse(options, members)
     if refusal:
@@ -146,6 +152,7 @@ def execute(
     _refuse_unavailable(named, setting)
     prospect = look_ahead(plan, setting)
     artifacts = provider.resolve(system, plan.version, setting, _say(progress))
+    _refuse_settings(system, artifacts, plan.settings)
     folder = store.make_run_folder(results, plan.slug)
     write_plan(_with_own_schedule(plan, folder), folder / store.PLAN)
     run_facts = {
@@ -158,6 +165,7 @@ def execute(
         # What `auto` came to on this machine.
         "links": setting.links.value,
         "nemesis": prospect.document(keep_quorum=plan.quorum == "keep"),
+        "settings": {"asked": plan.settings},
         "machine": store.machine_facts(),
     }
     store.write_json(folder / store.RUN, run_facts)
@@ -249,6 +257,13 @@ def _refuse_unavailable(kinds: set[str], setting: Setting) -> None:
         why = faults[kind].unavailable(setting)
         if why:
             raise MachineError(f"this machine cannot do {kind}: {why}", hint="fencepost doctor says what is missing")
+
+
+def _refuse_settings(system: System, artifacts: Artifacts, settings: Settings) -> None:
+    """What these servers themselves do not know, as far as they can be asked before they run."""
+    why = system.refuse_settings(artifacts, settings) if isinstance(system, TakesSettings) else None
+    if why:
+        raise refused("--set", why)
 
 
 def _say(progress: Progress) -> Callable[[str], None]:

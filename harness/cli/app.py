@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from harness import registry
+from harness import registry, settings
 from harness.errors import ExitCode, PlanError, UsageError
 from harness.plan import Plan, read_plan
 
@@ -31,9 +31,9 @@ def app() -> None:
 
 def _plan_flags(command: Callable[..., Any]) -> Callable[..., Any]:
     flags = [
-        click.option("--system", help="What is tested: etcd, zookeeper."),
+        click.option("--system", help=f"What is tested: {', '.join(registry.SYSTEMS)}."),
         click.option("--version", help="A known version, or the path of another binary or folder of jars."),
-        click.option("--workload", help="What is asked: register, set, lock."),
+        click.option("--workload", help=f"What is asked: {', '.join(registry.WORKLOADS)}."),
         click.option(
             "--nemesis",
             help="FAULT[:TARGET][:key=value]... By commas they take turns, + joins workers that act at the same time; "
@@ -65,6 +65,13 @@ def _plan_flags(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--fencing", help="lock: on, off."),
         click.option("-o", "--option", multiple=True, metavar="NAME=VALUE", help="A workload's option."),
         click.option("-O", "--system-option", multiple=True, metavar="NAME=VALUE", help="A system's option."),
+        click.option(
+            "--set",
+            "settings",
+            multiple=True,
+            metavar="SYSTEM.KEY=VALUE",
+            help="A setting of the server itself, by its own name for it: etcd.snapshot-count=100.",
+        ),
     ]
     for flag in reversed(flags):
         command = flag(command)
@@ -353,6 +360,7 @@ def _plan_of(plan_file: Path | None, flags: dict[str, Any]) -> Plan:
     system_options = _pairs(flags.pop("system_option"), "-O")
     options |= {name: flags.pop(name) for name in ("reads", "fencing") if flags[name] is not None}
     watch = flags.pop("watch")
+    set_on_servers = settings.parse(flags.pop("settings"))
     if flags["schedule"] is not None:
         if flags["nemesis"] is not None:
             raise UsageError("--schedule and --nemesis exclude each other", hint="a schedule says what its faults are")
@@ -368,7 +376,9 @@ def _plan_of(plan_file: Path | None, flags: dict[str, Any]) -> Plan:
                 raise UsageError(f"--{name} is missing", hint=f"give a plan file, or --{name} with one of: {choices}")
         base = Plan(system=given["system"], workload=given["workload"], seed=_seed(given.get("seed")))
     phases = base.phases if watch is None else msgspec.structs.replace(base.phases, watch=watch)
-    return _with_options(msgspec.structs.replace(base, phases=phases, **given), options, system_options)
+    set_on_servers = settings.merged(base.server_settings, set_on_servers)
+    plan = msgspec.structs.replace(base, phases=phases, server_settings=set_on_servers, **given)
+    return _with_options(plan, options, system_options)
 
 
 def _with_options(plan: Plan, options: dict[str, str], system_options: dict[str, str]) -> Plan:

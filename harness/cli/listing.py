@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 from harness import registry
 from harness.fault import meaning_of, specs_for_all
+from harness.settings import TakesSettings
 from harness.systems import releases
 from harness.trigger import TRIGGERS
 
@@ -36,6 +37,8 @@ def _systems() -> list[str]:
         lines.append(_row("", f"--version {releases.in_words(system.known_versions())}, or a path"))
         settings = " ".join(f"{key}={value}" for key, value in system.options().items())
         lines.append(_row("", f"-O {settings}"))
+        if isinstance(system, TakesSettings):
+            lines += [_row("", f"--set {of}.KEY=VALUE  {about}") for of, about in system.settable.items()]
     return lines
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from harness import registry, store
+from harness import registry, settings, store
 from harness.cli.progress import shorten
 from harness.errors import ExitCode
 from harness.plan import Plan
@@ -71,6 +71,7 @@ def repeat_command(plan: Plan) -> str:
     words += [f"--require {name}" for name in plan.require]
     words += [f"-o {name}={_quoted(str(value))}" for name, value in _changed_options(plan).items()]
     words += [f"-O {name}={_quoted(str(value))}" for name, value in _changed_system_options(plan).items()]
+    words += [f"--set {_quoted(text)}" for text in settings.words(plan.settings)]
     return " ".join([*words, f"--seed {plan.seed}"])
 
 

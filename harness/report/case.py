@@ -5,6 +5,7 @@ from typing import Any
 import msgspec
 
 from harness.history import History
+from harness.settings import Settings
 from harness.verdict import Facts, Validity, Verdict
 
 
@@ -54,6 +55,12 @@ class ReportCase(msgspec.Struct, frozen=True, kw_only=True):
         places = (self.run, machine if isinstance(machine, dict) else {})
         names = (f"system_{name}", name) if name == "version" else (name,)
         return next((place[n] for place in places for n in names if place.get(n) is not None), None)
+
+    @property
+    def settings(self) -> Settings:
+        """What was set on the servers themselves."""
+        given = self.run.get("settings")
+        return given.get("asked", {}) if isinstance(given, dict) else {}
 
     @property
     def name(self) -> str:

@@ -33,6 +33,7 @@ from harness.report.timeline import timeline
 from harness.report.witness import drawn, events_of, witness_operations
 from harness.report.wording import SIGNS, clock, count, epoch_word, event, length, position, subject_words, text
 from harness.report.zombies import zombies
+from harness.settings import words
 from harness.verdict import Validity, Verdict, Witness
 
 #: Witnesses drawn per verdict; the counts are complete.
@@ -170,6 +171,7 @@ def _verdict(page: _Page) -> Markup:
         version=text(page.case.fact("version") or "", 40),
         seed=page.case.fact("seed"),
         started=text(page.case.fact("started_at") or "", 40),
+        settings=[text(word, 200) for word in words(page.case.settings)],
         duration=traced(length(history.end_ns), [len(history.events) - 1] if history.events else None),
         operations=traced(count(len(history.operations)), [o.invoke_index for o in history.operations]),
         faults=traced(str(len(faults)), [f.events[0] for f in faults]),

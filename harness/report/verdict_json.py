@@ -70,6 +70,7 @@ def verdict_document(case: ReportCase) -> dict[str, Any]:
         "nemesis": list(case.facts.nemesis),
         "nodes": list(case.facts.nodes),
         "seed": _plain(case.fact("seed")),
+        "settings": _plain(case.settings),
         "started_at": _plain(case.fact("started_at")),
         "duration_ns": case.history.end_ns,
         "command": case.command,

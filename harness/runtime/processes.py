@@ -56,6 +56,22 @@ def thread_states(group: int) -> dict[int, str]:
     return states
 
 
+def command_line(pid: int) -> list[str]:
+    """The words that a process of ours was begun with; none when it is gone or cannot be read from here."""
+    try:
+        pidfd = os.pidfd_open(pid)
+    except OSError:
+        return []
+    try:
+        number = number_in_proc(pidfd)
+        said = Path(f"/proc/{number}/cmdline").read_bytes() if number is not None else b""
+    except OSError:
+        return []
+    finally:
+        os.close(pidfd)
+    return [word.decode(errors="replace") for word in said.split(b"\0")[:-1]]
+
+
 def cpu_ns(pid: int) -> int:
     """Processor time of all threads of a process, ended ones too; 0 when it is gone."""
     try:

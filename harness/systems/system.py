@@ -10,6 +10,7 @@ from typing import Any, Protocol, runtime_checkable
 from harness.coordination import ReadMode, Session
 from harness.operation import Claim
 from harness.runtime.node import Layout, Member, Node, NodeSpec, Place
+from harness.settings import NO_SETTINGS, Settings
 from harness.verdict import Guarantee, LeadershipBound
 
 
@@ -135,7 +136,15 @@ class System(Protocol):
         """The releases that `resolve` can get by their number, in order; a path is always taken as well."""
         ...
 
-    def specs(self, layout: Layout, artifacts: Artifacts, options: Mapping[str, object]) -> list[NodeSpec]: ...
+    def specs(
+        self,
+        layout: Layout,
+        artifacts: Artifacts,
+        options: Mapping[str, object],
+        settings: Settings = NO_SETTINGS,
+    ) -> list[NodeSpec]:
+        """`options` are the plan's [system_options], `settings` those of the servers themselves (`--set`), checked."""
+        ...
 
     def leadership(self, options: Mapping[str, object], version: str = "") -> LeadershipBound:
         """How long a cut-off leader of this release may go on claiming; of the default one when it is not named."""

@@ -15,14 +15,16 @@ from harness.errors import UsageError
 from harness.operation import Clock
 from harness.runtime import artifacts as binaries
 from harness.runtime.node import Layout, Member, Node, NodeSpec, Place, members_alike
+from harness.settings import NO_SETTINGS, Settings, Taken
 from harness.systems.attempts import AttemptReader
+from harness.systems.etcd import settings as server_settings
 from harness.systems.etcd import versions
 from harness.systems.etcd.attempts import LeaseAttempts
 from harness.systems.etcd.lease_promises import lease_bound
 from harness.systems.etcd.promises import CHECK_QUORUM, GUARANTEES
+from harness.systems.etcd.watch_promises import watch_guarantees
 from harness.systems.system import Artifacts, ImageFacts, Question
 from harness.systems.told_time import ToldTime
-from harness.systems.etcd.watch_promises import watch_guarantees
 from harness.verdict import Guarantee, LeadershipBound, LeaseBound, Standing
 
 if TYPE_CHECKING:
@@ -95,13 +97,19 @@ class Etcd:
             version=image.version, paths={"image": image.reference, "etcd": "etcd"}, sha256={"image": image.id}
         )
 
-    def specs(self, layout: Layout, artifacts: Artifacts, options: Mapping[str, object]) -> list[NodeSpec]:
+    def specs(
+        self,
+        layout: Layout,
+        artifacts: Artifacts,
+        options: Mapping[str, object],
+        settings: Settings = NO_SETTINGS,
+    ) -> list[NodeSpec]:
         given = _numbers(options)
         cluster = ",".join(f"{place.name}={_url(*place.peer(PEER_PORT))}" for place in layout.values())
         return [
             NodeSpec(
                 name=place.name,
-                argv=_argv(artifacts.paths["etcd"], place, cluster, given),
+                argv=_argv(artifacts.paths["etcd"], place, cluster, given, server_settings.flags(settings)),
                 listeners=self.listeners,
                 data_limit_bytes=_DATA_LIMIT_BYTES,
             )
@@ -171,7 +179,20 @@ class Etcd:
         """Nothing: a put makes its key."""
 
     def fatal_line(self, line: str) -> str | None:
-        return None
+        return server_settings.refused_line(line)
+
+    @property
+    def settable(self) -> Mapping[str, str]:
+        return server_settings.SETTABLE
+
+    def refuse_setting(self, of: str, key: str, options: Mapping[str, object]) -> str | None:
+        return server_settings.refuse(key, options, _OPTIONS)
+
+    def refuse_settings(self, artifacts: Artifacts, settings: Settings) -> str | None:
+        return server_settings.refused_by_binary(artifacts, settings)
+
+    async def taken(self, node: Node, artifacts: Artifacts, settings: Settings) -> list[Taken]:
+        return server_settings.taken(node, settings)
 
     def attempts(self) -> AttemptReader:
         """`harness.systems.attempts.TellsAttempts`."""
@@ -182,7 +203,9 @@ class Etcd:
         return int(found.group(1)) if found else None
 
 
-def _argv(binary: str, place: Place, cluster: str, given: Mapping[str, int]) -> tuple[str, ...]:
+def _argv(
+    binary: str, place: Place, cluster: str, given: Mapping[str, int], more: Mapping[str, str]
+) -> tuple[str, ...]:
     client, peer = _url(place.address, CLIENT_PORT), _url(*place.peer(PEER_PORT))
     flags = {
         "name": place.name,
@@ -207,7 +230,7 @@ def _argv(binary: str, place: Place, cluster: str, given: Mapping[str, int]) -> 
         "log-level": "info",
         "log-outputs": "stderr",
     }
-    return (binary, *(f"--{flag}={value}" for flag, value in flags.items()))
+    return (binary, *(f"--{flag}={value}" for flag, value in {**flags, **more}.items()))
 
 
 def _url(host: str, port: int) -> str:

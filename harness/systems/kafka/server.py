@@ -53,6 +53,8 @@ _SHARED: Final[Mapping[str, object]] = {
 }
 #: A server goes on without the class, and without what it was for: it would only seem slow.
 _FATAL: Final = re.compile(r"(NoClassDefFoundError|UnsupportedClassVersionError)(: [\w/.$]+)?")
+#: The first line of the trace with which a server ends that does not accept its configuration.
+_REFUSED: Final = re.compile(r"(?:Exception in thread .*)?org\.apache\.kafka\.common\.config\.ConfigException: (.+)")
 
 
 def properties(settings: Mapping[str, object]) -> str:
@@ -94,17 +96,31 @@ def argv(
 
 
 def command(
-    artifacts: Artifacts, configuration: Path, *, heap_mib: int, main_class: str = MAIN_CLASS
+    artifacts: Artifacts,
+    configuration: Path,
+    *,
+    heap_mib: int,
+    main_class: str = MAIN_CLASS,
+    more: tuple[str, ...] = (),
 ) -> tuple[str, ...]:
-    """The command line of a server of these artifacts, wherever they are."""
+    """The command line of a server of these artifacts, wherever they are; `more` are further JVM flags."""
     if images.IMAGE in artifacts.paths:
-        flags = [*_jvm_flags(heap_mib), *images.log_flags(configuration.parent)]
+        flags = [*_jvm_flags(heap_mib), *images.log_flags(configuration.parent), *more]
         java, classpath = artifacts.paths["java"], artifacts.paths["classpath"]
         return (java, *flags, "-cp", classpath, main_class, str(configuration))
     jars = [Path(jar) for jar in artifacts.paths["classpath"].split(":")]
     made = artifacts.paths.get("archive") if main_class == MAIN_CLASS else artifacts.paths.get("keeper-archive")
     start_archive = Path(made) if made else None
-    return tuple(argv(find_java(), jars, start_archive, configuration, heap_mib=heap_mib, main_class=main_class))
+    return tuple(
+        argv(find_java(), jars, start_archive, configuration, heap_mib=heap_mib, main_class=main_class, more=more)
+    )
+
+
+def jars_of(artifacts: Artifacts) -> list[Path]:
+    """The jars that these servers run from; of an image, those of the same release, none where it is not known."""
+    if images.IMAGE in artifacts.paths:
+        return versions.jars(artifacts.version) if artifacts.version in versions.known() else []
+    return [Path(jar) for jar in artifacts.paths["classpath"].split(":")]
 
 
 def archive_key(jars: list[Path], main_class: str = MAIN_CLASS) -> list[str]:
@@ -139,4 +155,7 @@ def artifacts(version: str, jars: list[Path], archives: Mapping[str, Path | None
 def fatal_line(line: str) -> str | None:
     """Why this line of a server's log says that it will never serve, however long it lives; else None."""
     found = _FATAL.search(line)
-    return None if found is None else f"a class is missing: {found.group()}"
+    if found is not None:
+        return f"a class is missing: {found.group()}"
+    refused = _REFUSED.match(line)
+    return f"its configuration is refused: {refused.group(1)}" if refused else None

@@ -13,12 +13,16 @@ from typing import Any, Final
 
 from harness.errors import UsageError
 from harness.runtime.node import Layout, Member, NodeSpec, Place
+from harness.settings import Settings
 from harness.systems.kafka import images, server
+from harness.systems.kafka import settings as server_settings
 from harness.systems.kafka.options import checked
 from harness.systems.kafka.server import BROKER_PORT, CLIENT_PORT
 from harness.systems.system import Artifacts
 from harness.systems.zookeeper import server as zookeeper
+from harness.systems.zookeeper import settings as keeper_settings
 
+NAME: Final = "kafka-zk"
 BROKER: Final = "broker"
 KEEPER: Final = "zookeeper"
 KEEPERS: Final = 3
@@ -44,6 +48,13 @@ DEFAULTS: Final[Mapping[str, Any]] = {
     "data_limit_mib": 256,
 }
 _LEAST: Final = {"tick_ms": 100, "zk_session_ms": 500, "replica_lag_ms": 1000, "heap_mib": 128, "data_limit_mib": 64}
+#: Keys that have an option, of brokers and of ZooKeepers.
+RESERVED: Final = server_settings.reserved(
+    {"zookeeper.session.timeout.ms": "zk_session_ms", "replica.lag.time.max.ms": "replica_lag_ms"}
+)
+KEEPERS_RESERVED: Final = keeper_settings.reserved(
+    {"tickTime": "tick_ms", "minSessionTimeout": "zk_session_ms", "maxSessionTimeout": "zk_session_ms"}
+)
 _PROTOCOLS: Final = "CLIENT:PLAINTEXT,BROKER:PLAINTEXT"
 
 
@@ -69,17 +80,18 @@ def name_of(number: int) -> str:
     return f"z{number}" if number <= KEEPERS else f"b{number - KEEPERS}"
 
 
-def spec(place: Place, layout: Layout, artifacts: Artifacts, settings: Mapping[str, Any]) -> NodeSpec:
-    """One node of the cluster `layout` as data."""
+def spec(place: Place, layout: Layout, artifacts: Artifacts, settings: Mapping[str, Any], given: Settings) -> NodeSpec:
+    """One node of the cluster `layout` as data; `given` are a person's own settings of brokers and ZooKeepers."""
     if KEEPER in place.roles:
-        return _keeper(place, layout, artifacts, settings)
+        return _keeper(place, layout, artifacts, settings, given)
+    own = _broker_properties(place, layout, settings)
     return NodeSpec(
         name=place.name,
         argv=server.command(artifacts, place.folder / server.PROPERTIES, heap_mib=settings["heap_mib"]),
         listeners={"client": CLIENT_PORT, "broker": BROKER_PORT},
         roles=place.roles,
         files={
-            server.PROPERTIES: server.properties(_broker_properties(place, layout, settings)),
+            server.PROPERTIES: server.properties({**own, **given.get(NAME, {})}),
             **images.log_files(artifacts),
         },
         data_limit_bytes=settings["data_limit_mib"] << 20,
@@ -87,7 +99,9 @@ def spec(place: Place, layout: Layout, artifacts: Artifacts, settings: Mapping[s
     )
 
 
-def _keeper(place: Place, layout: Layout, artifacts: Artifacts, settings: Mapping[str, Any]) -> NodeSpec:
+def _keeper(
+    place: Place, layout: Layout, artifacts: Artifacts, settings: Mapping[str, Any], given: Settings
+) -> NodeSpec:
     servers = {
         p.number: ":".join(map(str, (*p.peer(zookeeper.PEER_PORT), p.peer(zookeeper.ELECTION_PORT)[1])))
         for p in layout.values()
@@ -102,12 +116,21 @@ def _keeper(place: Place, layout: Layout, artifacts: Artifacts, settings: Mappin
     # Brokers and the harness come in by the one port that a server has for clients.
     port = place.peer(zookeeper.CLIENT_PORT)[1]
     configuration = zookeeper.zoo_cfg(
-        address=place.address, client_port=port, data=place.data, servers=servers, options=options
+        address=place.address,
+        client_port=port,
+        data=place.data,
+        servers=servers,
+        options=options,
+        settings=given,
     )
     return NodeSpec(
         name=place.name,
         argv=server.command(
-            artifacts, place.folder / _KEEPER_CONFIGURATION, heap_mib=_KEEPER_HEAP_MIB, main_class=KEEPER_CLASS
+            artifacts,
+            place.folder / _KEEPER_CONFIGURATION,
+            heap_mib=_KEEPER_HEAP_MIB,
+            main_class=KEEPER_CLASS,
+            more=keeper_settings.jvm_flags(given),
         ),
         listeners={
             "zookeeper": zookeeper.CLIENT_PORT,

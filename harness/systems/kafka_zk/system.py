@@ -8,8 +8,10 @@ from harness.coordination import ReadMode
 from harness.errors import UsageError, unknown_choice
 from harness.runtime.java import Train, archive, existing_archive, find_java
 from harness.runtime.node import Layout, Member, Node, NodeSpec, Place
+from harness.settings import NO_SETTINGS, Settings, Taken
 from harness.systems.attempts import AttemptReader
 from harness.systems.kafka import images, partition_leaders, server, versions
+from harness.systems.kafka import settings as server_settings
 from harness.systems.kafka.attempts import ZooKeeperModeAttempts
 from harness.systems.kafka.log_lines import Layer, became_leader
 from harness.systems.kafka.question import ControllerQuestion, ViewQuestion
@@ -22,6 +24,7 @@ from harness.systems.kafka_zk.question import DatedQuestion, ZnodeQuestion, date
 from harness.systems.kafka_zk.role_log import RoleLog
 from harness.systems.kafka_zk.training import train
 from harness.systems.system import Artifacts, ImageFacts, PartitionReign, Question
+from harness.systems.zookeeper import settings as keeper_settings
 from harness.systems.zookeeper.server import CLIENT_PORT as KEEPER_PORT
 from harness.verdict import Guarantee, LeadershipBound
 
@@ -40,7 +43,7 @@ _WITHOUT_ZOOKEEPER: Final = (4, 0, 0)
 class KafkaZk:
     """The `System`; one object, without state."""
 
-    name: Final = "kafka-zk"
+    name: Final = configuration.NAME
     default_version: Final = DEFAULT_VERSION
     listeners: Final = configuration.LISTENERS
     subjects: Final = (CONTROLLER, VIEW)
@@ -86,9 +89,15 @@ class KafkaZk:
     def options(self) -> dict[str, object]:
         return dict(configuration.DEFAULTS)
 
-    def specs(self, layout: Layout, artifacts: Artifacts, options: Mapping[str, object]) -> list[NodeSpec]:
-        settings = configuration.settings_of(options)
-        return [configuration.spec(place, layout, artifacts, settings) for place in layout.values()]
+    def specs(
+        self,
+        layout: Layout,
+        artifacts: Artifacts,
+        options: Mapping[str, object],
+        settings: Settings = NO_SETTINGS,
+    ) -> list[NodeSpec]:
+        own = configuration.settings_of(options)
+        return [configuration.spec(place, layout, artifacts, own, settings) for place in layout.values()]
 
     def leadership(self, options: Mapping[str, object], version: str = "") -> LeadershipBound:
         return LEADERSHIP
@@ -138,6 +147,27 @@ class KafkaZk:
 
     def fatal_line(self, line: str) -> str | None:
         return server.fatal_line(line)
+
+    @property
+    def settable(self) -> Mapping[str, str]:
+        return {self.name: server_settings.ABOUT, keeper_settings.ZOOKEEPER: keeper_settings.ABOUT}
+
+    def refuse_setting(self, of: str, key: str, options: Mapping[str, object]) -> str | None:
+        if of == keeper_settings.ZOOKEEPER:
+            return keeper_settings.refuse(key, configuration.KEEPERS_RESERVED)
+        return configuration.RESERVED.why(key)
+
+    def refuse_settings(self, artifacts: Artifacts, settings: Settings) -> str | None:
+        jars = server.jars_of(artifacts)
+        return server_settings.refuse_unknown(
+            self.name, jars, artifacts.version, settings
+        ) or keeper_settings.refuse_unknown(jars, f"of Kafka {artifacts.version}", settings)
+
+    async def taken(self, node: Node, artifacts: Artifacts, settings: Settings) -> list[Taken]:
+        place = node.place
+        if BROKER not in place.roles:
+            return await keeper_settings.taken(node, *place.dial(KEEPER_PORT), settings)
+        return await server_settings.taken(self.name, node, place.dial(CLIENT_PORT), server.PROPERTIES, settings)
 
 
 #: By main class: the archive's name among the paths of the artifacts, and in the cache.

@@ -17,6 +17,7 @@ from typing import Any, Final
 from harness.errors import UsageError
 from harness.runtime.node import Layout, Member, NodeSpec, Place
 from harness.systems.kafka import images, server, storage
+from harness.systems.kafka import settings as server_settings
 from harness.systems.kafka.options import checked
 from harness.systems.kafka.server import BROKER_PORT, CLIENT_PORT, CONTROLLER_PORT
 from harness.systems.kafka.versions import numbers
@@ -51,6 +52,18 @@ _LEAST: Final = {
     "heap_mib": 128,
     "data_limit_mib": 64,
 }
+#: Keys that have an option: bounds follow from some, and others keep a small machine going.
+RESERVED: Final = server_settings.reserved(
+    {
+        "controller.quorum.election.timeout.ms": "election_ms",
+        "controller.quorum.fetch.timeout.ms": "fetch_ms",
+        "controller.quorum.append.linger.ms": "append_linger_ms",
+        "metadata.max.idle.interval.ms": "idle_interval_ms",
+        "broker.session.timeout.ms": "broker_session_ms",
+        "broker.heartbeat.interval.ms": "broker_heartbeat_ms",
+        "replica.lag.time.max.ms": "replica_lag_ms",
+    }
+)
 _LEADERS_NAME_THEMSELVES: Final = (3, 9, 0)
 _PROTOCOLS: Final = "CLIENT:PLAINTEXT,CONTROLLER:PLAINTEXT,BROKER:PLAINTEXT"
 
@@ -78,16 +91,19 @@ def members(nodes: int, settings: Mapping[str, Any]) -> tuple[Member, ...]:
     return (*controllers, *brokers)
 
 
-def spec(place: Place, layout: Layout, artifacts: Artifacts, settings: Mapping[str, Any]) -> NodeSpec:
-    """One node of the cluster `layout` as data."""
+def spec(
+    place: Place, layout: Layout, artifacts: Artifacts, settings: Mapping[str, Any], given: Mapping[str, str]
+) -> NodeSpec:
+    """One node of the cluster `layout` as data; `given` are a person's own keys of its configuration."""
     listeners = listeners_of(place)
+    own = _properties(place, layout, listeners, artifacts.version, settings)
     return NodeSpec(
         name=place.name,
         argv=server.command(artifacts, place.folder / server.PROPERTIES, heap_mib=settings["heap_mib"]),
         listeners={name.lower(): port for name, port in listeners.items()},
         roles=place.roles,
         files={
-            server.PROPERTIES: server.properties(_properties(place, layout, listeners, artifacts.version, settings)),
+            server.PROPERTIES: server.properties({**own, **given}),
             **images.log_files(artifacts),
         },
         data_files=storage.data_files(place.number, artifacts.version, votes=CONTROLLER in place.roles),

@@ -7,7 +7,9 @@ from harness.coordination import ReadMode
 from harness.errors import UsageError, unknown_choice
 from harness.runtime.java import archive, existing_archive, find_java
 from harness.runtime.node import Layout, Member, Node, NodeSpec, Place
+from harness.settings import NO_SETTINGS, Settings, Taken
 from harness.systems.kafka import images, partition_leaders, server, versions
+from harness.systems.kafka import settings as server_settings
 from harness.systems.kafka.log_lines import Layer, became_leader
 from harness.systems.kafka.question import ControllerQuestion, QuorumQuestion
 from harness.systems.kafka.server import CLIENT_PORT, CONTROLLER_PORT, DEFAULT_VERSION
@@ -76,9 +78,15 @@ class Kraft:
     def options(self) -> dict[str, object]:
         return dict(configuration.DEFAULTS)
 
-    def specs(self, layout: Layout, artifacts: Artifacts, options: Mapping[str, object]) -> list[NodeSpec]:
-        settings = configuration.settings_of(options)
-        return [configuration.spec(place, layout, artifacts, settings) for place in layout.values()]
+    def specs(
+        self,
+        layout: Layout,
+        artifacts: Artifacts,
+        options: Mapping[str, object],
+        settings: Settings = NO_SETTINGS,
+    ) -> list[NodeSpec]:
+        own, given = configuration.settings_of(options), settings.get(self.name, {})
+        return [configuration.spec(place, layout, artifacts, own, given) for place in layout.values()]
 
     def leadership(self, options: Mapping[str, object], version: str = "") -> LeadershipBound:
         return leadership_bound(version or DEFAULT_VERSION, configuration.settings_of(options)["fetch_ms"])
@@ -123,6 +131,20 @@ class Kraft:
 
     def fatal_line(self, line: str) -> str | None:
         return server.fatal_line(line)
+
+    @property
+    def settable(self) -> Mapping[str, str]:
+        return {self.name: server_settings.ABOUT}
+
+    def refuse_setting(self, of: str, key: str, options: Mapping[str, object]) -> str | None:
+        return configuration.RESERVED.why(key)
+
+    def refuse_settings(self, artifacts: Artifacts, settings: Settings) -> str | None:
+        return server_settings.refuse_unknown(self.name, server.jars_of(artifacts), artifacts.version, settings)
+
+    async def taken(self, node: Node, artifacts: Artifacts, settings: Settings) -> list[Taken]:
+        place = node.place
+        return await server_settings.taken(self.name, node, place.dial(CLIENT_PORT), server.PROPERTIES, settings)
 
 
 def refuse(version: str) -> None:

@@ -21,7 +21,9 @@ from harness.errors import UsageError
 from harness.runtime.artifacts import required_package_folder, sha256_of
 from harness.runtime.java import QUICK_FLAGS, Java, find_java, jar_parts
 from harness.runtime.node import Layout, NodeSpec, Place
+from harness.settings import NO_SETTINGS, Settings
 from harness.systems.system import Artifacts, ImageFacts
+from harness.systems.zookeeper.settings import in_file, jvm_flags
 
 PACKAGED_VERSION: Final = "3.9.5"
 MAIN_CLASS: Final = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
@@ -147,7 +149,13 @@ def log_files(jars: list[Path]) -> dict[str, str]:
 
 
 def zoo_cfg(
-    *, address: str, client_port: int, data: Path, servers: Mapping[int, str], options: Mapping[str, int]
+    *,
+    address: str,
+    client_port: int,
+    data: Path,
+    servers: Mapping[int, str],
+    options: Mapping[str, int],
+    settings: Settings = NO_SETTINGS,
 ) -> str:
     """The configuration file; `servers` are "address:peer port:election port" by number."""
     tick_ms, session_ms = options["tick_ms"], options["session_timeout_ms"]
@@ -164,22 +172,31 @@ def zoo_cfg(
         "admin.enableServer": "false",
         "4lw.commands.whitelist": "*",
     } | {f"server.{number}": where for number, where in servers.items()}
+    lines |= in_file(settings)
     return "".join(f"{name}={value}\n" for name, value in lines.items())
 
 
-def spec(place: Place, layout: Layout, artifacts: Artifacts, options: Mapping[str, int]) -> NodeSpec:
+def spec(
+    place: Place, layout: Layout, artifacts: Artifacts, options: Mapping[str, int], settings: Settings
+) -> NodeSpec:
     """One server of the cluster `layout` as data."""
     # Both ports belong to the one host of the server.
     servers = {p.number: ":".join(map(str, (*p.peer(PEER_PORT), p.peer(ELECTION_PORT)[1]))) for p in layout.values()}
     configuration = zoo_cfg(
-        address=place.address, client_port=CLIENT_PORT, data=place.data, servers=servers, options=options
+        address=place.address,
+        client_port=CLIENT_PORT,
+        data=place.data,
+        servers=servers,
+        options=options,
+        settings=settings,
     )
     if "image" in artifacts.paths:
-        command, environment, logs = _inside(place, artifacts)
+        command, environment, logs = _inside(place, artifacts, jvm_flags(settings))
     else:
         jars = [Path(jar) for jar in artifacts.paths["classpath"].split(":")]
         archive = artifacts.paths.get("archive")
-        command = tuple(argv(find_java(), jars, Path(archive) if archive else None, place.folder))
+        more = jvm_flags(settings)
+        command = tuple(argv(find_java(), jars, Path(archive) if archive else None, place.folder, more))
         environment, logs = {}, log_files(jars)
     return NodeSpec(
         name=place.name,
@@ -193,10 +210,12 @@ def spec(place: Place, layout: Layout, artifacts: Artifacts, options: Mapping[st
     )
 
 
-def _inside(place: Place, artifacts: Artifacts) -> tuple[tuple[str, ...], dict[str, str], dict[str, str]]:
+def _inside(
+    place: Place, artifacts: Artifacts, more: tuple[str, ...]
+) -> tuple[tuple[str, ...], dict[str, str], dict[str, str]]:
     """Command, environment and log configurations of a server in a container; its jars cannot be seen from here."""
     logs = {"log4j1.properties": _LOG4J1, "log4j.properties": _LOG4J1, "logback.xml": _LOGBACK}
-    flags = [*_JVM_FLAGS, *_log_flags(place.folder)]
+    flags = [*_JVM_FLAGS, *_log_flags(place.folder), *more]
     if "command" not in artifacts.paths:
         java, classpath = artifacts.paths["java"], artifacts.paths["classpath"]
         return (java, *flags, "-cp", classpath, MAIN_CLASS, str(place.folder / "zoo.cfg")), {}, logs

@@ -16,9 +16,11 @@ from harness.errors import UsageError, unknown_choice
 from harness.operation import Claim, Clock
 from harness.runtime.java import archive
 from harness.runtime.node import Layout, Member, Node, NodeSpec, Place, members_alike
+from harness.settings import NO_SETTINGS, Settings, Taken
 from harness.systems.system import Answer, Artifacts, ImageFacts, Question
 from harness.systems.told_time import ToldTime
 from harness.systems.zookeeper import server, told_time, versions
+from harness.systems.zookeeper import settings as server_settings
 from harness.systems.zookeeper.client import ZooKeeperClient
 from harness.systems.zookeeper.connection import open_connection
 from harness.systems.zookeeper.errors import ServerError
@@ -38,6 +40,16 @@ _DEFAULTS: Final[Mapping[str, int]] = {
     "session_timeout_ms": 60_000,
     "data_limit_mib": 256,
 }
+#: Bounds follow from the first three; sessions have to outlive pauses.
+_RESERVED: Final = server_settings.reserved(
+    {
+        "tickTime": "tick_ms",
+        "initLimit": "init_limit",
+        "syncLimit": "sync_limit",
+        "minSessionTimeout": "session_timeout_ms",
+        "maxSessionTimeout": "session_timeout_ms",
+    }
+)
 _READ_GUARANTEES: Final = {
     ReadMode.PLAIN: "session-order",
     ReadMode.SYNC: "fresh-after-sync",
@@ -96,9 +108,15 @@ class ZooKeeper:
     def options(self) -> dict[str, object]:
         return dict(_DEFAULTS)
 
-    def specs(self, layout: Layout, artifacts: Artifacts, options: Mapping[str, object]) -> list[NodeSpec]:
-        settings = _settings(options)
-        return [server.spec(place, layout, artifacts, settings) for place in layout.values()]
+    def specs(
+        self,
+        layout: Layout,
+        artifacts: Artifacts,
+        options: Mapping[str, object],
+        settings: Settings = NO_SETTINGS,
+    ) -> list[NodeSpec]:
+        given = _settings(options)
+        return [server.spec(place, layout, artifacts, given, settings) for place in layout.values()]
 
     def leadership(self, options: Mapping[str, object], version: str = "") -> LeadershipBound:
         settings = _settings(options)
@@ -153,6 +171,24 @@ class ZooKeeper:
 
     def fatal_line(self, line: str) -> str | None:
         return None
+
+    @property
+    def settable(self) -> Mapping[str, str]:
+        return {server_settings.ZOOKEEPER: server_settings.ABOUT}
+
+    def refuse_setting(self, of: str, key: str, options: Mapping[str, object]) -> str | None:
+        return server_settings.refuse(key, _RESERVED)
+
+    def refuse_settings(self, artifacts: Artifacts, settings: Settings) -> str | None:
+        """Of an image the jars of the same release are asked; nobody is where that is not known."""
+        if "image" not in artifacts.paths:
+            jars = list(map(Path, artifacts.paths["classpath"].split(":")))
+        else:
+            jars = versions.jars(artifacts.version) if artifacts.version in versions.known() else []
+        return server_settings.refuse_unknown(jars, artifacts.version, settings)
+
+    async def taken(self, node: Node, artifacts: Artifacts, settings: Settings) -> list[Taken]:
+        return await server_settings.taken(node, *node.place.dial(server.CLIENT_PORT), settings)
 
     def became_leader(self, line: str) -> int | None:
         found = _BECAME_LEADER.search(line)

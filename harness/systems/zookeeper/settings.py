@@ -1,0 +1,107 @@
+"""Settings of ZooKeeper itself: keys of zoo.cfg, and Java system properties ("zookeeper.*", "jute.*").
+
+ZooKeeper takes any key without a word: one of zoo.cfg that it does not know becomes the system property of that name,
+with "zookeeper." before it (QuorumPeerConfig.parseProperties). So a key is looked for in the classes of the release's
+own jars, before the start. Of what it has, a server tells a part: in `conf` and in its log.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Final
+
+from harness.runtime import processes
+from harness.runtime.node import Node
+from harness.settings import Reserved, Settings, Taken, same, unknown
+from harness.systems import class_words
+from harness.systems.zookeeper.question import four_letter_word
+
+ZOOKEEPER: Final = "zookeeper"
+ABOUT: Final = "a key of zoo.cfg, or a Java system property that begins with zookeeper. or jute."
+_PROPERTY: Final = ("zookeeper.", "jute.")
+_LINKS: Final = "lays every link of the cluster by it"
+_REASONS: Final = {
+    "dataDir|dataLogDir": "copies, damages and measures the data where it puts them",
+    r"clientPort.*|secureClientPort.*|observerMasterPort|dynamicConfigFile|peerType": _LINKS,
+    r"(server|group|weight)\..*": _LINKS,
+    r"4lw\.commands\.whitelist": "asks every server by four-letter words",
+    r"admin\..*": "leaves out the jars of the admin server",
+    "maxClientCnxns|maxCnxns": "lets all clients come from one address",
+    "leaderServes": "speaks to every server, the leader too",
+    r"ssl.*|portUnification|client\.portUnification|serverCnxnFactory": "speaks to ZooKeeper without TLS",
+}
+#: Beside every other class, so that a key of zoo.cfg can be told from a word that is meant for something else.
+_READS_ZOO_CFG: Final = "org/apache/zookeeper/server/quorum/QuorumPeerConfig.class"
+_CONF_S: Final = 2.0
+
+
+def reserved(options: Mapping[str, str]) -> Reserved:
+    """With those keys that have an option in this system."""
+    return Reserved(options=options, reasons=_REASONS)
+
+
+def refuse(key: str, held: Reserved) -> str | None:
+    """The same whether it is a key of zoo.cfg or the property that stands for it."""
+    return held.why(key.removeprefix("zookeeper."))
+
+
+def in_file(settings: Settings) -> dict[str, str]:
+    """Keys of zoo.cfg."""
+    return {key: value for key, value in settings.get(ZOOKEEPER, {}).items() if not key.startswith(_PROPERTY)}
+
+
+def jvm_flags(settings: Settings) -> tuple[str, ...]:
+    """Java system properties, as flags of the JVM."""
+    return tuple(f"-D{k}={v}" for k, v in settings.get(ZOOKEEPER, {}).items() if k.startswith(_PROPERTY))
+
+
+def refuse_unknown(jars: Iterable[Path], version: str, settings: Settings) -> str | None:
+    """ "reason; remedy" for the first key that the classes of these jars do not know."""
+    keys = settings.get(ZOOKEEPER, {})
+    own = [jar for jar in jars if jar.name.startswith("zookeeper")]
+    if not own:
+        return None
+    properties = {key: key if key.startswith(_PROPERTY) else f"zookeeper.{key}" for key in keys}
+    known = class_words.constants(own, set(properties.values()))
+    read = class_words.constants(own, set(in_file(settings)), only=_READS_ZOO_CFG)
+    for key, name in properties.items():
+        if name not in known and key not in read:
+            every = {
+                word.removeprefix("" if key.startswith(_PROPERTY) else "zookeeper.") for word in class_words.names(own)
+            }
+            return unknown(ZOOKEEPER, key, every, what=f"known to ZooKeeper {version}: its classes do not name it")
+    return None
+
+
+async def taken(node: Node, address: str, port: int, settings: Settings) -> list[Taken]:
+    """What `conf` or the log says, else what its process or zoo.cfg has; raises ValueError where none has it."""
+    keys = settings.get(ZOOKEEPER, {})
+    if not keys:
+        return []
+    conf = dict(
+        line.split("=", 1) for line in (await four_letter_word(address, port, b"conf")).splitlines() if "=" in line
+    )
+    log = node.log.read_text(errors="replace") if node.log.exists() else ""
+    given = processes.command_line(node.pid) if node.pid is not None else []
+    found = []
+    for key, value in keys.items():
+        says, by = _evidence(key, value, conf, log, given, node.spec.files.get("zoo.cfg", ""))
+        if by is None:
+            raise ValueError(f"{node.name}: {key}={value} is not what it has" + (f", but {says}" if says else ""))
+        found.append(Taken(node=node.name, setting=f"{ZOOKEEPER}.{key}", value=value, says=says, by=by))
+    return found
+
+
+def _evidence(
+    key: str, value: str, conf: Mapping[str, str], log: str, given: list[str], zoo_cfg: str
+) -> tuple[str | None, str | None]:
+    """What the server says, and by which means it is known; no means where it was not given it."""
+    if key in conf:
+        return conf[key], "conf" if same(conf[key], value) else None
+    if re.search(rf"(?<![\w.])(zookeeper\.)?{re.escape(key)}(: | ?= ?){re.escape(value)}(?![\w.])", log):
+        return value, "its log"
+    if f"-D{key}={value}" in given:
+        return None, "command line of its process"
+    if key.startswith(_PROPERTY):
+        return None, None if given else "command line, unread"
+    return None, "zoo.cfg" if f"\n{key}={value}\n" in f"\n{zoo_cfg}" else None
