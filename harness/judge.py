@@ -7,6 +7,7 @@ those that the plan requires, and the coverage. Other verdicts are reported with
 """
 
 import traceback
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,7 +24,7 @@ from harness.reader import read_history
 from harness.runtime.node import Member
 from harness.systems.leases import BoundsLeases
 from harness.systems.system import System
-from harness.verdict import Facts, Validity, Verdict, merge
+from harness.verdict import Facts, Validity, Verdict, anomalies_of, merge
 from harness.workload import Workload
 
 #: These judge every run, whatever the workload.
@@ -127,7 +128,7 @@ def conclude(history: History, facts: Facts, verdicts: tuple[Verdict, ...]) -> J
     unjudged = primary - {v.guarantee for v in verdicts}
     if broken:
         validity = Validity.INVALID
-        headline = _broken_headline(broken[0], facts)
+        headline = _broken_headline(broken[0], facts, verdicts)
     elif doubtful or unjudged:
         validity = Validity.UNKNOWN
         headline = doubtful[0].reason if doubtful else f"no checker judged {', '.join(sorted(unjudged))}"
@@ -141,20 +142,23 @@ def _failed(verdict: Verdict) -> bool:
     return verdict.reason.startswith("the checker failed")
 
 
-def _broken_headline(verdict: Verdict, facts: Facts) -> str:
-    counts = ", ".join(f"{count} x {name}" for name, count in verdict.anomalies.items())
-    guarantee = facts.guarantee(verdict.guarantee)
+def _broken_headline(first: Verdict, facts: Facts, verdicts: Iterable[Verdict]) -> str:
+    guarantee = facts.guarantee(first.guarantee)
     standing = f" ({guarantee.standing.value})" if guarantee else ""
-    return f"{verdict.guarantee}{standing} is broken: {counts or verdict.reason}"
+    return f"{first.guarantee}{standing} is broken: {_counts(first.guarantee, verdicts) or first.reason}"
+
+
+def _counts(guarantee: str, verdicts: Iterable[Verdict]) -> str:
+    """Over all verdicts on it: layers of a node are judged apart, and each may break it."""
+    counted = anomalies_of(v for v in verdicts if v.guarantee == guarantee)
+    return ", ".join(f"{count} x {name}" for name, count in counted.items())
 
 
 def _valid_headline(operations: list[Operation], facts: Facts, verdicts: tuple[Verdict, ...]) -> str:
     beside = [v for v in verdicts if v.validity is Validity.INVALID]
     text = f"{len(operations)} operations: no violation of {facts.read_guarantee} was found"
     if beside:
-        worst: dict[str, int] = {}
-        for verdict in beside:
-            worst[verdict.guarantee] = max(worst.get(verdict.guarantee, 0), sum(verdict.anomalies.values()))
-        names = ", ".join(f"{guarantee} ({count})" for guarantee, count in worst.items())
+        found = {v.guarantee: _counts(v.guarantee, verdicts) for v in beside}
+        names = ", ".join(f"{guarantee} ({counts})" if counts else guarantee for guarantee, counts in found.items())
         text = f"{len(operations)} operations: nothing that decides is broken; reported beside: {names}"
     return text

@@ -5,6 +5,7 @@ are promised, or that the plan requires by name, make a run `invalid` (DESIGN se
 violation of another one is reported with its count.
 """
 
+from collections import Counter
 from collections.abc import Iterable
 from enum import StrEnum
 from typing import Any
@@ -95,6 +96,14 @@ def merge(validities: Iterable[Validity]) -> Validity:
 def merge_verdicts(verdicts: Iterable[Verdict]) -> Validity:
     """What several verdicts on one guarantee come to."""
     return merge(v.validity for v in verdicts if v.weighs or v.validity is not Validity.UNKNOWN)
+
+
+def anomalies_of(verdicts: Iterable[Verdict]) -> dict[str, int]:
+    """Each anomaly by name with its count over all these verdicts, the most frequent first."""
+    found: Counter[str] = Counter()
+    for verdict in verdicts:
+        found.update(verdict.anomalies)
+    return dict(found.most_common())
 
 
 class LeadershipBound(msgspec.Struct, frozen=True, kw_only=True):

@@ -3,7 +3,6 @@
 Each function makes the rows of one section and knows nothing of HTML, so that one that fails costs its section only.
 """
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -14,7 +13,7 @@ from harness.operation import FaultOutcome, NodeChange, NodeEvent, NoteEvent, Ou
 from harness.report.case import ReportCase
 from harness.report.evidence import Traced, rows_of, traced
 from harness.report.wording import FAULT_SIGNS, SIGNS, STANDINGS, clock, count, length, text
-from harness.verdict import Validity, Verdict, merge_verdicts
+from harness.verdict import Validity, Verdict, anomalies_of, merge_verdicts
 
 #: Longer tables are cut, and say so.
 ROWS_MAX: Final = 60
@@ -155,13 +154,12 @@ def _said(validity: Validity, decides: bool, untested: bool) -> str:
 
 def counted_anomalies(verdicts: Sequence[Verdict]) -> list[str]:
     """Each anomaly by name with its count, the most frequent first."""
-    found: Counter[str] = Counter()
     rows: dict[str, set[int]] = {}
     for verdict in verdicts:
-        found.update(verdict.anomalies)
         for name in verdict.anomalies:
             rows.setdefault(name, set()).update(verdict.evidence.get(f"anomalies.{name}", ()))
-    return [traced(f"{count(number)} × {name}", sorted(rows[name])) for name, number in found.most_common()]
+    found = anomalies_of(verdicts)
+    return [traced(f"{count(number)} × {name}", sorted(rows[name])) for name, number in found.items()]
 
 
 def _cut(said: str) -> str:

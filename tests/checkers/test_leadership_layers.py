@@ -2,13 +2,17 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from checkers import leadership
 from checkers.leadership.self_fencing import GUARANTEE
+from harness.history import History
 from harness.judge import conclude
 from harness.operation import Claim
-from harness.verdict import Validity, Verdict, merge_verdicts
+from harness.report import tables
+from harness.report.case import ReportCase
+from harness.verdict import Facts, Validity, Verdict, merge_verdicts
 from tests.checkers.build import Tale, bound, facts
 
 LAYERS = ("raft", "controller")
@@ -98,3 +102,34 @@ def test_cuts_that_were_too_short_are_told_with_the_length_that_is_needed() -> N
     )
     assert verdict.validity is Validity.UNKNOWN
     assert "cuts lasted 3.5 s at most, and 4.0 s must pass in one" in verdict.reason
+
+
+@pytest.mark.parametrize(("raft", "controller", "times"), [("yes", "yes", 2), ("yes", "no", 1), ("no", "yes", 1)])
+def test_the_headline_counts_what_the_table_counts(raft: str, controller: str, times: int) -> None:
+    history, given = tale_of(raft, controller).history(), facts(**FACTS)
+    made = judged_case(history, given, leadership.check(history, given))
+    (row,) = [row for row in tables.guarantees(made) if row["name"] == GUARANTEE]
+    assert row["anomalies"] == [f"{times} × self-fencing-failed"]
+    assert made.headline == f"leader-self-fencing (promised) is broken: {times} x self-fencing-failed"
+
+
+def test_the_headline_counts_what_is_reported_beside() -> None:
+    history, given = tale_of("yes", "yes").history(), facts(**{**FACTS, "required": (), "guarantees": ()})
+    known = Verdict(checker="a test", guarantee=GUARANTEE, validity=Validity.VALID)
+    verdicts = [msgspec.structs.replace(v, weighs=False) for v in leadership.check(history, given)]
+    made = judged_case(history, given, [known, *verdicts])
+    assert made.headline.endswith("reported beside: leader-self-fencing (2 x self-fencing-failed)")
+
+
+def judged_case(history: History, given: Facts, verdicts: list[Verdict]) -> ReportCase:
+    judgement = conclude(history, given, tuple(verdicts))
+    return ReportCase(
+        history=history,
+        facts=given,
+        verdicts=judgement.verdicts,
+        validity=judgement.validity,
+        headline=judgement.headline,
+        run={},
+        command="fencepost run plan.toml",
+        plan_toml="",
+    )
