@@ -66,6 +66,12 @@ class FakeNode:
         self.state = NodeState.DEAD if self.unstartable else NodeState.RUNNING
         self.incarnation += 1
 
+    async def stop(self, timeout_s: float) -> bool:
+        self.actions.append("stop")
+        if not self.unkillable:
+            self.state = NodeState.DEAD
+        return not self.unstoppable
+
     async def kill(self) -> None:
         self.actions.append("kill")
         if not self.unkillable:

@@ -6,6 +6,7 @@ shows it. Where the engine's kernel is ours, that is looked at from here.
 """
 
 import asyncio
+import contextlib
 import ipaddress
 import os
 import signal
@@ -160,7 +161,7 @@ class ContainerNode(KnownNode):
         self._launches += 1
         assert self._volume is not None, "given by realise"
         return Making(
-            image=habitat.image,
+            image=self.spec.image or habitat.image,
             of_ours=habitat.of_ours,
             name=f"{habitat.prefix}-{self.name}-{number}",
             labels=habitat.labels,
@@ -245,6 +246,46 @@ class ContainerNode(KnownNode):
                 expected=self._kill_sent,
             )
         )
+
+    async def stop(self, timeout_s: float) -> bool:
+        async with self._changing:
+            await self._cleared()
+            if not self._is_up:
+                return True
+            self._kill_sent = self._kill_open = True
+            try:
+                # One that had ended already was not our doing.
+                self._kill_sent = await self._call(self._send_stop)
+            finally:
+                self._kill_open = False
+                self._tell_exit()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(timeout_s):
+                    await self._gone.wait()
+            ended = self._gone.is_set()
+            await self._kill()
+            await self._end_log()
+            return ended
+
+    def _send_stop(self) -> bool:
+        """Runs in a thread: SIGTERM to the container's first process; False when it had ended before."""
+        from docker.errors import APIError, NotFound
+
+        api: Any = self._habitat.client.api
+        with asking(f"stopping node {self.name}", hint=f"docker kill -s TERM {self._container[:12]}"):
+            try:
+                api.kill(self._container, "SIGTERM")
+            except NotFound:
+                return False
+            except APIError as error:
+                text = str(error.explanation or error).lower()
+                # A frozen one hears nothing: it is killed once the time is over.
+                if "paused" in text:
+                    return True
+                if not _is_over(text):
+                    raise
+                return False
+        return True
 
     async def kill(self) -> None:
         async with self._changing:

@@ -172,6 +172,20 @@ class LabNode(KnownNode):
         )
         self._gone.set()
 
+    async def stop(self, timeout_s: float) -> bool:
+        async with self._changing:
+            # An exit that we have not been told of yet was not our doing.
+            self._reap()
+            if self._is_up and self._process is not None:
+                self._killing = True
+                processes.signal_group(self._process.pid, signal.SIGTERM)
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(timeout_s):
+                        await self._gone.wait()
+            ended = not self._is_up
+            await self._kill()
+            return ended
+
     async def kill(self) -> None:
         async with self._changing:
             await self._kill()

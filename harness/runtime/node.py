@@ -83,6 +83,8 @@ class NodeSpec:
     environment: Mapping[str, str] = field(default_factory=dict)
     files: Mapping[str, str] = field(default_factory=dict)
     data_files: Mapping[str, str | bytes] = field(default_factory=dict)
+    #: In place of the cluster's own, where servers live in containers.
+    image: str = ""
     data_limit_bytes: int = 256 << 20
     ready_timeout_s: float = 20.0
 
@@ -155,6 +157,13 @@ class Node(Protocol):
         """Let the next start find an empty data directory, filled as at the first one.
 
         Raises HarnessError while the server runs.
+        """
+        ...
+
+    async def stop(self, timeout_s: float) -> bool:
+        """Ask the server to end in its own order (SIGTERM), wait until it is gone, kill what is left then. Idempotent.
+
+        Whether it ended by itself within the time.
         """
         ...
 

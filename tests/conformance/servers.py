@@ -114,6 +114,27 @@ async def kill(cluster: Cluster) -> None:
     assert (await refused(node.start())).message == f"node {node.name} is running already"
 
 
+async def stop(cluster: Cluster) -> None:
+    """A server that is asked to end does so by itself, which is told as expected; one that cannot is killed."""
+    node = await cluster.follower()
+    incarnation = node.incarnation
+    assert await node.stop(10.0) is True
+    evidence = await node.evidence()
+    assert (node.state, evidence.state) == (NodeState.DEAD, NodeState.DEAD), evidence.text
+    assert await node.stop(10.0) is True
+    (gone,) = await cluster.exits()
+    assert (gone.node, gone.incarnation, gone.expected) == (node.name, incarnation, True)
+    assert gone.exit_status in (0, -signal.SIGTERM, 128 + signal.SIGTERM)
+    await node.start()
+    await cluster.until_ready(node)
+    await node.pause()
+    assert await node.stop(0.3) is False
+    assert node.state is NodeState.DEAD
+    assert await cluster.exits() == [Exit(node.name, incarnation + 1, -signal.SIGKILL, True)]
+    await node.start()
+    await cluster.until_ready(node)
+
+
 async def own_death(cluster: Cluster) -> None:
     """A server that ends by itself, at its start and later, is told with its status, as unexpected."""
     node = await cluster.follower()

@@ -17,7 +17,7 @@ from tests.conformance.left import left, run_id
 from tests.conformance.stage import Stage
 
 SCENARIOS = [
-    *(servers.serves, servers.log, servers.kill, servers.own_death),
+    *(servers.serves, servers.log, servers.kill, servers.stop, servers.own_death),
     *(servers.pause, servers.kill_while_paused, servers.restart_with_data, servers.hooks, servers.another_spec),
     *(servers.failed_start, servers.cancelled_start, servers.copy),
     *(links.effects, links.two_faults, links.heal_all, links.fault_with_proof, links.client_cut_off),
