@@ -1,0 +1,316 @@
+"""Data-change listeners: every change is told once, in order, none is lost, and none is told from before the start.
+
+One verdict for each guarantee that the system states of its watches. Lost is what a later event, or where answers are
+ordered among events a newer answer, has passed over; what nothing passed over is late. So that nothing is left late,
+the run ends with a change that every listener must hear of; if one does not by the deadline, the run is `unknown`.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from typing import Final
+
+import msgspec
+
+from checkers.evidence import rows, violations
+from checkers.sets import Finding, witness
+from checkers.watches.changes import Changes, shown
+from checkers.watches.heard import Event, Mark, stretches
+from checkers.watches.listening import (
+    BEFORE_START,
+    BOOKMARK,
+    DATA,
+    DUPLICATE,
+    LOST,
+    REORDERED,
+    REPLY,
+    SPLIT,
+    Heard,
+    Rules,
+    judge,
+    unplaced,
+)
+from harness.history import History
+from harness.operation import Operation, Outcome, PhaseName
+from harness.verdict import Facts, Validity, Verdict
+
+CHECKER: Final = "watch"
+RELIABLE: Final = "watch-reliable"
+RESUMABLE: Final = "watch-resumable"
+ATOMIC: Final = "watch-atomic"
+BEFORE_DATA: Final = "watch-before-data"
+_WITNESSES_OF_EACH: Final = 2
+_ONE_SHOT: Final = "one-shot"
+
+
+class Case(msgspec.Struct, frozen=True, kw_only=True):
+    """All that was heard and all that was changed."""
+
+    heard: list[Heard]
+    changes: Changes
+    findings: list[Finding]
+
+    @property
+    def events(self) -> list[Event]:
+        return [event for one in self.heard for event in one.stretch.events]
+
+    @property
+    def marks(self) -> list[tuple[Heard, Mark]]:
+        return [(one, mark) for one in self.heard for mark in one.stretch.marks]
+
+
+class Question(msgspec.Struct, frozen=True, kw_only=True):
+    """One guarantee: the findings that break it, and by what it was put to the test, an operation for each time."""
+
+    guarantee: str
+    anomalies: frozenset[str]
+    exposure: Callable[[Case], list[Operation]]
+    exposure_of: str
+
+
+def _told(case: Case) -> list[Operation]:
+    return [event.op for event in case.events]
+
+
+def _due(case: Case) -> list[Operation]:
+    return [one.stretch.watch for one in case.heard for _ in one.due]
+
+
+def _missed(case: Case) -> list[Operation]:
+    return [one.stretch.watch for one in case.heard for _ in one.missed]
+
+
+def _transactions(case: Case) -> list[Operation]:
+    """The first event of each change of several keys, on each watch."""
+    sizes = Counter(known.position for known in case.changes.ordered)
+    firsts: dict[tuple[int, int], Operation] = {}
+    for one in case.heard:
+        for event, known in one.told:
+            if sizes[known.position] > 1:
+                firsts.setdefault((one.stretch.watch.invoke_index, known.position), event.op)
+    return list(firsts.values())
+
+
+def _bookmarks(case: Case) -> list[Operation]:
+    """Those that cover a change."""
+    positions = case.changes.positions
+    if not positions:
+        return []
+    return [mark.op for one, mark in case.marks if mark.key is None and _covers_any(case, one, mark)]
+
+
+def _answers(case: Case) -> list[Operation]:
+    return [mark.op for one, mark in case.marks if mark.key is not None and _covers_any(case, one, mark)]
+
+
+def _covers_any(case: Case, one: Heard, mark: Mark) -> bool:
+    """Whether a change lies between the watch's start and this word."""
+    first = next((known for known in (*one.due[:1], *one.late[:1])), None)
+    return first is not None and first.position <= mark.position
+
+
+QUESTIONS: Final = (
+    Question(
+        guarantee="watch-ordered",
+        anomalies=frozenset({REORDERED, BEFORE_START}),
+        exposure=_told,
+        exposure_of="events that listeners were told",
+    ),
+    Question(
+        guarantee="watch-unique",
+        anomalies=frozenset({DUPLICATE}),
+        exposure=_told,
+        exposure_of="events that listeners were told",
+    ),
+    Question(
+        guarantee=RELIABLE,
+        anomalies=frozenset({LOST}),
+        exposure=_due,
+        exposure_of="known changes that a listener had to be told of",
+    ),
+    Question(
+        guarantee=ATOMIC,
+        anomalies=frozenset({SPLIT}),
+        exposure=_transactions,
+        exposure_of="transactions of several keys that a listener was told of",
+    ),
+    Question(
+        guarantee=RESUMABLE,
+        anomalies=frozenset({LOST}),
+        exposure=_missed,
+        exposure_of="known changes that were made before a resumed watch began, and that it had to tell",
+    ),
+    Question(
+        guarantee="watch-bookmarkable",
+        anomalies=frozenset({BOOKMARK}),
+        exposure=_bookmarks,
+        exposure_of="bookmarks that cover a known change",
+    ),
+    Question(
+        guarantee=BEFORE_DATA,
+        anomalies=frozenset({DATA, REPLY}),
+        exposure=_answers,
+        exposure_of="answers among the events that are newer than a known change",
+    ),
+    Question(
+        guarantee="watch-truthful",
+        anomalies=frozenset({"invented-event", "wrong-value", "wrong-kind"}),
+        exposure=lambda case: [event.op for event in case.changes.explained],
+        exposure_of="events that a write explains",
+    ),
+)
+
+
+def check(history: History, facts: Facts) -> list[Verdict]:
+    """One verdict for each of `QUESTIONS` that the system states as a guarantee. Cost: O(n log n)."""
+    rules = Rules(
+        atomic=facts.guarantee(ATOMIC) is not None,
+        answers_ordered=facts.guarantee(BEFORE_DATA) is not None,
+        one_shot=facts.options.get("watches") == _ONE_SHOT,
+    )
+    listening = stretches(history)
+    blind = [event for stretch in listening for event in unplaced(stretch)]
+    changes = Changes(history, listening)
+    heard = [] if blind else [judge(stretch, changes, rules) for stretch in listening]
+    findings = [*changes.findings, *(finding for one in heard for finding in one.findings)]
+    case = Case(heard=heard, changes=changes, findings=findings)
+    doubts = _doubts(history, case, blind)
+    asked = [question for question in QUESTIONS if facts.guarantee(question.guarantee) is not None]
+    verdicts = [_verdict(question, case, doubts, facts) for question in asked]
+    if not verdicts:
+        return []
+    at = next((i for i, verdict in enumerate(verdicts) if verdict.guarantee == RELIABLE), 0)
+    counted = _counted(history, case)
+    lags = _lags(case)
+    figures = {**{name: len(own) for name, own in counted.items()}, **{name: lag for name, (lag, _) in lags.items()}}
+    evidence = {
+        **{name: rows(own) for name, own in counted.items()},
+        **{name: rows(between) for name, (_, between) in lags.items()},
+    }
+    first = verdicts[at]
+    verdicts[at] = msgspec.structs.replace(first, figures=figures, evidence={**evidence, **first.evidence})
+    return verdicts
+
+
+def _of(question: Question, case: Case) -> list[Finding]:
+    """The findings that break this guarantee.
+
+    A change that was made while its listener was away, and lost, is the resumption's; every other loss the sequence's.
+    """
+    found = [finding for finding in case.findings if finding.anomaly in question.anomalies]
+    if question.guarantee not in (RELIABLE, RESUMABLE):
+        return found
+    resumed = {id(finding) for one in case.heard for finding in one.away}
+    return [finding for finding in found if (id(finding) in resumed) == (question.guarantee == RESUMABLE)]
+
+
+def _verdict(question: Question, case: Case, doubts: list[str], facts: Facts) -> Verdict:
+    found = _of(question, case)
+    counts = Counter(finding.anomaly for finding in found)
+    exposed = question.exposure(case)
+    validity, reason = _conclude(question, counts, len(exposed), doubts, facts)
+    return Verdict(
+        checker=CHECKER,
+        guarantee=question.guarantee,
+        validity=validity,
+        reason=reason,
+        exposure=len(exposed),
+        exposure_of=question.exposure_of,
+        anomalies=dict(counts),
+        witnesses=tuple(witness(finding) for finding in _few_of_each(found)),
+        evidence={
+            "exposure": rows(exposed),
+            **violations((finding.anomaly, finding.operations[-1]) for finding in found),
+        },
+    )
+
+
+def _conclude(
+    question: Question, counts: Counter[str], exposure: int, doubts: list[str], facts: Facts
+) -> tuple[Validity, str]:
+    if counts:
+        return Validity.INVALID, ", ".join(f"{n} {name}" for name, n in counts.items())
+    if doubts and question.guarantee == RELIABLE:
+        return Validity.UNKNOWN, "; ".join(doubts)
+    if exposure < facts.thresholds.exposure_min:
+        return Validity.UNKNOWN, f"{exposure} {question.exposure_of}; {facts.thresholds.exposure_min} are asked for"
+    return Validity.VALID, f"{exposure} {question.exposure_of}"
+
+
+def _doubts(history: History, case: Case, blind: list[Event]) -> list[str]:
+    """Why it cannot be said that nothing was lost."""
+    if blind:
+        return [
+            f"{len(blind)} events carry no position, as before ZooKeeper 3.9: which changes they tell of is not known"
+        ]
+    final = history.phases.get(PhaseName.FINAL)
+    if final is None:
+        return ["the run has no final phase, so what was not told may be late"]
+    doubts = []
+    ends: dict[int, Heard] = {}
+    for one in case.heard:
+        ends[one.stretch.watch.process] = one
+    last = max((known.position for known in case.changes.acknowledged), default=None)
+    if last is None:
+        return ["no change was acknowledged"]
+    reached: set[str] = set()
+    for process, one in sorted(ends.items()):
+        stretch = one.stretch
+        if stretch.last.invoked_ns < final[0]:
+            continue  # its worker went on as another process, or listened no more
+        if one.late:
+            doubts.append(
+                f"the listener of process {process} on {stretch.watch.node} had not come to {len(one.late)} changes, up"
+                f" to position {shown(last)}, when the run ended: late, not lost"
+            )
+        else:
+            reached.add(stretch.watch.node)
+    listened = {one.stretch.watch.node for one in case.heard}
+    doubts += [
+        f"no listener on {node} heard the run's last change" for node in sorted(listened - reached) if not doubts
+    ]
+    return doubts
+
+
+def _few_of_each(findings: Iterable[Finding]) -> list[Finding]:
+    seen: Counter[str] = Counter()
+    few = []
+    for finding in findings:
+        seen[finding.anomaly] += 1
+        if seen[finding.anomaly] <= _WITNESSES_OF_EACH:
+            few.append(finding)
+    return few
+
+
+def _counted(history: History, case: Case) -> dict[str, list[Operation]]:
+    """What is counted, by the name of its figure."""
+    asked = [op for op in history.operations if op.f == "watch"]
+    writes = [op for op in history.operations if op.f in ("put", "cas", "delete", "put-all")]
+    return {
+        "watches": [one.stretch.watch for one in case.heard],
+        "watches_resumed": [one.stretch.watch for one in case.heard if one.stretch.resumed],
+        "watches_compacted": [op for op in history.operations if op.error == "compacted"],
+        "watches_refused": [op for op in asked if op.type is not Outcome.OK and op.error != "compacted"],
+        "writes_ok": [op for op in writes if op.type is Outcome.OK],
+        "writes_info": [op for op in writes if op.type is Outcome.INFO],
+        "compactions": [op for op in history.operations if op.f == "compact" and op.type is Outcome.OK],
+        "changes": [known.proof for known in case.changes.ordered],
+        "events": _told(case),
+        "bookmarks": [mark.op for _, mark in case.marks if mark.key is None],
+        "answers": [mark.op for _, mark in case.marks if mark.key is not None],
+        "late": [one.stretch.last for one in case.heard for _ in one.late],
+    }
+
+
+def _lags(case: Case) -> dict[str, tuple[int, tuple[Operation, Operation]]]:
+    """From a change's acknowledgement to the arrival of its event, on watches that were there; with both operations."""
+    lags: list[tuple[int, tuple[Operation, Operation]]] = []
+    for one in case.heard:
+        away = one.missed[-1].position if one.missed else -1
+        for event, known in one.told:
+            if known.acknowledged_ns is not None and known.position > away:
+                lags.append((max(0, event.at_ns - known.acknowledged_ns), (known.proof, event.op)))
+    if not lags:
+        return {}
+    lags.sort(key=lambda lag: lag[0])
+    at = {"lag_ns_p50": len(lags) // 2, "lag_ns_p99": len(lags) * 99 // 100, "lag_ns_max": len(lags) - 1}
+    return {name: lags[i] for name, i in at.items()}

@@ -1,0 +1,216 @@
+"""Which changes were made: what the store acknowledged, what current reads show, and what events themselves prove.
+
+An acknowledged write is a change at the position of its answer. An entry read at the end is one as well. A write of
+unknown outcome is a change once a listener was told of it, or was shown its number: nothing else can have put that
+number there. That nobody was told of it proves nothing.
+
+So each event is held against what is known: it is *explained* by the acknowledged change at its position, or by a write
+of unknown outcome; else it is a finding. One position is one transaction, so an acknowledged one leaves no room for
+other keys at its position.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+import msgspec
+
+from checkers.register_anomalies import seconds
+from checkers.sets import Finding
+from checkers.watches.heard import Event, Mark, Stretch
+from harness.history import History
+from harness.operation import Operation, Outcome
+
+WRITES: Final = frozenset({"put", "cas", "delete", "put-all"})
+ENTRIES: Final = "entries"
+
+
+class Known(msgspec.Struct, frozen=True, gc=False):
+    """A change that was certainly made; `proof` shows it. `value` None: deleted, or not told."""
+
+    position: int
+    key: str
+    deleted: bool
+    value: int | None
+    proof: Operation
+
+    @property
+    def acknowledged_ns(self) -> int | None:
+        return self.proof.completed_ns if self.proof.f in WRITES else None
+
+
+class Changes:
+    """All known changes, and what of the events is not explained by any; cost O(n log n)."""
+
+    def __init__(self, history: History, heard: Iterable[Stretch]) -> None:
+        heard = list(heard)
+        self.known: Final[dict[tuple[int, str], Known]] = {}
+        self.findings: Final[list[Finding]] = []
+        self.explained: Final[list[Event]] = []
+        self._taken: dict[int, Operation] = {}
+        self._puts: dict[tuple[str, int], Operation] = {}
+        self._unknown: dict[str, list[Operation]] = {}
+        self._proven: dict[int, int] = {}
+        for op in history.operations:
+            if op.f in WRITES:
+                self._add_write(op)
+        for op in history.operations:
+            if op.f == ENTRIES and op.type is Outcome.OK:
+                for key, value, position in op.result or ():
+                    self._add_shown(position, key, value, op)
+        for stretch in heard:
+            for one in stretch.heard:
+                if type(one) is Event:
+                    self._explain(one)
+                elif type(one) is Mark and one.key and one.value is not None and one.value_position is not None:
+                    self._add_shown(one.value_position, one.key, one.value, one.op)
+        self.ordered: Final[list[Known]] = sorted(self.known.values(), key=lambda k: (k.position, k.key))
+        self.positions: Final[list[int]] = [known.position for known in self.ordered]
+
+    @property
+    def acknowledged(self) -> list[Known]:
+        return [known for known in self.ordered if known.proof.f in WRITES]
+
+    def _add_write(self, op: Operation) -> None:
+        pairs = list(_written(op))
+        for key, value in pairs:
+            if value is not None:
+                self._puts[key, value] = op
+            if op.type is Outcome.INFO:
+                self._unknown.setdefault(key, []).append(op)
+        position = op.position if op.value_position is None else op.value_position
+        if op.type is Outcome.OK and position is not None:
+            self._taken[position] = op
+            for key, value in pairs:
+                self.known[position, key] = Known(position, key, value is None, value, op)
+
+    def _add_shown(self, position: int, key: str, value: int, proof: Operation) -> None:
+        """A number that stands in the store was put there, at the position that the store gives with it."""
+        put = self._puts.get((key, value))
+        if put is not None and put.type is Outcome.INFO and (position, key) not in self.known:
+            self._prove(put, position, proof)
+
+    def _prove(self, put: Operation, position: int, proof: Operation) -> None:
+        """This write of unknown outcome was made at `position`, the whole of it."""
+        self._proven.setdefault(put.invoke_index, position)
+        for key, value in _written(put):
+            self.known.setdefault((position, key), Known(position, key, value is None, value, proof))
+
+    def _explain(self, event: Event) -> None:
+        if event.position is None:
+            return
+        place = (event.position, event.key)
+        known = self.known.get(place)
+        if known is not None:
+            finding = _differs(event, known)
+        elif event.position in self._taken:
+            finding = _beside(event, self._taken[event.position])
+        else:
+            finding = self._explain_by_unknown(event, event.position)
+        if finding is None:
+            self.explained.append(event)
+        else:
+            self.findings.append(finding)
+
+    def _explain_by_unknown(self, event: Event, position: int) -> Finding | None:
+        """A write of unknown outcome made this change; if there is none, nobody did.
+
+        Numbers are unique, so one tells which write it was. An event without a number may be of any that there is.
+        """
+        if event.value is not None:
+            put = self._puts.get((event.key, event.value))
+            if put is None:
+                return _invented(event, None, "Nobody ever wrote it.")
+            if not _may_be(put, event) or self._proven.get(put.invoke_index, position) != position:
+                return _invented(event, put, _why_not(event, put))
+            self._prove(put, position, event.op)
+            return None
+        candidates = [op for op in self._unknown.get(event.key, ()) if (op.f == "delete") == event.is_delete]
+        if not any(_may_be(op, event) for op in candidates):
+            what = "deletion" if event.is_delete else "write"
+            why = f"No {what} of {event.key} is acknowledged there, and none of unknown outcome was invoked by then."
+            return _invented(event, None, why)
+        known = Known(position, event.key, event.is_delete, None, event.op)
+        self.known.setdefault((position, event.key), known)
+        return None
+
+
+def _may_be(op: Operation, event: Event) -> bool:
+    return op.type is Outcome.INFO and op.invoked_ns <= event.at_ns
+
+
+def _written(op: Operation) -> Iterator[tuple[str, int | None]]:
+    """Each key that a write changes, with its number; None where it is deleted."""
+    match op.f:
+        case "put-all":
+            yield from ((key, value) for key, value in op.value)
+        case "cas":
+            yield op.key or "", op.value[1]
+        case "delete":
+            yield op.key or "", None
+        case _:
+            yield op.key or "", op.value
+
+
+def _differs(event: Event, known: Known) -> Finding | None:
+    told = _phrase(event)
+    if event.is_delete != known.deleted:
+        made = "deleted it" if known.deleted else f"wrote {known.value}"
+        steps = (f"{told}.", f"The {_describe(known.proof)} {made} at that position.")
+        return Finding(anomaly="wrong-kind", operations=(known.proof, event.op), steps=steps)
+    if event.value is not None and event.value != known.value:
+        steps = (f"{told}.", f"The {_describe(known.proof)} wrote {known.value} at that position.")
+        return Finding(anomaly="wrong-value", operations=(known.proof, event.op), steps=steps)
+    return None
+
+
+def _beside(event: Event, taken: Operation) -> Finding:
+    why = f"That position is the {_describe(taken)}'s, which did not change {event.key}."
+    return _invented(event, taken, why)
+
+
+def _invented(event: Event, op: Operation | None, why: str) -> Finding:
+    shown = (event.op,) if op is None else (op, event.op)
+    return Finding(anomaly="invented-event", operations=shown, steps=(f"{_phrase(event)}.", why))
+
+
+def _why_not(event: Event, op: Operation) -> str:
+    match op.type:
+        case Outcome.FAIL:
+            return f"The {_describe(op)} failed definitely ({op.error or 'no error named'})."
+        case Outcome.OK:
+            position = op.position if op.value_position is None else op.value_position
+            return f"The {_describe(op)} was acknowledged, at position {shown(position)}."
+        case _ if op.invoked_ns > event.at_ns:
+            return f"The {_describe(op)} was invoked only later, at {seconds(op.invoked_ns)}."
+        case _:
+            return f"The {_describe(op)} is known to have been made at another position."
+
+
+def shown(position: int | None) -> str:
+    """A position in words; a zxid in hexadecimal."""
+    return "unknown" if position is None else f"{position:#x}" if position >= 1 << 32 else str(position)
+
+
+def _phrase(event: Event) -> str:
+    return f"The {tell(event)}"
+
+
+def tell(event: Event) -> str:
+    """Which event, and to whom it was told when."""
+    what = f"{event.kind} {event.key}" + ("" if event.value is None else f" = {event.value}")
+    return (
+        f"event '{what}' at position {shown(event.position)} was told to process {event.op.process} on {event.op.node} "
+        f"at {seconds(event.at_ns)} (event {event.op.complete_index})"
+    )
+
+
+def _describe(op: Operation) -> str:
+    what = f"{op.f} of {op.key}" if op.f != ENTRIES else "final read"
+    return f"{what} by process {op.process} on {op.node} (event {op.invoke_index})"
+
+
+def describe(known: Known) -> str:
+    """Which change, and how it is known."""
+    what = f"deletion of {known.key}" if known.deleted else f"{known.key} = {known.value}"
+    how = "acknowledged by" if known.proof.f in WRITES else "shown by"
+    return f"{what} at position {shown(known.position)}, {how} the {_describe(known.proof)}"

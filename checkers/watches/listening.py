@@ -1,0 +1,370 @@
+"""What can be wrong with one stretch of listening, each finding with the few operations that show it.
+
+  lost-event                   a change was passed over: a later one was told, or an answer came that is newer
+  duplicate-event              one change was told twice, or a one-shot watch fired that was not set
+  reordered-event              a change was told after a later one
+  event-from-before-the-start  a change was told from before the watch began
+  split-transaction            one transaction's changes did not come together (where the system promises it)
+  bookmark-ahead               a bookmark came before a change that it covers
+  data-before-event            a read showed a change before the event did
+  reply-before-event           an answer was newer than a change that was told only after it
+
+A persistent watch is held to every change above its start. A one-shot watch is held, for each key, to the first change
+above the answer that set it. What no later event and no newer answer passed over is late, not lost.
+
+Source: etcd's own robustness tests judge the same six words (tests/robustness/validate/watch.go).
+"""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
+from typing import Final
+
+import msgspec
+
+from checkers.register_anomalies import seconds
+from checkers.sets import Finding
+from checkers.watches.changes import Changes, Known, describe, shown, tell
+from checkers.watches.heard import Event, Mark, Stretch
+from harness.operation import Operation
+
+LOST: Final = "lost-event"
+DUPLICATE: Final = "duplicate-event"
+REORDERED: Final = "reordered-event"
+BEFORE_START: Final = "event-from-before-the-start"
+SPLIT: Final = "split-transaction"
+BOOKMARK: Final = "bookmark-ahead"
+DATA: Final = "data-before-event"
+REPLY: Final = "reply-before-event"
+
+
+class Heard(msgspec.Struct, kw_only=True):
+    """One stretch, judged. `due` are the known changes that it covers, `late` those that it had not come to."""
+
+    stretch: Stretch
+    findings: list[Finding]
+    due: list[Known]
+    late: list[Known]
+    #: Of a resumed stretch: those of `due` that were made before it began, and the findings of those that were lost.
+    missed: list[Known]
+    away: list[Finding]
+    #: Of each event that tells of a known change for the first time: the change.
+    told: list[tuple[Event, Known]]
+
+
+class Rules(msgspec.Struct, frozen=True, kw_only=True):
+    """What this system's watches are held to: whole transactions at once; answers in order with events; one-shots."""
+
+    atomic: bool
+    answers_ordered: bool
+    one_shot: bool
+
+
+def judge(stretch: Stretch, changes: Changes, rules: Rules) -> Heard:
+    """Cost: O(n log n) for n changes and reports."""
+    return _judge_one_shot(stretch, changes) if rules.one_shot else _judge_persistent(stretch, changes, rules)
+
+
+def unplaced(stretch: Stretch) -> list[Event]:
+    """Events without a position, of which nothing can be said."""
+    return [event for event in stretch.events if event.position is None]
+
+
+# Persistent watches
+
+
+def _judge_persistent(stretch: Stretch, changes: Changes, rules: Rules) -> Heard:
+    findings: list[Finding] = []
+    told: dict[tuple[int, str], Event] = {}
+    last: Event | None = None
+    split: set[int] = set()
+    for event in stretch.events:
+        assert event.position is not None
+        place = (event.position, event.key)
+        if place in told:
+            findings.append(_pair(DUPLICATE, told[place], event, "The same change was told twice by one watch."))
+            continue
+        told[place] = event
+        if event.position <= stretch.after:
+            findings.append(_before_start(stretch, event))
+            continue
+        if last is not None and last.position is not None:
+            if event.position < last.position:
+                findings.append(_pair(REORDERED, last, event, "The later change was told first."))
+            elif (
+                rules.atomic
+                and event.position == last.position
+                and event.message != last.message
+                and event.position not in split
+            ):
+                split.add(event.position)
+                findings.append(_pair(SPLIT, last, event, "They are of one transaction, and came apart."))
+        if last is None or event.position >= (last.position or 0):
+            last = event
+    newest, covered = _coverage(stretch, last, rules)
+    start = bisect_right(changes.positions, stretch.after)
+    due = changes.ordered[start : bisect_right(changes.positions, covered)]
+    store = stretch.store if stretch.resumed and stretch.store is not None else -1
+    away: list[Finding] = []
+    places = sorted(told)
+    part_of = {position: event for (position, _), event in told.items()}
+    for known in due:
+        if (known.position, known.key) in told:
+            continue
+        if rules.atomic and known.position in part_of:
+            findings.append(_torn(stretch, known, part_of[known.position]))
+            continue
+        findings.append(_lost(stretch, known, told, places, newest))
+        if known.position <= store:
+            away.append(findings[-1])
+    findings += _overtaken(stretch, changes, told, rules)
+    return Heard(
+        stretch=stretch,
+        findings=findings,
+        due=due,
+        late=changes.ordered[bisect_right(changes.positions, max(covered, stretch.after)) :],
+        missed=[known for known in due if known.position <= store],
+        away=away,
+        told=[(e, changes.known[place]) for place, e in told.items() if place in changes.known],
+    )
+
+
+def _coverage(stretch: Stretch, last: Event | None, rules: Rules) -> tuple[Mark | None, int]:
+    """The newest answer among the events, where those are ordered, and up to where silence is a claim."""
+    covered = -1 if last is None or last.position is None else last.position if rules.atomic else last.position - 1
+    if not rules.answers_ordered:
+        return None, covered
+    newest = max(stretch.marks, key=lambda mark: mark.position, default=None)
+    return newest, covered if newest is None else max(covered, newest.position)
+
+
+def _lost(
+    stretch: Stretch,
+    known: Known,
+    told: dict[tuple[int, str], Event],
+    places: list[tuple[int, str]],
+    mark: Mark | None,
+) -> Finding:
+    at = bisect_left(places, (known.position, known.key))
+    before = told[places[at - 1]] if at else None
+    after = told[places[at]] if at < len(places) else None
+    steps = [f"There was the {describe(known)}.", f"{_began(stretch)}."]
+    operations = [known.proof, stretch.watch]
+    if before is not None:
+        steps.append(f"The last it heard of before it was the {tell(before)}.")
+        operations.append(before.op)
+    if after is not None:
+        steps.append(f"The next it heard of was the {tell(after)}; the change between was never told.")
+        operations.append(after.op)
+    elif mark is not None:
+        steps.append(f"An answer on the same connection was at position {shown(mark.position)} ({_marked(mark)}).")
+        steps.append("The change before it was never told.")
+        operations.append(mark.op)
+    return Finding(anomaly=LOST, operations=_once(operations), steps=tuple(steps))
+
+
+def _torn(stretch: Stretch, known: Known, event: Event) -> Finding:
+    steps = (
+        f"There was the {describe(known)}.",
+        f"{_began(stretch)}.",
+        f"It was told of another key of that transaction, by the {tell(event)}, and never of {known.key}.",
+    )
+    return Finding(anomaly=SPLIT, operations=_once([known.proof, stretch.watch, event.op]), steps=steps)
+
+
+def _overtaken(
+    stretch: Stretch, changes: Changes, told: dict[tuple[int, str], Event], rules: Rules
+) -> Iterator[Finding]:
+    """Changes that a bookmark, or a newer answer, came before."""
+    highest = max((position for position, _ in told), default=-1)
+    rising: list[Mark] = []
+    for mark in stretch.marks:
+        if not rising or mark.position > rising[-1].position:
+            rising.append(mark)
+    if not rising:
+        return
+    positions = [mark.position for mark in rising]
+    start = bisect_right(changes.positions, stretch.after)
+    for known in changes.ordered[start : bisect_right(changes.positions, positions[-1])]:
+        mark = rising[bisect_left(positions, known.position)]
+        event = told.get((known.position, known.key))
+        if event is not None and event.at < mark.at:
+            continue
+        if event is None and (rules.answers_ordered or known.position <= highest):
+            continue  # lost, which is a finding of its own
+        yield _overtaking(stretch, known, mark, event)
+
+
+def _overtaking(stretch: Stretch, known: Known, mark: Mark, event: Event | None) -> Finding:
+    if mark.key is None:
+        anomaly, what = BOOKMARK, f"A bookmark at position {shown(mark.position)} came before its event"
+    elif mark.key == known.key and mark.value_position == known.position:
+        anomaly, what = DATA, f"A read of {known.key} showed it before its event came"
+    else:
+        anomaly, what = REPLY, f"An answer at position {shown(mark.position)} came before its event"
+    told = "It was not told at all on this watch." if event is None else f"Then the {tell(event)}."
+    steps = (f"There was the {describe(known)}.", f"{_began(stretch)}.", f"{what} ({_marked(mark)}).", told)
+    operations = [known.proof, stretch.watch, mark.op, *([] if event is None else [event.op])]
+    return Finding(anomaly=anomaly, operations=_once(operations), steps=steps)
+
+
+# One-shot watches
+
+
+class _Armed(msgspec.Struct, kw_only=True):
+    """A key's watch: set by the answer `by`; `due` is the first change that it must tell."""
+
+    by: Mark
+    due: Known | None
+
+
+def _judge_one_shot(stretch: Stretch, changes: Changes) -> Heard:
+    """Each key's watch is set by an answer, fires at the first change above it, and is set again."""
+    judged = Heard(stretch=stretch, findings=[], due=[], late=[], missed=[], away=[], told=[])
+    by_key: dict[str, list[Known]] = {}
+    for known in changes.ordered:
+        by_key.setdefault(known.key, []).append(known)
+    armed: dict[str, _Armed] = {}
+    fired: dict[str, Event] = {}
+    last: Event | None = None
+    newest: Event | Mark | None = None
+    for one in stretch.heard:
+        if type(one) is Mark:
+            _take_mark(stretch, judged, one, armed, fired, by_key)
+        elif type(one) is Event and one.position is not None:
+            _take_event(stretch, judged, one, armed, fired, changes)
+            if last is not None and one.position < (last.position or 0):
+                judged.findings.append(_pair(REORDERED, last, one, "The later change was told first."))
+            if last is None or one.position >= (last.position or 0):
+                last = one
+        if newest is None or _covers(one) > _covers(newest):
+            newest = one
+    for watch in armed.values():
+        if watch.due is None:
+            continue
+        if newest is not None and watch.due.position <= _covers(newest):
+            judged.due.append(watch.due)
+            judged.findings.append(_not_fired(stretch, watch.due, watch.by, newest))
+        else:
+            judged.late.append(watch.due)
+    return judged
+
+
+def _covers(one: Event | Mark) -> int:
+    """Up to where all is told; of one transaction's events another one may still come."""
+    if type(one) is Mark:
+        return one.position
+    return -1 if one.position is None else one.position - 1
+
+
+def _first_above(known: list[Known], position: int) -> Known | None:
+    at = bisect_right(known, position, key=lambda one: one.position)
+    return known[at] if at < len(known) else None
+
+
+def _take_mark(
+    stretch: Stretch,
+    judged: Heard,
+    mark: Mark,
+    armed: dict[str, _Armed],
+    fired: dict[str, Event],
+    by_key: dict[str, list[Known]],
+) -> None:
+    assert mark.key is not None
+    watch = armed.get(mark.key)
+    if watch is not None and watch.due is not None and watch.due.position <= mark.position:
+        event = _later(stretch, mark, watch.due)
+        if event is not None:
+            judged.findings.append(_overtaking(stretch, watch.due, mark, event))
+        else:
+            judged.due.append(watch.due)
+            judged.findings.append(_not_fired(stretch, watch.due, watch.by, mark))
+            watch.due = None
+    if mark.arms and watch is None:
+        armed[mark.key] = _Armed(by=mark, due=_first_above(by_key.get(mark.key, []), mark.position))
+
+
+def _later(stretch: Stretch, mark: Mark, due: Known) -> Event | None:
+    """The event that tells of this change after all."""
+    behind = (one for one in stretch.heard[mark.at + 1 :] if type(one) is Event)
+    return next((e for e in behind if e.key == due.key and e.position == due.position), None)
+
+
+def _take_event(
+    stretch: Stretch,
+    judged: Heard,
+    event: Event,
+    armed: dict[str, _Armed],
+    fired: dict[str, Event],
+    changes: Changes,
+) -> None:
+    position = event.position
+    assert position is not None
+    watch = armed.pop(event.key, None)
+    if watch is None:
+        before = fired.get(event.key)
+        if before is None:
+            judged.findings.append(_before_start(stretch, event))
+        else:
+            judged.findings.append(_pair(DUPLICATE, before, event, "The watch was not set again in between."))
+        return
+    fired[event.key] = event
+    if position <= watch.by.position:
+        steps = (
+            f"The watch of {event.key} was set at position {shown(watch.by.position)} ({_marked(watch.by)}).",
+            f"The {tell(event)}, which is no change after that.",
+        )
+        operations = _once([watch.by.op, event.op])
+        judged.findings.append(Finding(anomaly=BEFORE_START, operations=operations, steps=steps))
+        return
+    if watch.due is not None and watch.due.position < position:
+        judged.due.append(watch.due)
+        judged.findings.append(_not_fired(stretch, watch.due, watch.by, event))
+        return
+    known = changes.known.get((position, event.key))
+    if known is not None:
+        judged.due.append(known)
+        judged.told.append((event, known))
+
+
+def _not_fired(stretch: Stretch, due: Known, by: Mark, passed: Event | Mark) -> Finding:
+    if type(passed) is Mark:
+        after = f"An answer on the same connection was at position {shown(passed.position)} ({_marked(passed)})"
+    else:
+        assert type(passed) is Event
+        after = f"The next that was told was the {tell(passed)}"
+    steps = (
+        f"The watch of {due.key} was set at position {shown(by.position)} ({_marked(by)}).",
+        f"The first change after that was the {describe(due)}.",
+        f"{after}; the watch had not told of that change.",
+    )
+    return Finding(anomaly=LOST, operations=_once([by.op, due.proof, passed.op]), steps=steps)
+
+
+# Words
+
+
+def _pair(anomaly: str, first: Event, second: Event, why: str) -> Finding:
+    steps = (f"First the {tell(first)}.", f"Then the {tell(second)}.", why)
+    return Finding(anomaly=anomaly, operations=_once([first.op, second.op]), steps=steps)
+
+
+def _before_start(stretch: Stretch, event: Event) -> Finding:
+    steps = (f"{_began(stretch)}.", f"The {tell(event)}, which is not above that.")
+    return Finding(anomaly=BEFORE_START, operations=_once([stretch.watch, event.op]), steps=steps)
+
+
+def _began(stretch: Stretch) -> str:
+    watch = stretch.watch
+    how = f"to begin at position {shown(watch.value)}" if stretch.resumed else "to begin now"
+    return (
+        f"The watch of process {watch.process} on {watch.node} (event {watch.invoke_index}), asked {how}, tells of"
+        f" changes above position {shown(stretch.after)}"
+    )
+
+
+def _marked(mark: Mark) -> str:
+    return f"to process {mark.op.process} on {mark.op.node} at {seconds(mark.at_ns)}, event {mark.op.complete_index}"
+
+
+def _once(operations: list[Operation]) -> tuple[Operation, ...]:
+    return tuple({op.invoke_index: op for op in operations}.values())
