@@ -34,6 +34,7 @@ WORKLOADS: Final = {
     "register": "workloads.register:Register",
     "set": "workloads.set:Set",
 }
+    "watch": "workloads.watch:Watch",
 
 NEMESES: Final = {
     "clock-skew": "nemesis.clock_skew:ClockSkew",
@@ -70,6 +71,7 @@ CHECKERS: Final = {
     "zombie-brokers": "checkers.zombie_brokers:check",
     "zombie-controllers": "checkers.zombie_controllers:check",
 }
+    "watch": "checkers.watches:check",
 
 #: Systems whose replicated log can be read off their disks after a run.
 LOG_READERS: Final = {
