@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 import pytest
 
 from harness.errors import MachineError
-from harness.runtime.artifacts import ivy, maven, sums, trust
+from harness.runtime.artifacts import ivy, maven, sums, tool, trust
 from harness.runtime.java import find_java
 from tests.runtime.artifact_tools import Tools
 
@@ -44,10 +44,60 @@ def test_mvn_is_asked_once_and_never_again(tools: Tools, tmp_path: Path) -> None
     assert len(tools.calls) == 1
 
 
-def test_what_mvn_says_when_it_fails_is_said(tools: Tools) -> None:
-    tools.add("mvn", "echo '[ERROR] Could not find artifact g:a:jar:1'; exit 1")
-    with pytest.raises(MachineError, match=r"resolving g:a:1: `mvn` ended with 1\n  \[ERROR\] Could not find"):
+_PROJECT = "[ERROR] Failed to execute goal on project servers: Could not resolve dependencies for project f:s:pom:1"
+_CENTRAL = "central (https://user:word@repo.example/m2)"
+_AND_MORE = "\n[ERROR] \n[ERROR] To see the full stack trace of the errors, re-run Maven with the -e switch."
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        # A release that there is not, in the words of Maven 3.8, of 3.9, and of one that remembers it.
+        (
+            f"\x1b[0m{_PROJECT}: Could not find artifact g:a:jar:1 in {_CENTRAL} -> [Help 1]{_AND_MORE}",
+            "Could not find artifact g:a:jar:1",
+        ),
+        (
+            f"{_PROJECT}\n[ERROR] dependency: g:a:jar:1 (compile)\n"
+            f"[ERROR] \tCould not find artifact g:a:jar:1 in mirror (http://repo.example:8081/m2/)\n{_AND_MORE}",
+            "Could not find artifact g:a:jar:1",
+        ),
+        (
+            f"{_PROJECT}: Failure to find g:a:jar:1 in https://repo.example/m2 was cached in the local repository",
+            "Failure to find g:a:jar:1 in its repository was cached in the local repository",
+        ),
+        (
+            f"{_PROJECT}: g:a:jar:1 was not found in https://repo.example/m2 during a previous attempt.{_AND_MORE}",
+            "g:a:jar:1 was not found in its repository during a previous attempt.",
+        ),
+        # A repository that is not reached.
+        (
+            f"{_PROJECT}: Could not transfer artifact g:a:pom:1 from/to {_CENTRAL}: repo.example: Name or service not "
+            f"known -> [Help 1]{_AND_MORE}",
+            "Could not transfer artifact g:a:pom:1: its repository: Name or service not known",
+        ),
+        (
+            f"{_PROJECT}: Could not transfer artifact g:a:pom:1 from/to {_CENTRAL}: Connect to repo.example:443 "
+            f"[repo.example/192.0.2.1, repo.example/2001:db8::1] failed: Connection refused{_AND_MORE}",
+            "Could not transfer artifact g:a:pom:1: Connect to its repository failed: Connection refused",
+        ),
+        # Anything else: its first error, or what it said at last.
+        (f"[ERROR] Malformed POM x: no more data -> [Help 2]{_AND_MORE}", "Malformed POM x: no more data"),
+        ("The JAVA_HOME environment variable is not defined", "The JAVA_HOME environment variable is not defined"),
+    ],
+)
+def test_of_what_mvn_says_one_line_is_said_again(tools: Tools, tmp_path: Path, words: str, said: str) -> None:
+    (tmp_path / "said").write_text(words)
+    tools.add("mvn", f"cat {tmp_path / 'said'}; exit 1")
+    with pytest.raises(MachineError) as caught:
         maven.jars(["g:a:1"])
+    assert caught.value.message == f"resolving g:a:1: `mvn` ended with 1\n  {said}"
+    assert "mirror" in (caught.value.hint or "")
+
+
+def test_what_ivy_says_names_no_host() -> None:
+    tried = "tried\n  https://repo.example/m2/g/a/1/a-1.pom\n:: g#a;1: not found\nServer repo.example:443 refused it"
+    assert tool.without_hosts(tried) == "tried\n  its repository\n:: g#a;1: not found\nServer its repository refused it"
 
 
 def test_a_resolver_that_leaves_nothing_has_failed(tools: Tools) -> None:

@@ -41,6 +41,7 @@ def retrieve(coordinates: Sequence[str], exclude: Sequence[str], target: Path, *
             what=f"resolving {', '.join(coordinates)}",
             timeout_s=timeout_s,
             hint="is there a network? A mirror is taken from ~/.m2/settings.xml; `mvn`, once on the PATH, goes first",
+            excerpt=lambda words: tool.last_lines(tool.without_hosts(words)),
         )
 
 

@@ -23,6 +23,13 @@ EVERYTHING: Final = ("*:*",)
 _KIND: Final = "maven"
 _RESOLVE_TIMEOUT_S: Final = 600.0
 _COORDINATE: Final = re.compile(r"[\w.-]+:[\w.-]+:[\w.+-]+")
+#: How mvn marks and colours its errors; which are those of what it could not get, and where it says from where.
+_ERROR: Final = "[ERROR]"
+_COLOUR: Final = re.compile(r"\x1b\[[0-9;]*m")
+_LACKING: Final = re.compile(
+    r"(?:Could not (?:find|transfer) artifact|Failure to (?:find|transfer)|[\w.-]+:[\w.:-]+ was not found).*"
+)
+_WHERE: Final = re.compile(r" (?:in|from/to|from|to) \S+ its repository")
 _EXCLUDED: Final = re.compile(r"([\w.-]+|\*):([\w.-]+|\*)")
 
 
@@ -74,8 +81,18 @@ def _through_mvn(mvn: str, coordinates: Sequence[str], exclude: Sequence[str], t
         timeout_s=_RESOLVE_TIMEOUT_S,
         hint="is there a network, and does `mvn` reach its repository? A mirror is named in ~/.m2/settings.xml",
         cwd=target,
+        excerpt=said_by_mvn,
     )
     pom.unlink()
+
+
+def said_by_mvn(words: str) -> str:
+    """Of mvn's words those that say what could not be had; else its first error, or its last lines."""
+    lines = tool.without_hosts(_COLOUR.sub("", words)).splitlines()
+    errors = [line.removeprefix(_ERROR).partition(" -> [Help")[0].strip() for line in lines if line.startswith(_ERROR)]
+    errors = [_WHERE.sub("", line) for line in errors if line]
+    named = (found[0] for line in errors if (found := _LACKING.search(line)))
+    return next(named, errors[0] if errors else tool.last_lines("\n".join(lines)))
 
 
 def pom_of(coordinates: Sequence[str], exclude: Sequence[str]) -> str:

@@ -3,11 +3,12 @@
 import contextlib
 import ctypes
 import os
+import re
 import shutil
 import signal
 import subprocess
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -16,6 +17,12 @@ from harness.errors import MachineError
 #: Of the program's output, in an error.
 _LAST_LINES: Final = 12
 _LIBC: Final = ctypes.CDLL(None)
+#: An address, perhaps in brackets, with a name and a password; its group is the host.
+_URL: Final = re.compile(r"\(?\b[a-z]+://(?:[^/\s@]*@)?(\[[0-9a-f:]+\]|[^/\s:),]+)[^\s),]*\)?", re.IGNORECASE)
+#: As Java names them beside a host: " [host/192.0.2.1]".
+_ADDRESSES: Final = re.compile(r" \[[^\]]*/[0-9a-f.:]+\]")
+#: Stands for the host of an address.
+_SOMEWHERE: Final = "its repository"
 #: linux/prctl.h
 _PR_SET_PDEATHSIG: Final = 1
 
@@ -34,6 +41,7 @@ def run(
     cwd: Path | None = None,
     environment: Mapping[str, str] | None = None,
     stdout: Path | None = None,
+    excerpt: Callable[[str], str] | None = None,
 ) -> str:
     """Run `command` to its end and return its stdout (empty when that goes to the file `stdout`);
 
@@ -42,6 +50,7 @@ def run(
     Args:
         what: what it is to achieve, for the error: "resolving the jars of ZooKeeper 3.6.3".
         hint: the remedy when it fails.
+        excerpt: what of the program's words the error repeats; unless given, the last lines.
         environment: set in addition to ours.
 
     Raises:
@@ -80,8 +89,22 @@ def run(
         errors.seek(0)
         words = said + errors.read().decode(errors="replace")
     how = f"did not end within {timeout_s:g} s" if status is None else f"ended with {status}"
-    last = "\n".join(f"  {line}" for line in [line for line in words.splitlines() if line.strip()][-_LAST_LINES:])
-    raise MachineError(f"{what}: `{Path(command[0]).name}` {how}\n{last}".rstrip(), hint=hint)
+    told = "\n".join(f"  {line}" for line in (excerpt or last_lines)(words).splitlines())
+    raise MachineError(f"{what}: `{Path(command[0]).name}` {how}\n{told}".rstrip(), hint=hint)
+
+
+def last_lines(words: str) -> str:
+    """The last lines that say anything."""
+    return "\n".join([line for line in words.splitlines() if line.strip()][-_LAST_LINES:])
+
+
+def without_hosts(words: str) -> str:
+    """The words without addresses and the hosts in them: whose repository was asked is no matter of a report."""
+    hosts = sorted(set(_URL.findall(words)), key=len, reverse=True)
+    words = _URL.sub(_SOMEWHERE, _ADDRESSES.sub("", words))
+    for host in hosts:
+        words = re.sub(rf"(?<![\w.-]){re.escape(host)}(?::\d+)?(?![\w-])", _SOMEWHERE, words)
+    return words
 
 
 def _die_with_us() -> None:
