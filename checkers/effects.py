@@ -23,8 +23,10 @@ PARTITION_STAMPED: Final = LOG_READS | {"append"}
 LOOKS: Final = frozenset({"describe", "exists"})
 #: Listening for changes, and reading everything that was changed.
 LISTENS: Final = frozenset({"watch", "next", "entries"})
+#: Reads of all keys that are bound to leases.
+BOUND_LOOKS: Final = frozenset({"look"})
 #: Operations that change nothing.
-EFFECT_FREE: Final = READS | MEMBERS | LOG_READS | LOOKS | LISTENS
+EFFECT_FREE: Final = READS | MEMBERS | LOG_READS | LOOKS | LISTENS | BOUND_LOOKS
 #: What counts as having looked again after healing; an id given out then meets those given before.
 _FINAL: Final = EFFECT_FREE | {"allocate"}
 #: Read guarantees whose contract is "current": every write acknowledged before the read was invoked shows in it.

@@ -27,6 +27,7 @@ RUN_ALONE: Final = frozenset({"etcd"})
 
 WORKLOADS: Final = {
     "election": "workloads.election:Election",
+    "lease": "workloads.lease:Lease",
     "lock": "workloads.lock:Lock",
     "log": "workloads.log:Log",
     "metadata": "workloads.metadata:MetadataWorkload",
@@ -59,6 +60,7 @@ CHECKERS: Final = {
     "freshness": "checkers.freshness:check",
     "ground-truth": "checkers.ground_truth:check",
     "leadership": "checkers.leadership:check",
+    "lease": "checkers.leases:check",
     "linearizable": "checkers.linearizable:check",
     "lock": "checkers.locks:check",
     "log": "checkers.log:check",

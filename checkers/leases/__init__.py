@@ -1,0 +1,214 @@
+"""Leases: a key lives while its lease is kept alive, is gone after, and stays gone; and who led when one was revoked.
+
+Five guarantees, each with its own verdict. Where nothing bounds leases, or nobody looked, they are `unknown`.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final
+
+from checkers.effects import events_of
+from checkers.evidence import Rows, row, rows, violations
+from checkers.leadership.samples import Reigns, reigns_of, subjects
+from checkers.leases.findings import BACK, DEAD, IN_VAIN, OUTLIVED, REVOKED, Finding, Judged, asked_after, end_of, judge
+from checkers.leases.leading import Superseded, superseded_leader
+from checkers.leases.lives import Lives
+from checkers.leases.view import Lease, Look, leases_of, looks_of
+from harness.history import History
+from harness.operation import AttemptEvent, Operation, Outcome
+from harness.verdict import Facts, LeaseBound, Validity, Verdict, Witness
+
+CHECKER: Final = "lease"
+LIVES: Final = "live-lease-lives"
+COUNTS: Final = "answered-keep-alive-counts"
+ENDS: Final = "expired-lease-ends"
+STAYS: Final = "ended-lease-stays-ended"
+NO_DEAD: Final = "no-keep-alive-of-the-dead"
+_WITNESSES_MAX: Final = 5
+
+#: Of each guarantee: the anomaly that breaks it, what its exposure counts, and why nothing can be said without.
+_GUARANTEES: Final = {
+    LIVES: (REVOKED, "looks at keys whose leases were certainly alive", "no look at the key of a lease that lived"),
+    COUNTS: (
+        IN_VAIN,
+        "answered keep-alives that a superseded leader may have answered",
+        "no keep-alive was answered by what may have been a superseded leader",
+    ),
+    ENDS: (
+        OUTLIVED,
+        "looks after the bound, while nothing disturbed the cluster, for keys of leases that nobody renewed",
+        "no look came after the bound",
+    ),
+    STAYS: (BACK, "looks that were asked for after a lease was known to have ended", "no look came after an end"),
+    NO_DEAD: (
+        DEAD,
+        "keep-alives that were asked for after their lease was known to have ended, and answered either way",
+        "no keep-alive came after an end",
+    ),
+}
+
+
+def check(history: History, facts: Facts) -> list[Verdict]:
+    """Judge every lease that was granted. Cost: leases times looks."""
+    subject = facts.subjects[0] if facts.subjects else next(iter(sorted(subjects(history))), "leader")
+    reigns = reigns_of(history, subject)
+    bound = facts.leases if facts.leases is not None else LeaseBound(extra_ns=1 << 60, source="nothing bounds it")
+    lives = Lives(history, facts, reigns, bound)
+    looks = looks_of(history)
+    judged = [judge(lease, lives, looks) for lease in leases_of(history, looks)]
+    exposed = _exposed(judged, lives, looks)
+    counted = _counted(history, judged)
+    leaders = {id(f): superseded_leader(f, history, reigns) for one in judged for f in one.findings if _early(f)}
+    figures, evidence = _figures(history, judged, reigns, leaders)
+    verdicts = []
+    for guarantee, (anomaly, exposure_of, otherwise) in _GUARANTEES.items():
+        findings = [f for one in judged for f in one.findings if f.anomaly == anomaly]
+        exposure = exposed[guarantee]
+        validity, reason = _conclude(findings, leaders, len(exposure), facts, otherwise)
+        first = guarantee == LIVES
+        verdicts.append(
+            Verdict(
+                checker=CHECKER,
+                guarantee=guarantee,
+                validity=validity,
+                reason=reason,
+                exposure=len(exposure),
+                exposure_of=exposure_of,
+                anomalies=dict(Counter(f.anomaly for f in findings)),
+                witnesses=tuple(_witness(f, leaders.get(id(f)), lives) for f in findings[:_WITNESSES_MAX]),
+                figures={**{name: len(own) for name, own in counted.items()}, **figures} if first else {},
+                evidence={
+                    "exposure": exposure,
+                    **violations((f.anomaly, f.counted) for f in findings),
+                    **({**counted, **evidence} if first else {}),
+                },
+            )
+        )
+    return verdicts
+
+
+def _early(finding: Finding) -> bool:
+    return finding.anomaly in (REVOKED, IN_VAIN)
+
+
+def _conclude(
+    findings: Sequence[Finding],
+    leaders: dict[int, Superseded | None],
+    exposure: int,
+    facts: Facts,
+    otherwise: str,
+) -> tuple[Validity, str]:
+    if findings:
+        zombies = [leader for f in findings if (leader := leaders.get(id(f))) is not None]
+        acted = sum(bool(leader.attempts) for leader in zombies)
+        beside = f"; in {len(zombies)} cases a superseded leader still claimed" if zombies else ""
+        beside += f", and its own log names {acted} of these leases" if acted else ""
+        return Validity.INVALID, f"{len(findings)} x {findings[0].anomaly}{beside}"
+    if facts.leases is None:
+        return Validity.UNKNOWN, f"{facts.system} does not say when a lease is over"
+    if exposure < facts.thresholds.exposure_min:
+        return Validity.UNKNOWN, otherwise
+    return Validity.VALID, ""
+
+
+def _exposed(judged: Sequence[Judged], lives: Lives, looks: Sequence[Look]) -> dict[str, Rows]:
+    """The operations by which each guarantee was put to the test, by guarantee."""
+    current = [look for look in looks if look.current]
+    ends = {id(one): end_of(one.lease) for one in judged}
+
+    def after_end(op: Operation, one: Judged) -> bool:
+        return asked_after(op, ends[id(one)])
+
+    return {
+        LIVES: _rows_of(current, judged, _lived),
+        COUNTS: rows(r.op for one in judged for r in one.in_doubt if r.op.f == "keep"),
+        ENDS: _rows_of(current, judged, lambda look, one: lives.certainly_over(one.lease, look)),
+        STAYS: _rows_of(current, judged, lambda look, one: after_end(look.op, one)),
+        NO_DEAD: rows(
+            o
+            for one in judged
+            for o in one.lease.keeps
+            if o.type is not Outcome.INFO and after_end(o, one) and o.error in (None, "lease-expired")
+        ),
+    }
+
+
+def _rows_of(looks: Sequence[Look], judged: Sequence[Judged], test: Callable[[Look, Judged], bool]) -> Rows:
+    return tuple(row(look.op) for look in looks if any(test(look, one) for one in judged))
+
+
+def _lived(look: Look, one: Judged) -> bool:
+    """Whether its key had to be there for the whole of the look."""
+    attach = one.lease.attach
+    if attach is None or attach.completed_ns is None or look.invoked_ns < attach.completed_ns:
+        return False
+    return any(start <= look.invoked_ns and look.completed_ns < end for start, end in one.alive)
+
+
+def _counted(history: History, judged: Sequence[Judged]) -> dict[str, Rows]:
+    """The rows of what is counted, by the names of the figures."""
+    found: dict[str, list[int]] = {}
+    for op in history.operations:
+        if op.f in ("grant", "attach", "keep", "revoke"):
+            found.setdefault(f"{op.f}_{op.type.value}", []).append(row(op))
+    elsewhere = [r.op for one in judged for r in one.lease.renewals[1:] if r.op.node != one.lease.grant.op.node]
+    refused = [e.index for e in history.events if type(e) is AttemptEvent and e.f == "revoke"]
+    return {
+        **{name: tuple(own) for name, own in found.items()},
+        "kept_through_other_nodes": rows(elsewhere),
+        "keep_alives_in_doubt": rows(r.op for one in judged for r in one.in_doubt),
+        "seen_gone": rows(one.lease.gone.op for one in judged if one.lease.gone is not None),
+        "revokes_by_servers_not_done": tuple(refused),
+    }
+
+
+def _figures(
+    history: History, judged: Sequence[Judged], reigns: Reigns, leaders: dict[int, Superseded | None]
+) -> tuple[dict[str, Any], dict[str, Rows]]:
+    figures: dict[str, Any] = {}
+    evidence: dict[str, Rows] = {}
+    across = [
+        one.lease.grant.op
+        for one in judged
+        if any(start < begin.at_ns < end for start, end in one.alive for begin in reigns.begins)
+    ]
+    figures["alive_across_elections"], evidence["alive_across_elections"] = len(across), rows(across)
+    superseded = [
+        f.counted for one in judged for f in one.findings if (leader := leaders.get(id(f))) is not None and leader
+    ]
+    name = "revoked_under_superseded_leader"
+    figures[name], evidence[name] = len(superseded), rows(superseded)
+    outlived = [(length_ns, pair) for one in judged if (found := _outlived(one.lease)) for length_ns, pair in [found]]
+    if outlived:
+        longest = max(outlived)
+        figures["gone_after_ttl_ns_max"], evidence["gone_after_ttl_ns_max"] = longest
+        middle = sorted(outlived)[len(outlived) // 2]
+        figures["gone_after_ttl_ns_median"], evidence["gone_after_ttl_ns_median"] = middle
+    return figures, evidence
+
+
+def _outlived(lease: Lease) -> tuple[int, Rows] | None:
+    """By how long its key was seen gone at the latest, after its time to live counted from the last answer."""
+    last_ns = lease.last_answer_ns
+    if lease.gone is None or lease.revokes or last_ns is None:
+        return None
+    last = next(o for o in lease.may_renew if o.completed_ns == last_ns)
+    length_ns = lease.gone.completed_ns - last_ns - lease.ttl_ns
+    return max(0, length_ns), (row(last), row(lease.gone.op))
+
+
+def _witness(finding: Finding, leader: Superseded | None, lives: Lives) -> Witness:
+    events = {*events_of(*finding.operations), *lives.fastest.rows(finding.from_ns, finding.to_ns)}
+    nodes: Iterable[str] = (o.node for o in finding.operations)
+    if leader is not None:
+        events |= set(leader.events)
+        nodes = (leader.reign.node, *nodes)
+    return Witness(
+        anomaly=finding.anomaly,
+        events=tuple(sorted(events)),
+        steps=(*finding.steps, *(leader.steps if leader is not None else ())),
+        from_ns=min(o.invoked_ns for o in finding.operations[-2:]),
+        to_ns=finding.to_ns,
+        key=finding.lease.grant.op.key,
+        nodes=tuple(dict.fromkeys(nodes)),
+    )

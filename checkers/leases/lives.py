@@ -1,0 +1,107 @@
+"""When a lease was certainly alive, and from when on it was certainly over, by every clock that may have counted.
+
+A keep-alive that was answered reached whoever decides between its invocation and its answer. So the lease lives for
+its time to live after the invocation at the least, and after the answer at the most; what is left unanswered may count
+at any later time.
+
+A keep-alive is *in doubt* when a superseded leader may have answered it: when the epoch that its answer is stamped with
+(or, where it has no stamp, the last one that its node named) is below one that had begun, or began within the delay
+with which a log is read.
+"""
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from typing import Final
+
+from checkers.fastest_clock import FastestClock
+from checkers.leadership.own_time import OwnTime
+from checkers.leadership.samples import LOG_DELAY_NS, Begin, Intervals, Reigns, merged
+from checkers.leases.view import Lease, Look, Renewal
+from harness.history import History
+from harness.operation import BeliefEvent, EpochEvent, NodeEvent
+from harness.verdict import Facts, LeaseBound
+
+_NEVER_NS: Final = 1 << 62
+
+
+class Lives:
+    """What follows from answers for the lives of leases, in one history."""
+
+    def __init__(self, history: History, facts: Facts, reigns: Reigns, bound: LeaseBound) -> None:
+        self.bound: Final = bound
+        self.fastest: Final = FastestClock(history, bound.clocks)
+        self._reigns = reigns
+        stopped = {node: merged(history.stopped(node)) for node in facts.nodes}
+        self._slowest = [OwnTime(history, node, stopped[node], bound.clocks) for node in facts.nodes]
+        self._disturbed: Final = _disturbed(history)
+        self._named: dict[str, list[tuple[int, int]]] = {}
+        for event in history.events:
+            if type(event) is BeliefEvent and event.epoch is not None:
+                self._named.setdefault(event.node, []).append((event.answered_ns, event.epoch))
+
+    # Alive
+
+    def until_ns(self, renewal: Renewal) -> int:
+        """Up to when the lease certainly lives by this renewal alone."""
+        return self.fastest.reached_ns(renewal.asked_ns, renewal.ttl_ns)
+
+    def superseded_by(self, renewal: Renewal) -> Begin | None:
+        """The epoch that had begun when a superseded leader may have answered; None when none may."""
+        op = renewal.op
+        epoch = op.epoch if op.epoch is not None else self._last_named(op.node, renewal.answered_ns)
+        begin = None if epoch is None else self._reigns.superseded(epoch)
+        return begin if begin is not None and renewal.answered_ns >= begin.at_ns - LOG_DELAY_NS else None
+
+    def certain(self, lease: Lease, renewals: Sequence[Renewal]) -> Intervals:
+        """When it was certainly alive by these of its renewals, as disjoint intervals in order."""
+        ends_ns = lease.revoke_asked_ns if lease.revoke_asked_ns is not None else _NEVER_NS
+        spans = [(r.answered_ns, min(self.until_ns(r), ends_ns)) for r in renewals]
+        return merged([(start, end) for start, end in spans if start < end])
+
+    # Over
+
+    def over_ns(self, lease: Lease, at_ns: int) -> tuple[int, int] | None:
+        """Since when its whole time to live and all that may come on top were counted anew, and their length in ns.
+
+        None when nothing can be said at `at_ns`: something of unknown outcome may have renewed it, or the cluster was
+        disturbed.
+        """
+        last_ns, length_ns = lease.last_answer_ns, lease.ttl_ns + self.bound.extra_ns
+        if last_ns is None or at_ns - last_ns <= length_ns:
+            return None
+        quiet_ns = self._quiet_since(at_ns)
+        return None if quiet_ns is None else (max(quiet_ns, last_ns), length_ns)
+
+    def certainly_over(self, lease: Lease, look: Look) -> bool:
+        """Whether every node's clock had counted more than that when the look was asked for."""
+        over = self.over_ns(lease, look.invoked_ns)
+        if over is None:
+            return False
+        since_ns, length_ns = over
+        # The least that each node can have counted, so that no slow clock is taken for a lease that lives too long.
+        return look.invoked_ns - since_ns > length_ns and all(
+            own.running_ns(since_ns, look.invoked_ns) > length_ns for own in self._slowest
+        )
+
+    def _quiet_since(self, at_ns: int) -> int | None:
+        """Since when nothing disturbed the cluster at `at_ns`; None when something did just then."""
+        place = bisect_right(self._disturbed, (at_ns, _NEVER_NS))
+        ended_ns = self._disturbed[place - 1][1] if place else 0
+        return None if ended_ns >= at_ns else ended_ns
+
+    def _last_named(self, node: str, by_ns: int) -> int | None:
+        named = self._named.get(node, [])
+        place = bisect_right(named, (by_ns, _NEVER_NS))
+        return named[place - 1][1] if place else None
+
+
+def _disturbed(history: History) -> Intervals:
+    """Faults from their beginning to the proof that they were healed, elections, and starts and ends of servers."""
+    found = [(f.began_ns, f.ended_ns if f.ended_ns is not None else history.end_ns) for f in history.faults]
+    moments = [e.time_ns for e in history.events if type(e) is NodeEvent or type(e) is EpochEvent]
+    seen: set[int] = set()
+    for event in history.events:
+        if type(event) is BeliefEvent and event.epoch is not None and event.epoch not in seen:
+            seen.add(event.epoch)
+            moments.append(event.answered_ns)
+    return merged([*found, *((at, at) for at in moments)])

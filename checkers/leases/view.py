@@ -1,0 +1,167 @@
+"""What a history tells of each lease: its renewals, the looks that showed its key or should have, and its end.
+
+`grant` has the result [handle, ttl_ms], `keep` the ttl_ms that was answered; `attach`, `keep` and `revoke` carry the
+handle. `look` carries a read mode, and its result is the numbers of all keys that were there; the key of lease 7's
+operations is "lease-7".
+
+A look is *current* when its mode promises to show every change that was acknowledged before it was asked for. That a
+key is missing proves its end also in a look that is not, where the store's positions say that it saw a later state.
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+import msgspec
+
+from harness.errors import MalformedHistory
+from harness.history import History
+from harness.operation import Operation, Outcome
+
+PREFIX: Final = "lease-"
+#: ZooKeeper's `sync` reads are not among them: their maker disclaims them.
+_CURRENT: Final = frozenset({"strong", "barrier"})
+
+
+class Look(msgspec.Struct, frozen=True, kw_only=True):
+    """One answered look at all keys."""
+
+    op: Operation
+    current: bool
+    numbers: frozenset[int]
+
+    @property
+    def invoked_ns(self) -> int:
+        return self.op.invoked_ns
+
+    @property
+    def completed_ns(self) -> int:
+        return self.op.completed_ns or self.op.invoked_ns
+
+
+class Renewal(msgspec.Struct, frozen=True, kw_only=True):
+    """The cluster said that the lease lives for `ttl_ns`, from an instant between `asked_ns` and `answered_ns`."""
+
+    op: Operation
+    ttl_ns: int
+
+    @property
+    def asked_ns(self) -> int:
+        return self.op.invoked_ns
+
+    @property
+    def answered_ns(self) -> int:
+        return self.op.completed_ns or self.op.invoked_ns
+
+
+class Lease(msgspec.Struct, frozen=True, kw_only=True):
+    """One lease that was granted.
+
+    `may_renew` are all operations by which its time may count anew, whatever became of them; those of `renewals` did.
+    `gone` is the first look that proves that its key has gone; `seen` the current looks that showed the key.
+    """
+
+    number: int
+    handle: str
+    grant: Renewal
+    attach: Operation | None
+    renewals: tuple[Renewal, ...]
+    keeps: tuple[Operation, ...]
+    may_renew: tuple[Operation, ...]
+    revokes: tuple[Operation, ...]
+    seen: tuple[Look, ...]
+    gone: Look | None
+
+    @property
+    def ttl_ns(self) -> int:
+        """The longest that was answered."""
+        return max(renewal.ttl_ns for renewal in self.renewals)
+
+    @property
+    def last_answer_ns(self) -> int | None:
+        """After this nothing can have renewed it; None when something of unknown outcome may at any time."""
+        ends = [o.completed_ns for o in self.may_renew]
+        return None if any(end is None for end in ends) else max(end for end in ends if end is not None)
+
+    @property
+    def revoke_asked_ns(self) -> int | None:
+        """From when on somebody may have ended it by asking."""
+        return min((o.invoked_ns for o in self.revokes if o.type is not Outcome.FAIL), default=None)
+
+    @property
+    def revoked(self) -> Operation | None:
+        """The first acknowledged revoke."""
+        done = [o for o in self.revokes if o.type is Outcome.OK]
+        return min(done, key=lambda o: o.completed_ns or 0, default=None)
+
+
+def looks_of(history: History) -> list[Look]:
+    """Answered looks, in the order of their answers."""
+    found = [
+        Look(op=o, current=o.value in _CURRENT, numbers=frozenset(_numbers(o)))
+        for o in history.operations
+        if o.f == "look" and o.type is Outcome.OK
+    ]
+    return sorted(found, key=lambda look: look.completed_ns)
+
+
+def _numbers(op: Operation) -> list[int]:
+    if not isinstance(op.result, (list, tuple)) or not all(isinstance(number, int) for number in op.result):
+        raise MalformedHistory(f"event {op.complete_index}: a look's result is a list of numbers, not {op.result!r}")
+    return list(op.result)
+
+
+def leases_of(history: History, looks: list[Look]) -> list[Lease]:
+    """Every lease that was granted, in the order of their grants. Cost: leases times looks."""
+    of_number: dict[int, list[Operation]] = {}
+    for op in history.operations:
+        if op.key is not None and op.key.startswith(PREFIX):
+            of_number.setdefault(int(op.key.removeprefix(PREFIX)), []).append(op)
+    found = (_lease(number, operations, looks) for number, operations in of_number.items())
+    return [lease for lease in found if lease is not None]
+
+
+def _lease(number: int, operations: list[Operation], looks: list[Look]) -> Lease | None:
+    grants = [o for o in operations if o.f == "grant" and o.type is Outcome.OK]
+    if not grants:
+        return None
+    if len(grants) > 1:
+        raise MalformedHistory(f"event {grants[1].invoke_index}: lease {number} was granted before")
+    grant = grants[0]
+    handle, ttl_ms = grant.result
+    granted = Renewal(op=grant, ttl_ns=ttl_ms * 1_000_000)
+    kept = [Renewal(op=o, ttl_ns=o.result * 1_000_000) for o in operations if o.f == "keep" and o.type is Outcome.OK]
+    attach = next((o for o in operations if o.f == "attach" and o.type is not Outcome.FAIL), None)
+    own = [look for look in looks if look.completed_ns >= grant.invoked_ns]
+    shown = [look for look in own if number in look.numbers]
+    return Lease(
+        number=number,
+        handle=handle,
+        grant=granted,
+        attach=attach,
+        renewals=(granted, *kept),
+        keeps=tuple(o for o in operations if o.f == "keep"),
+        may_renew=tuple(o for o in operations if o.f in ("grant", "attach", "keep") and o.type is not Outcome.FAIL),
+        revokes=tuple(o for o in operations if o.f == "revoke"),
+        seen=tuple(look for look in shown if look.current),
+        gone=_first_without(number, attach, shown, own),
+    )
+
+
+def _first_without(number: int, attach: Operation | None, shown: list[Look], own: Iterable[Look]) -> Look | None:
+    """The first look, by its answer, that lacks the key although it had been there."""
+    there_ns: list[int] = []
+    there_at: list[int] = []
+    if attach is not None and attach.type is Outcome.OK:
+        there_ns.append(attach.completed_ns or attach.invoked_ns)
+        there_at += [] if attach.value_position is None else [attach.value_position]
+    there_at += [look.op.position for look in shown if look.op.position is not None]
+    there_ns += [look.completed_ns for look in shown if look.current]
+    since_ns, since_at = min(there_ns, default=None), min(there_at, default=None)
+    for look in own:
+        if number in look.numbers:
+            continue
+        if look.current and since_ns is not None and since_ns <= look.invoked_ns:
+            return look
+        if since_at is not None and look.op.position is not None and since_at <= look.op.position:
+            return look
+    return None

@@ -1,0 +1,298 @@
+"""`lease`: keys bound to leases (etcd) or sessions (ZooKeeper) that are kept alive through any node, and looked at.
+
+Operations; the key of lease 7's is "lease-7", its handle is what the grant answered:
+  grant           a new lease; ok carries [handle, ttl_ms]
+  attach handle   bind the lease's key, once
+  keep handle     one keep-alive; ok carries the ttl_ms that was answered
+  revoke handle   end the lease at once
+  look mode       the numbers of all keys that are there, by one read of this mode
+
+A lease is granted, attached, revoked and kept alive through nodes that are drawn for each request, or, for every other
+lease, all its keep-alives go through one drawn node. Keep-alives are due at a steady pace and do not wait for one
+another: one that hangs on a node that does not answer keeps no other from being sent through the next. Nothing is sent
+twice. `steady` leases are kept alive for as long as the load lasts; the `passing` ones for a drawn while, after which
+every other one is revoked, and the rest are let go: nobody asks about them any more. After a revoke one more keep-alive
+is sent, which has to be refused.
+
+On ZooKeeper a keep-alive is a resumption of the session on the node that is asked, since a ping that is answered proves
+nothing of the leader (`harness/systems/zookeeper/leases.py`).
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from harness.client import Client
+from harness.coordination import BOUND, Leases, ReadMode
+from harness.durations import parse_duration_ns
+from harness.generator import PENDING, Context, Draw, Generator, Invocation, Offer, draws, limit, reserve, stagger
+from harness.generators.contract import Step
+from harness.operation import Completion, OpEvent, Outcome
+from harness.runtime.node import Member
+from harness.systems.system import System
+
+PREFIX: Final = "lease-"
+#: How a lease is kept alive: every other one through a single node, all of them so, or none.
+ROUTES: Final = ("mixed", "one", "any")
+
+#: Streams of draws for what a lease does, apart from those of operations.
+_ROUTE: Final = 31
+_LIFE: Final = 32
+_NODE: Final = 33
+_AGAIN_NS: Final = 200_000_000
+_NEVER_NS: Final = 1 << 62
+#: One look in so many is a plain one, of the node's own copy.
+_PLAIN_ONE_IN: Final = 4
+#: The final looks go on until whatever was kept alive must be gone, by the longest bound of a system.
+_FINAL_LOOKS: Final = 12
+_FINAL_EVERY_NS: Final = 750_000_000
+
+
+class Lease:
+    name: Final = "lease"
+    about: Final = "keys on leases or sessions, kept alive through any node: they live while they are, and not longer"
+    protocol: Final = "leases"
+    effect_free: frozenset[str] = frozenset({"look"})
+
+    def options(self, system: System) -> dict[str, Any]:
+        return {
+            "ttl": "3s",
+            "keep_every": "500ms",
+            "steady": 4,
+            "passing": 6,
+            "kept_for": "2s",
+            "through": "mixed",
+            "keepers_per_node": 4,
+            "looks_per_second": 60.0,
+            "looks": _current(system).value,
+        }
+
+    def choices(self, system: System) -> dict[str, tuple[str, ...]]:
+        return {"through": ROUTES, "looks": tuple(mode.value for mode in system.read_modes)}
+
+    def guarantee(self, system: System, options: Mapping[str, Any]) -> str:
+        return "live-lease-lives"
+
+    def requires(self, options: Mapping[str, Any]) -> tuple[str, ...]:
+        return ()
+
+    def refuse(self, options: Mapping[str, Any], members: tuple[Member, ...]) -> str | None:
+        ttl_ns = parse_duration_ns(options["ttl"], what="ttl")
+        if 2 * parse_duration_ns(options["keep_every"], what="keep_every") > ttl_ns:
+            return "a lease is kept alive at least twice in its time to live; shorten keep_every or lengthen ttl"
+        if options["steady"] + options["passing"] < 1:
+            return "there is no lease to look at; give steady or passing above 0"
+        return None
+
+    def notice(self, options: Mapping[str, Any]) -> str | None:
+        return None
+
+    def checkers(self, system: System, options: Mapping[str, Any]) -> tuple[str, ...]:
+        return ("lease",)
+
+    def keys(self, options: Mapping[str, Any]) -> tuple[str, ...]:
+        return (BOUND,)
+
+    def nodes(self, members: tuple[Member, ...]) -> tuple[str, ...]:
+        return tuple(member.name for member in members)
+
+    def workers(self, options: Mapping[str, Any], node_count: int) -> int:
+        return int(node_count * (options["keepers_per_node"] + 1))
+
+    def timeout_s(self, options: Mapping[str, Any], node_count: int, worker: int, patient_s: float) -> float:
+        # Whoever holds a lease waits no longer for an answer than that is good for; a look may wait for a stopped node.
+        ttl_s = parse_duration_ns(options["ttl"], what="ttl") / 1e9
+        return min(patient_s, ttl_s) if worker < node_count * options["keepers_per_node"] else patient_s
+
+    def system_options(self, system: System) -> dict[str, Any]:
+        return {}
+
+    def generator(self, options: Mapping[str, Any], node_count: int) -> Generator:
+        rules = _Rules(
+            nodes=node_count,
+            keep_every_ns=parse_duration_ns(options["keep_every"], what="keep_every"),
+            kept_for_ns=parse_duration_ns(options["kept_for"], what="kept_for"),
+            through=options["through"],
+        )
+        seats = tuple(_Seat(steady=i < options["steady"]) for i in range(options["steady"] + options["passing"]))
+        looks = stagger(round(1e9 / options["looks_per_second"]), draws(_looking(options["looks"])))
+        return reserve(
+            (node_count * options["keepers_per_node"], _Lessees(rules=rules, seats=seats)), (node_count, looks)
+        )
+
+    def final_generator(self, options: Mapping[str, Any], node_count: int) -> Generator:
+        """Current looks through every node, until all leases must be gone."""
+        every_ns = _FINAL_EVERY_NS // node_count
+        looks = limit(_FINAL_LOOKS * node_count, stagger(every_ns, draws(_final(options["looks"]))))
+        return reserve((node_count, looks))
+
+    def client(self, store: Leases, options: Mapping[str, Any], now_ns: Callable[[], int]) -> Client:
+        return LeaseClient(store, ttl_ms=parse_duration_ns(options["ttl"], what="ttl") // 1_000_000)
+
+
+def _current(system: System) -> ReadMode:
+    return ReadMode.STRONG if ReadMode.STRONG in system.read_modes else ReadMode.BARRIER
+
+
+def _looking(mode: str) -> Callable[[int, int, Draw], Offer]:
+    def look(worker: int, i: int, draw: Draw) -> Offer:
+        return Offer("look", BOUND, ReadMode.PLAIN.value if draw.below(_PLAIN_ONE_IN) == 0 else mode)
+
+    return look
+
+
+def _final(mode: str) -> Callable[[int, int, Draw], Offer]:
+    return lambda worker, i, draw: Offer("look", BOUND, mode)
+
+
+class _Rules(msgspec.Struct, frozen=True, kw_only=True):
+    """How leases are used; times in nanoseconds."""
+
+    nodes: int
+    keep_every_ns: int
+    kept_for_ns: int
+    through: str
+
+
+class _Seat(msgspec.Struct, frozen=True, kw_only=True):
+    """One lease after the other: what is done next with this one, and when.
+
+    `number` names it from its grant on, `handle` from the grant's answer on. `step` counts what was asked for, so that
+    each request is drawn anew. `busy`: nothing more is sent until the answer is there (never so between keep-alives).
+    """
+
+    steady: bool
+    f: str = "grant"
+    due_ns: int = 0
+    number: int | None = None
+    handle: str | None = None
+    route: int | None = None
+    ends_ns: int = _NEVER_NS
+    revokes: bool = False
+    step: int = 0
+    busy: bool = False
+
+
+class _Lessees(msgspec.Struct, frozen=True, kw_only=True):
+    """Whoever is free carries out what is due for a lease, on the node that is drawn for it."""
+
+    rules: _Rules
+    seats: tuple[_Seat, ...]
+
+    def op(self, ctx: Context) -> Step:
+        waiting = sorted((seat.due_ns, place) for place, seat in enumerate(self.seats) if not seat.busy)
+        for due_ns, place in waiting:
+            seat = self.seats[place]
+            worker = self._worker(seat, place, ctx)
+            if worker is None:
+                continue
+            at_ns = max(due_ns, ctx.time_ns)
+            number = seat.number if seat.number is not None else ctx.counts[worker] * ctx.total + worker + 1
+            after = self._sent(seat, place, number, at_ns, ctx)
+            return Invocation(worker, Offer(seat.f, f"{PREFIX}{number}", seat.handle), at_ns), self._with(place, after)
+        return PENDING, self
+
+    def _worker(self, seat: _Seat, place: int, ctx: Context) -> int | None:
+        """A free worker on the node that this request goes through; on the next node, where the lease may take any."""
+        nodes = self.rules.nodes
+        if seat.f == "keep" and seat.route is not None:
+            return next((w for w in ctx.free if w % nodes == seat.route), None)
+        first = Draw(ctx.seed, place, (seat.number or 0) * 4096 + seat.step, _NODE).below(nodes)
+        return min(ctx.free, key=lambda w: (w - first) % nodes, default=None)
+
+    def _sent(self, seat: _Seat, place: int, number: int, at_ns: int, ctx: Context) -> _Seat:
+        sent = msgspec.structs.replace(seat, number=number, step=seat.step + 1)
+        if seat.f != "keep":
+            return msgspec.structs.replace(sent, busy=True)
+        if seat.ends_ns <= at_ns:
+            return self._over(seat, at_ns)
+        return self._keeping(sent, at_ns + self.rules.keep_every_ns)
+
+    def _keeping(self, seat: _Seat, due_ns: int) -> _Seat:
+        """The next keep-alive, or the end where that comes first."""
+        if due_ns < seat.ends_ns:
+            return msgspec.structs.replace(seat, f="keep", due_ns=due_ns, busy=False)
+        if seat.revokes:
+            return msgspec.structs.replace(seat, f="revoke", due_ns=seat.ends_ns, busy=False)
+        return self._over(seat, seat.ends_ns)
+
+    def _over(self, seat: _Seat, due_ns: int) -> _Seat:
+        return _Seat(steady=seat.steady, due_ns=due_ns + _AGAIN_NS, step=seat.step)
+
+    def _with(self, place: int, seat: _Seat) -> "_Lessees":
+        seats = (*self.seats[:place], seat, *self.seats[place + 1 :])
+        return msgspec.structs.replace(self, seats=seats)
+
+    def update(self, ctx: Context, event: OpEvent) -> Generator:
+        number = int((event.key or PREFIX + "0").removeprefix(PREFIX))
+        place = next((i for i, seat in enumerate(self.seats) if seat.number == number), None)
+        # One that is let go, or of a phase before this generator's, is no longer known here.
+        return self if place is None else self._with(place, self._after(self.seats[place], place, event, ctx))
+
+    def _after(self, seat: _Seat, place: int, event: OpEvent, ctx: Context) -> _Seat:
+        now_ns, ok = ctx.time_ns, event.type is Outcome.OK
+        if event.f == "grant":
+            return self._granted(seat, event, ctx) if ok else self._over(seat, now_ns)
+        if event.f == "attach":
+            if event.type is Outcome.FAIL:
+                return self._over(seat, now_ns)
+            return self._keeping(seat, now_ns + self.rules.keep_every_ns)
+        if event.f == "revoke":
+            # One more keep-alive, of what has ended.
+            return msgspec.structs.replace(seat, f="keep", due_ns=now_ns, ends_ns=now_ns, route=None, busy=False)
+        if event.error == "lease-expired":
+            return self._over(seat, now_ns)
+        return seat
+
+    def _granted(self, seat: _Seat, event: OpEvent, ctx: Context) -> _Seat:
+        assert seat.number is not None
+        route = Draw(ctx.seed, seat.number, 0, _ROUTE)
+        one = self.rules.through == "one" or (self.rules.through == "mixed" and route.below(2) == 0)
+        life = Draw(ctx.seed, seat.number, 0, _LIFE)
+        kept_ns = self.rules.keep_every_ns + life.below(2 * self.rules.kept_for_ns)
+        return msgspec.structs.replace(
+            seat,
+            f="attach",
+            due_ns=ctx.time_ns,
+            handle=event.value[0],
+            route=route.below(self.rules.nodes) if one else None,
+            ends_ns=_NEVER_NS if seat.steady else ctx.time_ns + kept_ns,
+            revokes=life.below(2) == 0,
+            busy=False,
+        )
+
+
+class LeaseClient:
+    """One connection of whoever keeps leases, or looks; it holds none, and sends each request once."""
+
+    def __init__(self, store: Leases, *, ttl_ms: int) -> None:
+        self._store = store
+        self._ttl_ms = ttl_ms
+
+    async def invoke(self, offer: Offer) -> Completion:
+        handle = offer.value
+        match offer.f:
+            case "grant":
+                granted = await self._store.grant(self._ttl_ms)
+                return self._done([granted.handle, granted.ttl_ms], granted.position, granted.epoch)
+            case "keep":
+                kept = await self._store.keep_alive(handle)
+                return self._done(kept.ttl_ms, kept.position, kept.epoch)
+            case "attach":
+                number = int((offer.key or "").removeprefix(PREFIX))
+                reply = await self._store.attach(BOUND, number, handle)
+                done = self._done(handle, reply.position, reply.epoch)
+                return msgspec.structs.replace(done, value_position=reply.value_position)
+            case "revoke":
+                reply = await self._store.revoke(handle)
+                return self._done(handle, reply.position, reply.epoch)
+            case _:
+                seen = await self._store.members(BOUND, ReadMode(offer.value))
+                return self._done(list(seen.elements), seen.position, seen.epoch)
+
+    def _done(self, value: Any, position: int | None, epoch: int | None) -> Completion:
+        return Completion(Outcome.OK, value, position=position, epoch=epoch, session=self._store.session_id)
+
+    async def close(self) -> None:
+        await self._store.close()
