@@ -246,18 +246,23 @@ class ClockSkew:
             wrong.append(f"{name}: its monotonic clock may have gone back: setting it took {skew.took_ns} ns")
         wrong += [f"{name}: {what}" for what in reading.wrong]
         if not reading.processes:
+            gone = "no process is left of it" if kept.tree is not None else "nothing of it is armed"
             kept.forget()
             kept.settings = Settings()
-            return f"{name}: no process is left of it", wrong
+            return f"{name}: {gone}", wrong
         if not kept.settings.are_true:
             left_s = kept.settings.monotonic.offset_ns / 1e9
             return f"{name}: its monotonic clock has the normal rate again, and stays at {left_s:+.3f} s", wrong
         try:
-            wrong += [f"{name}: {what}" for what in await self._clocks.release(kept)]
+            kept_ours = await self._clocks.release(kept)
         except ClockError as error:
-            wrong.append(f"{name}: {error}")
+            kept_ours = [str(error)]
         skew.fault_id = None
-        return f"{name}: {_count(reading.processes)} with the kernel's own clock functions again", wrong
+        wrong += [f"{name}: {what}" for what in kept_ours]
+        functions = (
+            "clock functions of ours, which show true time" if kept_ours else "the kernel's own clock functions again"
+        )
+        return f"{name}: {_count(reading.processes)} with {functions}", wrong
 
     async def close(self) -> None:
         """End what watches over the nodes, for who uses this fault without a run. Idempotent."""

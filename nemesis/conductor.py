@@ -68,6 +68,8 @@ class Conductor:
         self._sink = schedule_sink
         self._keep_quorum = keep_quorum
         self._active: dict[int, _Act] = {}
+        #: Those whose healing was not proven: what stood in the way may be gone at the end.
+        self._doubtful: dict[int, _Act] = {}
         self._zero_ns = 0
 
     @property
@@ -92,10 +94,16 @@ class Conductor:
             await self.heal_all()
 
     async def heal_all(self) -> None:
-        """Heal every fault in force, then whatever else is cut, paused or dead. Idempotent."""
-        for fault_id in list(self._active):
-            await self._heal(fault_id)
-            self._active.pop(fault_id, None)
+        """Heal every fault in force, then whatever else is cut, paused or dead. Idempotent.
+
+        What is not proven to be healed is tried once more when all other faults are gone.
+        """
+        for _ in range(2):
+            for fault_id in list(self._active):
+                healed = await self._heal(fault_id)
+                self._let_go(fault_id, healed)
+            self._active, self._doubtful = self._doubtful, {}
+        self._active = {}
         await self._runtime.network.heal_all()
         for node in self._runtime.nodes.values():
             if node.state is NodeState.PAUSED:
@@ -117,8 +125,8 @@ class Conductor:
             await self._sleep_until(self._records.now_ns() + entry.duration_ns, stop)
             healed = await self._heal(fault_id)
             if not healed and await self._sleep_until(self._records.now_ns() + round(_HEAL_AGAIN_S * 1e9), stop):
-                await self._heal(fault_id)
-            self._active.pop(fault_id, None)
+                healed = await self._heal(fault_id)
+            self._let_go(fault_id, healed)
             free_ns = self._records.now_ns() + entry.gap_ns
 
     async def _inject(self, entry: Entry, stop: asyncio.Event) -> int | None:
@@ -150,6 +158,11 @@ class Conductor:
         proof = await self._guard(fault.heal(fault_id, act.resolved, self._cluster))
         self._record(act, FaultAction.HEAL, FaultStage.END, proof=proof)
         return proof.outcome is FaultOutcome.HEALED
+
+    def _let_go(self, fault_id: int, healed: bool) -> None:
+        act = self._active.pop(fault_id, None)
+        if act is not None and not healed:
+            self._doubtful[fault_id] = act
 
     async def _guard(self, action: Awaitable[Proof]) -> Proof:
         deadline = asyncio.timeout(ACT_DEADLINE_S)

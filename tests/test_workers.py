@@ -552,6 +552,27 @@ def test_a_healing_that_is_not_proven_is_tried_once_more(monkeypatch: pytest.Mon
     assert span.certain_to_ns == first.time_ns
 
 
+def test_what_was_never_proven_to_be_healed_is_tried_when_all_else_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nemesis.conductor._HEAL_AGAIN_S", 0.01)
+    run = Run()
+    node = run.runtime.nodes["n1"]
+    node.unstartable = True
+    cuts = [entry("partition:n2", 60, 20, number=1), entry("partition:n3", 200, 20, number=2)]
+
+    async def scenario() -> None:
+        running = asyncio.create_task(_for_a_while(run, [entry("kill:n1"), *cuts]))
+        while not any(e.fault == "partition" for e in run.ends(FaultAction.HEAL)):
+            await asyncio.sleep(0.001)
+        node.unstartable = False
+        await running
+
+    asyncio.run(scenario())
+    killed = [e.outcome for e in run.ends(FaultAction.HEAL) if e.fault == "kill"]
+    assert killed == [FaultOutcome.INDETERMINATE, FaultOutcome.INDETERMINATE, FaultOutcome.HEALED]
+    first, *_ = [e for e in run.events if e.action is FaultAction.HEAL]
+    assert History(run.records.events).faults[0].certain_to_ns == first.time_ns, "certain until the first try only"
+
+
 def test_what_takes_too_long_is_said_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("nemesis.conductor.ACT_DEADLINE_S", 0.02)
     run = Run()

@@ -15,7 +15,7 @@ from harness.errors import UsageError
 from harness.fault import Cluster, Proof, Resolved, View, parse_faults
 from harness.operation import Clock, ClockEvent, FaultOutcome, NoteEvent
 from harness.runtime.clocks import gate, tracing
-from harness.runtime.clocks.process import why_not_here
+from harness.runtime.clocks.process import ClockedProcess, why_not_here
 from harness.runtime.provider import Setting
 from nemesis.clock_skew import ClockSkew, Skewed
 from tests.clocks.local_nodes import LocalNode, LocalRuntime, TimedRecords, keepers
@@ -336,6 +336,53 @@ def test_without_its_keeper_nothing_is_claimed_and_no_server_stays_behind_its_ga
         assert (await stage.heal(again, found)).outcome is HEALED
 
     play(scene, reader, "ask")
+
+
+@needs_code
+def test_another_keeper_disarms_what_one_that_was_killed_had_armed(reader: str) -> None:
+    async def scene(stage: Stage) -> None:
+        fault_id, found, proof = await stage.inject("n1:offset=5s")
+        assert proof.outcome is INSTALLED
+        os.kill(keepers()[0], signal.SIGKILL)
+        while keepers():
+            await asyncio.sleep(0.01)
+        healed = await stage.heal(fault_id, found)
+        assert healed.outcome is HEALED, healed.text
+        assert _is_original(stage.n1)
+
+    play(scene, reader, "ask")
+
+
+@needs_code
+def test_functions_that_could_not_be_put_back_are_put_back_by_the_next_healing(
+    reader: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def nothing(*_: object) -> None: ...
+
+    async def scene(stage: Stage) -> None:
+        fault_id, found, proof = await stage.inject("n1:offset=5s")
+        assert proof.outcome is INSTALLED
+        monkeypatch.setattr("harness.runtime.clocks.keeping.Keeping.release", nothing)
+        for _ in range(2):
+            healed = await stage.heal(fault_id, found)
+            assert healed.outcome is INDETERMINATE
+            assert "still has clock functions of ours" in healed.text
+            assert await stage.skew_s() == 0
+        monkeypatch.undo()
+        healed = await stage.heal(fault_id, found)
+        assert healed.outcome is HEALED, healed.text
+        assert _is_original(stage.n1)
+        assert not keepers()
+
+    play(scene, reader, "ask")
+
+
+def _is_original(node: LocalNode) -> bool:
+    process = ClockedProcess(node.pid or 0)
+    try:
+        return process.is_original()
+    finally:
+        process.close()
 
 
 @needs_code

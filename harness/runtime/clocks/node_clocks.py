@@ -39,6 +39,8 @@ class KeptNode:
     failures: list[Failed] = field(default_factory=list)
     tree: ProcessTree | None = None
     gated: bool = False
+    #: Who armed them, and so knows whom to disarm.
+    keeping: Keeping | None = None
 
     @property
     def name(self) -> str:
@@ -48,7 +50,7 @@ class KeptNode:
         """Its processes have ended."""
         for process in self.processes.values():
             process.close()
-        self.processes, self.armed, self.tree = {}, {}, None
+        self.processes, self.armed, self.tree, self.keeping = {}, {}, None, None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,7 +99,8 @@ class NodeClocks:
         if kept.tree is None or kept.tree.first != first:
             kept.forget()
             kept.tree = ProcessTree(first)
-        await self._keeper().keep(node.name, first, kept.settings)
+        kept.keeping = self._keeper()
+        await kept.keeping.keep(node.name, first, kept.settings)
         await self._settled(kept)
         return kept
 
@@ -159,12 +162,21 @@ class NodeClocks:
         return [f"process {pid}: {armed.why}" for pid, armed in kept.armed.items() if armed.waits is WaitsState.FAILED]
 
     async def release(self, kept: KeptNode) -> list[str]:
-        """Give all its processes their own clocks back; what could not be, in words. Raises ClockError."""
+        """Give all its processes their own clocks back; what could not be, in words, and is kept for another try.
+
+        Raises ClockError.
+        """
         if kept.tree is not None and is_frozen(kept.tree.first):
             raise ClockError("it is frozen: its clocks show what they should, by clock functions of ours")
         before = len(kept.failures)
         if kept.tree is not None:
-            await self._keeper().release(kept.name)
+            keeper = self._keeper()
+            if kept.keeping is not keeper:
+                # The one that armed them has ended, so this one has to find them first.
+                kept.keeping = keeper
+                await keeper.keep(kept.name, kept.tree.first, kept.settings)
+            await keeper.release(kept.name)
+            kept.keeping = None
         wrong = [f"process {failed.pid}: {failed.why}" for failed in kept.failures[before:] if not failed.ended]
         for pid, process in kept.processes.items():
             try:
@@ -172,7 +184,8 @@ class NodeClocks:
                     wrong.append(f"process {pid} still has clock functions of ours")
             except Gone:
                 continue
-        kept.forget()
+        if not wrong:
+            kept.forget()
         return wrong
 
     async def close(self) -> None:
@@ -262,10 +275,11 @@ class NodeClocks:
             if first is None:
                 raise ClockError("it ended at once")
             async with asyncio.timeout(_RESTART_S):
+                kept.keeping = self._keeper()
                 if kept.gated:
-                    await self._keeper().keep_through_gate(kept.name, first, kept.settings)
+                    await kept.keeping.keep_through_gate(kept.name, first, kept.settings)
                 else:
-                    await self._keeper().keep(kept.name, first, kept.settings)
+                    await kept.keeping.keep(kept.name, first, kept.settings)
             await self._settled(kept)
         except (ClockError, TimeoutError) as error:
             kept.failures.append(Failed(node=kept.name, pid=first or 0, why=str(error) or "not armed in time"))
