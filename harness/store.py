@@ -15,6 +15,7 @@ import json
 import os
 import platform
 import subprocess
+import sys
 import time
 from datetime import UTC, datetime
 from pathlib import Path
@@ -56,15 +57,31 @@ def make_run_folder(results: Path, slug: str) -> Path:
 
 
 def find_run_folder(path: Path) -> Path:
-    """The run's folder that `path` means: itself, or the newest below it; raises UsageError."""
+    """The run's folder that `path` means: itself, or the newest that stands in it, which is said on stderr.
+
+    Raises UsageError when runs stand deeper than that, as in a folder of all results: which is meant must be said.
+    """
     if path.is_file():
         path = path.parent
-    if (path / PLAN).is_file() or (path / HISTORY).is_file() or (path / HISTORY_LINES).is_file():
+    if _is_run(path):
         return path.resolve()
-    below = sorted((p.parent for p in path.glob(f"**/{PLAN}")), key=lambda p: p.name)
-    if below:
-        return below[-1].resolve()
+    within = sorted((child for child in path.glob("*/") if _is_run(child)), key=lambda child: child.name)
+    if within:
+        newest = within[-1].resolve()
+        there = "the only run" if len(within) == 1 else f"the newest of {len(within)} runs"
+        sys.stderr.write(f"{newest.name}: {there} in {path}\n")
+        return newest
+    deeper = sorted((plan.parent for plan in path.glob(f"*/**/{PLAN}")), key=lambda folder: folder.name)
+    if deeper:
+        raise UsageError(
+            f"{path}: neither a run nor a folder of runs; {len(deeper)} are kept deeper below it",
+            hint=f"give one of them, as {deeper[-1]}, or the folder that it stands in",
+        )
     raise UsageError(f"{path}: no run is kept here", hint="give a folder that holds plan.toml and a history")
+
+
+def _is_run(folder: Path) -> bool:
+    return any((folder / name).is_file() for name in (PLAN, HISTORY, HISTORY_LINES))
 
 
 def write_json(path: Path, data: dict[str, Any]) -> None:
