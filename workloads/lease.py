@@ -45,8 +45,8 @@ _NEVER_NS: Final = 1 << 62
 #: One look in so many is a plain one, of the node's own copy.
 _PLAIN_ONE_IN: Final = 4
 #: The final looks go on until whatever was kept alive must be gone, by the longest bound of a system.
-_FINAL_LOOKS: Final = 12
-_FINAL_EVERY_NS: Final = 750_000_000
+_FINAL_LOOKS: Final = 19
+_FINAL_EVERY_NS: Final = 500_000_000
 
 
 class Lease:

@@ -160,8 +160,10 @@ def _first_without(number: int, attach: Operation | None, shown: list[Look], own
     for look in own:
         if number in look.numbers:
             continue
-        if look.current and since_ns is not None and since_ns <= look.invoked_ns:
-            return look
-        if since_at is not None and look.op.position is not None and since_at <= look.op.position:
+        if since_at is not None and look.op.position is not None:
+            # An older state that is passed off as the current one says nothing of an end.
+            if since_at <= look.op.position:
+                return look
+        elif look.current and since_ns is not None and since_ns <= look.invoked_ns:
             return look
     return None

@@ -54,7 +54,6 @@ _LAG_S: Final = {"n1": 0.0, "n2": 0.03, "n3": 0.09}
 BUGS: Final = {
     "early": ("one lease in four ends after half its time", "live-lease-revoked"),
     "deaf": ("one keep-alive in three is answered and does not count", "live-lease-revoked"),
-    "not-anew": ("a new leader counts from when the old one last did", "live-lease-revoked"),
     "zombie-revokes": ("when its stall is over n1 ends what it took for expired", "live-lease-revoked"),
     "zombie-answers": ("stalled, n1 answers keep-alives that nobody else hears of", "keep-alive-in-vain"),
     "lives-on": ("one lease in four never ends by time", "expired-lease-lives"),
@@ -138,7 +137,7 @@ class FakeStore:
             now_s = self.now_s()
             if not elected and now_s >= ELECTED_S:
                 elected = True
-                for held in self.leases.values() if self.bug != "not-anew" else ():
+                for held in self.leases.values():
                     held.until_s = max(held.until_s, now_s + held.ttl_s + _EXTEND_S)
             if not woken and now_s >= STALL_S[1]:
                 woken = True
@@ -254,7 +253,7 @@ def run_fake_leases(bug: str | None, seed: int, options: Mapping[str, Any] | Non
 async def _run(bug: str | None, seed: int, options: Mapping[str, Any]) -> History:
     store = FakeStore(random.Random(f"lease-{seed}"), bug)
     workload = Lease()
-    merged = {**workload.options(registry.system("etcd")), **options}
+    merged = {**workload.options(registry.system("etcd")), "looks_per_second": 30.0, **options}
     recorder = Recorder(None, clock_ns=virtual_clock_ns)
     events: list[Event] = []
     recorder.listeners.append(events.append)
