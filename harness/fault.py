@@ -8,7 +8,7 @@ target at the moment it acts, is recorded before it acts, proves that it took ho
 import itertools
 import random
 import re
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Protocol, TypeVar
@@ -83,6 +83,8 @@ class Resolved:
     details: Mapping[str, str | int | float | bool] = field(default_factory=dict)
     #: Links that it may shut now and then; those of `links` stay shut.
     threatens: frozenset[Link] = frozenset()
+    #: Its nodes are unable one at a time, never two of them together.
+    in_turn: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +155,10 @@ class Clients(Protocol):
         ...
 
 
+def _no() -> bool:
+    return False
+
+
 def _nobody(fault_id: int) -> frozenset[str]:
     return frozenset()
 
@@ -175,10 +181,22 @@ class Cluster:
     view: Callable[[], View]
     folder: Path
     settings: Settings = field(default_factory=dict)
+    #: Whether its servers were started so that members can be removed and added.
+    changes_members: bool = False
+    #: What other releases run from that a fault may start nodes as, by the version that its spec names.
+    others: Mapping[str, Artifacts] = field(default_factory=dict)
+    #: What nodes were started from since, where that is no longer `artifacts`; written by the fault that did it.
+    runs: dict[str, Artifacts] = field(default_factory=dict)
+    #: Whether the run is being ended by hand: then nothing is waited for but that nodes run.
+    hurried: Callable[[], bool] = _no
     clients: Clients | None = None
     parts: Parts | None = None
     disturbed: Callable[[int], frozenset[str]] = _nobody
     fault_ids: Iterator[int] = field(default_factory=itertools.count)
+
+    def artifacts_of(self, node: str) -> Artifacts:
+        """What this node was started from last."""
+        return self.runs.get(node, self.artifacts)
 
     def specs(self, artifacts: Artifacts | None = None) -> dict[str, NodeSpec]:
         """Every node as the system would begin it now, by name; from other artifacts where some are given."""
@@ -294,6 +312,15 @@ def meaning_of(fault: Fault, option: str) -> str:
     """What a free option takes, in words: as the fault says itself, else a duration."""
     given: Mapping[str, str] = getattr(fault, "meanings", {})
     return given.get(option, "a duration, such as 5s")
+
+
+def versions_needed(specs: Iterable[FaultSpec], faults: Mapping[str, Fault]) -> tuple[str, ...]:
+    """Other releases of the server that these faults start nodes as, each once."""
+    found: dict[str, None] = {}
+    for spec in specs:
+        versions: Callable[[FaultSpec], tuple[str, ...]] | None = getattr(faults[spec.fault], "versions", None)
+        found |= dict.fromkeys(versions(spec) if versions is not None else ())
+    return tuple(found)
 
 
 def specs_for_all(name: str, fault: Fault) -> tuple[str, ...]:

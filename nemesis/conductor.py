@@ -14,13 +14,13 @@ from typing import Final
 
 from harness.fault import Cluster, Fault, Proof, Resolved, Skip, View
 from harness.operation import FaultAction, FaultEvent, FaultOutcome, FaultStage
-from harness.quorum import UNABLE, Damage, Pair, Quorum, quorum_of
+from harness.quorum import UNABLE, Damage, Pair, Quorum, worst
 from harness.runtime.node import Node, NodeState
 from harness.schedule_file import FORMAT
 from harness.trigger import Seen, Trigger, trigger_of
 from nemesis.schedule import Entry
 
-#: No single injection or healing may hold up the run longer than this.
+#: No single injection or healing may hold up the run longer than this, unless its kind says `act_deadline_s`.
 ACT_DEADLINE_S: Final = 10.0
 #: How long a fault aimed at the leader waits for one to be known.
 LEADER_WAIT_S: Final = 2.0
@@ -145,7 +145,7 @@ class Conductor:
         # Nothing was awaited since the way was found clear, so no other worker came in between.
         self._active[act.fault_id] = act
         fault = self._faults[entry.spec.fault]
-        proof = await self._guard(fault.inject(act.fault_id, act.resolved, self._cluster))
+        proof = await self._guard(fault.inject(act.fault_id, act.resolved, self._cluster), _limit_s(fault))
         self._record(act, FaultAction.INJECT, FaultStage.END, proof=proof)
         return act.fault_id
 
@@ -155,7 +155,7 @@ class Conductor:
         assert act.resolved is not None
         fault = self._faults[act.entry.spec.fault]
         self._record(act, FaultAction.HEAL, FaultStage.BEGIN)
-        proof = await self._guard(fault.heal(fault_id, act.resolved, self._cluster))
+        proof = await self._guard(fault.heal(fault_id, act.resolved, self._cluster), _limit_s(fault))
         self._record(act, FaultAction.HEAL, FaultStage.END, proof=proof)
         return proof.outcome is FaultOutcome.HEALED
 
@@ -164,14 +164,14 @@ class Conductor:
         if act is not None and not healed:
             self._doubtful[fault_id] = act
 
-    async def _guard(self, action: Awaitable[Proof]) -> Proof:
-        deadline = asyncio.timeout(ACT_DEADLINE_S)
+    async def _guard(self, action: Awaitable[Proof], limit_s: float = ACT_DEADLINE_S) -> Proof:
+        deadline = asyncio.timeout(limit_s)
         try:
             async with deadline:
                 return await action
         except Exception as error:
             if deadline.expired():
-                return Proof(FaultOutcome.INDETERMINATE, f"not done within {ACT_DEADLINE_S:g} s")
+                return Proof(FaultOutcome.INDETERMINATE, f"not done within {limit_s:g} s")
             # A fault that throws is a finding about the harness, not a reason to leave the cluster broken.
             return Proof(FaultOutcome.INDETERMINATE, f"{type(error).__name__}: {error}")
 
@@ -192,14 +192,15 @@ class Conductor:
             resolved=resolved,
             part_of=of,
         )
+        limit_s = _limit_s(self._faults[act.entry.spec.fault])
         self._record(act, FaultAction.INJECT, FaultStage.BEGIN)
         try:
-            proof = await self._guard(inject(act.fault_id))
+            proof = await self._guard(inject(act.fault_id), limit_s)
             self._record(act, FaultAction.INJECT, FaultStage.END, proof=proof)
             await asyncio.sleep(hold_ns / 1e9)
         finally:
             self._record(act, FaultAction.HEAL, FaultStage.BEGIN)
-            healed = await self._guard(heal(act.fault_id))
+            healed = await self._guard(heal(act.fault_id), limit_s)
             self._record(act, FaultAction.HEAL, FaultStage.END, proof=healed)
         return proof if healed.outcome is FaultOutcome.HEALED else healed
 
@@ -233,6 +234,8 @@ class Conductor:
         """What stands in the way of this injection now; None when nothing does."""
         for fault_id, other in self._active.items():
             name = other.entry.spec.fault
+            if self._faults[name] is fault and getattr(fault, "alone", False):
+                return f"one {name} at a time, and fault {fault_id} is in force"
             held = sorted(fault.holds & self._faults[name].holds)
             nodes = sorted(set(resolved.nodes) & set(other.resolved.nodes if other.resolved else ()))
             if held and nodes:
@@ -241,23 +244,22 @@ class Conductor:
         if states and "process" in fault.holds and NodeState.RUNNING not in states.values():
             return f"not running: {', '.join(f'{name} is {state}' for name, state in states.items())}"
         if self._keep_quorum:
-            damage = self._damage(view) | damage_of(fault, resolved)
-            if quorum_of(view.voters, damage) is not Quorum.MUTUAL:
-                gone = ", ".join(sorted(damage.absent & set(view.voters))) or "none"
+            together = [*self._damages(view), damages_of(fault, resolved)]
+            if worst(view.voters, together) is not Quorum.MUTUAL:
+                absent = {name for damages in together for damage in damages for name in damage.absent}
+                gone = ", ".join(sorted(absent & set(view.voters))) or "none"
                 return f"it would leave no quorum: {gone} of {len(view.voters)} voters down, and the cuts"
         return None
 
-    def _damage(self, view: View) -> Damage:
-        """What the cluster lacks now, by the faults in force and by what is seen of the servers."""
-        total = Damage(
+    def _damages(self, view: View) -> list[tuple[Damage, ...]]:
+        """What the cluster lacks now, by what is seen of the servers and by each fault in force: one of its damages."""
+        seen = Damage(
             absent=view.unready
             | {name for name, node in self._runtime.nodes.items() if node.state is not NodeState.RUNNING},
             severed=frozenset((link.source, link.target) for link in self._runtime.network.blocked),
         )
-        for act in self._active.values():
-            if act.resolved is not None:
-                total |= damage_of(self._faults[act.entry.spec.fault], act.resolved)
-        return total
+        active = self._active.values()
+        return [(seen,), *(damages_of(self._faults[a.entry.spec.fault], a.resolved) for a in active if a.resolved)]
 
     def _disturbed(self, fault_id: int) -> frozenset[str]:
         others = (act.resolved for number, act in self._active.items() if number != fault_id)
@@ -349,10 +351,20 @@ class Conductor:
         )
 
 
-def damage_of(fault: Fault, resolved: Resolved) -> Damage:
-    """What this fault takes, or may take, from the quorum while it is in force."""
+def _limit_s(fault: Fault) -> float:
+    """How long one act of this kind may take."""
+    given: float = getattr(fault, "act_deadline_s", ACT_DEADLINE_S)
+    return given
+
+
+def damages_of(fault: Fault, resolved: Resolved) -> tuple[Damage, ...]:
+    """What this fault takes, or may take, from the quorum while it is in force: one of these at a time."""
     links = frozenset[Pair]((link.source, link.target) for link in {*resolved.links, *resolved.threatens})
-    return Damage(absent=frozenset(resolved.nodes) if fault.holds & UNABLE else frozenset(), severed=links)
+    if not fault.holds & UNABLE:
+        return (Damage(severed=links),)
+    if resolved.in_turn:
+        return tuple(Damage(absent=frozenset({name}), severed=links) for name in resolved.nodes)
+    return (Damage(absent=frozenset(resolved.nodes), severed=links),)
 
 
 def _look(

@@ -16,7 +16,7 @@ from harness.runtime.node import Member
 from harness.runtime.provider import Setting
 from harness.trigger import trigger_of
 from harness.verdict import LeadershipBound
-from nemesis.conductor import damage_of
+from nemesis.conductor import damages_of
 from nemesis.cuts import cuts_off_leader, with_holds
 from nemesis.schedule import Entry, draw_schedules
 
@@ -201,5 +201,5 @@ def _damages(entry: Entry, fault: Fault, around: Surroundings) -> set[Damage]:
             )
             resolved = fault.resolve(entry.spec, view, Random(entry.draw_seed))
             if not isinstance(resolved, Skip):
-                found.add(damage_of(fault, resolved))
+                found |= set(damages_of(fault, resolved))
     return found or {Damage()}
