@@ -117,7 +117,7 @@ class Listen(msgspec.Struct, frozen=True, kw_only=True):
         if not listener.open:
             if not self.resumes:
                 return Offer("watch", self.key, None)
-            return Offer("watch", self.key, self.first if listener.begun_ns is None else listener.cursor)
+            return Offer("watch", self.key, self.first if listener.cursor is None else listener.cursor)
         begun_ns = listener.begun_ns or 0
         if self.resumes and self.again_every_ns and ctx.time_ns - begun_ns >= self.again_every_ns:
             history = self.memory.history_from

@@ -245,30 +245,27 @@ def _doubts(history: History, case: Case, blind: list[Event]) -> list[str]:
     final = history.phases.get(PhaseName.FINAL)
     if final is None:
         return ["the run has no final phase, so what was not told may be late"]
-    doubts = []
-    ends: dict[int, Heard] = {}
-    for one in case.heard:
-        ends[one.stretch.watch.process] = one
     last = max((known.position for known in case.changes.acknowledged), default=None)
     if last is None:
         return ["no change was acknowledged"]
-    reached: set[str] = set()
-    for process, one in sorted(ends.items()):
-        stretch = one.stretch
-        if stretch.last.invoked_ns < final[0]:
-            continue  # its worker went on as another process, or listened no more
-        if one.late:
-            doubts.append(
-                f"the listener of process {process} on {stretch.watch.node} had not come to {len(one.late)} changes, up"
-                f" to position {shown(last)}, when the run ended: late, not lost"
-            )
-        else:
-            reached.add(stretch.watch.node)
-    listened = {one.stretch.watch.node for one in case.heard}
-    doubts += [
-        f"no listener on {node} heard the run's last change" for node in sorted(listened - reached) if not doubts
+    ends = _ends(history, case)
+    doubts = [
+        f"the listener of process {one.stretch.watch.process} on {one.stretch.watch.node} had not come to"
+        f" {len(one.late)} changes, up to position {shown(last)}, when the run ended: late, not lost"
+        for one in ends
+        if one.late
     ]
-    return doubts
+    silent = {one.stretch.watch.node for one in case.heard} - {one.stretch.watch.node for one in ends}
+    return doubts + [f"no listener on {node} listened to the end" for node in sorted(silent)]
+
+
+def _ends(history: History, case: Case) -> list[Heard]:
+    """The last stretch of each process that listened in the final phase."""
+    final = history.phases.get(PhaseName.FINAL)
+    if final is None:
+        return []
+    ends = {one.stretch.watch.process: one for one in case.heard}
+    return [one for one in ends.values() if one.stretch.last.invoked_ns >= final[0]]
 
 
 def _few_of_each(findings: Iterable[Finding]) -> list[Finding]:
@@ -297,7 +294,7 @@ def _counted(history: History, case: Case) -> dict[str, list[Operation]]:
         "events": _told(case),
         "bookmarks": [mark.op for _, mark in case.marks if mark.key is None],
         "answers": [mark.op for _, mark in case.marks if mark.key is not None],
-        "late": [one.stretch.last for one in case.heard for _ in one.late],
+        "late": [one.stretch.last for one in _ends(history, case) for _ in one.late],
     }
 
 

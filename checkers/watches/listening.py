@@ -121,7 +121,11 @@ def _judge_persistent(stretch: Stretch, changes: Changes, rules: Rules) -> Heard
         stretch=stretch,
         findings=findings,
         due=due,
-        late=changes.ordered[bisect_right(changes.positions, max(covered, stretch.after)) :],
+        late=[
+            known
+            for known in changes.ordered[bisect_right(changes.positions, max(covered, stretch.after)) :]
+            if (known.position, known.key) not in told
+        ],
         missed=[known for known in due if known.position <= store],
         away=away,
         told=[(e, changes.known[place]) for place, e in told.items() if place in changes.known],
@@ -211,10 +215,11 @@ def _overtaking(stretch: Stretch, known: Known, mark: Mark, event: Event | None)
 
 
 class _Armed(msgspec.Struct, kw_only=True):
-    """A key's watch: set by the answer `by`; `due` is the first change that it must tell."""
+    """A key's watch: set by the answer `by`; `due` is the first change that it must tell, `overtaken` if too late."""
 
     by: Mark
     due: Known | None
+    overtaken: bool = False
 
 
 def _judge_one_shot(stretch: Stretch, changes: Changes) -> Heard:
@@ -229,7 +234,7 @@ def _judge_one_shot(stretch: Stretch, changes: Changes) -> Heard:
     newest: Event | Mark | None = None
     for one in stretch.heard:
         if type(one) is Mark:
-            _take_mark(stretch, judged, one, armed, fired, by_key)
+            _take_mark(stretch, judged, one, armed, by_key)
         elif type(one) is Event and one.position is not None:
             _take_event(stretch, judged, one, armed, fired, changes)
             if last is not None and one.position < (last.position or 0):
@@ -262,24 +267,21 @@ def _first_above(known: list[Known], position: int) -> Known | None:
 
 
 def _take_mark(
-    stretch: Stretch,
-    judged: Heard,
-    mark: Mark,
-    armed: dict[str, _Armed],
-    fired: dict[str, Event],
-    by_key: dict[str, list[Known]],
+    stretch: Stretch, judged: Heard, mark: Mark, armed: dict[str, _Armed], by_key: dict[str, list[Known]]
 ) -> None:
-    assert mark.key is not None
-    watch = armed.get(mark.key)
-    if watch is not None and watch.due is not None and watch.due.position <= mark.position:
+    """No answer may be newer than a change that a watch has yet to tell of."""
+    for watch in armed.values():
+        if watch.due is None or watch.due.position > mark.position or watch.overtaken:
+            continue
         event = _later(stretch, mark, watch.due)
         if event is not None:
+            watch.overtaken = True
             judged.findings.append(_overtaking(stretch, watch.due, mark, event))
         else:
             judged.due.append(watch.due)
             judged.findings.append(_not_fired(stretch, watch.due, watch.by, mark))
             watch.due = None
-    if mark.arms and watch is None:
+    if mark.arms and mark.key is not None and mark.key not in armed:
         armed[mark.key] = _Armed(by=mark, due=_first_above(by_key.get(mark.key, []), mark.position))
 
 

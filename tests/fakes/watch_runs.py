@@ -1,0 +1,120 @@
+"""Runs of the watch workload, through the real interpreter, against the fake store, in virtual time; and judged."""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any, Final, cast
+
+from checkers import coverage, watches
+from harness.client import Client
+from harness.coordination import WatchMode
+from harness.generator import time_limit, validate
+from harness.history import History
+from harness.interpreter import Interpreter
+from harness.judge import Judgement, conclude
+from harness.operation import Event, PhaseEvent, PhaseName
+from harness.recorder import Recorder
+from harness.systems.etcd.watch_promises import WATCH_GUARANTEES
+from harness.systems.system import System
+from harness.systems.zookeeper.guarantees import GUARANTEES
+from harness.verdict import Facts, Guarantee, Thresholds
+from tests.fakes.virtual_time import run_virtual, virtual_clock_ns
+from tests.fakes.watch_store import BUGS, FakeWatchSession, FakeWatchStore
+from workloads.watch import Watch
+
+_MAIN_S: Final = 4.0
+_OPTIONS: Final = {"rate": 300.0, "wait": "20ms", "keys": 4}
+_PROMISES: Final[dict[str, tuple[Guarantee, ...]]] = {"history": WATCH_GUARANTEES, "session": GUARANTEES}
+
+
+class FakeSystem:
+    name: Final = "fake"
+
+    def __init__(self, flavour: str) -> None:
+        self.resumes_watches: Final = flavour == "history"
+        modes = (WatchMode.PERSISTENT,) if self.resumes_watches else (WatchMode.PERSISTENT, WatchMode.ONE_SHOT)
+        self.watch_modes: Final[tuple[WatchMode, ...]] = modes
+
+
+def options_of(flavour: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    defaults = Watch().options(cast(System, FakeSystem(flavour)))
+    often = {"again_every": "700ms"} if flavour == "history" else {}
+    return {**defaults, **_OPTIONS, **often, **given}
+
+
+def run_watch(bug: str | None, seed: int, *, flavour: str = "history", **given: Any) -> History:
+    """One run, in which each node in turn loses its connections for a while."""
+    if bug is not None:
+        _, flavour, needed, _ = BUGS[bug]
+        given = {**needed, **given}
+    return run_virtual(_Run(bug, seed, flavour, options_of(flavour, given)).go())
+
+
+def judge_watch(history: History, *, flavour: str = "history", **given: Any) -> Judgement:
+    options = options_of(flavour, given)
+    facts = Facts(
+        system="fake",
+        workload="watch",
+        nodes=("n1", "n2", "n3"),
+        guarantees=_PROMISES[flavour],
+        read_guarantee="watch-reliable",
+        options=options,
+        thresholds=Thresholds(ok_operations_min=40),
+    )
+    verdicts = [v for check in (watches.check, coverage.check) for v in check(history, facts)]
+    return conclude(history, facts, tuple(verdicts))
+
+
+class _Run:
+    def __init__(self, bug: str | None, seed: int, flavour: str, options: Mapping[str, Any]) -> None:
+        self._store = FakeWatchStore(seed=seed, bug=bug, flavour=flavour)
+        self._seed, self._options = seed, options
+        self._workload = Watch()
+
+    async def go(self) -> History:
+        self._recorder = Recorder(None, clock_ns=virtual_clock_ns)
+        events: list[Event] = []
+        self._recorder.listeners.append(events.append)
+        names = tuple(self._store.nodes)
+
+        async def open_client(process: int, node: str) -> Client:
+            session = FakeWatchSession(self._store, node)
+            return self._workload.client(session, self._options, self._recorder.now_ns)
+
+        interpreter = Interpreter(
+            workers=self._workload.workers(self._options, len(names)),
+            node_of=lambda worker: names[worker % len(names)],
+            open_client=open_client,
+            recorder=self._recorder,
+            seed=self._seed,
+            op_timeout_s=3.0,
+            open_timeout_s=0.5,
+            effect_free=self._workload.effect_free,
+        )
+        self._store.start()
+        try:
+            await self._phases(interpreter, len(names))
+        finally:
+            await interpreter.close()
+            self._store.stop()
+        return History(events, source=f"fake watches {self._store.bug} {self._seed}")
+
+    async def _phases(self, interpreter: Interpreter, count: int) -> None:
+        for phase, length_s in ((PhaseName.WARM_UP, 0.5), (PhaseName.MAIN, _MAIN_S)):
+            self._recorder.record(PhaseEvent, phase=phase)
+            faults = asyncio.ensure_future(self._disturb(phase))
+            load = self._workload.generator(self._options, count)
+            await interpreter.run(validate(time_limit(round(length_s * 1e9), load)))
+            await faults
+        self._recorder.record(PhaseEvent, phase=PhaseName.HEAL)
+        self._recorder.record(PhaseEvent, phase=PhaseName.SETTLE)
+        await asyncio.sleep(0.5)
+        self._recorder.record(PhaseEvent, phase=PhaseName.FINAL)
+        final = self._workload.final_generator(self._options, count)
+        await interpreter.run(validate(time_limit(10_000_000_000, final)))
+
+    async def _disturb(self, phase: PhaseName) -> None:
+        if phase is not PhaseName.MAIN:
+            return
+        for name in (*self._store.nodes, "n1"):
+            await asyncio.sleep(0.6)
+            await self._store.cut(name, 0.3)
