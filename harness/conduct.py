@@ -25,7 +25,7 @@ from harness.freezing import Freezer
 from harness.generator import Generator, time_limit
 from harness.health import HealthSampler
 from harness.interpreter import Interpreter, new_event_loop
-from harness.judge import members_of
+from harness.judge import members_of, setting_of
 from harness.observer import Observers
 from harness.operation import FaultAction, NodeChange, NodeEvent, NoteEvent, PhaseEvent, PhaseName
 from harness.plan import Plan, read_plan
@@ -119,7 +119,7 @@ class _Run:
         self.client_nodes = workload.nodes(self.members)
         settings = {**system.options(), **plan.system_options}
         self.bound_ns = system.leadership(settings, artifacts.version).bound_ns
-        self.setting = replace(plan.setting(self.members), links=Links(store.read_json(folder / store.RUN)["links"]))
+        self.setting = replace(setting_of(plan, system), links=Links(store.read_json(folder / store.RUN)["links"]))
 
     async def set_up(self) -> None:
         """Cluster up and healthy, keys made, observers asking."""
@@ -141,8 +141,18 @@ class _Run:
         self._spawn(self._watch_exits())
         tell("phase", phase="start", left_s=None)
         options = {**self.system.options(), **self.plan.system_options}
-        specs = self.system.specs(self.runtime.layout, self.artifacts, options, self.plan.settings)
-        await self.runtime.realise(specs)
+        cluster = Cluster(
+            runtime=self.runtime,
+            system=self.system,
+            artifacts=self.artifacts,
+            options=options,
+            settings=self.plan.settings,
+            changes_members=self._changes_members(),
+            records=self.recorder,
+            view=self._view,
+            folder=self.folder,
+        )
+        await self.runtime.realise(cluster.specs().values())
         await self._start_all()
         await asyncio.gather(*(await_ready(self.system, node, self.recorder) for node in self.runtime.nodes.values()))
         wrong = await await_healthy(self.system, self.runtime.layout, deadline_s=30.0)
@@ -154,19 +164,8 @@ class _Run:
         self.observers.start()
         self.stack.push_async_callback(self.observers.close)
         self._make_interpreter(options)
-        cluster = Cluster(
-            runtime=self.runtime,
-            system=self.system,
-            artifacts=self.artifacts,
-            options=options,
-            settings=self.plan.settings,
-            records=self.recorder,
-            view=self._view,
-            folder=self.folder,
-            clients=self.freezer,
-        )
         self.conductor = Conductor(
-            cluster=cluster,
+            cluster=replace(cluster, clients=self.freezer),
             faults=registry.faults(),
             schedule_sink=self._schedule_sink(),
             keep_quorum=self.plan.quorum == "keep",
@@ -234,6 +233,12 @@ class _Run:
     def _freezes_clients(self) -> bool:
         """Only then do the clients' connections go through gates, which cost every packet a call."""
         return any(spec.target == CLIENT_WORKER for worker in self._workers() for choice in worker for spec in choice)
+
+    def _changes_members(self) -> bool:
+        """Only then are servers started so that members can be removed and added, as some of them must be."""
+        faults = registry.faults()
+        kinds = {spec.fault for worker in self._workers() for choice in worker for spec in choice}
+        return any(getattr(faults[kind], "changes_members", False) for kind in kinds)
 
     def _workers(self) -> list[list[Choice]]:
         """What each worker of the nemesis is to do, worked out outside, where the machine could be asked."""

@@ -19,6 +19,7 @@ from harness.operation import Event, FaultOutcome
 from harness.runtime.node import Effect, Link, Member, NodeSpec, Runtime
 from harness.runtime.provider import Setting
 from harness.settings import Settings
+from harness.systems.membership import ChangesMembers
 from harness.systems.system import Artifacts, System
 from harness.trigger import COMMON_OPTIONS, trigger_of
 
@@ -200,7 +201,11 @@ class Cluster:
 
     def specs(self, artifacts: Artifacts | None = None) -> dict[str, NodeSpec]:
         """Every node as the system would begin it now, by name; from other artifacts where some are given."""
-        made = self.system.specs(self.runtime.layout, artifacts or self.artifacts, self.options, self.settings)
+        layout, given = self.runtime.layout, artifacts or self.artifacts
+        made = self.system.specs(layout, given, self.options, self.settings)
+        if self.changes_members and isinstance(self.system, ChangesMembers):
+            membership = self.system.membership(layout, given)
+            made = [membership.prepared(spec) for spec in made]
         return {spec.name: spec for spec in made}
 
 
@@ -208,7 +213,10 @@ class Fault(Protocol):
     """One kind of fault. `targets` maps a target's name to what it means; nodes and their roles are targets too.
 
     A kind may have an attribute `for_all: tuple[str, ...]`: the specs by which it takes part in `--nemesis all` (see
-    `specs_for_all`); empty for a kind that must be asked for by name, such as one that destroys data.
+    `specs_for_all`); empty for a kind that must be asked for by name, such as one that destroys data. Others:
+    `alone` (no second one at the same time, on whichever nodes), `act_deadline_s` (of one act, where the conductor's
+    limit is too short), `changes_members` (servers must be started so that members can be removed and added),
+    `versions(spec)` (the other releases that this spec needs, got before the cluster starts).
     """
 
     @property

@@ -22,7 +22,9 @@ from harness.operation import Operation
 from harness.plan import Plan, merge_options, read_plan
 from harness.reader import read_history
 from harness.runtime.node import Member
+from harness.runtime.provider import Setting
 from harness.systems.leases import BoundsLeases
+from harness.systems.membership import with_members
 from harness.systems.system import System
 from harness.verdict import Facts, Validity, Verdict, anomalies_of, merge
 from harness.workload import Workload
@@ -55,6 +57,14 @@ def options_of(plan: Plan, system: System, workload: Workload) -> dict[str, Any]
 def members_of(plan: Plan, system: System) -> tuple[Member, ...]:
     """The cluster that a plan asks for."""
     return system.members(plan.nodes, {**system.options(), **plan.system_options})
+
+
+def setting_of(plan: Plan, system: System) -> Setting:
+    """Where the nodes of a plan live, and what its system's members can undergo."""
+    # An image decides the release, which is known when it has been looked at.
+    version = "" if plan.image else plan.version or system.default_version
+    options = {**system.options(), **plan.system_options}
+    return with_members(plan.setting(members_of(plan, system)), system, version, options)
 
 
 def facts_of(plan: Plan, version: str) -> Facts:

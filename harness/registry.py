@@ -48,6 +48,7 @@ NEMESES: Final = {
     "kill": "nemesis.kill:Kill",
     "link": "nemesis.link:LinkFault",
     "lost-write": "nemesis.lost_write:LostWrite",
+    "membership": "nemesis.membership:MembershipChange",
     "partition": "nemesis.partition:Partition",
     "pause": "nemesis.pause:Pause",
     "power-loss": "nemesis.power_loss:PowerLoss",

@@ -25,7 +25,7 @@ from harness import registry, store
 from harness.durations import format_duration
 from harness.errors import FencepostError, HarnessError, MachineError, UsageError, refused
 from harness.history import History
-from harness.judge import Judgement, judge, members_of, options_of
+from harness.judge import Judgement, judge, members_of, options_of, setting_of
 from harness.plan import Plan, check_choices, merge_options, read_plan, write_plan
 from harness.runtime.provider import Links, Setting
 from harness.runtime.supervisor import PARENT_VARIABLE
@@ -93,7 +93,7 @@ def check_plan(plan: Plan) -> Plan:
     refusal = workload.refuse(options, members)
     if refusal:
         raise refused(plan.workload, refusal)
-    setting = plan.setting(members)
+    setting = setting_of(plan, system)
     refusal = registry.runtime(plan.runtime).refuse(setting)
     if refusal:
         raise refused(f"--runtime {plan.runtime}", refusal)
@@ -146,7 +146,7 @@ def execute(
     """
     provider = registry.runtime(plan.runtime)
     system = registry.system(plan.system)
-    setting = plan.setting(members_of(plan, system))
+    setting = setting_of(plan, system)
     named = _named_faults(plan, setting)
     setting = provider.refuse_if_impossible(setting, named)
     _refuse_unavailable(named, setting)

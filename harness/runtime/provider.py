@@ -27,7 +27,7 @@ class Links(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """The part of a plan that says where the nodes live; `image` is a person's own, `limited_data` a hard limit."""
+    """Where the nodes live, and what they are: `image` is a person's own, `limited_data` a hard limit."""
 
     runtime: str = "lab"
     nodes: int = 3
@@ -36,6 +36,10 @@ class Setting:
     links: Links = Links.AUTO
     image: str = ""
     limited_data: bool = False
+    #: Why members of this system cannot be removed and added; empty where they can.
+    fixed_members: str = ""
+    #: Why one that was removed can come back only without its data; empty where it can keep them.
+    wiped_members: str = ""
 
     @property
     def cluster(self) -> tuple[Member, ...]:

@@ -55,6 +55,7 @@ ANSWERS = [
         "request-timed-out",
     ),
     ("UNAVAILABLE", "etcdserver: leader changed", "indefinite", "leader-changed"),
+    ("UNAVAILABLE", "etcdserver: unhealthy cluster", "definite", "unhealthy-cluster"),
     ("UNAVAILABLE", "etcdserver: no leader", "indefinite", "unavailable"),
     ("UNAVAILABLE", "etcdserver: server stopped", "indefinite", "unavailable"),
     ("UNAVAILABLE", "transport is closing", "indefinite", "connection-lost"),

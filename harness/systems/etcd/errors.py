@@ -105,6 +105,13 @@ TABLE: Final = (
         why="also answered to a put that was applied and found the quota spent afterwards (quotaApplierV3)",
     ),
     Row(
+        code="unhealthy-cluster",
+        status="UNAVAILABLE",
+        text="etcdserver: unhealthy cluster",
+        definite=True,
+        why="a change of members is refused before the proposal while members are not connected well enough",
+    ),
+    Row(
         code="request-timed-out",
         status="UNAVAILABLE",
         text="etcdserver: request timed out",

@@ -28,6 +28,7 @@ from harness.systems.told_time import ToldTime
 from harness.verdict import Guarantee, LeadershipBound, LeaseBound, Standing
 
 if TYPE_CHECKING:
+    from harness.systems.etcd.membership import EtcdMembership
     from harness.systems.etcd.probe import Health
 
 CLIENT_PORT: Final = 2379
@@ -163,6 +164,18 @@ class Etcd:
         from harness.systems.etcd.move import move_leader
 
         await move_leader(*leader.dial(CLIENT_PORT), to.name, timeout_s)
+
+    def fixed_members(self, version: str, options: Mapping[str, object]) -> str | None:
+        """`harness.systems.membership.ChangesMembers`: every etcd can."""
+        return None
+
+    def wiped_members(self) -> str | None:
+        return "etcd gives a member that is added a new id, and never lets the old one back; leave out wipe=no"
+
+    def membership(self, layout: Layout, artifacts: Artifacts) -> "EtcdMembership":
+        from harness.systems.etcd.membership import EtcdMembership
+
+        return EtcdMembership(layout, client_port=CLIENT_PORT, peer_url=lambda place: _url(*place.peer(PEER_PORT)))
 
     def question(self, place: Place, subject: str) -> Question:
         from harness.systems.etcd.question import EtcdQuestion

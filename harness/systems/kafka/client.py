@@ -375,7 +375,13 @@ def _committed(records: Sequence[Record], aborted: Sequence[log.AbortedTransacti
 
 
 def _replica(state: messages.ReplicaState) -> Replica:
-    return Replica(state.replica_id, state.log_end_offset, state.last_fetch_timestamp, state.last_caught_up_timestamp)
+    return Replica(
+        state.replica_id,
+        state.log_end_offset,
+        state.last_fetch_timestamp,
+        state.last_caught_up_timestamp,
+        state.replica_directory_id.hex(),
+    )
 
 
 def _topic(topic: messages.MetadataTopic) -> TopicView:

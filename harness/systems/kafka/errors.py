@@ -16,6 +16,8 @@ The same code proves different things, by what was asked and of whom:
 - `TRANSACTION` (InitProducerId with a transactional id, AddPartitionsToTxn, EndTxn), asked of its coordinator: producer
   and state are checked before the coordinator appends to its own log. 14, 15 and 16 are not definite: failures of
   that append, one after the append included, are told by them (TransactionStateManager.appendTransactionToLog).
+- `VOTERS` (AddRaftVoter, RemoveRaftVoter), asked of a controller: NOT_LEADER_OR_FOLLOWER (6) and REQUEST_TIMED_OUT (7)
+  also answer a change that the leader had appended, when it resigned or did not see it committed: not definite.
 - `PRODUCE`: definite when the code comes from a check before the append. NOT_LEADER_OR_FOLLOWER (6) and
   UNKNOWN_TOPIC_OR_PARTITION (3) also answer an append that waited for its followers when leadership went
   (DelayedProduce.tryComplete): not definite.
@@ -45,6 +47,7 @@ class Kind(StrEnum):
     ALLOCATE = "allocate"
     PRODUCE = "produce"
     TRANSACTION = "transaction"
+    VOTERS = "voters"
 
 
 class Own(NamedTuple):
@@ -83,6 +86,7 @@ _NONE: Final[frozenset[Kind]] = frozenset()
 _PRODUCE: Final = frozenset({Kind.PRODUCE})
 _ALLOCATE: Final = frozenset({Kind.ALLOCATE})
 _TRANSACTION: Final = frozenset({Kind.TRANSACTION})
+_VOTERS: Final = frozenset({Kind.VOTERS})
 #: Refused by the state of the cluster as the node that answers knows it, before anything was changed.
 _BY_STATE: Final = frozenset({Kind.CHANGE, Kind.ZOOKEEPER})
 
@@ -162,6 +166,9 @@ CODES: Final = {
     102: Row("broker-id-not-registered", _ALLOCATE, "refused before a block is taken"),
     103: Row("inconsistent-topic-id", _NONE, "answers reads only"),
     105: Row("transactional-id-not-found", _NONE, "answers reads only"),
+    125: Row("invalid-voter-key", _VOTERS, "refused by the leader before it appends"),
+    126: Row("duplicate-voter", _VOTERS, "refused by the leader before it appends: it votes already"),
+    127: Row("voter-not-found", _VOTERS, "refused by the leader before it appends: it does not vote"),
 }
 
 UNKNOWN_CODE: Final = "unknown-code"

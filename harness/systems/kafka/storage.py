@@ -11,8 +11,10 @@ Source: org.apache.kafka.metadata.properties.MetaProperties; BootstrapDirectory 
 SnapshotHeaderRecord, SnapshotFooterRecord and FeatureLevelRecord of 3.6 to 4.4.
 """
 
+import base64
 import struct
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from harness.systems.kafka.crc32c import crc32c
@@ -60,13 +62,28 @@ _CONTROL: Final = 32
 #: Keys of control records (version, type) and their values: version 0; a header also has a time.
 _HEADER: Final = (b"\0\0\0\3", bytes(11))
 _FOOTER: Final = (b"\0\0\0\4", bytes(3))
+#: KRaftVersionRecord, version 0, which says kraft.version 1: the voters are in the log.
+_KRAFT_VERSION: Final = (b"\0\0\0\5", struct.pack(">hhb", 0, 1, 0))
+_VOTERS: Final = b"\0\0\0\6"
 #: Frame version 1, FeatureLevelRecord (12), version 0.
 _FEATURE_LEVEL: Final = b"\1\x0c\0"
 
 
-def meta_properties(number: int) -> str:
-    """Of a KRaft node; it adds an id of the directory by itself where its release has one."""
-    return f"version=1\ncluster.id={CLUSTER_ID}\nnode.id={number}\n"
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Voter:
+    """One of a new cluster's voters: its number, the id of its directory, and where its listener is reached."""
+
+    number: int
+    directory: bytes
+    listener: str
+    host: str
+    port: int
+
+
+def meta_properties(number: int, directory: bytes = b"") -> str:
+    """Of a KRaft node; it adds an id of the directory by itself where its release has one and none is given."""
+    given = f"directory.id={base64.urlsafe_b64encode(directory).decode().rstrip('=')}\n" if directory else ""
+    return f"version=1\ncluster.id={CLUSTER_ID}\nnode.id={number}\n{given}"
 
 
 def data_files(number: int, version: str, *, votes: bool) -> dict[str, str | bytes]:
@@ -79,16 +96,35 @@ def data_files(number: int, version: str, *, votes: bool) -> dict[str, str | byt
     return files
 
 
-def checkpoint(levels: Mapping[str, int]) -> bytes:
-    """A snapshot that holds these feature levels and nothing else."""
+def voters_file(version: str, voters: Sequence[Voter]) -> dict[str, str | bytes]:
+    """What stands in a controller's directory beside that where the voters are in the log, and so can change (KIP-853).
+
+    It is the first snapshot of the metadata log.
+    """
+    minor = numbers(version)[:2]
+    levels = _LEVELS.get(minor, {}) if minor >= _FIRST_IN_THE_LOG else {}
+    return {_IN_THE_LOG: checkpoint(levels, voters)}
+
+
+def checkpoint(levels: Mapping[str, int], voters: Sequence[Voter] = ()) -> bytes:
+    """A snapshot that holds these feature levels, these voters where there are any, and nothing else."""
+    control = [_HEADER, *([_KRAFT_VERSION, (_VOTERS, _voters(voters))] if voters else [])]
     records = [(None, _FEATURE_LEVEL + _compact(name) + struct.pack(">hb", level, 0)) for name, level in levels.items()]
-    return b"".join(
-        [
-            _batch(0, [_HEADER], control=True),
-            _batch(1, records, control=False),
-            _batch(1 + len(records), [_FOOTER], control=True),
-        ]
-    )
+    batches = [_batch(0, control, control=True)]
+    if records:
+        batches.append(_batch(len(control), records, control=False))
+    batches.append(_batch(len(control) + len(records), [_FOOTER], control=True))
+    return b"".join(batches)
+
+
+def _voters(voters: Sequence[Voter]) -> bytes:
+    """VotersRecord, version 0: for each its id, directory, endpoints and the range of kraft.version that it knows."""
+    parts = [struct.pack(">h", 0), varint(len(voters) + 1)]
+    for voter in voters:
+        endpoint = _compact(voter.listener) + _compact(voter.host) + struct.pack(">Hb", voter.port, 0)
+        known = struct.pack(">hhb", 0, 1, 0)
+        parts += [struct.pack(">i", voter.number), voter.directory, varint(2), endpoint, known, b"\0"]
+    return b"".join([*parts, b"\0"])
 
 
 def _batch(offset: int, records: Sequence[tuple[bytes | None, bytes]], *, control: bool) -> bytes:

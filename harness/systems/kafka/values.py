@@ -123,12 +123,16 @@ class EpochEnd(msgspec.Struct, frozen=True):
 
 
 class Replica(msgspec.Struct, frozen=True):
-    """A member of the metadata quorum as its leader sees it; times are wall-clock milliseconds there, -1 unknown."""
+    """A member of the metadata quorum as its leader sees it; times are wall-clock milliseconds there, -1 unknown.
+
+    `directory` is the id of its data directory in hexadecimal digits, all 0 where the release tells none.
+    """
 
     node: int
     log_end_offset: int
     last_fetch_ms: int
     last_caught_up_ms: int
+    directory: str = ""
 
 
 class Quorum(msgspec.Struct, frozen=True):

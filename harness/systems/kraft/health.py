@@ -26,7 +26,7 @@ async def serves(place: Place) -> bool:
     """Whether this node takes requests of every role that it has."""
     roles = set(place.roles)
     if CONTROLLER in roles:
-        await _quorum_of(place)
+        await quorum_of(place)
     return BROKER not in roles or lists_itself(place, await view_of(place))
 
 
@@ -36,7 +36,7 @@ async def wrong(layout: Layout) -> str | None:
     controllers = [place for place in places if CONTROLLER in place.roles]
     brokers = [place for place in places if BROKER in place.roles]
     try:
-        quorums = await asyncio.gather(*map(_quorum_of, controllers))
+        quorums = await asyncio.gather(*map(quorum_of, controllers))
         views = await asyncio.gather(*map(view_of, brokers))
         attached = await asyncio.gather(*map(_attached_to, brokers))
     except (Definite, Indefinite, TimeoutError, OSError) as error:
@@ -51,8 +51,11 @@ async def wrong(layout: Layout) -> str | None:
     missing = expected - {replica.node for replica in replicas}
     if missing:
         return f"{', '.join(names[number] for number in sorted(missing))}: not heard of by {leader.name}"
+    voteless = [place.name for place in controllers if place.number not in {voter.node for voter in quorum.voters}]
+    if voteless:
+        return f"{', '.join(voteless)}: without a vote, says {leader.name}"
     now_ms = max(replica.last_fetch_ms for replica in replicas)
-    late = [names.get(r.node, str(r.node)) for r in replicas if r.node in expected and not _follows(r, quorum, now_ms)]
+    late = [names.get(r.node, str(r.node)) for r in replicas if r.node in expected and not follows(r, quorum, now_ms)]
     if late:
         return f"{', '.join(late)}: behind the metadata of {leader.name}"
     for broker, other in zip(brokers, attached, strict=True):
@@ -61,7 +64,7 @@ async def wrong(layout: Layout) -> str | None:
     return brokers_wrong(brokers, views)
 
 
-def _follows(replica: Replica, quorum: Quorum, now_ms: int) -> bool:
+def follows(replica: Replica, quorum: Quorum, now_ms: int) -> bool:
     """A replica that has not fetched from this leader yet has no offset (-1); one that was cut off fetched long ago."""
     if replica.node == quorum.leader:
         return True
@@ -71,7 +74,7 @@ def _follows(replica: Replica, quorum: Quorum, now_ms: int) -> bool:
     return replica.log_end_offset >= 0 and behind <= _OFFSETS_BEHIND_MAX and fetched_ms <= _FETCHED_MS_MAX
 
 
-async def _quorum_of(place: Place) -> Quorum | None:
+async def quorum_of(place: Place) -> Quorum | None:
     """What a controller says when it believes to lead; None from one that does not."""
     combined = BROKER in place.roles
     async with asyncio.timeout(ASK_S):

@@ -15,9 +15,10 @@ from harness.systems.kafka.question import ControllerQuestion, QuorumQuestion
 from harness.systems.kafka.server import CLIENT_PORT, CONTROLLER_PORT, DEFAULT_VERSION
 from harness.systems.kafka.session import KafkaSession, open_session
 from harness.systems.kafka.training import train
-from harness.systems.kraft import configuration, health
+from harness.systems.kraft import configuration, health, membership
 from harness.systems.kraft.configuration import BROKER, CONTROLLER
 from harness.systems.kraft.guarantees import leadership_bound, promises
+from harness.systems.kraft.membership import KraftMembership
 from harness.systems.system import Artifacts, ImageFacts, PartitionReign, Question
 from harness.verdict import Guarantee, LeadershipBound
 
@@ -109,6 +110,16 @@ class Kraft:
     async def elect_preferred(self, layout: Layout, *, timeout_s: float) -> None:
         brokers = [place for place in layout.values() if BROKER in place.roles]
         await partition_leaders.elect_preferred(brokers, CLIENT_PORT, timeout_s)
+
+    def fixed_members(self, version: str, options: Mapping[str, object]) -> str | None:
+        """`harness.systems.membership.ChangesMembers`."""
+        return membership.fixed(version, options)
+
+    def wiped_members(self) -> str | None:
+        return None
+
+    def membership(self, layout: Layout, artifacts: Artifacts) -> KraftMembership:
+        return KraftMembership(layout, artifacts.version)
 
     def question(self, place: Place, subject: str) -> Question | None:
         """Controllers about both layers; brokers about the raft layer, which tells whom they are attached to."""

@@ -19,7 +19,7 @@ from harness.runtime.node import Layout, Member, Node, NodeSpec, Place, members_
 from harness.settings import NO_SETTINGS, Settings, Taken
 from harness.systems.system import Answer, Artifacts, ImageFacts, Question
 from harness.systems.told_time import ToldTime
-from harness.systems.zookeeper import server, told_time, versions
+from harness.systems.zookeeper import membership, server, told_time, versions
 from harness.systems.zookeeper import settings as server_settings
 from harness.systems.zookeeper.client import ZooKeeperClient
 from harness.systems.zookeeper.connection import open_connection
@@ -27,6 +27,7 @@ from harness.systems.zookeeper.errors import ServerError
 from harness.systems.zookeeper.guarantees import GUARANTEES, leadership_bound
 from harness.systems.zookeeper.lease_guarantees import lease_bound
 from harness.systems.zookeeper.leases import SessionLeases
+from harness.systems.zookeeper.membership import ZooKeeperMembership
 from harness.systems.zookeeper.question import SrvrQuestion
 from harness.systems.zookeeper.session import ZooKeeperSession, zxid_of
 from harness.systems.zookeeper.training import train
@@ -59,6 +60,8 @@ _READ_GUARANTEES: Final = {
 _BECAME_LEADER: Final = re.compile(r"starting up and setting last processed zxid: 0x([0-9a-f]+)")
 _ASK_TIMEOUT_S: Final = 0.5
 _HEALTH_TIMEOUT_S: Final = 2.0
+#: For a single question, or a single change.
+_SHORT_SESSION_MS: Final = 10_000
 
 
 class ZooKeeper:
@@ -156,6 +159,19 @@ class ZooKeeper:
         leases = SessionLeases(*place.dial(server.CLIENT_PORT), connect_timeout_s)
         return ZooKeeperClient(await _open_session(place, connect_timeout_s, session_ms), open_lease, leases)
 
+    def fixed_members(self, version: str, options: Mapping[str, object]) -> str | None:
+        """`harness.systems.membership.ChangesMembers`."""
+        return membership.fixed(version)
+
+    def wiped_members(self) -> str | None:
+        return None
+
+    def membership(self, layout: Layout, artifacts: Artifacts) -> ZooKeeperMembership:
+        async def open_session(place: Place, timeout_s: float) -> ZooKeeperSession:
+            return await _open_session(place, timeout_s, _SHORT_SESSION_MS, keep_alive=False)
+
+        return ZooKeeperMembership(layout, open_session=open_session, sync_and_read=_sync_and_read)
+
     def question(self, place: Place, subject: str) -> Question:
         return SrvrQuestion(place.name, *place.dial(server.CLIENT_PORT))
 
@@ -233,7 +249,7 @@ async def _sync_and_read(place: Place) -> str | None:
     root = text("/")
     try:
         async with asyncio.timeout(_HEALTH_TIMEOUT_S):
-            session = await _open_session(place, _HEALTH_TIMEOUT_S, 10_000)
+            session = await _open_session(place, _HEALTH_TIMEOUT_S, _SHORT_SESSION_MS)
             try:
                 await session.after(Op.SYNC, root, Op.GET_DATA, path_and_watch(root, False), zxid_of)
             finally:

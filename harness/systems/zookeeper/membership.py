@@ -1,0 +1,157 @@
+"""Members of a ZooKeeper ensemble: dynamic reconfiguration (3.5.3 on).
+
+Members can be changed where `reconfigEnabled` is set. A server then writes the configuration that is in force beside
+its own file, and names it there; so both lie in the data directory, where they outlive a restart and go with a wipe.
+Only those may reconfigure whom the ACL of /zookeeper/config allows, which at first is nobody but a superuser: `skipACL`
+spares us one, and no workload sets an ACL.
+
+A new server follows without a vote, as an observer by its own file, until it is asked for; the leader refuses to make
+it a voter unless a quorum of the new members keeps up. A removed one goes on running, without a vote.
+
+Who votes is asked by the word `conf`, which a server answers from the configuration in force, without a session.
+
+Source: zookeeperReconfig.md, QuorumPeer, QuorumPeerConfig, PrepRequestProcessor and QuorumZooKeeperServer of 3.9.
+"""
+
+import asyncio
+from collections.abc import Callable, Collection, Coroutine, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+from harness.coordination import Definite, Indefinite
+from harness.runtime.node import Layout, NodeSpec, Place
+from harness.systems import releases
+from harness.systems.zookeeper import reconfiguration, server
+from harness.systems.zookeeper.question import SrvrQuestion, four_letter_word
+from harness.systems.zookeeper.reconfiguration import server_line
+from harness.systems.zookeeper.session import ZooKeeperSession, zxid_of
+from harness.systems.zookeeper.wire import Op
+
+#: The first release with `reconfigEnabled` (ZOOKEEPER-2014).
+FIRST: Final = (3, 5, 3)
+_STATIC: Final = "zoo.cfg"
+#: The members at the first start; later ones stand in files that the server names itself.
+_DYNAMIC: Final = "members.cfg"
+_MOVED: Final = ("server.", "clientPort=", "clientPortAddress=")
+_SKIP_ACL: Final = "-Dzookeeper.skipACL=yes"
+
+
+def fixed(version: str) -> str | None:
+    """Why members of this release (or folder of jars; "" of an image) cannot be changed; else None."""
+    if not version:
+        return "nobody knows before the start whether the ZooKeeper in an image can be reconfigured"
+    release = server.given(Path(version))[0] if Path(version).is_dir() else version
+    if releases.numbers(release.partition("-")[0]) < FIRST:
+        return f"ZooKeeper {release} has a fixed set of members; 3.5.3 and later can change it"
+    return None
+
+
+class ZooKeeperMembership:
+    """`harness.systems.membership.Membership`. `open_session` takes a place and a time-out in seconds.
+
+    `sync_and_read` says why a fresh session on a node cannot do that, if so.
+    """
+
+    votes_last: Final = True
+    told_by_leader: Final = False
+    ends_removed: Final = False
+
+    def __init__(
+        self,
+        layout: Layout,
+        *,
+        open_session: Callable[[Place, float], Coroutine[Any, Any, ZooKeeperSession]],
+        sync_and_read: Callable[[Place], Coroutine[Any, Any, str | None]],
+    ) -> None:
+        self._layout, self._open_session, self._sync_and_read = layout, open_session, sync_and_read
+
+    def prepared(self, spec: NodeSpec) -> NodeSpec:
+        place = self._layout[spec.name]
+        static = "".join(
+            f"{line}\n"
+            for line in (
+                *(line for line in spec.files[_STATIC].splitlines() if not line.startswith(_MOVED)),
+                "reconfigEnabled=true",
+                "standaloneEnabled=false",
+                f"dynamicConfigFile={place.data / _DYNAMIC}",
+            )
+        )
+        members = "".join(f"{self._line(name)}\n" for name in self._layout)
+        before, after = str(place.folder / _STATIC), str(place.data / _STATIC)
+        argv = [after if word == before else word for word in spec.argv]
+        argv.insert(argv.index("-cp"), _SKIP_ACL)
+        return replace(
+            spec,
+            argv=tuple(argv),
+            files={name: text for name, text in spec.files.items() if name != _STATIC},
+            data_files={**spec.data_files, _STATIC: static, _DYNAMIC: members},
+        )
+
+    async def voters(self, at: str, *, timeout_s: float) -> Mapping[str, str]:
+        """Their ids are the servers' numbers, which stay."""
+        names = {place.number: name for name, place in self._layout.items()}
+        try:
+            async with asyncio.timeout(timeout_s):
+                told = await four_letter_word(*self._layout[at].dial(server.CLIENT_PORT), b"conf")
+        except (OSError, TimeoutError) as error:
+            raise Indefinite("not-told", str(error) or f"not answered within {timeout_s:g} s") from None
+        servers = reconfiguration.read_servers(told)
+        if not servers:
+            raise Definite("not-told", told.strip()[:100])
+        return {
+            names.get(number, str(number)): str(number)
+            for number, line in servers.items()
+            if reconfiguration.votes(line)
+        }
+
+    async def remove(self, node: str, *, through: str, timeout_s: float) -> None:
+        await self._reconfigure(reconfiguration.leaving(self._layout[node].number), through, timeout_s)
+
+    async def add(self, node: str, *, through: str, timeout_s: float) -> None:
+        """A leader would also take one that does not run: it asks for a quorum of the new members, no more."""
+        if not await self._follows(node, timeout_s):
+            raise Definite("not-following", f"{node} follows nobody yet")
+        await self._reconfigure(reconfiguration.joining(self._line(node)), through, timeout_s)
+
+    def joining(self, spec: NodeSpec, voters: Collection[str], *, life: int) -> NodeSpec:
+        others = [name for name in self._layout if name in voters and name != spec.name]
+        lines = [*(self._line(name) for name in others), self._line(spec.name, "observer")]
+        return replace(spec, data_files={**spec.data_files, _DYNAMIC: "".join(f"{line}\n" for line in lines)})
+
+    async def lacks(self, node: str, *, timeout_s: float) -> str | None:
+        try:
+            async with asyncio.timeout(timeout_s):
+                return await self._sync_and_read(self._layout[node])
+        except TimeoutError:
+            return f"{node} does not sync and read within {timeout_s:g} s"
+
+    async def _follows(self, node: str, timeout_s: float) -> bool:
+        try:
+            async with asyncio.timeout(timeout_s):
+                answer = await SrvrQuestion(node, *self._layout[node].dial(server.CLIENT_PORT)).ask()
+        except (OSError, TimeoutError, ValueError):
+            return False
+        return answer.detail in ("follower", "observer")
+
+    def _line(self, name: str, role: str = "participant") -> str:
+        place = self._layout[name]
+        host, peer = place.peer(server.PEER_PORT)
+        return server_line(
+            place.number,
+            host=host,
+            ports=(peer, place.peer(server.ELECTION_PORT)[1]),
+            client=f"{place.address}:{server.CLIENT_PORT}",
+            role=role,
+        )
+
+    async def _reconfigure(self, record: bytes, through: str, timeout_s: float) -> None:
+        deadline = asyncio.get_running_loop().time() + timeout_s
+        session = await self._open_session(self._layout[through], timeout_s)
+        try:
+            async with asyncio.timeout_at(deadline):
+                await session.ask(Op.RECONFIG, record, zxid_of)
+        except TimeoutError:
+            raise Indefinite("timeout", f"not answered within {timeout_s:g} s") from None
+        finally:
+            session.close()

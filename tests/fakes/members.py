@@ -1,0 +1,100 @@
+"""Members of a cluster that is none: who votes as each node knows it, and nodes that refuse, lie or do not answer.
+
+members = FakeMembers(runtime)
+cluster = replace(cluster_of(runtime), system=FakeSystem(members))
+"""
+
+import asyncio
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from harness.coordination import Definite, Indefinite
+from harness.runtime.node import Layout, NodeSpec, NodeState
+from harness.systems.system import Artifacts
+from tests.fakes_runtime import FakeRuntime
+
+
+@dataclass
+class FakeMembers:
+    """`harness.systems.membership.Membership`. A change is done, refused ("no") or of unknown outcome ("in doubt").
+
+    `answers` are those of the next requests, in order; after them every one is done. One in doubt is done all the same
+    when `doubts_are_done`. `lagging` nodes list the voters as they were at the beginning, `mute` ones tell nothing.
+    """
+
+    runtime: FakeRuntime
+    votes_last: bool = False
+    told_by_leader: bool = False
+    ends_removed: bool = False
+    leader: str = "n1"
+    answers: list[str] = field(default_factory=list)
+    doubts_are_done: bool = False
+    lagging: set[str] = field(default_factory=set)
+    mute: set[str] = field(default_factory=set)
+    asked: list[str] = field(default_factory=list)
+    #: What a node lacks of a member that serves.
+    lacking: str | None = None
+
+    def __post_init__(self) -> None:
+        self.current = {name: f"{name}-0" for name in self.runtime.nodes}
+        self.first = dict(self.current)
+        self.lives = 0
+
+    def prepared(self, spec: NodeSpec) -> NodeSpec:
+        return replace(spec, environment={"PREPARED": "yes"})
+
+    async def voters(self, at: str, *, timeout_s: float) -> Mapping[str, str]:
+        await asyncio.sleep(0)
+        if at in self.mute:
+            raise Indefinite("timeout", "no answer")
+        if self.told_by_leader and at != self.leader:
+            raise Definite("not-leader")
+        return self.first if at in self.lagging else dict(self.current)
+
+    async def remove(self, node: str, *, through: str, timeout_s: float) -> None:
+        self._answer(f"remove {node} through {through}")
+        self.current.pop(node, None)
+        if self.ends_removed:
+            self.runtime.nodes[node].state = NodeState.DEAD
+
+    async def add(self, node: str, *, through: str, timeout_s: float) -> None:
+        runs = self.runtime.nodes[node].state is NodeState.RUNNING
+        assert runs is self.votes_last, "a server is started before it votes, or after, as its system wants it"
+        self._answer(f"add {node} through {through}")
+        self.lives += 1
+        self.current[node] = f"{node}-{self.lives}"
+
+    def _answer(self, what: str) -> None:
+        self.asked.append(what)
+        answer = self.answers.pop(0) if self.answers else "done"
+        if answer == "no":
+            raise Definite("refused", "not now")
+        if answer == "in doubt":
+            if self.doubts_are_done:
+                self.current.pop("n3", None)
+            raise Indefinite("timeout", "no answer")
+
+    def joining(self, spec: NodeSpec, voters: Collection[str], *, life: int) -> NodeSpec:
+        return replace(spec, argv=("join", *sorted(voters), f"life {life}"))
+
+    async def lacks(self, node: str, *, timeout_s: float) -> str | None:
+        await asyncio.sleep(0)
+        return self.lacking
+
+
+@dataclass
+class FakeSystem:
+    """A system of which nothing is known but its members."""
+
+    members: FakeMembers
+    name: str = "fake"
+
+    def fixed_members(self, version: str, options: Mapping[str, object]) -> str | None:
+        return None if version else "an image"
+
+    def wiped_members(self) -> str | None:
+        return "it forgets" if self.members.ends_removed else None
+
+    def membership(self, layout: Layout, artifacts: Artifacts) -> Any:
+        return self.members
