@@ -34,8 +34,8 @@ WORKLOADS: Final = {
     "producer-ids": "workloads.producer_ids:ProducerIds",
     "register": "workloads.register:Register",
     "set": "workloads.set:Set",
-}
     "watch": "workloads.watch:Watch",
+}
 
 NEMESES: Final = {
     "clock-skew": "nemesis.clock_skew:ClockSkew",
@@ -71,10 +71,10 @@ CHECKERS: Final = {
     "session-order": "checkers.sessions:check",
     "set": "checkers.sets:check",
     "topic-names": "checkers.topic_names:check",
+    "watch": "checkers.watches:check",
     "zombie-brokers": "checkers.zombie_brokers:check",
     "zombie-controllers": "checkers.zombie_controllers:check",
 }
-    "watch": "checkers.watches:check",
 
 #: Systems whose replicated log can be read off their disks after a run.
 LOG_READERS: Final = {
