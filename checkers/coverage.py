@@ -9,7 +9,7 @@ all that they need, and a harness that was not itself asleep.
 from collections import Counter
 from typing import Any, Final
 
-from checkers.effects import final_reads
+from checkers.effects import OCCASIONAL, final_reads
 from checkers.evidence import Rows, row, rows
 from checkers.leadership.circumstances import duration
 from checkers.leadership.samples import merged
@@ -83,8 +83,8 @@ def _operations_missing(ok: Counter[str], invoked: Counter[str], facts: Facts) -
     missing = []
     if ok.total() < least:
         missing.append(f"{ok.total()} ok operations in the main phase, {least} are needed")
-    missing += [f"{ok[f]} ok operations {f!r} in the main phase, {each} are needed" for f in invoked if ok[f] < each]
-    return missing
+    wanted = (f for f in invoked if f not in OCCASIONAL and ok[f] < each)
+    return missing + [f"{ok[f]} ok operations {f!r} in the main phase, {each} are needed" for f in wanted]
 
 
 def _faults_missing(faults: list[FaultSpan], under_fault: int | None, facts: Facts) -> list[str]:

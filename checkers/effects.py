@@ -25,6 +25,8 @@ LOOKS: Final = frozenset({"describe", "exists"})
 LISTENS: Final = frozenset({"watch", "next", "entries"})
 #: Reads of all keys that are bound to leases.
 BOUND_LOOKS: Final = frozenset({"look"})
+#: Operations that are made as often as something ends or is due, and not at a rate of their own.
+OCCASIONAL: Final = frozenset({"watch", "compact"})
 #: Operations that change nothing.
 EFFECT_FREE: Final = READS | MEMBERS | LOG_READS | LOOKS | LISTENS | BOUND_LOOKS
 #: What counts as having looked again after healing; an id given out then meets those given before.
