@@ -1,7 +1,8 @@
 """Disks of single nodes that are slow, fail, or are full, while the server runs: on unmodified programs.
 
 Slow and failing calls are made by strace on the server's own calls (`harness/runtime/tracing`); `calls=` chooses them
-by kind and `files=` by a pattern of paths below the data directory ("*.wal"). A full disk is the limit of the data
+by kind and `files=` by a pattern of paths below the data directory ("*.wal"); `times=1` hits the first one alone (of
+each thread, which is how strace counts), as a disk that stalls once. A full disk is the limit of the data
 directory set to what is used. The proof counts, in the tracer's log, the calls that were delayed or failed, or tries to
 write. A server that ends itself over it is started again by healing.
 """
@@ -33,8 +34,15 @@ _LOOK_S: Final = 0.02
 #: Within which a server that ends over an error of its disk has ended.
 _END_S: Final = 0.5
 _ERRORS: Final = ("EIO", "ENOSPC", "EROFS", "EDQUOT")
+#: A call that has not returned for so long is being held back, where each one is delayed for longer than that.
+_HELD_S: Final = 1.0
+_TIMES_MAX: Final = 1000
 #: Which options each kind understands, beside those of all faults.
-_KINDS: Final = {"slow": {"delay", "calls", "files"}, "failing": {"error", "calls", "files"}, "full": set[str]()}
+_KINDS: Final = {
+    "slow": {"delay", "calls", "files", "times"},
+    "failing": {"error", "calls", "files", "times"},
+    "full": set[str](),
+}
 
 
 @dataclass(slots=True)
@@ -57,10 +65,12 @@ class Disk:
         "error": _ERRORS,
         "calls": tuple(CALLS),
         "files": (),
+        "times": (),
         "for": (),
     }
     meanings: Mapping[str, str] = {
         "files": "which files, by a pattern such as *.wal",
+        "times": "how many calls of each thread, from the first on; without it every one",
     }
     default_duration_ns: Final = 6_000_000_000
     holds: frozenset[str] = frozenset({"disk"})
@@ -71,12 +81,12 @@ class Disk:
 
     def refuse(self, spec: FaultSpec, setting: Setting) -> str | None:
         kind = spec.options.get("kind", "slow")
-        foreign = sorted({"delay", "error", "calls", "files"} & set(spec.options) - _KINDS[kind])
+        foreign = sorted({"delay", "error", "calls", "files", "times"} & set(spec.options) - _KINDS[kind])
         if foreign:
             return f"kind={kind} has no option {foreign[0]}; it has: {', '.join(sorted(_KINDS[kind])) or 'none'}"
         if kind == "full" and setting.runtime != "lab":
             return "only the lab can change the size of a data directory; kind=failing:error=ENOSPC fails single calls"
-        return _wrong_delay(spec)
+        return _wrong_delay(spec) or _wrong_times(spec)
 
     def unavailable(self, setting: Setting) -> str | None:
         return why_not(setting)
@@ -93,6 +103,8 @@ class Disk:
             details["delay_ms"] = parse_duration_ns(spec.options.get("delay", _DELAY)) // 10**6
         if kind == "failing":
             details["error"] = spec.options.get("error", _ERRORS[0])
+        if "times" in spec.options:
+            details["times"] = int(spec.options["times"])
         return Resolved(nodes=chosen, details=details)
 
     async def inject(self, fault_id: int, resolved: Resolved, cluster: Cluster) -> Proof:
@@ -101,20 +113,23 @@ class Disk:
         if resolved.details["kind"] == "full":
             return await _fill(nodes, bad)
         slow = resolved.details["kind"] == "slow"
-        action = f"delay_enter={int(resolved.details['delay_ms']) * 1000}" if slow else ""
+        delay_ms = int(resolved.details.get("delay_ms", 0))
+        action = f"delay_enter={delay_ms * 1000}" if slow else f"error={resolved.details['error']}"
+        if "times" in resolved.details:
+            action += f":when=1..{resolved.details['times']}"
         for node in nodes:
             traced = TracedNode(
                 node,
                 calls=str(resolved.details["calls"]),
                 files=str(resolved.details["files"]),
-                action=action or f"error={resolved.details['error']}",
+                action=action,
                 logs=node.place.kept / f"strace-{fault_id}.log",
             )
             # Before it begins, so that healing ends it whatever happens.
             bad.traced.append(traced)
             await traced.begin()
-        missed = await _await_hits(bad.traced)
-        text = "; ".join(_told(traced) for traced in bad.traced)
+        missed = await _await_hits(bad.traced, holds=delay_ms > _HELD_S * 1000)
+        text = "; ".join(_told(traced, holds=delay_ms > _HELD_S * 1000) for traced in bad.traced)
         if missed:
             return Proof(FaultOutcome.INDETERMINATE, f"no call was hit within {_HIT_S:g} s: {text}")
         return Proof(FaultOutcome.INSTALLED, text)
@@ -184,6 +199,13 @@ def _wrong_delay(spec: FaultSpec) -> str | None:
     return None
 
 
+def _wrong_times(spec: FaultSpec) -> str | None:
+    text = spec.options.get("times", "1")
+    if not text.isdecimal() or not 1 <= int(text) <= _TIMES_MAX:
+        return f"times= must be a whole number from 1 to {_TIMES_MAX}, not {text!r}"
+    return None
+
+
 async def _fill(nodes: list[Node], bad: _Bad) -> Proof:
     texts, taking = [], []
     for node in nodes:
@@ -200,20 +222,29 @@ async def _fill(nodes: list[Node], bad: _Bad) -> Proof:
     return Proof(FaultOutcome.INSTALLED, "; ".join(texts))
 
 
-async def _await_hits(traced: list[TracedNode]) -> list[TracedNode]:
-    """Those of which no call was hit in time."""
+async def _await_hits(traced: list[TracedNode], *, holds: bool) -> list[TracedNode]:
+    """Those of which no call was hit in time, or, where a call `holds` for longer than that, is being held back."""
     loop = asyncio.get_running_loop()
     deadline_s = loop.time() + _HIT_S
+    since_s: dict[str, float] = {}
     while True:
-        missed = [one for one in traced if not one.calls().count]
+        missed = []
+        for one in traced:
+            calls = one.calls()
+            if not (holds and calls.unreturned):
+                since_s.pop(one.node.name, None)
+            held = holds and calls.unreturned and loop.time() - since_s.setdefault(one.node.name, loop.time()) > _HELD_S
+            missed += [] if calls.count or held else [one]
         if not missed or loop.time() > deadline_s:
             return missed
         await asyncio.sleep(_LOOK_S)
 
 
-def _told(traced: TracedNode) -> str:
+def _told(traced: TracedNode, *, holds: bool = False) -> str:
     calls = traced.calls()
     took = ""
+    if holds and calls.unreturned and not calls.count:
+        return f"{traced.node.name}: {calls.unreturned[0][0]} is being held back, for more than {_HELD_S:g} s so far"
     if calls.took_s:
         took = f", each {min(calls.took_s) * 1e3:.1f} ms or more, median {median(calls.took_s) * 1e3:.1f}"
     again = f"; the tracer was replaced {traced.replaced} times for new files" if traced.replaced else ""

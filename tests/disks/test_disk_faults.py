@@ -3,6 +3,7 @@
 import asyncio
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -64,6 +65,9 @@ async def inject(text: str, runtime: Writers) -> tuple[Fault, Resolved, Proof]:
         ("disk:n1:kind=failing:delay=1s", "kind=failing has no option delay; it has: calls, error, files"),
         ("disk:n1:error=EIO", "kind=slow has no option error"),
         ("disk:n1:kind=full:files=*.wal", "kind=full has no option files; it has: none"),
+        ("disk:n1:times=0", "times= must be a whole number from 1 to 1000, not '0'"),
+        ("disk:n1:kind=failing:times=two", "times= must be a whole number"),
+        ("disk:n1:kind=full:times=1", "kind=full has no option times"),
         ("disk:n1:kind=lying", "is not a choice"),
         ("disk:n1:calls=mmap", "is not a choice"),
         ("disk:n9", "unknown target"),
@@ -133,6 +137,27 @@ def test_calls_are_slow_until_healed_also_of_a_restarted_server(calls: str, tmp_
             assert n1.on_start == []
             assert (await fault.heal(7, found, cluster_of(runtime))).outcome is FaultOutcome.HEALED, "idempotent"
             await n1.writes()
+
+    asyncio.run(play())
+
+
+def test_a_single_call_can_be_held_back_for_long_and_is_proven_while_it_is(tmp_path: Path) -> None:
+    """As a disk that stalls once: longer than a fault is waited for, and no other call is touched."""
+
+    async def play() -> None:
+        async with Writers(tmp_path, "sync") as runtime:
+            fault, found, proof = await inject("disk:n1:delay=6s:calls=fdatasync:times=1", runtime)
+            assert proof.outcome is FaultOutcome.INSTALLED, proof.text
+            assert "is being held back" in proof.text
+            assert found.details["times"] == 1
+            (n1,) = runtime.writers
+            # It goes on by itself, without being healed, and at its usual pace.
+            await n1.writes(20)
+            healed = await fault.heal(7, found, cluster_of(runtime))
+            assert healed.outcome is FaultOutcome.HEALED, healed.text
+            took = re.fullmatch(r"n1: 1 calls \(1 fdatasync\) hit, each ([0-9.]+) ms or more, median .*", healed.text)
+            assert took is not None, healed.text
+            assert float(took[1]) >= 6000
 
     asyncio.run(play())
 
