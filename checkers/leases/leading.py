@@ -44,18 +44,22 @@ def superseded_leader(finding: Finding, history: History, reigns: Reigns) -> Sup
     found = [
         Superseded(reign=reign, attempts=own, steps=_steps(reign, own, finding), events=_events(reign, own))
         for reign in reigns.reigns
-        if _overlaps(reign, finding)
         for own in [tuple(e for e in named if e.node == reign.node)]
+        if _may_have(reign, finding, own)
     ]
     return max(found, key=lambda s: (bool(s.attempts), s.reign.last_ns), default=None)
 
 
-def _overlaps(reign: Reign, finding: Finding) -> bool:
-    """Whether it certainly claimed after it was superseded, until shortly before the key vanished at the earliest."""
+def _may_have(reign: Reign, finding: Finding, attempts: Sequence[AttemptEvent]) -> bool:
+    """Whether it certainly claimed after it was superseded, in the lease's life, and said or may have said to end it.
+
+    Without a word of its log only where it claimed until shortly before the key vanished at the earliest.
+    """
     begin = reign.superseded
     if begin is None or not reign.claimed or begin.at_ns > finding.to_ns:
         return False
-    return reign.last_ns >= finding.from_ns - _SHORTLY_NS
+    since_ns = finding.lease.grant.asked_ns if attempts else finding.from_ns - _SHORTLY_NS
+    return reign.last_ns >= since_ns
 
 
 def _steps(reign: Reign, attempts: Sequence[AttemptEvent], finding: Finding) -> tuple[str, ...]:

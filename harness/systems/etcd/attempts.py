@@ -15,6 +15,9 @@ from harness.systems.etcd import errors
 REVOKE: Final = "revoke"
 NOT_LEADER: Final = "not-leader"
 
+#: What the lessor says of a lease that is gone, without "etcdserver: " before it.
+_GONE: Final = "lease not found"
+
 _FAILED: Final = '"msg":"failed to revoke lease"'
 _IGNORED: Final = '"msg":"Ignore the lease revoking request because current member isn\'t a leader"'
 
@@ -32,4 +35,5 @@ class LeaseAttempts:
             lease, why = str(told["lease-id"]), str(told["error"])
         except (ValueError, KeyError):
             return None
-        return Attempt(REVOKE, errors.row_of("UNAVAILABLE", why).code, key=lease.lstrip("0"), detail=why)
+        code = errors.LEASE_EXPIRED if why == _GONE else errors.row_of("UNAVAILABLE", why).code
+        return Attempt(REVOKE, code, key=lease.lstrip("0"), detail=why)
