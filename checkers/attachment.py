@@ -18,7 +18,7 @@ from harness.history import History
 from harness.operation import BeliefEvent, Claim
 from harness.verdict import Facts
 
-#: Shorter than this a broker is told to follow at once: questions come 20 times a second, and answers take their time.
+#: Shorter than this a broker is told to follow at once: questions come 10 times a second, and answers take their time.
 AT_ONCE_NS: Final = 500_000_000
 
 

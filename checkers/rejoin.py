@@ -34,7 +34,7 @@ REJOIN_NS: Final = 5_000_000_000
 #: a jump of so many epochs, which elections take longer for: somebody brought it along.
 _AT_ONCE_NS: Final = 2_000_000_000
 _EPOCHS_BROUGHT: Final = 5
-#: A leader that claimed so shortly before a moment led then: it is asked 20 times a second.
+#: A leader that claimed so shortly before a moment led then: it is asked 10 times a second at least.
 _FRESH_NS: Final = 1_000_000_000
 _CHANGES: Final = frozenset({"alter", "create", "write", "cas", "add", "append"})
 _SHOWN_MAX: Final = 50

@@ -1,5 +1,5 @@
-"""Beliefs: one observer per node asks that node alone whether it leads, 20 times a second, whatever else happens; about
-further subjects, such as another layer of the node, 10 times.
+"""Beliefs: one observer per node asks that node alone whether it leads, 20 times a second, whatever else happens. Where
+there are two subjects, such as two layers of the node, they share these: 10 times each.
 
 A few questions may be outstanding at once, so that a paused node neither blinds its observer nor is flooded: its
 queued questions are answered the moment it wakes, which is when a superseded leader is worth listening to. A question
@@ -21,8 +21,6 @@ from harness.systems.attempts import Attempt, AttemptReader, TellsAttempts
 from harness.systems.system import Answer, Question, System
 
 POLL_S: Final = 0.05
-#: For what a node says beside the first subject: half as often.
-_BESIDE_S: Final = 2 * POLL_S
 QUESTIONS_MAX: Final = 4
 ANSWER_DEADLINE_S: Final = 1.0
 #: A belief older than this does not count as "now".
@@ -88,7 +86,7 @@ class Observers:
     async def _observe(self, node: Node, subject: str, question: Question) -> None:
         outstanding: set[asyncio.Task[None]] = set()
         try:
-            async for _ in _beats(POLL_S if subject == self._system.subjects[0] else _BESIDE_S):
+            async for _ in _beats(POLL_S * len(self._system.subjects)):
                 if len(outstanding) < QUESTIONS_MAX:
                     task = asyncio.create_task(self._ask(node, subject, question))
                     outstanding.add(task)
