@@ -6,6 +6,7 @@ that still make the logs of thousands of partitions. So each ending meets a thir
 """
 
 import asyncio
+import sys
 import time
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
@@ -143,12 +144,15 @@ class Cluster:
 
     async def settle(self) -> None:
         """Until the cluster is in the state of the module's text; raises HarnessError with what is still wrong."""
-        deadline = time.monotonic() + _SETTLE_S
+        began = time.monotonic()
+        deadline = began + _SETTLE_S
         wrong: str | None = "not looked at yet"
         while time.monotonic() < deadline:
             wrong = await self._wrong()
             if wrong is None:
                 wrong = None if not self.filled else await self._unavailable(deadline - time.monotonic())
+            # The cell's log: where the time between two endings goes.
+            print(f"settling for {time.monotonic() - began:.1f} s: {wrong or 'settled'}", file=sys.stderr, flush=True)
             if wrong is None:
                 return
             await asyncio.sleep(_LOOK_EVERY_S)
