@@ -19,6 +19,7 @@ MODULES = (
     "lab",
     "links",
     "clocks",
+    "faults",
     "container_links",
     "etcd",
     "zookeeper",

@@ -37,6 +37,7 @@ async def faults(lab: Lab, args: dict[str, Any]) -> Any:
     for node in lab.nodes.values():
         await node.start()
     await _healthy(lab, system)
+    await _prepare(lab, system)
     # Acknowledged elements, over the whole scene.
     added: set[int] = set()
     writers = [asyncio.create_task(_add(system, lab, name, number, added)) for number, name in enumerate(lab.nodes)]
@@ -63,7 +64,7 @@ async def faults(lab: Lab, args: dict[str, Any]) -> Any:
                     "limits_mib": [data_limit.byte_counts(node.place.data)[1] >> 20 for node in lab.nodes.values()],
                 }
             )
-            await _healthy(lab, system)
+            await _healthy(lab, system, f"{text}: {healed.text}")
     finally:
         for writer in writers:
             writer.cancel()
@@ -78,11 +79,20 @@ def _with(spec: NodeSpec, more: tuple[str, ...]) -> NodeSpec:
     return replace(spec, argv=(*spec.argv, *more))
 
 
-async def _healthy(lab: Lab, system: Any) -> None:
+async def _healthy(lab: Lab, system: Any, healed: str = "the start") -> None:
     from harness.readiness import await_healthy
 
     wrong = await await_healthy(system, lab.layout, deadline_s=_DEADLINE_S)
-    assert wrong is None, wrong
+    logs = "\n".join(f"{name}: {node.state}\n{node.log_tail()}" for name, node in lab.nodes.items()) if wrong else ""
+    assert wrong is None, f"{wrong} after {healed}\n{logs}"
+
+
+async def _prepare(lab: Lab, system: Any) -> None:
+    client = await system.open_client(next(iter(lab.layout.values())), connect_timeout_s=5.0)
+    try:
+        await system.prepare(client, ["s"])
+    finally:
+        await client.close()
 
 
 async def _more(added: set[int], count: int = 20) -> None:
@@ -116,7 +126,8 @@ async def _members(lab: Lab, system: Any) -> set[int]:
     client = await system.open_client(next(iter(lab.layout.values())), connect_timeout_s=5.0)
     try:
         async with asyncio.timeout(_DEADLINE_S):
-            return set((await client.members("s", ReadMode.STRONG)).elements)
+            strong = ReadMode.STRONG if ReadMode.STRONG in system.read_modes else ReadMode.BARRIER
+            return set((await client.members("s", strong)).elements)
     finally:
         await client.close()
 

@@ -1,0 +1,118 @@
+"""How long every fault takes to be injected and to be healed, each from the call to its proof, on 3 and on 5 nodes.
+
+A table of its own in docs/benchmarks.md. Kinds come from the registry; one that is not named here takes part as it is
+by default. Each kind has a cluster of its own, so that none meets what another one left to the servers.
+"""
+
+import os
+import statistics
+from typing import Any, Final
+
+from harness import registry
+from tests.bench.document import machine_line, write_section
+from tests.bench.figure import Figure
+from tests.lab_scenario import run_scenario
+
+_INSIDE: Final = "tests.bench.faults_inside:times"
+_SYSTEM: Final = "etcd"
+_NODES: Final = (3, 5)
+_TIMEOUT_S: Final = 400.0
+#: What tells kinds apart; durations that are a part of the injection stand in the name.
+VARIANTS: Final[dict[str, tuple[str, ...]]] = {
+    "clock-skew": (
+        "clock-skew:one:offset=2m",
+        "clock-skew:one:rate=1.05",
+        "clock-skew:one:strobe=2m:period=20ms:length=5s",
+        "clock-skew:all:offset=2m",
+    ),
+    "damage": ("damage:one:kind=flip:files=*.wal",),
+    "disk": ("disk:one:kind=slow", "disk:one:kind=failing", "disk:one:kind=full"),
+    "kill": ("kill:one", "kill:all"),
+    "link": (
+        "link:leader:latency=50ms",
+        "link:leader:loss=10%",
+        "link:leader:rate=64KB/s",
+        "link:leader:reset=yes",
+        "link:all:latency=50ms",
+    ),
+    "lost-write": ("lost-write:one:hold=200ms",),
+    "partition": (
+        "partition:leader",
+        "partition:leader:direction=out",
+        "partition:majority",
+        "partition:one:links=client",
+        "partition:ring",
+        "partition:bridge",
+    ),
+    "pause": ("pause:one", "pause:all", "pause:client"),
+    "power-loss": ("power-loss:one:track=500ms", "power-loss:all:track=500ms"),
+}
+#: These act in a proxy.
+_BY_PROXY: Final = tuple(f"toxic:one:kind={kind}" for kind in ("latency", "bandwidth", "reset", "black-hole"))
+HEAD: Final = (
+    "| fault | nodes | inject, ms | of it the act | heal, ms | of it the act | proven |",
+    "| --- | --- | --- | --- | --- | --- | --- |",
+)
+
+
+def run(repeats: int = 7, only: tuple[str, ...] = ()) -> list[Figure]:
+    """Writes its own table, and gives no rows for the other one."""
+    lines, left_out = [], {}
+    for name in registry.NEMESES:
+        if only and name not in only:
+            continue
+        texts = VARIANTS.get(name, (name,))
+        if name == "toxic":
+            lines += _by_proxy(repeats, left_out)
+            continue
+        for nodes in _NODES:
+            asked = {"system": _SYSTEM, "texts": texts, "repeats": repeats}
+            try:
+                found = run_scenario(_INSIDE, asked, nodes=nodes, timeout_s=_TIMEOUT_S, uvloop=True)
+            except AssertionError as error:
+                left_out[f"{name}, {nodes} nodes"] = str(error).strip().splitlines()[-1]
+                continue
+            lines += [_row(one, nodes) for one in found["measured"]]
+            left_out |= {f"{text}, {nodes} nodes": why for text, why in found["left_out"].items()}
+            print("\n".join(lines[-len(found["measured"]) :]), flush=True)
+    if not only:
+        write_section("faults", _section(lines, left_out, repeats))
+    return []
+
+
+def _section(lines: list[str], left_out: dict[str, str], repeats: int) -> list[str]:
+    absent = [f"- {what}: {why}" for what, why in left_out.items()]
+    return [
+        f"{machine_line()}, {os.getloadavg()[0]:.2f} at its end; median (largest) of {repeats} each.",
+        "",
+        *HEAD,
+        *lines,
+        *(["", "Not measured:", "", *absent] if absent else []),
+    ]
+
+
+def _row(one: dict[str, Any], nodes: int) -> str:
+    cells = [
+        f"`{one['text']}`",
+        str(nodes),
+        _times(one["inject_ms"]),
+        f"{statistics.median(one['inject_act_ms']):.2f}",
+        _times(one["heal_ms"]),
+        f"{statistics.median(one['heal_act_ms']):.2f}",
+        f"{one['installed']} and {one['healed']} of {len(one['inject_ms'])}",
+    ]
+    return f"| {' | '.join(cells)} |"
+
+
+def _times(found_ms: list[float]) -> str:
+    return f"{statistics.median(found_ms):.1f} ({max(found_ms):.1f})"
+
+
+def _by_proxy(repeats: int, left_out: dict[str, str]) -> list[str]:
+    from tests.bench.faults_by_proxy import measure
+    from tests.bench.toxiproxy import engine_answers
+
+    if not engine_answers():
+        left_out["toxic"] = "no container engine answered"
+        return []
+    return [_row(one, 3) for one in measure(_BY_PROXY, repeats)]
