@@ -1,8 +1,8 @@
 """Disks of single nodes that are slow, fail, or are full, while the server runs: on unmodified programs.
 
 Slow and failing calls are made by strace on the server's own calls (`harness/runtime/tracing`); `calls=` chooses them
-by kind and `files=` by a pattern of paths below the data directory ("*.wal"); `times=1` hits the first one alone (of
-each thread, which is how strace counts), as a disk that stalls once. A full disk is the limit of the data
+by kind and `files=` by a pattern of paths below the data directory ("*.wal"); `times=1` hits the first one alone, as
+a disk that stalls once: strace counts by thread, so the tracer is ended as soon as so many were hit. A full disk is the limit of the data
 directory set to what is used. The proof counts, in the tracer's log, the calls that were delayed or failed, or tries to
 write. A server that ends itself over it is started again by healing.
 """
@@ -50,6 +50,8 @@ class _Bad:
     """What one fault in force has to undo."""
 
     traced: list[TracedNode] = field(default_factory=list)
+    #: Those that end tracers once enough calls were hit.
+    ending: list[asyncio.Task[None]] = field(default_factory=list)
     #: Node to the limit of its data directory as it was.
     limits: dict[str, int] = field(default_factory=dict)
 
@@ -70,7 +72,7 @@ class Disk:
     }
     meanings: Mapping[str, str] = {
         "files": "which files, by a pattern such as *.wal",
-        "times": "how many calls of each thread, from the first on; without it every one",
+        "times": "how many calls of each node, from the first on; without it every one",
     }
     default_duration_ns: Final = 6_000_000_000
     holds: frozenset[str] = frozenset({"disk"})
@@ -128,6 +130,8 @@ class Disk:
             # Before it begins, so that healing ends it whatever happens.
             bad.traced.append(traced)
             await traced.begin()
+            if "times" in resolved.details:
+                bad.ending.append(asyncio.create_task(_let_go(traced, int(resolved.details["times"]))))
         missed = await _await_hits(bad.traced, holds=delay_ms > _HELD_S * 1000)
         text = "; ".join(_told(traced, holds=delay_ms > _HELD_S * 1000) for traced in bad.traced)
         if missed:
@@ -139,6 +143,9 @@ class Disk:
         bad = self._bad.get(fault_id, _Bad())
         nodes = [cluster.runtime.nodes[name] for name in resolved.nodes]
         texts, wrong = [], []
+        for task in bad.ending:
+            task.cancel()
+        await asyncio.gather(*bad.ending, return_exceptions=True)
         for traced in bad.traced:
             found = await traced.end()
             wrong += [found] if found else []
@@ -157,6 +164,13 @@ class Disk:
             return Proof(FaultOutcome.INDETERMINATE, f"{'; '.join([*wrong, *down])} ({text})")
         self._bad.pop(fault_id, None)
         return Proof(FaultOutcome.HEALED, text)
+
+
+async def _let_go(traced: TracedNode, times: int) -> None:
+    """End the tracer once so many calls were hit; another thread's call that it held just then goes on."""
+    while traced.calls().count < times:
+        await asyncio.sleep(_LOOK_S)
+    await traced.end()
 
 
 async def _await_end(node: Node) -> None:

@@ -151,8 +151,11 @@ def test_a_single_call_can_be_held_back_for_long_and_is_proven_while_it_is(tmp_p
             assert "is being held back" in proof.text
             assert found.details["times"] == 1
             (n1,) = runtime.writers
-            # It goes on by itself, without being healed, and at its usual pace.
+            # It goes on by itself, without being healed, and nobody traces it any more.
             await n1.writes(20)
+            async with asyncio.timeout(10):
+                while any(tracers_of(n1.pid or 0)):
+                    await asyncio.sleep(0.02)
             healed = await fault.heal(7, found, cluster_of(runtime))
             assert healed.outcome is FaultOutcome.HEALED, healed.text
             took = re.fullmatch(r"n1: 1 calls \(1 fdatasync\) hit, each ([0-9.]+) ms or more, median .*", healed.text)
