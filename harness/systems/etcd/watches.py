@@ -10,7 +10,7 @@ that watch, by whichever number it names it: releases before 3.5.8 answer for th
 
 import asyncio
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 from harness.coordination import (
     Bookmark,
@@ -113,8 +113,9 @@ class _Watch:
 
     async def begun(self) -> WatchBegun:
         over = asyncio.ensure_future(self._call.over())
+        either: list[asyncio.Future[Any]] = [self._created, over]
         try:
-            await asyncio.wait([self._created, over], return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
         finally:
             over.cancel()
         if not self._created.done():

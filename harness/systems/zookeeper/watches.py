@@ -165,34 +165,34 @@ class ZooKeeperWatches:
 
     def _arm(self, keys: Iterable[str]) -> "list[asyncio.Future[Look]]":
         """Set the watch of each key, in one send."""
-        connection = self._session.connection
         frames, looks = b"", []
         for key in keys:
-            queued, look = connection.queue(
-                Op.EXISTS,
-                wire.path_and_watch(self._path(key), True),
-                lambda body, zxid, key=key: self._seen(key, zxid, None, wire.read_stat(body, HEADER_BYTES).mzxid, True),
-                lambda code, zxid, key=key: self._seen(key, zxid, None, None, True) if code == NO_NODE else None,
-            )
+            queued, look = self._queue(Op.EXISTS, key, arms=True)
             frames += queued
             looks.append(look)
         if frames:
-            connection.send(frames)
+            self._session.connection.send(frames)
         return looks
 
     def _look(self, key: str) -> "asyncio.Future[Look]":
-        def parse(body: bytes, zxid: int) -> Look:
-            data, stat = wire.read_data(body, HEADER_BYTES)
-            return self._seen(key, zxid, data or None, stat.mzxid, False)
-
-        queued, look = self._session.connection.queue(
-            Op.GET_DATA,
-            wire.path_and_watch(self._path(key), False),
-            parse,
-            lambda code, zxid: self._seen(key, zxid, None, None, False) if code == NO_NODE else None,
-        )
+        queued, look = self._queue(Op.GET_DATA, key, arms=False)
         self._session.connection.send(queued)
         return look
+
+    def _queue(self, op: Op, key: str, *, arms: bool) -> "tuple[bytes, asyncio.Future[Look]]":
+        """One read of a key, whose answer is noted in its place; that there is no such znode is an answer too."""
+
+        def answered(body: bytes, zxid: int) -> Look:
+            if arms:
+                return self._seen(key, zxid, None, wire.read_stat(body, HEADER_BYTES).mzxid, arms)
+            data, stat = wire.read_data(body, HEADER_BYTES)
+            return self._seen(key, zxid, data or None, stat.mzxid, arms)
+
+        def refused(code: int, zxid: int) -> Look | None:
+            return self._seen(key, zxid, None, None, arms) if code == NO_NODE else None
+
+        record = wire.path_and_watch(self._path(key), arms)
+        return self._session.connection.queue(op, record, answered, refused)
 
     def _seen(self, key: str, zxid: int, value: bytes | None, mzxid: int | None, arms: bool) -> Look:
         """Note an answer behind the events that came before it."""
