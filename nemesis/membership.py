@@ -39,10 +39,9 @@ class _Departure:
 
     node: Node
     membership: Membership
-    wipes: bool
     member_id: str
-    #: Names the directory that a wiped server begins with, where that has an id.
-    life: int
+    #: Names the directory that a wiped server begins with, where that has an id; None: it is not wiped.
+    life: int | None
     is_out: bool = False
     has_joined: bool = False
     is_back: bool = False
@@ -62,7 +61,7 @@ class _Departure:
             self.told.append(f"its server is not gone: {seen.text}")
             return False
         await self._make_joiner(voters)
-        if self.wipes:
+        if self.life is not None:
             self.told.append("its data were wiped")
         self.is_out = True
         return True
@@ -90,7 +89,7 @@ class _Departure:
 
     async def _make_joiner(self, voters: Collection[str]) -> None:
         self.node.respec(self.membership.joining(self.node.spec, voters, life=self.life))
-        if self.wipes and not self.has_joined:
+        if self.life is not None and not self.has_joined:
             await self.node.wipe()
 
 
@@ -147,9 +146,8 @@ class MembershipChange:
         departure = self._departures[fault_id] = _Departure(
             node=node,
             membership=membership,
-            wipes=bool(resolved.details["wipe"]),
             member_id=look.member_id,
-            life=node.incarnation + 1,
+            life=node.incarnation + 1 if resolved.details["wipe"] else None,
         )
         gone = await asking.until_removed(_REMOVED_S)
         departure.told.append(f"{node.name} ({departure.member_id}) was to be removed: {asking.words}")
@@ -195,7 +193,7 @@ async def _come_nearer(departure: _Departure, asking: Asking) -> tuple[Look, str
         if membership.votes_last:
             await departure.run(look.voters)
             departure.has_joined = True
-        await asking.ask_to_add()
+        await asking.ask_to_add(node.spec)
         return look, f"{node.name} is no voter yet: {look}"
     if node.name not in look.voters:
         return look, str(look)

@@ -4,14 +4,15 @@ Whatever is asked is kept in words, also what was refused or not answered: a cha
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from itertools import groupby
+from functools import partial
 
 from harness.coordination import Definite, Indefinite
 from harness.fault import Cluster
 from harness.quorum import majority
-from harness.runtime.node import NodeState
+from harness.runtime.node import NodeSpec, NodeState
 from harness.systems.membership import Membership
 
 _ASK_S = 2.5
@@ -77,9 +78,10 @@ class Asking:
 
     @property
     def words(self) -> str:
-        """Every request for a change and what became of it, equal ones in a row as one."""
-        runs = ((said, sum(1 for _ in same)) for said, same in groupby(self._attempts))
-        return ", ".join(said if count == 1 else f"{said} x {count}" for said, count in runs) or "nobody was asked"
+        """Every request for a change and what became of it, in order; equal ones once, with their number."""
+        counted = Counter(self._attempts)
+        words = (said if count == 1 else f"{said} x {count}" for said, count in counted.items())
+        return ", ".join(words) or "nobody was asked"
 
     async def look(self, *, itself: bool = False) -> Look:
         """Ask every other voter that runs, and the member if wanted, for its list of voters."""
@@ -104,7 +106,7 @@ class Asking:
         loop = asyncio.get_running_loop()
         deadline_s = loop.time() + timeout_s
         while loop.time() < deadline_s:
-            refused = await self._ask(self._membership.remove)
+            refused = await self._ask(partial(self._membership.remove, self._member))
             look_until_s = loop.time() + (_REFUSED_S if refused else _SEEN_S)
             while True:
                 look = await self.look()
@@ -115,9 +117,9 @@ class Asking:
                 await asyncio.sleep(_POLL_S)
         return None
 
-    async def ask_to_add(self) -> None:
+    async def ask_to_add(self, spec: NodeSpec) -> None:
         """One request; a refusal is waited out for a moment."""
-        if await self._ask(self._membership.add):
+        if await self._ask(partial(self._membership.add, spec)):
             await asyncio.sleep(_REFUSED_S)
 
     async def _ask(self, change: Callable[..., Awaitable[None]]) -> bool:
@@ -131,7 +133,7 @@ class Asking:
         loop = asyncio.get_running_loop()
         began_s = loop.time()
         try:
-            await change(self._member, through=through, timeout_s=_ASK_S)
+            await change(through=through, timeout_s=_ASK_S)
         except Definite as error:
             self._attempts.append(f"{through} refused ({error})")
             return True

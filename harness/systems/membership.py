@@ -51,14 +51,15 @@ class Membership(Protocol):
         """
         ...
 
-    async def add(self, node: str, *, through: str, timeout_s: float) -> None:
-        """Ask the node `through` to make `node` a voter; raises as `remove` does."""
+    async def add(self, spec: NodeSpec, *, through: str, timeout_s: float) -> None:
+        """Ask the node `through` to make a voter of the server with this spec; raises as `remove` does."""
         ...
 
-    def joining(self, spec: NodeSpec, voters: Collection[str], *, life: int) -> NodeSpec:
-        """The node's spec so that its server joins these voters, with an empty data directory or with its own.
+    def joining(self, spec: NodeSpec, voters: Collection[str], *, life: int | None) -> NodeSpec:
+        """The node's spec so that its server joins these voters.
 
-        `life` differs between the wipes of a run, for systems in which a wiped member gets a new identity.
+        `life` differs between the wipes of a run, for systems in which a wiped member gets a new identity; None: its
+        data are kept.
         """
         ...
 

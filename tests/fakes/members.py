@@ -58,7 +58,8 @@ class FakeMembers:
         if self.ends_removed:
             self.runtime.nodes[node].state = NodeState.DEAD
 
-    async def add(self, node: str, *, through: str, timeout_s: float) -> None:
+    async def add(self, spec: NodeSpec, *, through: str, timeout_s: float) -> None:
+        node = spec.name
         runs = self.runtime.nodes[node].state is NodeState.RUNNING
         assert runs is self.votes_last, "a server is started before it votes, or after, as its system wants it"
         self._answer(f"add {node} through {through}")
@@ -75,7 +76,7 @@ class FakeMembers:
                 self.current.pop("n3", None)
             raise Indefinite("timeout", "no answer")
 
-    def joining(self, spec: NodeSpec, voters: Collection[str], *, life: int) -> NodeSpec:
+    def joining(self, spec: NodeSpec, voters: Collection[str], *, life: int | None) -> NodeSpec:
         return replace(spec, argv=("join", *sorted(voters), f"life {life}"))
 
     async def lacks(self, node: str, *, timeout_s: float) -> str | None:

@@ -54,12 +54,12 @@ class EtcdMembership:
                 rpc.MemberRemoveRequest(ID=member.ID)
             )
 
-    async def add(self, node: str, *, through: str, timeout_s: float) -> None:
-        url = self._peer_url(self._layout[node])
+    async def add(self, spec: NodeSpec, *, through: str, timeout_s: float) -> None:
+        url = self._peer_url(self._layout[spec.name])
         async with self._connected(through, timeout_s) as connection:
             await unary(connection, "Cluster/MemberAdd", rpc.MemberAddResponse)(rpc.MemberAddRequest(peerURLs=[url]))
 
-    def joining(self, spec: NodeSpec, voters: Collection[str], *, life: int) -> NodeSpec:
+    def joining(self, spec: NodeSpec, voters: Collection[str], *, life: int | None) -> NodeSpec:
         """The list must be the cluster's own, with the new member: the server compares it with what a peer tells."""
         names = [name for name in self._layout if name in voters or name == spec.name]
         flags = {

@@ -86,6 +86,12 @@ def meta_properties(number: int, directory: bytes = b"") -> str:
     return f"version=1\ncluster.id={CLUSTER_ID}\nnode.id={number}\n{given}"
 
 
+def directory_of(meta: str) -> bytes:
+    """The id of the directory that `meta_properties` gave."""
+    (text,) = [line.removeprefix("directory.id=") for line in meta.splitlines() if line.startswith("directory.id=")]
+    return base64.urlsafe_b64decode(text + "==")
+
+
 def data_files(number: int, version: str, *, votes: bool) -> dict[str, str | bytes]:
     """What stands in a formatted directory of this release, relative to it; `votes`: of a controller."""
     files: dict[str, str | bytes] = {"meta.properties": meta_properties(number)}

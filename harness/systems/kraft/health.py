@@ -47,7 +47,7 @@ async def wrong(layout: Layout) -> str | None:
     leader, quorum = leaders[0]
     names = {place.number: place.name for place in places}
     expected = {place.number for place in places}
-    replicas = (*quorum.voters, *quorum.observers)
+    replicas = latest(quorum)
     missing = expected - {replica.node for replica in replicas}
     if missing:
         return f"{', '.join(names[number] for number in sorted(missing))}: not heard of by {leader.name}"
@@ -62,6 +62,14 @@ async def wrong(layout: Layout) -> str | None:
         if other.epoch != quorum.epoch:
             return f"{broker.name} is attached to epoch {other.epoch}, {leader.name} leads in {quorum.epoch}"
     return brokers_wrong(brokers, views)
+
+
+def latest(quorum: Quorum) -> list[Replica]:
+    """One replica of each node, the voter or whichever fetched last: a directory that is gone is told for minutes."""
+    by_node: dict[int, Replica] = {}
+    for replica in sorted(quorum.observers, key=lambda replica: replica.last_fetch_ms):
+        by_node[replica.node] = replica
+    return list({**by_node, **{voter.node: voter for voter in quorum.voters}}.values())
 
 
 def follows(replica: Replica, quorum: Quorum, now_ms: int) -> bool:

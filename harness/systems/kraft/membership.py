@@ -24,6 +24,7 @@ from harness.coordination import Definite, Indefinite
 from harness.runtime.node import Layout, NodeSpec, Place
 from harness.systems.kafka import raft_voters, storage, versions
 from harness.systems.kafka.client import KafkaNode, open_node
+from harness.systems.kafka.errors import NOT_LEADER_OR_FOLLOWER, ServerRefusal
 from harness.systems.kafka.server import CLIENT_PORT, CONTROLLER_PORT, PROPERTIES
 from harness.systems.kafka.storage import Voter
 from harness.systems.kafka.values import Quorum
@@ -81,12 +82,12 @@ class KraftMembership:
     async def voters(self, at: str, *, timeout_s: float) -> Mapping[str, str]:
         names = {place.number: name for name, place in self._controllers.items()}
         async with self._connected(at, timeout_s) as node:
-            told = await node.describe_quorum()
+            told = await _quorum(node)
             end = max(replica.log_end_offset for replica in (*told.voters, *told.observers))
             now = told
             while now.high_watermark < end:
                 await asyncio.sleep(_COMMITTED_POLL_S)
-                now = await node.describe_quorum()
+                now = await _quorum(node)
                 if now.epoch != told.epoch:
                     raise Indefinite("leader-changed", f"epoch {told.epoch} ended while {at} told who votes")
             return {names.get(replica.node, str(replica.node)): replica.directory for replica in told.voters}
@@ -94,26 +95,29 @@ class KraftMembership:
     async def remove(self, node: str, *, through: str, timeout_s: float) -> None:
         number = self._layout[node].number
         async with self._connected(through, timeout_s) as leader:
-            quorum = await leader.describe_quorum()
+            quorum = await _quorum(leader)
             voter = next((replica for replica in quorum.voters if replica.node == number), None)
             if voter is None:
                 raise Definite("voter-not-found", f"{through} lists no vote of {node}")
             await raft_voters.remove_voter(leader, number, voter.directory)
 
-    async def add(self, node: str, *, through: str, timeout_s: float) -> None:
-        place = self._layout[node]
+    async def add(self, spec: NodeSpec, *, through: str, timeout_s: float) -> None:
+        """By the id of the directory that its server has now.
+
+        The leader remembers one that was removed for minutes, and would take it for a voter that has caught up.
+        """
+        place, directory = self._layout[spec.name], storage.directory_of(str(spec.data_files[_META])).hex()
         timeout_ms = max(round(timeout_s * 1e3) - _ANSWERS_EARLIER_MS, 1)
         async with self._connected(through, timeout_s) as leader:
-            quorum = await leader.describe_quorum()
-            # The one that was removed is remembered for minutes; the one that runs has fetched last.
-            following = [replica for replica in quorum.observers if replica.node == place.number]
-            if not following:
-                raise Definite("not-following", f"{node} has not fetched from {through}")
-            latest = max(following, key=lambda replica: replica.last_fetch_ms)
+            quorum = await _quorum(leader)
+            if (place.number, directory) not in {(replica.node, replica.directory) for replica in quorum.observers}:
+                raise Definite("not-following", f"{spec.name} has not fetched from {through}")
             endpoint = (LISTENER, *place.peer(CONTROLLER_PORT))
-            await raft_voters.add_voter(leader, place.number, latest.directory, endpoint, timeout_ms=timeout_ms)
+            await raft_voters.add_voter(leader, place.number, directory, endpoint, timeout_ms=timeout_ms)
 
-    def joining(self, spec: NodeSpec, voters: Collection[str], *, life: int) -> NodeSpec:
+    def joining(self, spec: NodeSpec, voters: Collection[str], *, life: int | None) -> NodeSpec:
+        if life is None:
+            return spec
         place = self._layout[spec.name]
         return replace(spec, data_files={_META: storage.meta_properties(place.number, _directory(place, life))})
 
@@ -150,6 +154,15 @@ class KraftMembership:
             raise Indefinite("timeout", f"not answered within {timeout_s:g} s") from None
         finally:
             node.close()
+
+
+async def _quorum(node: KafkaNode) -> Quorum:
+    try:
+        return await node.describe_quorum()
+    except ServerRefusal as refusal:
+        if refusal.number != NOT_LEADER_OR_FOLLOWER:
+            raise
+        raise Definite("not-leader") from None
 
 
 def _directory(place: Place, life: int) -> bytes:

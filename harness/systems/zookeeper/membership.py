@@ -108,13 +108,13 @@ class ZooKeeperMembership:
     async def remove(self, node: str, *, through: str, timeout_s: float) -> None:
         await self._reconfigure(reconfiguration.leaving(self._layout[node].number), through, timeout_s)
 
-    async def add(self, node: str, *, through: str, timeout_s: float) -> None:
+    async def add(self, spec: NodeSpec, *, through: str, timeout_s: float) -> None:
         """A leader would also take one that does not run: it asks for a quorum of the new members, no more."""
-        if not await self._follows(node, timeout_s):
-            raise Definite("not-following", f"{node} follows nobody yet")
-        await self._reconfigure(reconfiguration.joining(self._line(node)), through, timeout_s)
+        if not await self._follows(spec.name, timeout_s):
+            raise Definite("not-following", f"{spec.name} follows nobody yet")
+        await self._reconfigure(reconfiguration.joining(self._line(spec.name)), through, timeout_s)
 
-    def joining(self, spec: NodeSpec, voters: Collection[str], *, life: int) -> NodeSpec:
+    def joining(self, spec: NodeSpec, voters: Collection[str], *, life: int | None) -> NodeSpec:
         others = [name for name in self._layout if name in voters and name != spec.name]
         lines = [*(self._line(name) for name in others), self._line(spec.name, "observer")]
         return replace(spec, data_files={**spec.data_files, _DYNAMIC: "".join(f"{line}\n" for line in lines)})
