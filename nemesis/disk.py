@@ -1,10 +1,10 @@
 """Disks of single nodes that are slow, fail, or are full, while the server runs: on unmodified programs.
 
 Slow and failing calls are made by strace on the server's own calls (`harness/runtime/tracing`); `calls=` chooses them
-by kind and `files=` by a pattern of paths below the data directory ("*.wal"); `times=1` hits the first one alone, as
-a disk that stalls once: strace counts by thread, so the tracer is ended as soon as so many were hit. A full disk is the limit of the data
-directory set to what is used. The proof counts, in the tracer's log, the calls that were delayed or failed, or tries to
-write. A server that ends itself over it is started again by healing.
+by kind and `files=` by a pattern of paths below the data directory ("*.wal"). `times=1` hits the first one alone, as a
+disk that stalls once: strace counts by thread, so the tracer is ended as soon as so many were hit. A full disk is the
+limit of the data directory set to what is used. The proof counts, in the tracer's log, the calls that were delayed or
+failed, or tries to write. A server that ends itself over it is started again by healing.
 """
 
 import asyncio
