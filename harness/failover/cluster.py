@@ -37,6 +37,8 @@ _CREATE_PATIENCE_S: Final = 60.0
 _ELECT_MS: Final = 20_000
 #: Between two looks at a cluster that is coming back: each costs its nodes and us some work.
 _LOOK_EVERY_S: Final = 0.3
+#: Nothing is measured then. With the probe's 100 ms most of thousands of partitions would be asked again and again.
+_PRODUCE_WAIT_MS: Final = 5000
 
 _Failed = (Definite, Indefinite, TimeoutError, OSError)
 
@@ -173,7 +175,8 @@ class Cluster:
 
     async def _unavailable(self, left_s: float) -> str | None:
         """Produce to every partition once."""
-        probe = ProduceProbe([ProduceLine(address) for address in self.brokers.values()], self.partitions)
+        lines = [ProduceLine(address, _PRODUCE_WAIT_MS) for address in self.brokers.values()]
+        probe = ProduceProbe(lines, self.partitions)
         try:
             async with asyncio.timeout(max(left_s, 1.0)):
                 await probe.run()

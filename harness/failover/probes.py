@@ -124,10 +124,11 @@ class Produces(Protocol):
 
 
 class ProduceLine:
-    """`Produces` over a kept connection to one broker."""
+    """`Produces` over a kept connection to one broker, which waits for replicas so many milliseconds."""
 
-    def __init__(self, address: Address) -> None:
+    def __init__(self, address: Address, wait_ms: int = _PRODUCE_WAIT_MS) -> None:
         self._line = Line(address)
+        self._wait_ms = wait_ms
         self._batch = write_batch([b"failover"], timestamp_ms=time.time_ns() // 1_000_000)
 
     async def produce_all(self, partitions: Sequence[Partition]) -> Mapping[Partition, int]:
@@ -137,7 +138,7 @@ class ProduceLine:
         asked = log.ProduceRequest(
             None,
             ACKS_ALL,
-            _PRODUCE_WAIT_MS,
+            self._wait_ms,
             tuple(log.ProduceTopic(topic, tuple(data)) for topic, data in by_topic.items()),
         )
         async with asyncio.timeout(_PRODUCE_PATIENCE_S):
