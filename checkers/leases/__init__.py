@@ -178,23 +178,20 @@ def _figures(
     ]
     name = "revoked_under_superseded_leader"
     figures[name], evidence[name] = len(superseded), rows(superseded)
-    outlived = [(length_ns, pair) for one in judged if (found := _outlived(one.lease)) for length_ns, pair in [found]]
-    if outlived:
-        longest = max(outlived)
-        figures["gone_after_ttl_ns_max"], evidence["gone_after_ttl_ns_max"] = longest
-        middle = sorted(outlived)[len(outlived) // 2]
-        figures["gone_after_ttl_ns_median"], evidence["gone_after_ttl_ns_median"] = middle
+    gone = sorted(found for one in judged if (found := _gone_after(one.lease)) is not None)
+    for name, place in (("gone_after_last_answer_ns_max", -1), ("gone_after_last_answer_ns_median", len(gone) // 2)):
+        if gone:
+            figures[name], evidence[name] = gone[place]
     return figures, evidence
 
 
-def _outlived(lease: Lease) -> tuple[int, Rows] | None:
-    """By how long its key was seen gone at the latest, after its time to live counted from the last answer."""
+def _gone_after(lease: Lease) -> tuple[int, Rows] | None:
+    """How long after its last renewal was answered its key was seen gone, where nobody asked for that."""
     last_ns = lease.last_answer_ns
-    if lease.gone is None or lease.revokes or last_ns is None:
+    if lease.gone is None or lease.revokes or last_ns is None or lease.gone.completed_ns < last_ns:
         return None
     last = next(o for o in lease.may_renew if o.completed_ns == last_ns)
-    length_ns = lease.gone.completed_ns - last_ns - lease.ttl_ns
-    return max(0, length_ns), (row(last), row(lease.gone.op))
+    return lease.gone.completed_ns - last_ns, (row(last), row(lease.gone.op))
 
 
 def _witness(finding: Finding, leader: Superseded | None, lives: Lives) -> Witness:
