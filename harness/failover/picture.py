@@ -23,7 +23,7 @@ _ENDINGS: Final = {Ending.KILL: "controller killed", Ending.STOP: "controller st
 
 #: For a picture that stands alone, on paper as it were; on the page its style sheet does this.
 _ALONE: Final = Markup("""
-svg { font: 14px system-ui, sans-serif; } text { fill: #1b1f24; }
+svg { font: 12px system-ui, sans-serif; } text { fill: #1b1f24; }
 .grid { stroke: #e4e7eb; } .tick, .lane-text { fill: #5b6470; font-size: 11px; } .lane-name { font-weight: 600; }
 .e0 { fill: #2f6fb5; } .e1 { fill: #c9820a; } .f0 { stroke: #2f6fb5; } .f1 { stroke: #c9820a; }
 .fit { stroke-width: 1.5; stroke-dasharray: 6 4; } .single { fill-opacity: .45; }
