@@ -10,7 +10,7 @@ import signal
 import sys
 import time
 import traceback
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -84,10 +84,11 @@ async def _conduct(folder: Path) -> None:
     plan = read_plan(folder / store.PLAN, seed=0)
     facts = store.read_json(folder / store.RUN)
     artifacts = Artifacts(**facts["artifacts"])
+    others = {word: Artifacts(**made) for word, made in facts.get("other_artifacts", {}).items()}
     system = registry.system(plan.system)
     workload = registry.workload(plan.workload)
     async with AsyncExitStack() as stack:
-        run = _Run(folder, plan, system, workload, artifacts, stack)
+        run = _Run(folder, plan, system, workload, artifacts, others, stack)
         await run.set_up()
         await run.go()
 
@@ -102,10 +103,11 @@ class _Run:
         system: System,
         workload: Workload,
         artifacts: Artifacts,
+        others: Mapping[str, Artifacts],
         stack: AsyncExitStack,
     ) -> None:
         self.folder, self.plan, self.system, self.workload = folder, plan, system, workload
-        self.artifacts, self.stack = artifacts, stack
+        self.artifacts, self.others, self.stack = artifacts, others, stack
         self.stop = asyncio.Event()
         self.stopped_at: float | None = None
         self.phase = PhaseName.WARM_UP
@@ -151,6 +153,8 @@ class _Run:
             records=self.recorder,
             view=self._view,
             folder=self.folder,
+            others=self.others,
+            hurried=self.stop.is_set,
         )
         await self.runtime.realise(cluster.specs().values())
         await self._start_all()

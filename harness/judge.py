@@ -7,7 +7,7 @@ those that the plan requires, and the coverage. Other verdicts are reported with
 """
 
 import traceback
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -26,7 +26,7 @@ from harness.runtime.provider import Setting
 from harness.systems.leases import BoundsLeases
 from harness.systems.membership import with_members
 from harness.systems.system import System
-from harness.verdict import Facts, Validity, Verdict, anomalies_of, merge
+from harness.verdict import Facts, Guarantee, LeadershipBound, Standing, Validity, Verdict, anomalies_of, merge
 from harness.workload import Workload
 
 #: These judge every run, whatever the workload.
@@ -67,8 +67,11 @@ def setting_of(plan: Plan, system: System) -> Setting:
     return with_members(plan.setting(members_of(plan, system)), system, version, options)
 
 
-def facts_of(plan: Plan, version: str) -> Facts:
-    """What the checkers must know, from the plan and what the system says of the release that ran."""
+def facts_of(plan: Plan, version: str, others: Sequence[str] = ()) -> Facts:
+    """What the checkers must know, from the plan and what the system says of the releases that ran.
+
+    Where nodes became other releases, a guarantee is what the one of them stands behind that says least.
+    """
     system = registry.system(plan.system)
     workload: Workload = registry.workload(plan.workload)
     options = options_of(plan, system, workload)
@@ -79,12 +82,12 @@ def facts_of(plan: Plan, version: str) -> Facts:
         workload=plan.workload,
         nodes=tuple(member.name for member in members),
         electorate=tuple(member.name for member in members if member.votes),
-        guarantees=system.promises(version),
+        guarantees=_weakest([system.promises(release) for release in (version, *others)]),
         required=plan.require,
         read_guarantee=workload.guarantee(system, options),
         nemesis=nemesis_words(plan.nemesis),
         options=options,
-        leadership=system.leadership(settings, version),
+        leadership=_loosest([system.leadership(settings, release) for release in (version, *others)]),
         leases=system.lease_bound(settings) if isinstance(system, BoundsLeases) else None,
         subjects=system.subjects,
         budget=plan.budget,
@@ -98,7 +101,7 @@ def judge(folder: Path) -> tuple[History, Judgement]:
     history = read_history(folder)
     history.logs = read_logs(folder)
     system = registry.system(plan.system)
-    facts = facts_of(plan, _version_of(folder) or system.default_version)
+    facts = facts_of(plan, _version_of(folder) or system.default_version, _others_of(folder))
     workload: Workload = registry.workload(plan.workload)
     names = (*workload.checkers(system, facts.options), *ALWAYS)
     history.operations  # noqa: B018  # paired once, before the checkers are timed
@@ -112,6 +115,27 @@ def _version_of(folder: Path) -> str | None:
     """The release that ran, by what it said of itself; None of a history that came without its `run.json`."""
     path = folder / store.RUN
     return store.read_json(path).get("system_version") if path.is_file() else None
+
+
+def _others_of(folder: Path) -> list[str]:
+    """Other releases that nodes may have become."""
+    path = folder / store.RUN
+    made = store.read_json(path).get("other_artifacts", {}) if path.is_file() else {}
+    return [artifacts["version"] for artifacts in made.values()]
+
+
+def _weakest(promised: Sequence[Sequence[Guarantee]]) -> tuple[Guarantee, ...]:
+    """Each guarantee as the release has it that stands behind it least; every release has the same names."""
+    order = list(Standing)
+    of_name = [[g for release in promised for g in release if g.name == first.name] for first in promised[0]]
+    return tuple(max(found, key=lambda g: order.index(g.standing)) for found in of_name)
+
+
+def _loosest(bounds: Sequence[LeadershipBound]) -> LeadershipBound:
+    """The one that promises least, and of those the longest."""
+    order = list(Standing)
+    endless = max(bound.bound_ns or 0 for bound in bounds) + 1
+    return max(bounds, key=lambda b: (order.index(b.standing), endless if b.bound_ns is None else b.bound_ns))
 
 
 def _guarded(name: str, history: History, facts: Facts, folder: Path) -> list[Verdict]:

@@ -52,6 +52,7 @@ NEMESES: Final = {
     "partition": "nemesis.partition:Partition",
     "pause": "nemesis.pause:Pause",
     "power-loss": "nemesis.power_loss:PowerLoss",
+    "rolling": "nemesis.rolling:Rolling",
     "toxic": "nemesis.toxic:ToxicFault",
 }
 

@@ -14,7 +14,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -33,6 +33,7 @@ from harness.settings import Settings, TakesSettings
 from harness.settings import checked as checked_settings
 from harness.spark_session import SparkHandle
 from harness.stopping import STOP_GRACE_S, StoppedTwice, StopRequest
+from harness.systems.other_versions import TellsVersion
 from harness.systems.system import Artifacts, System
 from harness.verdict import Standing, Validity
 from harness.workload import Workload
@@ -119,6 +120,8 @@ def check_plan(plan: Plan) -> Plan:
     # which the faults can put to the test.
     stated = {g.name for g in system.guarantees if g.standing is not Standing.MEASURED}
     demanded = (name for name in workload.requires(options) if name in stated and name not in out_of_reach)
+    if plan.nemesis != "none":
+        _refuse_changes(plan, system, plan.version or system.default_version, {})
     watch_ns = system.leadership(plan.system_options).watch_ns
     return msgspec.structs.replace(
         plan,
@@ -152,7 +155,9 @@ def execute(
     _refuse_unavailable(named, setting)
     prospect = look_ahead(plan, setting)
     artifacts = provider.resolve(system, plan.version, setting, _say(progress))
-    _refuse_settings(system, artifacts, plan.settings)
+    others = _others(plan, system, setting, prospect, artifacts, _say(progress))
+    for one in (artifacts, *others.values()):
+        _refuse_settings(system, one, plan.settings)
     folder = store.make_run_folder(results, plan.slug)
     write_plan(_with_own_schedule(plan, folder), folder / store.PLAN)
     run_facts = {
@@ -162,6 +167,8 @@ def execute(
         "seed": plan.seed,
         "started_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         "artifacts": msgspec.to_builtins(artifacts),
+        # What faults start nodes as, by the version that the plan names.
+        "other_artifacts": msgspec.to_builtins(others),
         # What `auto` came to on this machine.
         "links": setting.links.value,
         "nemesis": prospect.document(keep_quorum=plan.quorum == "keep"),
@@ -257,6 +264,41 @@ def _refuse_unavailable(kinds: set[str], setting: Setting) -> None:
         why = faults[kind].unavailable(setting)
         if why:
             raise MachineError(f"this machine cannot do {kind}: {why}", hint="fencepost doctor says what is missing")
+
+
+def _others(
+    plan: Plan, system: System, setting: Setting, prospect: "Prospect", first: Artifacts, say: Callable[[str], None]
+) -> dict[str, Artifacts]:
+    """What the other releases run from that the plan's faults start nodes as, had before any server runs."""
+    from harness.fault import versions_needed
+
+    specs = prospect.asked.specs
+    provider, faults = registry.runtime(plan.runtime), registry.faults()
+    found = {word: provider.resolve(system, word, setting, say) for word in versions_needed(specs, faults)}
+    names = {first.version: first.version, **{word: others.version for word, others in found.items()}}
+    _refuse_changes(plan, system, first.version, names)
+    return found
+
+
+def _refuse_changes(plan: Plan, system: System, start: str, names: Mapping[str, str]) -> None:
+    """Raise UsageError for changes of release that cannot be; `names` are the releases by the words of the plan."""
+    from harness.fault import parse_nemesis, versions_needed
+
+    faults = registry.faults()
+    specs = parse_nemesis(plan.nemesis, faults, setting_of(plan, system)).specs
+    for spec in specs:
+        for word in versions_needed([spec], faults):
+            if not isinstance(system, TellsVersion):
+                raise refused(spec.text, f"servers of {system.name} do not say which release they are; leave out to=")
+            to = names.get(word, word)
+            if to == start:
+                raise refused(spec.text, f"the nodes begin as {start}; leave out to=")
+            # A roll may begin where an earlier one of another kind ended.
+            back = spec.options.get("back") == "yes"
+            for begun in dict.fromkeys((start, *names.values())):
+                why = system.refuse_change(begun, to, back=back, options=plan.system_options, settings=plan.settings)
+                if why and begun != to:
+                    raise refused(spec.text, why)
 
 
 def _refuse_settings(system: System, artifacts: Artifacts, settings: Settings) -> None:

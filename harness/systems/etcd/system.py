@@ -18,7 +18,7 @@ from harness.runtime.node import Layout, Member, Node, NodeSpec, Place, members_
 from harness.settings import NO_SETTINGS, Settings, Taken
 from harness.systems.attempts import AttemptReader
 from harness.systems.etcd import settings as server_settings
-from harness.systems.etcd import versions
+from harness.systems.etcd import told_version, versions
 from harness.systems.etcd.attempts import LeaseAttempts
 from harness.systems.etcd.lease_promises import lease_bound
 from harness.systems.etcd.promises import CHECK_QUORUM, GUARANTEES
@@ -210,6 +210,17 @@ class Etcd:
     def attempts(self) -> AttemptReader:
         """`harness.systems.attempts.TellsAttempts`."""
         return LeaseAttempts()
+
+    async def told_version(self, node: Node, *, log_from: int) -> str:
+        return await told_version.ask(*node.place.dial(CLIENT_PORT))
+
+    def version_of(self, node: Node, artifacts: Artifacts) -> str:
+        return artifacts.version
+
+    def refuse_change(
+        self, start: str, to: str, *, back: bool, options: Mapping[str, object], settings: Settings
+    ) -> str | None:
+        return told_version.refuse_change(start, to, back=back)
 
     def became_leader(self, line: str) -> int | None:
         found = _BECAME_LEADER.search(line)

@@ -28,7 +28,6 @@ _OUR_SYSTEMS: Final = ("kraft", "kafka-zk")
 QUIET: Final = (
     "kafka.server.KafkaConfig",
     "org.apache.kafka.common.config.AbstractConfig",
-    "org.apache.kafka.common.utils.AppInfoParser",
     "org.apache.zookeeper.server.NIOServerCnxn",
     "org.apache.zookeeper.ZooKeeper",
 )

@@ -1,5 +1,6 @@
 """Kafka with its metadata in ZooKeeper, as it was before 4.0, as a system under test."""
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -10,7 +11,7 @@ from harness.runtime.java import Train, archive, existing_archive, find_java
 from harness.runtime.node import Layout, Member, Node, NodeSpec, Place
 from harness.settings import NO_SETTINGS, Settings, Taken
 from harness.systems.attempts import AttemptReader
-from harness.systems.kafka import images, partition_leaders, server, versions
+from harness.systems.kafka import images, partition_leaders, server, told_version, versions
 from harness.systems.kafka import settings as server_settings
 from harness.systems.kafka.attempts import ZooKeeperModeAttempts
 from harness.systems.kafka.log_lines import Layer, became_leader
@@ -23,8 +24,10 @@ from harness.systems.kafka_zk.guarantees import GUARANTEES, LEADERSHIP
 from harness.systems.kafka_zk.question import DatedQuestion, ZnodeQuestion, dated_controller, dated_view
 from harness.systems.kafka_zk.role_log import RoleLog
 from harness.systems.kafka_zk.training import train
+from harness.systems.other_versions import minor
 from harness.systems.system import Artifacts, ImageFacts, PartitionReign, Question
 from harness.systems.zookeeper import settings as keeper_settings
+from harness.systems.zookeeper.question import told_version as told_zookeeper_version
 from harness.systems.zookeeper.server import CLIENT_PORT as KEEPER_PORT
 from harness.verdict import Guarantee, LeadershipBound
 
@@ -35,6 +38,8 @@ VIEW: Final = "view"
 #: A node's log among what is kept of it.
 LOG: Final = "server.log"
 
+_PROTOCOL_VERSION: Final = "inter.broker.protocol.version"
+_KEEPER_JAR: Final = re.compile(r"zookeeper-(\d+\.\d+\.\d+)\.jar")
 #: Our client speaks to 2.8 and later; from 4.0 on there is no ZooKeeper.
 _FIRST: Final = (2, 8, 0)
 _WITHOUT_ZOOKEEPER: Final = (4, 0, 0)
@@ -138,6 +143,39 @@ class KafkaZk:
         if not isinstance(client, KafkaSession):
             raise TypeError(f"expected a client that this system opened, got {type(client).__name__}")
         await client.prepare(keys)
+
+    async def told_version(self, node: Node, *, log_from: int) -> str:
+        if BROKER not in node.place.roles:
+            return await told_zookeeper_version(*node.place.dial(KEEPER_PORT))
+        return told_version.read(node.log, log_from)
+
+    def version_of(self, node: Node, artifacts: Artifacts) -> str:
+        """A keeper says that of the ZooKeeper among Kafka's jars."""
+        if BROKER in node.place.roles:
+            return artifacts.version
+        found = (_KEEPER_JAR.fullmatch(jar.name) for jar in server.jars_of(artifacts))
+        return next((match.group(1) for match in found if match), "unknown")
+
+    def refuse_change(
+        self, start: str, to: str, *, back: bool, options: Mapping[str, object], settings: Settings
+    ) -> str | None:
+        """Brokers speak to one another in the newest protocol that they know, unless they are told to keep to an older.
+
+        Source: Kafka's documentation, "Upgrading", of every release with ZooKeeper: first all brokers are given the
+        inter.broker.protocol.version of the older release.
+        """
+        older, newer = (to, start) if told_version.is_older(to, start) else (start, to)
+        known = minor(older)
+        if known is None or minor(newer) in (None, known):
+            return None
+        asked = minor(settings.get(self.name, {}).get(_PROTOCOL_VERSION, ""))
+        if asked is not None and asked <= known:
+            return None
+        wanted = ".".join(map(str, known))
+        return (
+            f"brokers of {newer} would speak to those of {older} in a protocol that they do not know; "
+            f"add --set {self.name}.{_PROTOCOL_VERSION}={wanted}"
+        )
 
     def became_leader(self, line: str) -> int | None:
         return became_leader(line, Layer.ZOOKEEPER)

@@ -8,7 +8,7 @@ from harness.errors import UsageError, unknown_choice
 from harness.runtime.java import archive, existing_archive, find_java
 from harness.runtime.node import Layout, Member, Node, NodeSpec, Place
 from harness.settings import NO_SETTINGS, Settings, Taken
-from harness.systems.kafka import images, partition_leaders, server, versions
+from harness.systems.kafka import images, partition_leaders, server, told_version, versions
 from harness.systems.kafka import settings as server_settings
 from harness.systems.kafka.log_lines import Layer, became_leader
 from harness.systems.kafka.question import ControllerQuestion, QuorumQuestion
@@ -136,6 +136,23 @@ class Kraft:
         if not isinstance(client, KafkaSession):
             raise TypeError(f"expected a client that this system opened, got {type(client).__name__}")
         await client.prepare(keys)
+
+    async def told_version(self, node: Node, *, log_from: int) -> str:
+        return told_version.read(node.log, log_from)
+
+    def version_of(self, node: Node, artifacts: Artifacts) -> str:
+        return artifacts.version
+
+    def refuse_change(
+        self, start: str, to: str, *, back: bool, options: Mapping[str, object], settings: Settings
+    ) -> str | None:
+        """A cluster's metadata.version is that of the release that it began as, which older ones do not know (KIP-778).
+
+        It stays when nodes are newer, so that they can go back.
+        """
+        if told_version.is_older(to, start):
+            return f"{to} does not know the metadata.version of a cluster that began as {start}; choose a newer release"
+        return None
 
     def became_leader(self, line: str) -> int | None:
         return became_leader(line, Layer.RAFT)

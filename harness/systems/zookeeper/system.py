@@ -28,7 +28,7 @@ from harness.systems.zookeeper.guarantees import GUARANTEES, leadership_bound
 from harness.systems.zookeeper.lease_guarantees import lease_bound
 from harness.systems.zookeeper.leases import SessionLeases
 from harness.systems.zookeeper.membership import ZooKeeperMembership
-from harness.systems.zookeeper.question import SrvrQuestion
+from harness.systems.zookeeper.question import SrvrQuestion, told_version
 from harness.systems.zookeeper.session import ZooKeeperSession, zxid_of
 from harness.systems.zookeeper.training import train
 from harness.systems.zookeeper.wire import Op, path_and_watch, text
@@ -205,6 +205,18 @@ class ZooKeeper:
 
     async def taken(self, node: Node, artifacts: Artifacts, settings: Settings) -> list[Taken]:
         return await server_settings.taken(node, *node.place.dial(server.CLIENT_PORT), settings)
+
+    async def told_version(self, node: Node, *, log_from: int) -> str:
+        return await told_version(*node.place.dial(server.CLIENT_PORT))
+
+    def version_of(self, node: Node, artifacts: Artifacts) -> str:
+        return artifacts.version
+
+    def refuse_change(
+        self, start: str, to: str, *, back: bool, options: Mapping[str, object], settings: Settings
+    ) -> str | None:
+        """Of the known releases (3.6 to 3.9) each can join each: they speak one protocol and read one format."""
+        return None
 
     def became_leader(self, line: str) -> int | None:
         found = _BECAME_LEADER.search(line)

@@ -1,0 +1,42 @@
+"""Servers of another release in a running cluster: what a server says it is, and which changes cannot be."""
+
+from collections.abc import Mapping
+from typing import Protocol, runtime_checkable
+
+from harness.runtime.node import Node
+from harness.settings import Settings
+from harness.systems import releases
+from harness.systems.system import Artifacts
+
+
+@runtime_checkable
+class TellsVersion(Protocol):
+    """A system whose servers say which release they are, so that a change of it can be proven."""
+
+    async def told_version(self, node: Node, *, log_from: int) -> str:
+        """The release, as this server itself says it: when it is asked, else in its log from that byte on.
+
+        Raises anything when it does not (yet).
+        """
+        ...
+
+    def version_of(self, node: Node, artifacts: Artifacts) -> str:
+        """What this node says when it runs from these artifacts."""
+        ...
+
+    def refuse_change(
+        self, start: str, to: str, *, back: bool, options: Mapping[str, object], settings: Settings
+    ) -> str | None:
+        """Why the nodes of a cluster that began as release `start` cannot be started again as `to`, one by one.
+
+        As "reason; remedy"; None where they can. With `back` each is to return to `start` once all were changed.
+        """
+        ...
+
+
+def minor(version: str) -> tuple[int, ...] | None:
+    """Major and minor number ("3.5.1", "3.6.0-rc.2"); None of what is no release's number, such as a path."""
+    try:
+        return releases.numbers(version.partition("-")[0])[:2]
+    except ValueError:
+        return None
