@@ -23,10 +23,11 @@ from harness.systems.membership import ChangesMembers, Membership
 from nemesis.membership_asking import Asking, Look
 from nemesis.targets import NODE_TARGETS, choose_nodes
 
-#: Removing and the server's own end (etcd takes a second for it) lie well within the conductor's limit for one act.
-_REMOVED_S: Final = 5.0
-_ENDED_S: Final = 2.0
-#: A server may have to be started, to catch up and to be added; what is asked last may take longer by a little.
+#: A leader that is removed is succeeded by another first, and etcd wants members to have been connected for 5 s.
+_REMOVED_S: Final = 12.0
+#: etcd takes a second to end.
+_ENDED_S: Final = 3.0
+#: A server may have to be started, to catch up and to be added; what is asked last may take a little longer.
 _REJOINED_S: Final = 20.0
 _SERVES_S: Final = 1.0
 _POLL_S: Final = 0.05

@@ -19,7 +19,7 @@ _ASK_S = 2.5
 _LOOK_S = 1.0
 _POLL_S = 0.05
 #: A change that was answered, or not, is looked for so long before it is asked for again.
-_SEEN_S = 1.5
+_SEEN_S = 3.0
 #: After a refusal: what it rests on (a member that was away a moment ago) takes a while to change.
 _REFUSED_S = 0.3
 
