@@ -158,6 +158,12 @@ def _revoked(anomaly: str, lease: Lease, gone: Look, lives: Lives, since_ns: int
         f"{gone.op.node} answered a look without its key at {seconds(gone.completed_ns)}{_at(gone.op)}, "
         f"{duration(until_ns - gone.completed_ns)} before the lease could end, and nobody had asked to revoke it."
     )
+    since_at = None if seen is None else seen.op.position
+    if since_at is not None and gone.op.position is not None and since_at < gone.op.position:
+        steps.append(
+            f"So its end took effect between {seconds(since_ns)} and {seconds(gone.completed_ns)}, at a position after "
+            f"{shown(since_at)} and not after {shown(gone.op.position)}."
+        )
     if anomaly == IN_VAIN:
         steps.append(_in_vain_words(lives, renewal))
     attach = () if lease.attach is None else (lease.attach,)

@@ -75,6 +75,9 @@ def test_a_key_that_vanishes_after_an_answered_keep_alive_was_revoked_while_it_l
     assert "position 10" in witness.steps[2]
     assert "position 11" in witness.steps[3]
     assert "2.4 s before the lease could end" in witness.steps[3]
+    assert witness.steps[4] == (
+        "So its end took effect between 1.500000 s and 1.610000 s, at a position after 10 and not after 11."
+    )
     # The proof is of few rows: grant, attach, the keep-alive, the last look with it, the first one without.
     assert len(witness.events) == 10
     assert verdict.evidence[f"anomalies.{leases.REVOKED}"] == (witness.events[-1],)
@@ -288,7 +291,7 @@ def test_where_nobody_outlived_an_epoch_nobody_is_suspected() -> None:
     story.look(False, (5100, 5110), position=11, node="n3")
     verdict = only(story.judged(), leases.LIVES)
     assert verdict.figures["revoked_under_superseded_leader"] == 0
-    assert verdict.witnesses[0].steps[-1].endswith("and nobody had asked to revoke it.")
+    assert verdict.witnesses[0].steps[-2].endswith("and nobody had asked to revoke it.")
 
 
 def test_a_keep_alive_that_only_a_superseded_leader_heard_was_in_vain() -> None:
@@ -301,7 +304,7 @@ def test_a_keep_alive_that_only_a_superseded_leader_heard_was_in_vain() -> None:
     assert anomalies(verdicts) == {leases.IN_VAIN: 1}
     verdict = only(verdicts, leases.COUNTS)
     assert verdict.exposure == 1
-    assert "Epoch 2 had begun by 2.000000 s" in verdict.witnesses[0].steps[4]
+    assert "Epoch 2 had begun by 2.000000 s" in verdict.witnesses[0].steps[5]
     assert only(verdicts, leases.LIVES).validity is not Validity.INVALID
 
 
