@@ -13,7 +13,7 @@ from xml.etree import ElementTree
 import pytest
 
 from harness.ground_truth import read_logs
-from harness.operation import BeliefEvent, Claim, Outcome
+from harness.operation import BeliefEvent, Claim, ClockEvent, FaultAction, FaultEvent, FaultOutcome, FaultStage, Outcome
 from harness.reader import read_history
 from tests.kafka_releases import needs
 from tests.lab_scenario import require_lab
@@ -204,3 +204,25 @@ def test_failover_is_measured_told_and_drawn(tmp_path: Path, systems: str) -> No
     assert [text for text in marks if "kraft, 1 partitions: median" in text], marks
     assert [text for text in marks if "kafka-zk, 1 partitions: median" in text], marks
     assert_nothing_left(tmp_path)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("system", [pytest.param("kraft", marks=needs("kraft"))])
+def test_clocks_of_kafka_s_servers_are_skewed_read_back_and_healed(tmp_path: Path, system: str) -> None:
+    """It tells no time of its own, so the proof is what is read back from its processes."""
+    found = Judged(
+        tmp_path, "--system", system, "--workload", "metadata", "--seed", "3", "--time-limit", "24s",
+        "--nemesis", "clock-skew:controller:offset=1h:for=5s,clock-skew:broker:rate=0.5:for=5s",
+    )  # fmt: skip
+    history = read_history(found.folder)
+    assert {fault.outcome for fault in history.faults} == {FaultOutcome.INSTALLED}, history.faults
+    assert {e.outcome for e in history.events if _is_healed(e)} == {FaultOutcome.HEALED}
+    clocks = [e for e in history.events if isinstance(e, ClockEvent)]
+    assert {(e.offset_ns, e.rate) for e in clocks} == {(3600 * 10**9, 1.0), (0, 0.5), (0, 1.0)}
+    assert all(e.certain for e in clocks)
+    assert {node for e in clocks if e.rate != 1.0 for node in [e.node]} == {"b1"}
+    assert not [v for v in found.document["verdicts"] if v["decides"] and v["validity"] == "invalid"]
+
+
+def _is_healed(event: object) -> bool:
+    return isinstance(event, FaultEvent) and (event.action, event.stage) == (FaultAction.HEAL, FaultStage.END)
