@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 
 from harness import registry
-from tests.kafka_releases import needs
 from tests.lab_scenario import run_scenario
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(400)]
@@ -64,8 +63,7 @@ def test_members_of_zookeeper_change_while_it_runs() -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("_", [pytest.param(None, marks=needs("kraft"))])
-def test_voters_of_kraft_change_while_it_runs(_: None) -> None:
+def test_voters_of_kraft_change_while_it_runs() -> None:
     leader, follower, keeping = changes("kraft", "leader", "follower", "follower:wipe=no")
     assert leader["led"]
     check(leader)

@@ -115,9 +115,22 @@ class ZooKeeperMembership:
         await self._reconfigure(reconfiguration.joining(self._line(spec.name)), through, timeout_s)
 
     def joining(self, spec: NodeSpec, voters: Collection[str], *, life: int | None) -> NodeSpec:
+        """With its own data it has a file that does not name it, on which no server starts.
+
+        So it is given another, beside its data, and learns from the others whatever came later.
+        """
+        place = self._layout[spec.name]
         others = [name for name in self._layout if name in voters and name != spec.name]
         lines = [*(self._line(name) for name in others), self._line(spec.name, "observer")]
-        return replace(spec, data_files={**spec.data_files, _DYNAMIC: "".join(f"{line}\n" for line in lines)})
+        data_files = {**spec.data_files, _DYNAMIC: "".join(f"{line}\n" for line in lines)}
+        files = {name: text for name, text in spec.files.items() if name not in (_STATIC, _DYNAMIC)}
+        if life is None:
+            static = str(data_files[_STATIC]).replace(str(place.data / _DYNAMIC), str(place.folder / _DYNAMIC))
+            files |= {_STATIC: static, _DYNAMIC: str(data_files[_DYNAMIC])}
+        home = place.data if life is not None else place.folder
+        either = (str(place.data / _STATIC), str(place.folder / _STATIC))
+        argv = tuple(str(home / _STATIC) if word in either else word for word in spec.argv)
+        return replace(spec, argv=argv, files=files, data_files=data_files)
 
     async def lacks(self, node: str, *, timeout_s: float) -> str | None:
         try:
