@@ -13,6 +13,7 @@ from typing import Final
 
 from harness.errors import MachineError
 
+_ACCESSOR: Final = re.compile(rb"(get|set|is|with)[A-Z]")
 #: A constant of 4 to 80 letters, in front of which its length stands.
 _NAME: Final = re.compile(rb"\x01(\x00[\x04-\x50])(?=([a-z][A-Za-z0-9]*(?:\.[A-Za-z0-9]+)*))")
 
@@ -33,13 +34,13 @@ def constants(jars: Iterable[Path], wanted: Collection[str], *, only: str = "") 
 
 
 def names(jars: Iterable[Path]) -> set[str]:
-    """Every constant that looks like the name of a setting: words joined by dots or beginning small, for a hint."""
+    """Every constant that looks like the name of a setting, and not like that of a method of one; for a hint."""
     found: set[str] = set()
     for content in _classes(jars):
         for match in _NAME.finditer(content):
             length = int.from_bytes(match[1], "big")
             text = match[2][:length]
-            if len(text) == length:
+            if len(text) == length and not _ACCESSOR.match(text):
                 found.add(text.decode())
     return found
 
