@@ -1,8 +1,10 @@
 """The lease workload: simulated, against leases in memory with planted bugs, and in short real runs."""
 
 import asyncio
+import json
 from collections import Counter, defaultdict
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,10 +14,14 @@ from harness import registry
 from harness.coordination import BOUND, Granted, Members, ReadMode, Reply
 from harness.generator import Draw, Offer, time_limit, validate
 from harness.operation import Completion, OpEvent, Outcome
+from harness.runtime.provider import Setting
+from harness.runtime.tracing import availability
 from harness.simulation import simulate
 from harness.verdict import Validity
 from tests.checkers.build import only
 from tests.fakes.lease_store import BUGS, facts, run_fake_leases
+from tests.lab_scenario import refuse, require_lab
+from tests.run_command import assert_nothing_left, only_folder, run
 from tests.seeds import seeds
 from workloads.lease import Lease, LeaseClient
 
@@ -267,3 +273,58 @@ def test_the_client_carries_out_each_operation_as_one_request() -> None:
         ("look", BOUND, ReadMode.STRONG),
         ("close",),
     ]
+
+
+# Real clusters
+
+
+@pytest.mark.cluster
+@pytest.mark.timeout(150)
+@pytest.mark.parametrize(
+    ("system", "nemesis"),
+    [
+        ("etcd", "none"),
+        pytest.param("zookeeper", "none", marks=pytest.mark.long),
+        pytest.param("etcd", "kill:leader", marks=pytest.mark.long),
+        pytest.param("zookeeper", "kill:leader", marks=pytest.mark.long),
+    ],
+)
+def test_leases_live_while_they_are_kept_alive_and_not_longer(tmp_path: Path, system: str, nemesis: str) -> None:
+    require_lab()
+    done = run(
+        "run", "--system", system, "--workload", "lease", "--nemesis", nemesis,
+        "--time-limit", "5s" if nemesis == "none" else "25s", "--seed", "5",
+        "-o", "passing=12", "-o", "kept_for=500ms", "--no-spark", "--json", "--results", str(tmp_path),
+    )  # fmt: skip
+    document = json.loads(done.stdout)
+    assert document["validity"] == "valid", (document["headline"], done.stderr)
+    of = {v["guarantee"]: v for v in document["verdicts"] if v["checker"] == "lease"}
+    for name in ("live-lease-lives", "expired-lease-ends", "ended-lease-stays-ended", "no-keep-alive-of-the-dead"):
+        assert of[name]["validity"] == "valid", (name, of[name]["reason"])
+    figures = of["live-lease-lives"]["figures"]
+    assert figures["kept_through_other_nodes"] > 20
+    assert figures["seen_gone"] > 20
+    assert only_folder(tmp_path).is_dir()
+    assert_nothing_left(tmp_path)
+
+
+@pytest.mark.cluster
+@pytest.mark.long
+@pytest.mark.timeout(200)
+def test_etcd_3_5_1_revokes_live_leases_when_its_leader_s_disk_stalls_once(tmp_path: Path) -> None:
+    """etcd#15247, mended in 3.5.13."""
+    require_lab()
+    refuse(availability.why_not(Setting()))
+    done = run(
+        "run", "--system", "etcd", "--version", "3.5.1", "--workload", "lease", "--time-limit", "24s", "--seed", "7",
+        "--nemesis", "disk:leader:kind=slow:calls=fdatasync:files=*.wal:delay=12s:times=1:for=14s", "--quiet", "3s",
+        "--no-spark", "--json", "--results", str(tmp_path),
+    )  # fmt: skip
+    document = json.loads(done.stdout)
+    assert document["validity"] == "invalid", (document["headline"], done.stderr)
+    (lives,) = [v for v in document["verdicts"] if v["guarantee"] == "live-lease-lives"]
+    assert lives["anomalies"]["live-lease-revoked"] >= 1
+    assert lives["figures"]["revoked_under_superseded_leader"] >= 1
+    steps = [step for witness in lives["witnesses"] for step in witness["steps"]]
+    assert "A leader that had been superseded acted: the live lease was revoked." in steps
+    assert_nothing_left(tmp_path)
