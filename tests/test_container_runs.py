@@ -293,6 +293,30 @@ def test_what_makes_no_sense_is_said_before_anything_starts(
 
 
 @needs_engine
+@pytest.mark.long
+@pytest.mark.parametrize("nemesis", ["rolling:for=16s", "rolling:to=3.5.1:for=16s"])
+def test_nodes_are_restarted_one_by_one_also_in_another_image(
+    engine: "DockerClient", tmp_path: Path, nemesis: str
+) -> None:
+    version = ("--version", "3.4.23") if "to=" in nemesis else ()
+    done = _on_containers(
+        tmp_path, "--system", "etcd", *version, "--workload", "register", "--set", "etcd.snapshot-count=100",
+        "--nemesis", nemesis, *_SHORT, "18s", timeout_s=220,
+    )  # fmt: skip
+    assert done.code in (0, 2), done
+    folder = _assert_complete(tmp_path, {"rolling"})
+    history = read_history(folder)
+    assert {f.nodes for f in history.faults if "part_of" in f.details} == {("n1",), ("n2",), ("n3",)}
+    said = {
+        e.details["says_version"] for e in history.events if isinstance(e, FaultEvent) and "says_version" in e.details
+    }
+    assert said == {"3.5.1"}
+    assert {taken["says"] for taken in json.loads((folder / "run.json").read_text())["settings"]["taken"]} == {"100"}
+    assert _left(engine, done.pid) == []
+    assert_nothing_left(tmp_path)
+
+
+@needs_engine
 def test_one_ctrl_c_heals_judges_and_removes_everything(engine: "DockerClient", tmp_path: Path) -> None:
     plan = ("--system", "etcd", "--workload", "register", "--nemesis", "pause:leader:for=60s", "--time-limit", "70s")
     with _running(tmp_path, "--runtime", "containers", *plan, "--no-spark") as child:
