@@ -167,14 +167,16 @@ def execute(
         "seed": plan.seed,
         "started_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         "artifacts": msgspec.to_builtins(artifacts),
-        # What faults start nodes as, by the version that the plan names.
-        "other_artifacts": msgspec.to_builtins(others),
         # What `auto` came to on this machine.
         "links": setting.links.value,
         "nemesis": prospect.document(keep_quorum=plan.quorum == "keep"),
-        "settings": {"asked": plan.settings},
         "machine": store.machine_facts(),
     }
+    if others:
+        # What faults start nodes as, by the version that the plan names.
+        run_facts["other_artifacts"] = msgspec.to_builtins(others)
+    if plan.settings:
+        run_facts["settings"] = {"asked": plan.settings}
     store.write_json(folder / store.RUN, run_facts)
     progress({"topic": "folder", "folder": str(folder)})
     for line in prospect.in_words(keep_quorum=plan.quorum == "keep"):
