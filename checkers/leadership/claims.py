@@ -152,7 +152,7 @@ def _span_rows(reigns: Reigns, span: ClaimedSpan, marks: Landmarks) -> dict[str,
     stops = marks.inside(reigns.stopped[span.node], span.from_ns, span.to_ns)
     return {
         "epoch": marks.named(latest),
-        "superseded_by": (begin,),
+        "superseded_by": tuple(i for r in own[:1] if r.superseded is not None for i in marks.begun(r.superseded)),
         "from_ns": (begin,),
         "to_ns": end,
         "length_ns": (begin, *end),

@@ -5,9 +5,9 @@ from functools import cached_property
 from typing import Final
 
 from checkers.evidence import Rows
-from checkers.leadership.samples import Intervals, Sample
+from checkers.leadership.samples import Begin, Intervals, Sample
 from harness.history import History
-from harness.operation import EpochEvent, FaultEvent, NodeEvent
+from harness.operation import BeliefEvent, EpochEvent, FaultEvent, NodeEvent
 
 
 class Landmarks:
@@ -32,6 +32,14 @@ class Landmarks:
             return (sample.index,)
         line = self._lines.get((sample.node, sample.incarnation, sample.epoch or 0))
         return (sample.index,) if line is None else (sample.index, line)
+
+    def begun(self, begin: Begin) -> Rows:
+        """Where an epoch is named that has begun: in the row that proves it, else in the line of its node's own log."""
+        proof = self._history.events[begin.event]
+        if getattr(proof, "epoch", None) == begin.epoch or type(proof) is not BeliefEvent:
+            return (begin.event,)
+        line = self._lines.get((proof.node, proof.incarnation, begin.epoch))
+        return (begin.event,) if line is None else (begin.event, line)
 
     def at(self, ns: int) -> Rows:
         """The row at `ns` of a fault or a server: where a cut, a pause or a death began or ended; none elsewhere."""

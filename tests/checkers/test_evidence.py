@@ -18,8 +18,16 @@ from harness.history import History
 from harness.judge import judge
 from harness.operation import Event, OpEvent, Outcome, PhaseName
 from harness.verdict import Facts, Verdict
-from tests.checkers import test_coverage, test_elections, test_freshness, test_ground_truth, test_zombie_controllers
+from tests.checkers import (
+    test_coverage,
+    test_elections,
+    test_freshness,
+    test_ground_truth,
+    test_watches,
+    test_zombie_controllers,
+)
 from tests.checkers.build import Tale, facts
+from tests.fakes import lease_store
 from tests.histories.language import FOLDER, cases, parse
 from tests.report import sample_kafka
 from tests.report.proof import Figure, figures_of, why_not
@@ -170,6 +178,28 @@ def zombie_controllers() -> Iterator[Example]:
     yield history, here.FACTS
 
 
+def leases() -> Iterator[Example]:
+    for bug in ("zombie-revokes", "zombie-answers", "comes-back"):
+        yield lease_store.run_fake_leases(bug, 0), lease_store.facts()
+
+
+def watches() -> Iterator[Example]:
+    here = test_watches
+    tale = here.Watching()
+    tale.watch(None, 10)
+    tale.put("k0", 1, 11)
+    tale.pair(2, 12)
+    tale.next(here.changes((11, "k0", 1)), here.changes((12, "p1", 2)), here.bookmark(13))
+    tale.next(type=FAIL, error="connection-lost")
+    tale.delete("k0", 13)
+    tale.watch(13, 12, store=13)
+    tale.put("k0", 3, 14)
+    tale.next(here.changes((14, "k0", 9)), here.changes((14, "k0", 3)), here.bookmark(14))
+    tale.put("k0", 4, 15)
+    tale.final()
+    yield tale.history(), here.ETCD
+
+
 def kafka(*which: str) -> Callable[[], Iterator[Example]]:
     def made() -> Iterator[Example]:
         for name in which:
@@ -184,6 +214,7 @@ EXAMPLES: Final[dict[str, Callable[[], Iterator[Example]]]] = {
     "election": election,
     "freshness": freshness,
     "ground-truth": ground_truth,
+    "lease": leases,
     "leadership": kafka("zombie-controller", "zombie-brokers"),
     "linearizable": register,
     "lock": lock,
@@ -194,6 +225,7 @@ EXAMPLES: Final[dict[str, Callable[[], Iterator[Example]]]] = {
     "session-order": sessions,
     "set": elements,
     "topic-names": kafka("zombie-controller"),
+    "watch": watches,
     "zombie-brokers": kafka("zombie-brokers"),
     "zombie-controllers": zombie_controllers,
 }
@@ -257,8 +289,10 @@ def is_count(figure: Figure) -> bool:
 
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_nothing_is_counted_twice(name: str) -> None:
-    """But for what one reply shows several times, and one operation that breaks a rule in two ways."""
-    several = re.compile(r"\.(duplicates|anomalies\..*)$")
+    """But for what one reply tells of several things, and one operation that breaks a rule in two ways."""
+    several = re.compile(
+        r"\.(duplicates|anomalies\..*|seen_gone|revoked_under_superseded_leader)$|^watch\..*\.(exposure|events|changes)$"
+    )
     counts = [figure for figure, _ in claimed(name) if is_count(figure) and not several.search(figure.path)]
     assert [figure for figure in counts if len(set(figure.rows)) != len(figure.rows)] == []
 

@@ -7,10 +7,12 @@ of the rows.
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from types import SimpleNamespace
+from typing import Any, Final, cast
 
+from checkers.leadership.own_time import OwnTime
 from harness.history import History
-from harness.operation import BeliefEvent, Event, OpEvent
+from harness.operation import BeliefEvent, Clock, ClockEvent, Event, OpEvent
 from harness.report.wording import clock, length
 from harness.verdict import Verdict
 
@@ -103,7 +105,7 @@ def why_not(figure: Figure, rows: Sequence[Event]) -> str | None:
     elif _MOMENTS.search(name):
         right = any(figure.value in times(row) for row in rows)
     elif name.endswith("_ns") or "_ns_" in name:
-        right = figure.value in lengths(rows)
+        right = figure.value in lengths(rows) | own_lengths(rows)
     elif name in _EPOCHS:
         right = any(figure.value in epochs(row) for row in rows)
     elif name in _EPOCHS_BETWEEN:
@@ -114,8 +116,27 @@ def why_not(figure: Figure, rows: Sequence[Event]) -> str | None:
 
 
 def times(row: Event) -> set[int]:
-    """The moments that a row speaks of."""
-    return {row.time_ns, row.asked_ns} if isinstance(row, BeliefEvent) else {row.time_ns}
+    """The moments that a row speaks of; a listener's reply names those at which it heard what it tells."""
+    if isinstance(row, BeliefEvent):
+        return {row.time_ns, row.asked_ns}
+    heard = row.value if isinstance(row, OpEvent) and row.f == "next" and isinstance(row.value, list) else ()
+    return {row.time_ns, *(told[1] for told in heard)}
+
+
+def own_lengths(rows: Sequence[Event]) -> set[int]:
+    """The running time between the first two rows by a node's own clocks, as further rows say what those showed."""
+    clocks = [row for row in rows if isinstance(row, ClockEvent)]
+    others = [row for row in rows if not isinstance(row, ClockEvent)]
+    if not clocks:
+        return set()
+    shown = cast(History, SimpleNamespace(events=clocks, end_ns=max(row.time_ns for row in others)))
+    stopped = [(a.time_ns, b.time_ns) for a, b in zip(others[2::2], others[3::2], strict=False)]
+    return {
+        OwnTime(shown, clocks[0].node, stopped, kinds).running_ns(a, b)
+        for kinds in ((Clock.WALL,), (Clock.MONOTONIC,), tuple(Clock))
+        for a in times(others[0])
+        for b in times(others[1])
+    }
 
 
 def epochs(row: Event) -> set[int]:

@@ -1,0 +1,34 @@
+"""Whatever a test here lets a checker judge, the figures of the verdict must follow from the rows that they name."""
+
+import functools
+import importlib
+from collections.abc import Iterator
+
+import pytest
+
+from harness import registry
+from harness.history import History
+from harness.registry import Checker
+from harness.verdict import Facts, Verdict
+from tests.report.proof import figures_of, wrong
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _every_figure_is_done_again() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        for path in registry.CHECKERS.values():
+            module, _, name = path.partition(":")
+            found = importlib.import_module(module)
+            patch.setattr(found, name, _proven(getattr(found, name)))
+        yield
+
+
+def _proven(check: Checker) -> Checker:
+    @functools.wraps(check)
+    def judged(history: History, facts: Facts) -> list[Verdict]:
+        verdicts = check(history, facts)
+        said = [why for verdict in verdicts for figure in figures_of(verdict) if (why := wrong(figure, history))]
+        assert said == [], "a figure names no rows, or others than it was counted or measured from (checkers.evidence)"
+        return verdicts
+
+    return judged
