@@ -55,35 +55,39 @@ HEAD: Final = (
 )
 
 
-def run(repeats: int = 7, only: tuple[str, ...] = ()) -> list[Figure]:
-    """Writes its own table, and gives no rows for the other one."""
-    lines, left_out = [], {}
+def run(repeats: int = 7) -> list[Figure]:
+    """Writes its own table, after every kind, and gives no rows for the other one."""
+    began = machine_line()
+    lines: list[str] = []
+    left_out: dict[str, str] = {}
     for name in registry.NEMESES:
-        if only and name not in only:
-            continue
-        texts = VARIANTS.get(name, (name,))
-        if name == "toxic":
-            lines += _by_proxy(repeats, left_out)
-            continue
-        for nodes in _NODES:
-            asked = {"system": _SYSTEM, "texts": texts, "repeats": repeats}
-            try:
-                found = run_scenario(_INSIDE, asked, nodes=nodes, timeout_s=_TIMEOUT_S, uvloop=True)
-            except AssertionError as error:
-                left_out[f"{name}, {nodes} nodes"] = str(error).strip().splitlines()[-1]
-                continue
-            lines += [_row(one, nodes) for one in found["measured"]]
-            left_out |= {f"{text}, {nodes} nodes": why for text, why in found["left_out"].items()}
-            print("\n".join(lines[-len(found["measured"]) :]), flush=True)
-    if not only:
-        write_section("faults", _section(lines, left_out, repeats))
+        met = _by_proxy(repeats, left_out) if name == "toxic" else _in_the_lab(name, repeats, left_out)
+        print("\n".join(met), flush=True)
+        lines += met
+        write_section("faults", _section(began, lines, left_out, repeats))
     return []
 
 
-def _section(lines: list[str], left_out: dict[str, str], repeats: int) -> list[str]:
+def _in_the_lab(name: str, repeats: int, left_out: dict[str, str]) -> list[str]:
+    rows = {}
+    for nodes in _NODES:
+        asked = {"system": _SYSTEM, "texts": VARIANTS.get(name, (name,)), "repeats": repeats}
+        try:
+            found = run_scenario(_INSIDE, asked, nodes=nodes, timeout_s=_TIMEOUT_S, uvloop=True)
+        except AssertionError as error:
+            left_out[f"{name}, {nodes} nodes"] = str(error).strip().splitlines()[-1]
+            continue
+        rows |= {(one["text"], nodes): _row(one, nodes) for one in found["measured"]}
+        left_out |= {f"{text}, {nodes} nodes": why for text, why in found["left_out"].items()}
+    # The same fault on both sizes stands together.
+    order = list(dict.fromkeys(text for text, _ in rows))
+    return [row for text in order for (of, _), row in rows.items() if of == text]
+
+
+def _section(began: str, lines: list[str], left_out: dict[str, str], repeats: int) -> list[str]:
     absent = [f"- {what}: {why}" for what, why in left_out.items()]
     return [
-        f"{machine_line()}, {os.getloadavg()[0]:.2f} at its end; median (largest) of {repeats} each.",
+        f"{began}, {os.getloadavg()[0]:.2f} at the end; median (largest) of {repeats} each.",
         "",
         *HEAD,
         *lines,

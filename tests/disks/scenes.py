@@ -13,12 +13,12 @@ from typing import Any
 
 from harness.runtime import data_limit
 from harness.runtime.lab import Lab
-from harness.runtime.node import Node, NodeSpec
+from harness.runtime.node import Node, NodeSpec, NodeState
 from harness.runtime.tracing.sync_mirror import SyncMirror
 from harness.runtime.tracing.traced_node import TracedNode
 from harness.runtime.tracing.tracer import tracers_of
 
-_DEADLINE_S = 30.0
+_DEADLINE_S = 60.0
 
 
 async def faults(lab: Lab, args: dict[str, Any]) -> Any:
@@ -71,6 +71,53 @@ async def faults(lab: Lab, args: dict[str, Any]) -> Any:
         await asyncio.gather(*writers, return_exceptions=True)
     lost = sorted(added - await _members(lab, system))
     return {"steps": steps, "added": len(added), "lost": len(lost)}
+
+
+async def started_after_an_error(lab: Lab, args: dict[str, Any]) -> Any:
+    """ZooKeeper's n2 after syncs that failed: it rejoins; then it is killed and started. What became of it."""
+    from harness import registry
+    from harness.fault import Resolved, View, parse_faults
+    from harness.runtime.provider import Setting
+    from tests.fakes_runtime import cluster_of
+
+    system = registry.system("zookeeper")
+    artifacts = system.resolve(args.get("version", system.default_version))
+    await lab.realise(system.specs(lab.layout, artifacts, system.options()))
+    for node in lab.nodes.values():
+        await node.start()
+    await _healthy(lab, system)
+    await _prepare(lab, system)
+    added: set[int] = set()
+    writers = [asyncio.create_task(_add(system, lab, name, number, added)) for number, name in enumerate(lab.nodes)]
+    known, cluster, n2 = registry.faults(), cluster_of(lab, system="zookeeper"), lab.nodes["n2"]
+    try:
+        await _more(added)
+        (spec,) = parse_faults("disk:n2:kind=failing", known, Setting(nodes=len(lab.nodes)))
+        resolved = known["disk"].resolve(spec, View(nodes=tuple(lab.nodes), leader="n1", epoch=1), random.Random(0))
+        assert isinstance(resolved, Resolved)
+        injected = await known["disk"].inject(1, resolved, cluster)
+        await asyncio.sleep(args["seconds"])
+        healed = await known["disk"].heal(1, resolved, cluster)
+        await _healthy(lab, system, healed.text)
+        await _more(added)
+        first = n2.incarnation
+        await n2.kill()
+        size = n2.log.stat().st_size
+        await n2.start()
+        async with asyncio.timeout(_DEADLINE_S):
+            while n2.state is not NodeState.DEAD and await system.healthy(lab.layout) is not None:
+                await asyncio.sleep(0.1)
+    finally:
+        for writer in writers:
+            writer.cancel()
+        await asyncio.gather(*writers, return_exceptions=True)
+    return {
+        "outcomes": [str(injected.outcome), str(healed.outcome)],
+        "proofs": [injected.text, healed.text],
+        "starts_before": first,
+        "state": str(n2.state),
+        "has_a_hole": b"Committed proposal cached out of order" in n2.log.read_bytes()[size:],
+    }
 
 
 def _with(spec: NodeSpec, more: tuple[str, ...]) -> NodeSpec:

@@ -17,9 +17,10 @@ FAULTS = (
     "disk:n1:delay=30ms",
     "disk:n2:calls=write:delay=20ms",
     "lost-write:n3",
-    "disk:n2:kind=failing",
     "disk:n3:kind=full",
     "power-loss:all:track=1s",
+    # The last one: a ZooKeeper that met such errors may never start again (see below).
+    "disk:n2:kind=failing",
 )
 
 pytestmark = pytest.mark.cluster
@@ -76,12 +77,26 @@ def test_lost_writes_catch_a_single_member_that_answers_too_early(version: str, 
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("kind", ["flip:files=*.wal", "truncate:files=*.wal", "tail:files=*.wal"])
-def test_damage_of_one_node_leaves_a_cluster_that_is_healthy_again(kind: str) -> None:
-    found = play("faults", system="etcd", faults=[f"damage:n2:kind={kind}"])
+@pytest.mark.parametrize("kind", ["flip", "truncate", "tail"])
+@pytest.mark.parametrize(("system", "files"), [("etcd", "*.wal"), ("zookeeper", "*/log.*")])
+def test_damage_of_one_node_leaves_a_cluster_that_is_healthy_again(system: str, files: str, kind: str) -> None:
+    found = play("faults", system=system, faults=[f"damage:n2:kind={kind}:files={files}"])
     (step,) = found["steps"]
     assert step["outcome"] == "installed", step
     assert step["healed"] == "healed", step
+
+
+@pytest.mark.long
+def test_a_zookeeper_that_rejoined_after_an_error_of_its_disk_may_never_start_again() -> None:
+    """ZOOKEEPER-4882, unmended in 3.9.5: what it had in memory but not in its log is never asked for again."""
+    for _ in range(8):
+        found = play("started_after_an_error", seconds=2)
+        assert found["outcomes"] == ["installed", "healed"], found
+        assert found["starts_before"] == 0, "it does not end over the error"
+        assert found["has_a_hole"] == (found["state"] == "dead"), found
+        if found["has_a_hole"]:
+            return
+    pytest.fail("it started again eight times out of eight; measured were two out of five")
 
 
 def _assert_made_by_hand(found: dict[str, Any]) -> None:
