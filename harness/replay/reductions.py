@@ -26,8 +26,8 @@ _ROUND_NS: Final = 100_000_000
 _SHARES: Final = (8, 4, 2)
 #: Options of workloads that say how many clients there are, and over how much they spread.
 _CLIENTS: Final = "_per_node"
-_KEYS: Final = ("keys", "names", "partitions")
-_RATES: Final = ("rate", "observe_rate")
+_KEYS: Final = ("keys", "names", "partitions", "steady", "passing")
+_RATES: Final = ("rate", "observe_rate", "looks_per_second")
 #: Options of every fault that say when, for which there is no less.
 _TIMES: Final = ("for", *COMMON_OPTIONS)
 #: Targets of several nodes and narrower ones in their place.
