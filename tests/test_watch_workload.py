@@ -65,10 +65,11 @@ def test_a_run_is_repeated_exactly() -> None:
 
 def test_a_listener_resumes_behind_the_last_change_that_it_heard_of() -> None:
     history = run_watch(None, 1)
+    workers = Watch().workers(options_of("history", {}), 3)
     cursor: dict[int, int] = {}
     resumed = 0
     for op in history.operations:
-        worker = op.process % 9
+        worker = op.process % workers
         if op.f == "watch" and worker < 3:
             if op.value is not None and worker in cursor:
                 assert op.value <= cursor[worker] + 1

@@ -86,7 +86,8 @@ class Watch:
             "watches": _modes(system)[0].value,
             "rate": 150.0,
             "keys": 6,
-            "writers_per_node": 2,
+            "writers_per_node": 3,
+            "change_timeout": "1500ms",
             "wait": "100ms",
             "bookmarks": "on",
             "resume": "on" if resumes else "off",
@@ -137,7 +138,10 @@ class Watch:
         return int(node_count * (1 + options["writers_per_node"]))
 
     def timeout_s(self, options: Mapping[str, Any], node_count: int, worker: int, patient_s: float) -> float:
-        return patient_s
+        # A write that is stuck at a leader that was cut off would hold its writer for longer than an election takes.
+        if worker < node_count:
+            return patient_s
+        return parse_duration_ns(options["change_timeout"], what="change_timeout") / 1e9
 
     def system_options(self, system: System) -> dict[str, Any]:
         return {}
