@@ -153,8 +153,23 @@ def test_zookeeper_gets_lines_of_its_file_and_java_properties(tmp_path: Path) ->
     given = {"zookeeper": {"snapCount": "100", "zookeeper.skipACL": "yes", "jute.maxbuffer": "9"}}
     (spec, *_) = system.specs(layout(tmp_path, "zookeeper"), artifacts, system.options(), given)
     assert "\nsnapCount=100\n" in spec.files["zoo.cfg"]
+    assert "\npreAllocSize=1024\n" in spec.files["zoo.cfg"]
     assert "skipACL" not in spec.files["zoo.cfg"]
     assert {"-Dzookeeper.skipACL=yes", "-Djute.maxbuffer=9"} <= set(spec.argv)
+
+
+@pytest.mark.parametrize(
+    ("given", "laid_out"),
+    [
+        ({}, None),
+        ({"flushDelay": "1"}, None),
+        ({"zookeeper.snapCount": "5"}, "1024"),
+        ({"snapCount": "5", "preAllocSize": "64"}, "64"),
+        ({"snapCount": "5", "zookeeper.preAllocSize": "64"}, None),
+    ],
+)
+def test_many_logs_of_zookeeper_are_laid_out_small(given: dict[str, str], laid_out: str | None) -> None:
+    assert zookeeper_settings.in_file({"zookeeper": given}).get("preAllocSize") == laid_out
 
 
 @pytest.mark.parametrize("system", ["kraft", "kafka-zk"])

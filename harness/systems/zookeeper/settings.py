@@ -19,6 +19,8 @@ from harness.systems.zookeeper.question import four_letter_word
 ZOOKEEPER: Final = "zookeeper"
 ABOUT: Final = "a key of zoo.cfg, or a Java system property that begins with zookeeper. or jute."
 _PROPERTY: Final = ("zookeeper.", "jute.")
+#: In KiB (FilePadding).
+_LAID_OUT: Final = "preAllocSize"
 _LINKS: Final = "lays every link of the cluster by it"
 _REASONS: Final = {
     "dataDir|dataLogDir": "copies, damages and measures the data where it puts them",
@@ -46,8 +48,15 @@ def refuse(key: str, held: Reserved) -> str | None:
 
 
 def in_file(settings: Settings) -> dict[str, str]:
-    """Keys of zoo.cfg."""
-    return {key: value for key, value in settings.get(ZOOKEEPER, {}).items() if not key.startswith(_PROPERTY)}
+    """Keys of zoo.cfg.
+
+    With a snapshot count of a person's own, a new log is laid out in steps of 1 MiB, unless that is said as well: by
+    default each begins with 64 MiB, and gigabytes of nothing would have to be copied and read after the run.
+    """
+    given = settings.get(ZOOKEEPER, {})
+    named = {key.removeprefix("zookeeper.") for key in given}
+    laid_out = {_LAID_OUT: "1024"} if "snapCount" in named and _LAID_OUT not in named else {}
+    return {**laid_out, **{key: value for key, value in given.items() if not key.startswith(_PROPERTY)}}
 
 
 def jvm_flags(settings: Settings) -> tuple[str, ...]:
@@ -63,7 +72,7 @@ def refuse_unknown(jars: Iterable[Path], version: str, settings: Settings) -> st
         return None
     properties = {key: key if key.startswith(_PROPERTY) else f"zookeeper.{key}" for key in keys}
     known = class_words.constants(own, set(properties.values()))
-    read = class_words.constants(own, set(in_file(settings)), only=_READS_ZOO_CFG)
+    read = class_words.constants(own, set(keys), only=_READS_ZOO_CFG)
     for key, name in properties.items():
         if name not in known and key not in read:
             every = {
