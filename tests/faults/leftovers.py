@@ -181,9 +181,9 @@ def _network() -> tuple[list[str], str]:
 
 
 def _waiting() -> int:
-    """Packets in the kernel's queue of this namespace."""
+    """Packets in the kernel's queue of this namespace; told to root only, and where there are queues."""
     try:
         lines = Path(_QUEUE).read_text().splitlines()
-    except FileNotFoundError:
+    except (FileNotFoundError, PermissionError):
         return 0
     return sum(int(line.split()[2]) for line in lines)
