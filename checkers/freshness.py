@@ -221,7 +221,10 @@ def _witness(history: History, stale: StaleRead) -> Witness:
     faults = [f for f in history.faults if read.node in f.nodes and f.began_ns <= (read.completed_ns or 0)]
     pauses = [f for f in faults if f.fault == "pause"]
     events |= set(pauses[-1].events) if pauses and begin else set()
-    others = f"{stale.missing} acknowledged writes of {read.key} are" if stale.missing > 1 else "This write is"
+    missing = "This write is missing"
+    if stale.missing > 1:
+        missing = f"{stale.missing} acknowledged writes of {read.key} are missing"
+        missing += f"; the first of them was acknowledged {duration(stale.late_ns)} before the read was invoked"
     steps = [
         f"{write.f} of {write.value!r} to {write.key} was acknowledged by {write.node}{_epoch(write)}, at position "
         f"{shown(write_position(write))}.",
@@ -229,8 +232,7 @@ def _witness(history: History, stale: StaleRead) -> Witness:
         f"{read.key}.",
         f"{answered_words(history, read, reign)}: {read.result!r}, written at position {shown(read.value_position)}; "
         f"the reply stands at {shown(read.position)}{_epoch(read)}.",
-        f"{others} missing; the first of them was acknowledged {duration(stale.late_ns)} before the "
-        f"read was invoked. No order puts a completed write after a later read that lacks it.",
+        f"{missing}. No order puts a completed write after a later read that lacks it.",
     ]
     if begin is not None:
         steps.insert(0, f"Epoch {begin.epoch} had begun: {begin.how}.")

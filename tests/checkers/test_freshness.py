@@ -73,8 +73,13 @@ def test_staleness_in_writes_and_in_time() -> None:
     written(tale)
     tale.write("a", 3, at=(50, 60), node="n3", position=9)
     tale.read("a", 1, at=(100, 110), node="n1", value_position=5)
-    figures = judged(tale).figures
+    verdict = judged(tale)
+    figures = verdict.figures
     assert figures["staleness_writes_max"] == 2
+    said = (
+        "2 acknowledged writes of a are missing; the first of them was acknowledged 60 ms before the read was invoked."
+    )
+    assert verdict.witnesses[0].steps[-1].startswith(said)
     assert figures["staleness_ns_max"] == ns(60)
     assert figures["stale_reads_by_node"] == {"n1": 1}
 
@@ -119,6 +124,7 @@ def test_a_woken_leader_is_told_as_one() -> None:
     (witness,) = verdict.witnesses
     words = " ".join(witness.steps)
     assert "the paused leader n1 (epoch 3) answered 4.0 ms after it resumed, 5.2 s after epoch 4 had begun" in words
+    assert witness.steps[-1].startswith("This write is missing. No order puts")
     assert witness.nodes == ("n1", "n2")
     history = tale.history()
     kinds = {type(history.events[i]).__name__ for i in witness.events}
