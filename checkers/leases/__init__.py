@@ -101,7 +101,7 @@ def _conclude(
     if findings:
         zombies = [leader for f in findings if (leader := leaders.get(id(f))) is not None]
         acted = sum(bool(leader.attempts) for leader in zombies)
-        beside = f"; in {len(zombies)} cases a superseded leader still claimed" if zombies else ""
+        beside = f"; {len(zombies)} under a superseded leader that claimed or had just woken" if zombies else ""
         beside += f", and its own log names {acted} of these leases" if acted else ""
         return Validity.INVALID, f"{len(findings)} x {findings[0].anomaly}{beside}"
     if facts.leases is None:

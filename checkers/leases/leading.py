@@ -1,8 +1,8 @@
 """Who took itself for the leader when a live lease was revoked, and what servers' logs say of who revoked it.
 
 A superseded leader's revoke may be committed by its successor, so nothing in the store tells whose it was. What does:
-that a node claimed a superseded epoch until shortly before, and its own log, where it names the lease that it asked to
-revoke and got no answer.
+that a node claimed a superseded epoch until shortly before, or was stopped as the leader of one and had just woken; and
+its own log, where it names leases that it asked to end and could not. A revoke that is carried out leaves no line.
 """
 
 from collections.abc import Sequence
@@ -10,8 +10,10 @@ from typing import Final
 
 import msgspec
 
+from checkers.evidence import Rows
 from checkers.leadership.circumstances import duration
-from checkers.leadership.samples import Reign, Reigns
+from checkers.leadership.landmarks import Landmarks
+from checkers.leadership.samples import Begin, Reign, Reigns
 from checkers.leases.findings import Finding
 from checkers.register_anomalies import seconds
 from harness.history import History
@@ -21,6 +23,10 @@ from harness.operation import AttemptEvent
 _SHORTLY_NS: Final = 5_000_000_000
 #: For this long a member may wait until it says that its revoke was not answered, after it was carried out.
 _SAID_LATER_NS: Final = 15_000_000_000
+#: Other leases that it tried to end so near to this one are of the same queue.
+_BESIDE_NS: Final = 2_000_000_000
+#: It asked whether it leads, and learned that it does not.
+_FENCED: Final = "not-leader"
 
 
 class Superseded(msgspec.Struct, frozen=True, kw_only=True):
@@ -33,56 +39,79 @@ class Superseded(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def superseded_leader(finding: Finding, history: History, reigns: Reigns) -> Superseded | None:
-    """The one that a finding may be the work of, the one that its log names first; None where nobody claimed."""
-    named = [
-        e
-        for e in history.events
-        if type(e) is AttemptEvent
-        and e.key == finding.lease.handle
-        and finding.lease.grant.asked_ns <= e.time_ns <= finding.to_ns + _SAID_LATER_NS
-    ]
-    found = [
-        Superseded(reign=reign, attempts=own, steps=_steps(reign, own, finding), events=_events(reign, own))
-        for reign in reigns.reigns
-        for own in [tuple(e for e in named if e.node == reign.node)]
-        if _may_have(reign, finding, own)
-    ]
+    """The one that a finding may be the work of, the one that its log names first; None where there was none."""
+    found = [one for reign in reigns.reigns if (one := _told(reign, finding, history, reigns)) is not None]
     return max(found, key=lambda s: (bool(s.attempts), s.reign.last_ns), default=None)
 
 
-def _may_have(reign: Reign, finding: Finding, attempts: Sequence[AttemptEvent]) -> bool:
-    """Whether it certainly claimed after it was superseded, in the lease's life, and said or may have said to end it.
+def _told(reign: Reign, finding: Finding, history: History, reigns: Reigns) -> Superseded | None:
+    begin = reign.superseded
+    if begin is None or begin.at_ns > finding.to_ns:
+        return None
+    lines = [
+        e for e in history.events if type(e) is AttemptEvent and e.node == reign.node and e.error != _FENCED and e.key
+    ]
+    own = tuple(e for e in lines if e.key == finding.lease.handle and _in_its_time(e, finding))
+    beside = [e for e in lines if e.key != finding.lease.handle and abs(e.time_ns - finding.to_ns) <= _BESIDE_NS]
+    how = _claimed(reign, begin, finding, named=bool(own)) or _woke(reign, begin, finding, history, reigns)
+    if how is None:
+        return None
+    said, events = how
+    steps = (f"{reign.node} led epoch {reign.epoch}. Epoch {begin.epoch} had begun by {seconds(begin.at_ns)}: {said}",)
+    return Superseded(
+        reign=reign,
+        attempts=own,
+        steps=(*steps, *_log_words(reign.node, own, beside)),
+        events=(begin.event, *events, *(e.index for e in (own or beside)[:1])),
+    )
 
-    Without a word of its log only where it claimed until shortly before the key vanished at the earliest.
+
+def _in_its_time(event: AttemptEvent, finding: Finding) -> bool:
+    return finding.lease.grant.asked_ns <= event.time_ns <= finding.to_ns + _SAID_LATER_NS
+
+
+def _claimed(reign: Reign, begin: Begin, finding: Finding, *, named: bool) -> tuple[str, Rows] | None:
+    """It certainly claimed after it was superseded, in the lease's life.
+
+    Where its log does not name the lease, only if it claimed until shortly before the key vanished at the earliest.
     """
-    begin = reign.superseded
-    if begin is None or not reign.claimed or begin.at_ns > finding.to_ns:
-        return False
-    since_ns = finding.lease.grant.asked_ns if attempts else finding.from_ns - _SHORTLY_NS
-    return reign.last_ns >= since_ns
-
-
-def _steps(reign: Reign, attempts: Sequence[AttemptEvent], finding: Finding) -> tuple[str, ...]:
-    begin = reign.superseded
-    assert begin is not None
+    since_ns = finding.lease.grant.asked_ns if named else finding.from_ns - _SHORTLY_NS
+    if not reign.claimed or reign.last_ns < since_ns:
+        return None
     last = max((s for s in reign.claimed if s.lo_ns <= finding.to_ns), key=lambda s: s.lo_ns, default=reign.claimed[0])
-    steps = [
-        f"{reign.node} led epoch {reign.epoch}. Epoch {begin.epoch} had begun by {seconds(begin.at_ns)}: {begin.how}; "
-        f"{reign.node} still said {duration(last.lo_ns - begin.at_ns)} after that that it leads."
-    ]
-    if not attempts:
-        steps.append(f"Who asked for the end of the lease is not known; {reign.node} may have.")
-        return tuple(steps)
-    first = attempts[0]
-    steps += [
-        f"{reign.node}'s own log says that it asked for the end of this lease as its leader, and got no answer "
-        f"({first.error}; read at {seconds(first.time_ns)}).",
-        "A leader that had been superseded acted: the live lease was revoked.",
-    ]
-    return tuple(steps)
+    said = f"{begin.how}; {reign.node} still said {duration(last.lo_ns - begin.at_ns)} after that that it leads."
+    return said, (last.index,)
 
 
-def _events(reign: Reign, attempts: Sequence[AttemptEvent]) -> tuple[int, ...]:
-    begin = reign.superseded
-    assert begin is not None
-    return (begin.event, reign.claimed[-1].index, *(e.index for e in attempts[:1]))
+def _woke(reign: Reign, begin: Begin, finding: Finding, history: History, reigns: Reigns) -> tuple[str, Rows] | None:
+    """It was stopped while it led, superseded meanwhile, and woke shortly before."""
+    for start_ns, end_ns in reigns.stopped.get(reign.node, []):
+        led = reign.first_ns <= start_ns and start_ns < begin.at_ns <= end_ns
+        over = reign.over_ns is not None and reign.over_ns <= start_ns
+        if led and not over and finding.from_ns - _SHORTLY_NS <= end_ns <= finding.to_ns:
+            said = (
+                f"{begin.how}. {reign.node} had been stopped at {seconds(start_ns)}, as its leader, and ran again from "
+                f"{seconds(end_ns)} on: {duration(finding.to_ns - end_ns)} later the key was seen to be gone."
+            )
+            marks = Landmarks(history)
+            return said, (reign.samples[-1].index, *marks.at(start_ns), *marks.at(end_ns))
+    return None
+
+
+def _log_words(node: str, own: Sequence[AttemptEvent], beside: Sequence[AttemptEvent]) -> tuple[str, ...]:
+    acted = "A leader that had been superseded acted: the live lease was revoked."
+    if own:
+        first = own[0]
+        return (
+            f"{node}'s own log says that it asked for the end of this lease as its leader, and got no answer "
+            f"({first.error}; read at {seconds(first.time_ns)}).",
+            acted,
+        )
+    if beside:
+        return (
+            f"{node}'s own log says that it asked for the end of {len({e.key for e in beside})} other leases as their "
+            f"leader, at the same time ({beside[0].error}; read at {seconds(beside[0].time_ns)}). A revoke that is "
+            "carried out leaves no line.",
+            acted,
+        )
+    return (f"Who asked for the end of the lease is not known; {node} may have.",)

@@ -278,10 +278,43 @@ def test_without_a_word_of_its_log_a_superseded_leader_is_only_suspected() -> No
         return verdict.figures["revoked_under_superseded_leader"], verdict.witnesses[0].steps[-1]
 
     suspected = (1, "Who asked for the end of the lease is not known; n1 may have.")
+    acted = (1, "A leader that had been superseded acted: the live lease was revoked.")
     assert last_steps() == suspected
-    assert last_steps(key="another") == suspected
     assert last_steps(node="n3") == suspected
-    assert last_steps(node="n1")[1].startswith("A leader that had been superseded acted")
+    # It asked whether it leads, and was told that it does not.
+    assert last_steps(error="not-leader") == suspected
+    assert last_steps(node="n1") == acted
+    # A revoke that is carried out leaves no line; those of the same queue that are not, do.
+    assert last_steps(key="another", error="lease-expired") == acted
+
+
+@pytest.mark.parametrize(
+    ("stopped", "woken"),
+    [
+        # From before it was superseded until just before the key vanished.
+        ((1500, 5050), True),
+        ((1500, 4000), True),
+        # It ran when it was superseded, or has run for long, or ran again only later.
+        ((2500, 5050), False),
+        ((1500, 5200), False),
+    ],
+)
+def test_a_leader_that_was_stopped_and_superseded_and_has_just_woken_is_suspected(
+    stopped: tuple[float, float], woken: bool
+) -> None:
+    story = Story()
+    story.claims("n1", 1, [500, 1000])
+    story.log("n2", 2, 2000)
+    story.claims("n2", 2, [2100, 3000, 5000])
+    story.pause("n1", *stopped)
+    story.keep((4000, 4010), node="n2", epoch=2)
+    story.look(True, (5000, 5010), node="n2")
+    story.look(False, (5100, 5110), position=11, node="n3")
+    verdict = only(story.judged(), leases.LIVES)
+    assert verdict.anomalies == {leases.REVOKED: 1}
+    assert verdict.figures["revoked_under_superseded_leader"] == int(woken)
+    steps = " ".join(verdict.witnesses[0].steps)
+    assert ("had been stopped at 1.500000 s, as its leader" in steps) == woken
 
 
 def test_where_nobody_outlived_an_epoch_nobody_is_suspected() -> None:
