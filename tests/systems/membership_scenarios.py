@@ -119,12 +119,19 @@ class Scene:
 
 
 async def changes(lab: Lab, args: dict[str, Any]) -> Any:
-    """For each target: the proofs, the lists before, between and after, and what became of the data."""
+    """For each target: the proofs, the lists before, between and after, and what became of the data.
+
+    At last all nodes are restarted at once: who votes is not to hang on anybody's memory.
+    """
     scene = Scene(lab, args["system"])
     await scene.start()
     following = asyncio.create_task(scene.follow())
     try:
-        return [await _change(scene, fault_id, text) for fault_id, text in enumerate(args["targets"])]
+        found = [await _change(scene, fault_id, text) for fault_id, text in enumerate(args["targets"])]
+        await asyncio.gather(*(node.kill() for node in lab.nodes.values()))
+        await asyncio.gather(*(node.start() for node in lab.nodes.values()))
+        await scene.healthy()
+        return {"changes": found, "restarted": await scene.lists()}
     finally:
         following.cancel()
         await asyncio.gather(following, return_exceptions=True)

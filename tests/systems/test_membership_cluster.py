@@ -12,13 +12,17 @@ pytestmark = [pytest.mark.cluster, pytest.mark.timeout(400)]
 
 def changes(system: str, *targets: str) -> list[dict[str, Any]]:
     members = registry.system(system).members(3, registry.system(system).options())
-    found: list[dict[str, Any]] = run_scenario(
+    found: dict[str, Any] = run_scenario(
         "tests.systems.membership_scenarios:changes",
         {"system": system, "targets": targets},
         nodes=members,
         timeout_s=360,
     )
-    return found
+    assert found["restarted"]
+    for voters in found["restarted"].values():
+        assert sorted(voters) == ["n1", "n2", "n3"]
+    changed: list[dict[str, Any]] = found["changes"]
+    return changed
 
 
 def check(found: dict[str, Any], *, wiped: bool = True, renamed: bool = True) -> None:
