@@ -29,6 +29,8 @@ _REMOVED_S: Final = 12.0
 _ENDED_S: Final = 3.0
 #: A server may have to be started, to catch up and to be added; what is asked last may take a little longer.
 _REJOINED_S: Final = 20.0
+#: As long when the run is being ended by hand: then it ends in doubt.
+_HURRIED_S: Final = 2.0
 _SERVES_S: Final = 1.0
 _POLL_S: Final = 0.05
 _ONE_MEMBER: Final = ("one", "leader", "follower", "restarted")
@@ -170,7 +172,7 @@ class MembershipChange:
         loop = asyncio.get_running_loop()
         began_s = loop.time()
         lacks = "nobody was asked"
-        while loop.time() - began_s < _REJOINED_S:
+        while (took_s := loop.time() - began_s) < (_HURRIED_S if cluster.hurried() else _REJOINED_S):
             look, missing = await _come_nearer(departure, asking)
             if missing is None:
                 departure.is_back = True
@@ -178,7 +180,7 @@ class MembershipChange:
                 return departure.proof(FaultOutcome.HEALED, back)
             lacks = missing
             await asyncio.sleep(_POLL_S)
-        late = f"not back after {_REJOINED_S:g} s: {lacks}; to add it: {asking.words}"
+        late = f"not back after {took_s:.1f} s: {lacks}; to add it: {asking.words}"
         return departure.proof(FaultOutcome.INDETERMINATE, late)
 
 
