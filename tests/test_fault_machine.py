@@ -19,7 +19,8 @@ from tests.lab_scenario import refuse, run_scenario
 _ELSEWHERE = {"depose", "toxic"}
 _ON_REAL_SERVERS = {"membership", "rolling"}
 
-pytestmark = pytest.mark.cluster
+#: `alone`: gray nodes are proven by how often they are found stopped, slow links by when datagrams arrive.
+pytestmark = [pytest.mark.cluster, pytest.mark.alone]
 
 
 @pytest.fixture(autouse=True)
