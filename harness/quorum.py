@@ -16,7 +16,8 @@ from typing import Final
 from harness.history import History
 
 #: What a fault holds of a node (`Fault.holds`) that leaves the node unable to vote, or may: a server whose disk fails
-#: ends itself. Clocks and links are no part of it; links count for themselves.
+#: ends itself. Clocks and links are no part of it; links count for themselves. A member that was removed is one that is
+#: down: of an odd number of voters one less has the same majority, and one is out at a time.
 UNABLE: Final = frozenset({"process", "membership", "disk"})
 
 #: A directed link, (from, to).
