@@ -252,6 +252,10 @@ class ContainerNode(KnownNode):
             await self._cleared()
             if not self._is_up:
                 return True
+            if self._state is NodeState.PAUSED:
+                # An engine that is told to signal a frozen container thaws it.
+                await self._kill()
+                return False
             self._kill_sent = self._kill_open = True
             try:
                 # One that had ended already was not our doing.
@@ -278,11 +282,7 @@ class ContainerNode(KnownNode):
             except NotFound:
                 return False
             except APIError as error:
-                text = str(error.explanation or error).lower()
-                # A frozen one hears nothing: it is killed once the time is over.
-                if "paused" in text:
-                    return True
-                if not _is_over(text):
+                if not _is_over(str(error.explanation or error).lower()):
                     raise
                 return False
         return True

@@ -176,7 +176,7 @@ class LabNode(KnownNode):
         async with self._changing:
             # An exit that we have not been told of yet was not our doing.
             self._reap()
-            if self._is_up and self._process is not None:
+            if self._state is NodeState.RUNNING and self._process is not None:
                 self._killing = True
                 processes.signal_group(self._process.pid, signal.SIGTERM)
                 with contextlib.suppress(TimeoutError):

@@ -163,7 +163,7 @@ class Node(Protocol):
     async def stop(self, timeout_s: float) -> bool:
         """Ask the server to end in its own order (SIGTERM), wait until it is gone, kill what is left then. Idempotent.
 
-        Whether it ended by itself within the time.
+        Whether it ended by itself within the time. One that is paused is killed, and does not run again.
         """
         ...
 
