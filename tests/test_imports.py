@@ -10,6 +10,8 @@ FOLDERS = ("harness", "workloads", "nemesis", "checkers")
 
 #: Modules of `harness` that know everything: the registry and the two processes' top levels.
 KNOWS_ALL = {"harness.registry", "harness.run", "harness.conduct", "harness.runner", "harness.judge"}
+#: Modules of `harness` that read by the native module, which judges nothing there.
+NATIVE = {"harness.formats.edn"}
 #: What checkers may know of `harness`.
 TYPES = {"harness.operation", "harness.history", "harness.verdict", "harness.errors"}
 
@@ -50,6 +52,8 @@ def _forbidden(module: str, imported: str) -> str | None:
             return "checkers know only the operation, history and verdict types"
     if top in ("workloads", "nemesis") and other not in ("harness", top):
         return "workloads and nemesis know the harness; checkers are named by registry key"
+    if module in NATIVE and imported in ("checkers", "checkers._core"):
+        return None
     if top == "harness" and other != "harness" and module not in KNOWS_ALL and not module.startswith("harness.cli"):
         return "only the registry, the command line and the top level know everything"
     return None

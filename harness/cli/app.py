@@ -116,13 +116,44 @@ def run(plan_file: Path | None, results: Path, as_json: bool, times: int, use_sp
 
 
 @app.command()
-@click.argument("folder", type=click.Path(path_type=Path))
+@click.argument("folder", metavar="RUN|FILE", type=click.Path(path_type=Path, allow_dash=True))
 @click.option("--json", "as_json", is_flag=True, help="Print verdict.json on stdout instead of words.")
 @click.option("--spark-master", default="local[*]", help="As for run.")
 @click.option("--spark/--no-spark", "use_spark", default=True, help="Leave Spark's part of the report out.")
-def check(folder: Path, as_json: bool, spark_master: str, use_spark: bool) -> int:
-    """Judge a stored history again, offline; writes verdict, JUnit and report anew."""
-    return _judge_again(folder, as_json=as_json, spark_master=spark_master, use_spark=use_spark)
+@click.option("--model", help="FILE: register, cas-register, set, ... Default: told by its operations.")
+@click.option("--format", "form", help="FILE: edn, porcupine, jsonl, parquet. Default: told by its first bytes.")
+@click.option("--keyed/--no-keyed", default=None, help="FILE in EDN: values are [key value], or not.")
+def check(
+    folder: Path,
+    as_json: bool,
+    spark_master: str,
+    use_spark: bool,
+    model: str | None,
+    form: str | None,
+    keyed: bool | None,
+) -> int:
+    """Judge a stored history again, offline.
+
+    A run is judged by its plan; verdict, JUnit and report are written anew. A FILE that stands alone (Jepsen's
+    history.edn or its folder; operations in JSON; a .parquet or .jsonl of ours; - for standard input) is judged by a
+    model, and nothing is written.
+    """
+    from harness.cli.foreign import check_file, is_run
+
+    if model is None and form is None and keyed is None and is_run(folder):
+        return _judge_again(folder, as_json=as_json, spark_master=spark_master, use_spark=use_spark)
+    return check_file(folder, form=form, model=model, keyed=keyed, as_json=as_json)
+
+
+@app.command()
+@click.argument("run", metavar="RUN|FILE", type=click.Path(path_type=Path, allow_dash=True))
+@click.option("--format", "form", type=click.Choice(["edn", "porcupine", "jsonl"]), required=True, help="As what.")
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="A new file. Default standard output.")
+def export(run: Path, form: str, output: Path | None) -> int:
+    """Write a history in another form: EDN as Jepsen has it, operations as Porcupine has them, or JSON lines."""
+    from harness.cli.foreign import export as write
+
+    return write(run, form, output)
 
 
 @app.command()

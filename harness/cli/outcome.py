@@ -17,6 +17,7 @@ from harness.plan import Plan
 from harness.verdict import Facts, Validity, Verdict, merge
 
 if TYPE_CHECKING:
+    from harness.judge import Judgement
     from harness.run import Result
 
 _CODES: Final = {
@@ -95,7 +96,7 @@ def say_last(plan: Plan, result: "Result", *, as_json: bool) -> None:
     if as_json:
         sys.stdout.write(json.dumps(result.document, indent=2) + "\n")
     else:
-        _say_verdict(result)
+        say_judgement(result.judgement)
     for warning in result.warnings:
         _err(f"warning: {warning}")
     _err(f"report: {shorten(str(result.folder / store.REPORT))}")
@@ -103,8 +104,8 @@ def say_last(plan: Plan, result: "Result", *, as_json: bool) -> None:
     sys.stdout.flush()
 
 
-def _say_verdict(result: "Result") -> None:
-    judgement = result.judgement
+def say_judgement(judgement: "Judgement") -> None:
+    """The verdict, each checker's word and the first witness that decides, on stdout."""
     click.echo(f"{_coloured(judgement.validity)}: {judgement.headline}")
     for verdict in sorted(judgement.verdicts, key=_gravity):
         click.echo(f"  {verdict_line(verdict, judgement.facts)}")

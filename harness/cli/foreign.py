@@ -1,0 +1,120 @@
+"""`fencepost check FILE` and `fencepost export`: histories of other tools, judged and written."""
+
+import json
+import os
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
+
+import click
+import msgspec
+
+from harness import store
+from harness.errors import ExitCode, UsageError
+from harness.history import History
+from harness.operation import FaultEvent, OpEvent, Outcome, pair
+
+#: The files of a run, of which each stands for all.
+_OF_A_RUN: Final = frozenset(
+    (
+        store.PLAN,
+        store.RUN,
+        store.HISTORY,
+        store.HISTORY_LINES,
+        store.SCHEDULE,
+        store.VERDICT,
+        store.JUNIT,
+        store.REPORT,
+    )
+)
+
+
+def is_run(path: Path) -> bool:
+    """Whether `path` is judged by a plan: a run's folder, a folder of runs, or a file of a run."""
+    if path.is_dir():
+        from harness.formats.recognise import JEPSEN_EDN
+
+        return (path / store.PLAN).is_file() or not (path / JEPSEN_EDN).is_file()
+    if not path.exists() and str(path) != "-":
+        return not path.suffix
+    return path.name in _OF_A_RUN and (path.parent / store.PLAN).is_file()
+
+
+def check_file(path: Path, *, form: str | None, model: str | None, keyed: bool | None, as_json: bool) -> int:
+    """Judge one history by the model that fits it, without a plan."""
+    from harness.cli.outcome import say_judgement
+    from harness.formats.recognise import read_foreign
+    from harness.judge_foreign import document, exit_code, judge_foreign
+
+    found = read_foreign(path, form=form, model=model, keyed=keyed)
+    source = str(path)
+    judgement = judge_foreign(found, source)
+    keys = ", keyed" if found.keyed else ""
+    _err(f"{source}: {found.form}, {len(found.history.events)} events; model {found.family.name}{keys}")
+    if as_json:
+        sys.stdout.write(json.dumps(document(found, judgement, source), indent=2, default=str) + "\n")
+    else:
+        say_judgement(judgement)
+    sys.stdout.flush()
+    return exit_code(judgement)
+
+
+def export(path: Path, form: str, output: Path | None) -> int:
+    """Write the history of a run or of another tool in the form asked for; says what had no place in it."""
+    from harness.formats.jepsen import write_edn
+    from harness.formats.porcupine import write_porcupine
+
+    history = _history(path)
+    lines: Iterable[str]
+    match form:
+        case "edn":
+            lines = write_edn(history.events)
+            lost = sum(type(event) not in (OpEvent, FaultEvent) for event in history.events)
+            what = "events that are neither operations nor faults"
+        case "porcupine":
+            operations = pair(history.events)
+            lines = write_porcupine(operations)
+            failed = sum(op.type is Outcome.FAIL for op in operations)
+            lost = failed + sum(type(event) is not OpEvent for event in history.events)
+            what = "events that are no operations, and operations that failed"
+        case _:
+            lines = (msgspec.json.encode(event).decode() + "\n" for event in history.events)
+            lost, what = 0, ""
+    _write(lines, output)
+    _err(f"{len(history.events)} events read" + (f"; left out: {lost} {what}" if lost else ""))
+    return int(ExitCode.VALID)
+
+
+def _history(path: Path) -> History:
+    from harness.formats.recognise import read_foreign
+    from harness.reader import read_history
+
+    if path.is_dir() and is_run(path):
+        return read_history(store.find_run_folder(path))
+    if path.suffix in (".parquet", ".jsonl"):
+        return read_history(path)
+    return read_foreign(path).history
+
+
+def _write(lines: Iterable[str], output: Path | None) -> None:
+    """To standard output, or whole or not at all to a file, which must not exist."""
+    if output is None:
+        sys.stdout.writelines(lines)
+        sys.stdout.flush()
+        return
+    if output.exists():
+        raise UsageError(f"{output} exists already; a history is never overwritten", hint="give another -o")
+    hidden = output.with_name(f".{output.name}.{os.getpid()}")
+    try:
+        with hidden.open("w", encoding="utf-8") as file:
+            file.writelines(lines)
+        os.link(hidden, output)  # unlike rename, this refuses to replace what came in the meantime
+    except OSError as error:
+        raise UsageError(f"{output}: {error.strerror}", hint="give another -o") from None
+    finally:
+        hidden.unlink(missing_ok=True)
+
+
+def _err(text: str) -> None:
+    click.echo(text, err=True)

@@ -1,0 +1,119 @@
+"""Families: what the operations of a history are about, told by their functions; who judges it, or why nobody does.
+
+A family is chosen by a name given, else by the functions and by what reads return. A history whose operations are of no
+family, or of one that nothing judges yet, is refused as a whole: what is judged is judged completely.
+"""
+
+from collections.abc import Callable, Collection
+from typing import Any, Final
+
+import msgspec
+
+from harness.errors import UsageError, unknown_choice
+from harness.operation import OpEvent, Outcome
+
+NO_JUDGE: Final = "its operations are read, but nothing judges them yet"
+
+
+class Family(msgspec.Struct, frozen=True, kw_only=True):
+    """`functions` are those that its histories may have; `checker` is a registry key, empty when there is none."""
+
+    name: str
+    about: str
+    functions: frozenset[str]
+    checker: str = ""
+    guarantee: str = ""
+
+
+def _family(name: str, about: str, functions: str, checker: str = "", guarantee: str = "") -> Family:
+    return Family(name=name, about=about, functions=frozenset(functions.split()), checker=checker, guarantee=guarantee)
+
+
+FAMILIES: Final = {
+    family.name: family
+    for family in (
+        _family("register", "reads and writes", "read write", "linearizable", "linearizable"),
+        _family("cas-register", "with compare-and-set", "read write cas", "linearizable", "linearizable"),
+        _family("set", "adds; the last read of each key counts", "add read", "set", "no-lost-acknowledged-writes"),
+        _family("set-full", "adds; every read must be fresh", "add read", "set", "no-lost-acknowledged-writes"),
+        _family("list-append", "transactions that append to lists", "txn"),
+        _family("rw-register", "transactions that write registers", "txn"),
+        _family("counter", "additions and reads of a sum", "add increment decrement read"),
+        _family("queue", "enqueue and dequeue", "enqueue dequeue drain"),
+        _family("bank", "transfers and reads of all accounts", "transfer read"),
+        _family("log", "Kafka's sends and polls", "send poll txn assign subscribe crash debug-topic-partitions"),
+        _family("mutex", "acquire and release", "acquire release"),
+    )
+}
+
+#: Asked for no name, the first of these whose functions cover the history's is taken.
+_BY_FUNCTIONS: Final = ("register", "cas-register", "queue", "bank", "log", "mutex")
+JUDGED: Final = tuple(name for name, family in FAMILIES.items() if family.checker)
+
+
+def choose(name: str | None, functions: Collection[str], sample: Callable[[str], Any], source: str) -> Family:
+    """The family of a history with these functions; raises UsageError.
+
+    `sample(f)` is the value of an `ok` completion of `f`, or None.
+    """
+    family = _named(name) if name else _recognised(set(functions), sample)
+    if family is None:
+        raise UsageError(
+            f"{source}: operations {', '.join(sorted(functions))}: no model understands all of these",
+            hint=f"models that are judged: {', '.join(JUDGED)}",
+        )
+    strange = sorted(set(functions) - family.functions)
+    if strange:
+        raise UsageError(
+            f"{source}: the model {family.name} has no operation {', '.join(strange)}; "
+            f"expected {', '.join(sorted(family.functions))}",
+            hint="nothing of this history was judged; take the operations out, or choose another --model",
+        )
+    return family
+
+
+def judged(family: Family, source: str) -> Family:
+    """The family, if there is a checker for it; raises UsageError."""
+    if not family.checker:
+        raise UsageError(
+            f"{source}: a history of the model {family.name} ({family.about}): {NO_JUDGE}",
+            hint=f"models that are judged: {', '.join(JUDGED)}; `fencepost export` writes it in other forms",
+        )
+    return family
+
+
+def _named(name: str) -> Family:
+    if name not in FAMILIES:
+        raise unknown_choice("model", name, list(FAMILIES))
+    return FAMILIES[name]
+
+
+def _recognised(functions: set[str], sample: Callable[[str], Any]) -> Family | None:
+    if functions <= {"add", "read", "members"} and functions & {"add", "members"}:
+        seen = sample("read")
+        return FAMILIES["counter" if isinstance(seen, (int, float)) else "set"]
+    if functions <= {"increment", "decrement", "add", "read"} and functions - {"read"}:
+        return FAMILIES["counter"]
+    if functions == {"txn"}:
+        return FAMILIES[_transactions(sample("txn"))]
+    return next((FAMILIES[name] for name in _BY_FUNCTIONS if functions <= FAMILIES[name].functions), None)
+
+
+def _transactions(value: Any) -> str:
+    """By the functions of the micro-operations of one transaction."""
+    named = {str(micro[0]) for micro in value or () if isinstance(micro, list) and micro}
+    if named & {":send", ":poll", "send", "poll"}:
+        return "log"
+    return "rw-register" if named & {":w", "w"} else "list-append"
+
+
+def sampler(events: Collection[Any]) -> Callable[[str], Any]:
+    """The value of the first `ok` completion of a function that is not nil."""
+
+    def sample(f: str) -> Any:
+        for event in events:
+            if type(event) is OpEvent and event.f == f and event.type is Outcome.OK and event.value is not None:
+                return event.value
+        return None
+
+    return sample

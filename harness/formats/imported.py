@@ -1,0 +1,125 @@
+"""A history that came from another tool, and what holds for it before anything is judged.
+
+It knows no phases, often no nodes, and numbers its events as they stand in the file. Operations that a model would
+misread are refused here, with their place: values of mixed type, a completion that says another value than its
+invocation.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cached_property
+from typing import Any, Final
+
+import msgspec
+
+from harness.errors import MalformedHistory
+from harness.formats.family import Family
+from harness.history import History
+from harness.operation import Event, Operation, OpEvent, Outcome, pair
+
+UNNAMED_NODE: Final = "an unnamed node"
+_THE_ONE: Final = {"register": "the register", "cas-register": "the register"}
+_TYPES: Final = {
+    bool: "a boolean",
+    int: "an integer",
+    float: "a double",
+    str: "a string",
+    list: "a list",
+    dict: "a map",
+}
+
+
+class ImportedHistory(History):
+    """Its reads are judged as the family says: the last one of each key, or all."""
+
+    def __init__(self, events: Sequence[Event], family: Family, *, source: str) -> None:
+        if family.name in ("set", "set-full"):
+            _rename(events, "read", "members")
+        super().__init__(events, source=source)
+        self.family: Final = family
+
+    @cached_property
+    def operations(self) -> list[Operation]:
+        """Paired operations in the order of invocation, named so that sentences about them can be read."""
+        found = pair(self.events)
+        share = msgspec.structs.force_setattr
+        the_one = _THE_ONE.get(self.family.name)
+        for op in found:
+            if not op.node:
+                share(op, "node", UNNAMED_NODE)
+            if op.key is None and the_one:
+                share(op, "key", the_one)
+        return _with_last_reads(found) if self.family.name == "set" else found
+
+    @cached_property
+    def healed_ns(self) -> int | None:
+        """Nothing is known of faults: every read counts."""
+        return 0
+
+
+class Imported(msgspec.Struct, frozen=True, kw_only=True):
+    """What was read: the history, in which form it came, and whether its values are keyed."""
+
+    history: ImportedHistory
+    form: str
+    keyed: bool
+
+    @property
+    def family(self) -> Family:
+        return self.history.family
+
+
+def _rename(events: Iterable[Event], old: str, new: str) -> None:
+    for event in events:
+        if type(event) is OpEvent and event.f == old:
+            msgspec.structs.force_setattr(event, "f", new)
+
+
+def _with_last_reads(operations: list[Operation]) -> list[Operation]:
+    last = {op.key: op for op in operations if op.f == "members" and op.type is Outcome.OK}
+    return [op for op in operations if op.f != "members" or last.get(op.key) is op]
+
+
+def check_values(operations: Sequence[Operation], place: Callable[[int], str]) -> None:
+    """Raise MalformedHistory where a model would misread a value. `place(i)` says where event i stands."""
+    expected: tuple[type, int] | None = None
+    for op in operations:
+        known = op.type is Outcome.OK and op.complete_index is not None
+        at = op.complete_index if known and op.complete_index is not None else op.invoke_index
+        if op.f in ("write", "cas", "add"):
+            if op.f == "cas" and (not isinstance(op.value, list) or len(op.value) != 2):
+                raise _wrong(place(op.invoke_index), f"the value of a cas is {op.value!r}; expected [old new]")
+            if op.f == "add" and op.value is None:
+                raise _wrong(place(op.invoke_index), "an add of nothing; expected an element")
+            if known and op.result is not None and op.result != op.value:
+                said = f"a {op.f} completes with {op.result!r}, but was invoked with {op.value!r} at "
+                raise _wrong(place(at), f"{said}{place(op.invoke_index)}; expected the same value, or nil")
+        elif op.f == "members" and known and not isinstance(op.result, list):
+            raise _wrong(place(at), f"the read of a set returns {op.result!r}; expected its elements")
+        for index, value in _compared(op, known):
+            if value is None:
+                continue
+            if expected is None:
+                expected = type(value), index
+            elif type(value) is not expected[0]:
+                was = f"{_TYPES[expected[0]]} as at {place(expected[1])}"
+                raise _wrong(place(index), f"{value!r:.80} is {_TYPES[type(value)]}; expected {was}")
+
+
+def _compared(op: Operation, known: bool) -> Iterator[tuple[int, Any]]:
+    """The values of an operation that a model compares, each with its event."""
+    if op.f in ("write", "add"):
+        yield op.invoke_index, op.value
+    elif op.f == "cas":
+        yield op.invoke_index, op.value[0]
+        yield op.invoke_index, op.value[1]
+    elif known and op.complete_index is not None and op.f == "read":
+        yield op.complete_index, op.result
+    elif known and op.complete_index is not None and op.f == "members":
+        for element in op.result:
+            yield op.complete_index, element
+
+
+def _wrong(place: str, message: str) -> MalformedHistory:
+    return MalformedHistory(
+        f"{place}: {message}", hint="nothing of this history was judged; give each kind of value a history of its own"
+    )

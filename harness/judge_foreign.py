@@ -1,0 +1,67 @@
+"""Judge a history that stands alone: no plan, no system, no faults are known of it, only what its operations say.
+
+The guarantee is that of the model which fits the operations, and it decides. There is no coverage to ask for: the
+person who brings a history knows what was tested. A history in which nothing could have gone wrong is still `unknown`.
+"""
+
+from typing import Any, Final
+
+import msgspec
+
+from harness import registry
+from harness.errors import ExitCode
+from harness.formats.family import judged
+from harness.formats.imported import Imported
+from harness.judge import Judgement, conclude
+from harness.verdict import Facts, Validity, Verdict
+
+#: Version of the document that `--json` prints.
+FORMAT: Final = 1
+_CODES: Final = {
+    Validity.VALID: ExitCode.VALID,
+    Validity.INVALID: ExitCode.INVALID,
+    Validity.UNKNOWN: ExitCode.UNKNOWN,
+}
+
+
+def judge_foreign(found: Imported, source: str) -> Judgement:
+    """The verdict of the checker of the history's family; raises UsageError when there is none."""
+    operations = found.history.operations
+    if not operations:
+        return _empty(found)
+    family = judged(found.family, source)
+    facts = _facts(family.guarantee, family.name)
+    return conclude(found.history, facts, tuple(registry.checker(family.checker)(found.history, facts)))
+
+
+def exit_code(judgement: Judgement) -> int:
+    return int(_CODES[judgement.validity])
+
+
+def document(found: Imported, judgement: Judgement, source: str) -> dict[str, Any]:
+    """The judgement as plain data."""
+    return {
+        "format": FORMAT,
+        "validity": judgement.validity.value,
+        "exit_code": exit_code(judgement),
+        "headline": judgement.headline,
+        "file": source,
+        "form": found.form,
+        "model": found.family.name,
+        "keyed": found.keyed,
+        "events": len(found.history.events),
+        "operations": len(found.history.operations),
+        "verdicts": [msgspec.to_builtins(verdict) for verdict in judgement.verdicts],
+    }
+
+
+def _facts(guarantee: str, model: str) -> Facts:
+    return Facts(system="", workload=model, nodes=(), guarantees=(), required=(guarantee,), read_guarantee=guarantee)
+
+
+def _empty(found: Imported) -> Judgement:
+    guarantee = found.family.guarantee or found.family.name
+    reason = "nothing to judge: no operation in this history"
+    verdict = Verdict(checker="history", guarantee=guarantee, validity=Validity.UNKNOWN, reason=reason)
+    facts = _facts(guarantee, found.family.name)
+    return Judgement(validity=Validity.UNKNOWN, headline=reason, verdicts=(verdict,), facts=facts)
