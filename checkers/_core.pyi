@@ -1,4 +1,4 @@
-"""Linearizability of registers, searched natively: columns in, one result per key out.
+"""The native core: linearizability of registers, anomalies of transactions, and EDN.
 
 Each row is one operation: `f` is 0 read, 1 write or 2 cas; `a` is the value read, written or compared with, `b` the new
 value of a cas (else 0); `invoked` and `returned` are places in one order, `returned` -1 for an operation of
@@ -6,12 +6,23 @@ unknown outcome, which may take effect at any later point or never. Failed opera
 Values are numbers from 0, and every register holds 0 at first. Columns are one-dimensional, contiguous int64 arrays.
 """
 
-from typing import final
+from collections.abc import Callable
+from typing import Any, final
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["KeyResult", "build_info", "check_registers"]
+__all__ = [
+    "Edn",
+    "EdnEvents",
+    "KeyResult",
+    "TransactionReport",
+    "build_info",
+    "check_list_append",
+    "check_registers",
+    "check_rw_register",
+    "read_edn",
+]
 
 _Column = NDArray[np.int64]
 
@@ -49,6 +60,39 @@ class KeyResult:
     def states(self) -> list[int]:
         """Invalid: every value that the register may hold then, over all orders."""
 
+@final
+class TransactionReport:
+    """What was found about a history of transactions. Rows are those of the columns; -1 where there is none."""
+
+    @property
+    def anomalies(self) -> list[tuple[str, int, int, int, int, int, int]]:
+        """Name, transaction that shows it, other transaction, micro-operation, other one, key, value."""
+
+    @property
+    def cycles(self) -> list[tuple[str, bool, list[tuple[int, int, str, int, int, int, int]]]]:
+        """Class, whether none is shorter, and steps: transaction, the one after it, `ww`, `wr`, `rw`, `process` or
+        `realtime`, the micro-operation of each, and two more that show the order of versions."""
+
+    @property
+    def order(self) -> NDArray[np.uint32] | None:
+        """Without any anomaly: transactions in an order that explains all; confirmed. None: not found."""
+
+    @property
+    def edges(self) -> int: ...
+    @property
+    def components(self) -> int: ...
+    @property
+    def largest(self) -> int:
+        """Transactions in the largest strongly connected component."""
+
+    @property
+    def unfinished(self) -> list[str]:
+        """Classes of cycles whose search was ended by the budget before it found one."""
+
+    @property
+    def steps(self) -> int:
+        """Spent on shortest cycles; the same input always takes the same number."""
+
 def build_info() -> dict[str, str]:
     """Version and build profile of this module."""
 
@@ -75,4 +119,113 @@ def check_registers(
         ValueError: columns of different length, or a row that means nothing; names the row.
         TypeError: a column that is not a one-dimensional, contiguous int64 array.
         RuntimeError: a defect of the search itself; no statement about the history.
+    """
+
+def check_list_append(
+    process: _Column,
+    outcome: _Column,
+    invoked: _Column,
+    completed: _Column,
+    first: _Column,
+    kind: _Column,
+    key: _Column,
+    value: _Column,
+    start: _Column,
+    elements: _Column,
+    *,
+    realtime: bool,
+    steps: int,
+) -> TransactionReport:
+    """Judge lists to which transactions append unique values; the columns are those of `transaction_columns`.
+
+    `realtime`: whether a transaction that was completed precedes those invoked after it. `steps` bounds the search of
+    shortest cycles only: whether there is a cycle does not depend on it.
+
+    Raises: as `check_registers`.
+    """
+
+def check_rw_register(
+    process: _Column,
+    outcome: _Column,
+    invoked: _Column,
+    completed: _Column,
+    first: _Column,
+    kind: _Column,
+    key: _Column,
+    value: _Column,
+    *,
+    realtime: bool,
+    wfr: bool,
+    sequential: bool,
+    linearizable: bool,
+    steps: int,
+) -> TransactionReport:
+    """Judge registers to which transactions write unique values, as `check_list_append` judges lists.
+
+    `wfr`, `sequential` and `linearizable` say what the order of versions may be inferred from; the last two take the
+    first with them.
+    """
+
+@final
+class Edn:
+    """A value of EDN that Python has no type of its own for, as it has for nil, numbers, strings and vectors (lists).
+
+    Equal values of one history are one object.
+    """
+
+    @property
+    def kind(self) -> str:
+        """`keyword`, `symbol`, `character`, `ratio`, `decimal`, `list`, `set`, `map` or `tagged`."""
+
+    @property
+    def text(self) -> str:
+        """The name without its colon, the character, the digits, the tag; else empty."""
+
+    @property
+    def items(self) -> list[Any]:
+        """What a list, set or tag holds; a map's keys and values in turn. Sets and maps are in order."""
+
+@final
+class EdnEvents:
+    """A history's events as columns, row i being event i; ids are places in `forms`, 2^32 - 1 for none."""
+
+    @property
+    def line(self) -> NDArray[np.uint32]: ...
+    @property
+    def column(self) -> NDArray[np.uint32]: ...
+    @property
+    def time(self) -> NDArray[np.int64]:
+        """Nanoseconds; -1 in all rows of a history that tells no times."""
+
+    @property
+    def kind(self) -> NDArray[np.uint8]:
+        """0 invoke, 1 ok, 2 fail, 3 info."""
+
+    @property
+    def process(self) -> NDArray[np.int64]:
+        """-1 for the nemesis."""
+
+    @property
+    def function(self) -> NDArray[np.uint32]: ...
+    @property
+    def value(self) -> NDArray[np.uint32]: ...
+    @property
+    def error(self) -> NDArray[np.uint32]: ...
+    @property
+    def node(self) -> NDArray[np.uint32]: ...
+    @property
+    def invocation(self) -> NDArray[np.uint32]:
+        """Of a client's completion the row of its invocation, else 2^32 - 1."""
+
+    @property
+    def forms(self) -> list[Any]:
+        """Every distinct value once, in the order of its first appearance."""
+
+def read_edn(read: Callable[[int], bytes]) -> EdnEvents:
+    """Read a history as Jepsen writes it from `read(size)`: maps one after the other, or one vector of them.
+
+    Raises:
+        ValueError: (line, column, what was expected): malformed EDN, a key that is missing or means nothing, times or
+            indexes that go backwards, a process with two open operations or with two completions of one.
+        Whatever `read` raises.
     """

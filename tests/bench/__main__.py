@@ -16,6 +16,8 @@ MODULES = (
     "interpreter",
     "memory",
     "checkers",
+    "transactions",
+    "formats",
     "lab",
     "links",
     "clocks",

@@ -5,6 +5,12 @@ mod bits;
 #[forbid(unsafe_code)]
 mod configs;
 #[forbid(unsafe_code)]
+pub mod edn;
+#[forbid(unsafe_code)]
+mod edn_binding;
+#[forbid(unsafe_code)]
+pub mod edn_events;
+#[forbid(unsafe_code)]
 pub mod keys;
 #[forbid(unsafe_code)]
 pub mod model;
@@ -18,6 +24,8 @@ mod replay;
 pub mod search;
 #[forbid(unsafe_code)]
 mod trace;
+#[forbid(unsafe_code)]
+pub mod txn;
 
 use pyo3::prelude::*;
 
@@ -36,6 +44,11 @@ mod core {
     use crate::model::CasRegister;
     use crate::operation::{Function, NEVER, Op};
     use crate::search::{Finding, Stop};
+
+    #[pymodule_export]
+    use crate::edn_binding::{Edn, EdnEvents, read_edn};
+    #[pymodule_export]
+    use crate::txn::binding::{TransactionReport, check_list_append, check_rw_register};
 
     type Column<'py> = PyReadonlyArray1<'py, i64>;
 

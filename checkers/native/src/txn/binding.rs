@@ -1,0 +1,165 @@
+//! The binding of the checkers of transactions: columns in, one report out; nothing else.
+
+use numpy::{PyArray1, PyReadonlyArray1, ToPyArray};
+use pyo3::exceptions::{PyRuntimeError, PyValueError};
+use pyo3::prelude::*;
+
+use super::{Anomaly, Assumed, Cycle, Input, Kind, NONE, Refused, Report};
+
+type Column<'py> = PyReadonlyArray1<'py, i64>;
+type AnomalyRow = (&'static str, i64, i64, i64, i64, i64, i64);
+type StepRow = (i64, i64, &'static str, i64, i64, i64, i64);
+type CycleRow = (&'static str, bool, Vec<StepRow>);
+
+/// What was found about a history of transactions. Rows are those of the columns; -1 where there is none.
+#[pyclass(frozen, module = "checkers._core")]
+pub struct TransactionReport {
+    report: Report,
+}
+
+#[pymethods]
+impl TransactionReport {
+    #[getter]
+    fn anomalies(&self) -> Vec<AnomalyRow> {
+        self.report.anomalies.iter().map(anomaly).collect()
+    }
+
+    #[getter]
+    fn cycles(&self) -> Vec<CycleRow> {
+        self.report.cycles.iter().map(cycle).collect()
+    }
+
+    #[getter]
+    fn order<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyArray1<u32>>> {
+        self.report.order.as_ref().map(|order| order.to_pyarray(py))
+    }
+
+    #[getter]
+    fn edges(&self) -> usize {
+        self.report.edges
+    }
+
+    #[getter]
+    fn components(&self) -> usize {
+        self.report.components
+    }
+
+    #[getter]
+    fn largest(&self) -> usize {
+        self.report.largest
+    }
+
+    #[getter]
+    fn unfinished(&self) -> Vec<&'static str> {
+        self.report.unfinished.clone()
+    }
+
+    #[getter]
+    fn steps(&self) -> u64 {
+        self.report.spent
+    }
+}
+
+fn row(number: u32) -> i64 {
+    if number == NONE { -1 } else { i64::from(number) }
+}
+
+fn anomaly(found: &Anomaly) -> AnomalyRow {
+    let ([shows, other], [op, than]) = (found.transactions, found.ops);
+    (found.name, row(shows), row(other), row(op), row(than), row(found.key), found.value)
+}
+
+fn cycle(found: &Cycle) -> CycleRow {
+    let steps = found.steps.iter().map(|step| {
+        let kind = match step.kind {
+            Kind::Ww => "ww",
+            Kind::Wr => "wr",
+            Kind::Rw => "rw",
+            Kind::Process => "process",
+            Kind::Realtime | Kind::Pass => "realtime",
+        };
+        let [first, second] = step.shown_by;
+        (row(step.from), row(step.to), kind, row(step.from_op), row(step.to_op), row(first), row(second))
+    });
+    (found.name, found.shortest, steps.collect())
+}
+
+/// Judge lists to which transactions append unique values.
+#[pyfunction]
+#[pyo3(signature = (process, outcome, invoked, completed, first, kind, key, value, start, elements, *, realtime, steps))]
+#[allow(clippy::too_many_arguments)]
+pub fn check_list_append(
+    py: Python<'_>,
+    process: Column<'_>,
+    outcome: Column<'_>,
+    invoked: Column<'_>,
+    completed: Column<'_>,
+    first: Column<'_>,
+    kind: Column<'_>,
+    key: Column<'_>,
+    value: Column<'_>,
+    start: Column<'_>,
+    elements: Column<'_>,
+    realtime: bool,
+    steps: u64,
+) -> PyResult<TransactionReport> {
+    let input = Input {
+        process: process.as_slice()?,
+        outcome: outcome.as_slice()?,
+        invoked: invoked.as_slice()?,
+        completed: completed.as_slice()?,
+        first: first.as_slice()?,
+        kind: kind.as_slice()?,
+        key: key.as_slice()?,
+        value: value.as_slice()?,
+        start: start.as_slice()?,
+        elements: elements.as_slice()?,
+    };
+    hand_over(py.detach(|| super::check_lists(&input, realtime, steps)))
+}
+
+/// Judge registers to which transactions write unique values.
+#[pyfunction]
+#[pyo3(signature = (
+    process, outcome, invoked, completed, first, kind, key, value, *, realtime, wfr, sequential, linearizable, steps
+))]
+#[allow(clippy::too_many_arguments)]
+pub fn check_rw_register(
+    py: Python<'_>,
+    process: Column<'_>,
+    outcome: Column<'_>,
+    invoked: Column<'_>,
+    completed: Column<'_>,
+    first: Column<'_>,
+    kind: Column<'_>,
+    key: Column<'_>,
+    value: Column<'_>,
+    realtime: bool,
+    wfr: bool,
+    sequential: bool,
+    linearizable: bool,
+    steps: u64,
+) -> PyResult<TransactionReport> {
+    let input = Input {
+        process: process.as_slice()?,
+        outcome: outcome.as_slice()?,
+        invoked: invoked.as_slice()?,
+        completed: completed.as_slice()?,
+        first: first.as_slice()?,
+        kind: kind.as_slice()?,
+        key: key.as_slice()?,
+        value: value.as_slice()?,
+        start: &[],
+        elements: &[],
+    };
+    let assumed = Assumed { wfr, sequential, linearizable };
+    hand_over(py.detach(|| super::check_registers(&input, assumed, realtime, steps)))
+}
+
+fn hand_over(judged: Result<Report, Refused>) -> PyResult<TransactionReport> {
+    let report = judged.map_err(|refused| match refused {
+        Refused::Malformed(why) => PyValueError::new_err(why),
+        Refused::Defect(what) => PyRuntimeError::new_err(what),
+    })?;
+    Ok(TransactionReport { report })
+}

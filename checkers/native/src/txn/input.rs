@@ -1,0 +1,273 @@
+//! Transactions as columns, and what both kinds of histories need to know of them first.
+
+use std::collections::HashMap;
+
+pub const OK: i64 = 0;
+pub const FAIL: i64 = 1;
+pub const INFO: i64 = 2;
+
+pub const WRITE: i64 = 0;
+pub const READ: i64 = 1;
+pub const READ_UNKNOWN: i64 = 2;
+
+/// What a read of a register that holds nothing returns.
+pub const NIL: i64 = i64::MIN;
+
+/// "No row", in every column of row numbers.
+pub const NONE: u32 = u32::MAX;
+
+/// Nodes of the graph are numbered in 29 bits; each transaction may need a few.
+const ROWS_MAX: usize = 1 << 26;
+
+/// The columns of `checkers/transaction_columns.py`, under the same names.
+#[derive(Clone, Copy)]
+pub struct Input<'a> {
+    pub process: &'a [i64],
+    pub outcome: &'a [i64],
+    pub invoked: &'a [i64],
+    pub completed: &'a [i64],
+    pub first: &'a [i64],
+    pub kind: &'a [i64],
+    pub key: &'a [i64],
+    pub value: &'a [i64],
+    pub start: &'a [i64],
+    pub elements: &'a [i64],
+}
+
+impl Input<'_> {
+    pub fn len(&self) -> usize {
+        self.process.len()
+    }
+
+    /// The micro-operations of transaction `t`.
+    pub fn ops(&self, t: usize) -> std::ops::Range<usize> {
+        self.first[t] as usize..self.first[t + 1] as usize
+    }
+
+    /// The list that micro-operation `m` read.
+    pub fn list(&self, m: usize) -> &[i64] {
+        &self.elements[self.start[m] as usize..self.start[m + 1] as usize]
+    }
+
+    pub fn is_ok(&self, t: usize) -> bool {
+        self.outcome[t] == OK
+    }
+
+    /// Every offset, code and length; `lists`: whether reads are of lists.
+    pub fn validate(&self, lists: bool) -> Result<(), String> {
+        let (n, m) = (self.process.len(), self.kind.len());
+        if n > ROWS_MAX || m > ROWS_MAX {
+            return Err(format!("{n} transactions with {m} micro-operations; at most {ROWS_MAX} of each"));
+        }
+        for (name, given) in [("outcome", self.outcome), ("invoked", self.invoked), ("completed", self.completed)] {
+            if given.len() != n {
+                return Err(format!("{name} has {} rows; process has {n}", given.len()));
+            }
+        }
+        for (name, given) in [("key", self.key), ("value", self.value)] {
+            if given.len() != m {
+                return Err(format!("{name} has {} rows; kind has {m}", given.len()));
+            }
+        }
+        offsets("first", self.first, n, m)?;
+        if lists {
+            offsets("start", self.start, m, self.elements.len())?;
+        }
+        for t in 0..n {
+            if !(OK..=INFO).contains(&self.outcome[t]) {
+                return Err(format!(
+                    "transaction {t}: outcome is {}; expected 0 ok, 1 fail or 2 info",
+                    self.outcome[t]
+                ));
+            }
+            if self.is_ok(t) && self.completed[t] <= self.invoked[t] {
+                return Err(format!(
+                    "transaction {t}: completed at {}, not after it was invoked at {}",
+                    self.completed[t], self.invoked[t]
+                ));
+            }
+        }
+        for op in 0..m {
+            if !(WRITE..=READ_UNKNOWN).contains(&self.kind[op]) {
+                return Err(format!(
+                    "micro-operation {op}: kind is {}; expected 0 write, 1 read or 2 read of unknown answer",
+                    self.kind[op]
+                ));
+            }
+            if self.key[op] < 0 || self.key[op] >= m as i64 {
+                return Err(format!("micro-operation {op}: key is {}; keys are numbered 0 to {}", self.key[op], m - 1));
+            }
+            if self.kind[op] == WRITE && self.value[op] == NIL {
+                return Err(format!("micro-operation {op}: writes nothing; only a read may return that"));
+            }
+        }
+        Ok(())
+    }
+
+    pub fn keys(&self) -> usize {
+        self.key.iter().max().map_or(0, |&key| key as usize + 1)
+    }
+
+    /// The transaction of every micro-operation.
+    pub fn owners(&self) -> Vec<u32> {
+        let mut owners = vec![0; self.kind.len()];
+        for t in 0..self.len() {
+            owners[self.ops(t)].fill(t as u32);
+        }
+        owners
+    }
+
+    /// Which writes are the last to their key in their transaction.
+    pub fn finals(&self) -> Vec<bool> {
+        let mut finals = vec![false; self.kind.len()];
+        let mut later = vec![NONE; self.keys()];
+        for t in 0..self.len() {
+            for m in self.ops(t).rev() {
+                let key = self.key[m] as usize;
+                if self.kind[m] == WRITE && later[key] != t as u32 {
+                    later[key] = t as u32;
+                    finals[m] = true;
+                }
+            }
+        }
+        finals
+    }
+
+    /// Transactions in the order of invocation.
+    pub fn by_invocation(&self) -> Vec<u32> {
+        let mut order: Vec<u32> = (0..self.len() as u32).collect();
+        if !self.invoked.is_sorted() {
+            order.sort_by_key(|&t| self.invoked[t as usize]);
+        }
+        order
+    }
+
+    /// The transaction that the same process completed last before each one; a process has one open at a time.
+    pub fn predecessors(&self, by_invocation: &[u32]) -> Result<Vec<u32>, String> {
+        let mut before = vec![NONE; self.len()];
+        let least = self.process.iter().copied().min().unwrap_or(0);
+        let most = self.process.iter().copied().max().unwrap_or(0);
+        let dense = most.checked_sub(least).is_some_and(|range| range < 4 * self.len() as i64 + 1024);
+        let mut table = vec![NONE; if dense { (most - least) as usize + 1 } else { 0 }];
+        let mut sparse: HashMap<i64, u32> = HashMap::new();
+        for &t in by_invocation {
+            let process = self.process[t as usize];
+            let last =
+                if dense { &mut table[(process - least) as usize] } else { sparse.entry(process).or_insert(NONE) };
+            if *last != NONE && self.completed[*last as usize] > self.invoked[t as usize] {
+                return Err(format!(
+                    "process {process} has two open transactions: {t} was invoked before {} was completed",
+                    *last
+                ));
+            }
+            before[t as usize] = *last;
+            if self.is_ok(t as usize) {
+                *last = t;
+            }
+        }
+        Ok(before)
+    }
+}
+
+fn offsets(name: &str, given: &[i64], rows: usize, end: usize) -> Result<(), String> {
+    let whole = given.len() == rows + 1 && given[0] == 0 && given[rows] == end as i64 && given.is_sorted();
+    whole.then_some(()).ok_or_else(|| format!("{name} must have {} offsets, rising from 0 to {end}", rows + 1))
+}
+
+/// Who wrote each value of each key, where all are different.
+pub enum Writers {
+    /// Values of each key are close together: a table per key.
+    Dense {
+        base: Vec<u32>,
+        least: Vec<i64>,
+        table: Vec<u32>,
+    },
+    Hashed {
+        mask: usize,
+        slots: Vec<u32>,
+    },
+}
+
+impl Writers {
+    /// Fails with the two micro-operations that write one value to one key.
+    pub fn new(input: &Input<'_>) -> Result<Self, (u32, u32)> {
+        let keys = input.keys();
+        let (mut least, mut most) = (vec![i64::MAX; keys], vec![i64::MIN; keys]);
+        let mut writes = 0_usize;
+        for m in (0..input.kind.len()).filter(|&m| input.kind[m] == WRITE) {
+            let (key, value) = (input.key[m] as usize, input.value[m]);
+            least[key] = least[key].min(value);
+            most[key] = most[key].max(value);
+            writes += 1;
+        }
+        let mut base = vec![0_u32; keys + 1];
+        let room = 4 * writes as u64 + 64;
+        let mut total = 0_u64;
+        for key in 0..keys {
+            base[key] = total.min(room) as u32;
+            if most[key] >= least[key] {
+                total = total.saturating_add(most[key].abs_diff(least[key]).saturating_add(1));
+            }
+        }
+        base[keys] = total.min(room) as u32;
+        let mut writers = if total <= room {
+            Self::Dense { base, least, table: vec![NONE; total as usize] }
+        } else {
+            let size = (2 * writes + 1).next_power_of_two();
+            Self::Hashed { mask: size - 1, slots: vec![NONE; size] }
+        };
+        for m in (0..input.kind.len()).filter(|&m| input.kind[m] == WRITE) {
+            if let Some(earlier) = writers.insert(input, m) {
+                return Err((earlier, m as u32));
+            }
+        }
+        Ok(writers)
+    }
+
+    fn insert(&mut self, input: &Input<'_>, m: usize) -> Option<u32> {
+        let (key, value) = (input.key[m], input.value[m]);
+        let slot = match self {
+            Self::Dense { base, least, table } => {
+                let key = key as usize;
+                &mut table[base[key] as usize + value.abs_diff(least[key]) as usize]
+            }
+            Self::Hashed { mask, slots } => {
+                let place = find(input, *mask, slots, key, value);
+                &mut slots[place]
+            }
+        };
+        if *slot != NONE {
+            return Some(*slot);
+        }
+        *slot = m as u32;
+        None
+    }
+
+    /// The micro-operation that writes `value` to `key`, or `NONE`.
+    pub fn get(&self, input: &Input<'_>, key: usize, value: i64) -> u32 {
+        match self {
+            Self::Dense { base, least, table } => {
+                if value < least[key] {
+                    return NONE;
+                }
+                let place = value.abs_diff(least[key]).saturating_add(u64::from(base[key]));
+                if place < u64::from(base[key + 1]) { table[place as usize] } else { NONE }
+            }
+            Self::Hashed { mask, slots } => slots[find(input, *mask, slots, key as i64, value)],
+        }
+    }
+}
+
+fn find(input: &Input<'_>, mask: usize, slots: &[u32], key: i64, value: i64) -> usize {
+    let mut hash = (value as u64 ^ (key as u64).rotate_left(32)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    hash = (hash ^ (hash >> 29)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    let mut place = (hash ^ (hash >> 32)) as usize & mask;
+    while slots[place] != NONE {
+        let m = slots[place] as usize;
+        if input.key[m] == key && input.value[m] == value {
+            break;
+        }
+        place = (place + 1) & mask;
+    }
+    place
+}

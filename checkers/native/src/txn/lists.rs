@@ -1,0 +1,471 @@
+//! Histories of lists to which transactions append unique values: what the reads show without any search.
+//!
+//! A list read is a whole past of its key. The longest one gives the order of versions; every other must be a prefix of
+//! it. An append that nobody saw comes after everything that was seen, if its transaction happened: it is in no list,
+//! and lists only grow. A transaction happened if it is ok, or if it is info and an ok read shows one of its appends.
+//!
+//! Source: Kingsbury & Alvaro, "Elle: Inferring Isolation Anomalies from Experimental Observations" (VLDB 2020).
+
+use super::anomaly::{Anomaly, Step};
+use super::graph::{Edges, Kind};
+use super::input::{FAIL, INFO, Input, NONE, OK, READ, WRITE, Writers};
+
+/// How far an edge looks past a transaction's own appends for another's; a longer run of them is an anomaly by itself.
+const OWN_MAX: usize = 64;
+
+/// One read of an ok transaction that tells of others: not a repetition of what the transaction had seen before.
+struct Read {
+    op: u32,
+    /// Length without the transaction's own appends at the end.
+    external: u32,
+    /// The first read of its key in its transaction.
+    first: bool,
+    compatible: bool,
+}
+
+pub struct Lists<'a> {
+    input: &'a Input<'a>,
+    writers: Writers,
+    owner: Vec<u32>,
+    is_final: Vec<bool>,
+    pub happened: Vec<bool>,
+    pub anomalies: Vec<Anomaly>,
+    reads: Vec<Read>,
+    /// Per key: the longest list that an ok transaction read.
+    longest: Vec<u32>,
+    /// Per key: where its versions begin in `versions`; one more than keys.
+    base: Vec<u32>,
+    /// The append of each version, `NONE` where nobody made it.
+    versions: Vec<u32>,
+    /// Per append: its place in the longest list of its key.
+    place: Vec<u32>,
+    /// Per version: the next and the last one before, of a transaction that happened; places within the key.
+    next: Vec<u32>,
+    previous: Vec<u32>,
+    /// Keys whose longest list holds a value twice: their versions are in no order.
+    ambiguous: Vec<bool>,
+}
+
+impl<'a> Lists<'a> {
+    /// Fails on the two micro-operations that append one value to one key.
+    pub fn new(input: &'a Input<'a>) -> Result<Self, (u32, u32)> {
+        let mut lists = Self {
+            input,
+            writers: Writers::new(input)?,
+            owner: input.owners(),
+            is_final: input.finals(),
+            happened: input.outcome.iter().map(|&outcome| outcome == OK).collect(),
+            anomalies: Vec::new(),
+            reads: Vec::new(),
+            longest: vec![NONE; input.keys()],
+            base: Vec::new(),
+            versions: Vec::new(),
+            place: vec![NONE; input.kind.len()],
+            next: Vec::new(),
+            previous: Vec::new(),
+            ambiguous: vec![false; input.keys()],
+        };
+        lists.read_within();
+        lists.order_versions();
+        lists.compare_reads();
+        lists.link_versions();
+        lists.updates();
+        Ok(lists)
+    }
+
+    /// Reads against what their own transaction read and appended before.
+    fn read_within(&mut self) {
+        let input = self.input;
+        let keys = input.keys();
+        let (mut touched, mut read, mut append) = (vec![NONE; keys], vec![NONE; keys], vec![NONE; keys]);
+        // Per append: the one before it in its transaction, to the same key and since the last read.
+        let mut before = vec![NONE; input.kind.len()];
+        for t in (0..input.len()).filter(|&t| input.is_ok(t)) {
+            for m in input.ops(t) {
+                let key = input.key[m] as usize;
+                if touched[key] != t as u32 {
+                    touched[key] = t as u32;
+                    read[key] = NONE;
+                    append[key] = NONE;
+                }
+                if input.kind[m] == WRITE {
+                    before[m] = append[key];
+                    append[key] = m as u32;
+                    continue;
+                }
+                if input.kind[m] != READ {
+                    continue;
+                }
+                let list = input.list(m);
+                let (mut external, mut own, mut agrees) = (list.len(), append[key], true);
+                while own != NONE && agrees {
+                    agrees = external > 0 && list[external - 1] == input.value[own as usize];
+                    if agrees {
+                        external -= 1;
+                        own = before[own as usize];
+                    }
+                }
+                if !agrees {
+                    external = list.len();
+                }
+                let earlier = read[key];
+                let repeats = agrees && earlier != NONE && list[..external] == *input.list(earlier as usize);
+                if !agrees || (earlier != NONE && !repeats) {
+                    let than = if agrees { earlier } else { own };
+                    let rows = [t as u32, t as u32];
+                    self.anomalies.push(Anomaly::new("internal", rows, [m as u32, than], key, 0));
+                    if earlier != NONE {
+                        external = list.len();
+                    }
+                }
+                if !repeats {
+                    self.reads.push(Read {
+                        op: m as u32,
+                        external: external as u32,
+                        first: earlier == NONE,
+                        compatible: true,
+                    });
+                }
+                let longest = &mut self.longest[key];
+                if *longest == NONE || list.len() > input.list(*longest as usize).len() {
+                    *longest = m as u32;
+                }
+                read[key] = m as u32;
+                append[key] = NONE;
+            }
+        }
+    }
+
+    /// The versions of each key by its longest list, with what is wrong in that list.
+    fn order_versions(&mut self) {
+        let input = self.input;
+        for key in 0..input.keys() {
+            self.base.push(self.versions.len() as u32);
+            let op = self.longest[key];
+            if op == NONE {
+                continue;
+            }
+            for (place, &value) in input.list(op as usize).iter().enumerate() {
+                let append = self.writers.get(input, key, value);
+                self.versions.push(append);
+                if append != NONE {
+                    if self.place[append as usize] == NONE {
+                        self.place[append as usize] = place as u32;
+                    } else {
+                        self.ambiguous[key] = true;
+                    }
+                }
+                self.element(op, key, value, append);
+            }
+            if self.ambiguous[key] {
+                self.duplicates(op, key);
+            }
+        }
+        self.base.push(self.versions.len() as u32);
+    }
+
+    /// One element of a list that is looked at by itself: it may be nobody's or a failed transaction's.
+    fn element(&mut self, op: u32, key: usize, value: i64, append: u32) {
+        let reader = self.owner[op as usize];
+        if append == NONE {
+            self.anomalies.push(Anomaly::new("garbage-read", [reader, NONE], [op, NONE], key, value));
+            return;
+        }
+        let writer = self.owner[append as usize];
+        match self.input.outcome[writer as usize] {
+            FAIL => self.anomalies.push(Anomaly::new("G1a", [reader, writer], [op, append], key, value)),
+            INFO => self.happened[writer as usize] = true,
+            _ => {}
+        }
+    }
+
+    fn duplicates(&mut self, op: u32, key: usize) {
+        let mut values = self.input.list(op as usize).to_vec();
+        values.sort_unstable();
+        let reader = self.owner[op as usize];
+        let mut last = None;
+        for pair in values.windows(2).filter(|pair| pair[0] == pair[1]) {
+            if last != Some(pair[0]) {
+                last = Some(pair[0]);
+                self.anomalies.push(Anomaly::new("duplicate-elements", [reader, NONE], [op, NONE], key, pair[0]));
+            }
+        }
+    }
+
+    /// Every read against the longest of its key; those that are no prefix of it are looked at element by element.
+    fn compare_reads(&mut self) {
+        let input = self.input;
+        for place in 0..self.reads.len() {
+            let op = self.reads[place].op;
+            let key = input.key[op as usize] as usize;
+            let longest = self.longest[key];
+            let list = input.list(op as usize);
+            if op == longest || input.list(longest as usize)[..list.len()] == *list {
+                continue;
+            }
+            self.reads[place].compatible = false;
+            let rows = [self.owner[op as usize], self.owner[longest as usize]];
+            self.anomalies.push(Anomaly::new("incompatible-order", rows, [op, longest], key, 0));
+            let mut seen = list.to_vec();
+            seen.sort_unstable();
+            if seen.windows(2).any(|pair| pair[0] == pair[1]) {
+                self.duplicates(op, key);
+            }
+            for &value in list {
+                let append = self.writers.get(input, key, value);
+                if append == NONE || self.place[append as usize] == NONE {
+                    self.element(op, key, value, append);
+                }
+            }
+        }
+    }
+
+    /// From each version to its neighbours that happened; a failed append among them was built upon.
+    fn link_versions(&mut self) {
+        let input = self.input;
+        self.next = vec![NONE; self.versions.len()];
+        self.previous = vec![NONE; self.versions.len()];
+        for key in 0..input.keys() {
+            let base = self.base[key] as usize;
+            let versions = &self.versions[base..self.base[key + 1] as usize];
+            let mut last = NONE;
+            let mut failed = NONE;
+            for (place, &append) in versions.iter().enumerate() {
+                self.previous[base + place] = last;
+                if append == NONE {
+                    continue;
+                }
+                let writer = self.owner[append as usize];
+                if self.happened[writer as usize] {
+                    last = place as u32;
+                    if failed != NONE {
+                        let rows = [writer, self.owner[failed as usize]];
+                        let value = input.value[failed as usize];
+                        self.anomalies.push(Anomaly::new("dirty-update", rows, [append, failed], key, value));
+                        failed = NONE;
+                    }
+                } else if input.outcome[writer as usize] == FAIL {
+                    failed = append;
+                }
+            }
+            let mut following = NONE;
+            for (place, &append) in versions.iter().enumerate().rev() {
+                self.next[base + place] = following;
+                if append != NONE && self.happened[self.owner[append as usize] as usize] {
+                    following = place as u32;
+                }
+            }
+        }
+    }
+
+    /// Reads of what should not have been there yet, and reads upon which two transactions built.
+    fn updates(&mut self) {
+        let input = self.input;
+        // Per key and length read: who read that much first and then appended.
+        let mut updated = vec![NONE; self.versions.len() + input.keys()];
+        let mut read = vec![(NONE, 0_usize, NONE); input.keys()];
+        let mut next_read = 0;
+        for t in (0..input.len()).filter(|&t| input.is_ok(t)) {
+            for m in input.ops(t) {
+                let key = input.key[m] as usize;
+                if self.reads.get(next_read).is_some_and(|read| read.op == m as u32) {
+                    let found = &self.reads[next_read];
+                    next_read += 1;
+                    if found.first {
+                        let slot = self.base[key] as usize + key + found.external as usize;
+                        read[key] = (t as u32, if found.compatible { slot } else { usize::MAX }, m as u32);
+                    }
+                    let ended = found.external.checked_sub(1).map(|last| (last, self.append_at(found, key, last)));
+                    self.anomalies.extend(ended.and_then(|(last, append)| self.intermediate(m, last, append)));
+                    continue;
+                }
+                let (reader, slot, op) = read[key];
+                if input.kind[m] != WRITE || reader != t as u32 {
+                    continue;
+                }
+                let place = self.place[m] as usize;
+                if input.list(op as usize).get(place) == Some(&input.value[m]) {
+                    let rows = [t as u32, t as u32];
+                    let value = input.value[m];
+                    self.anomalies.push(Anomaly::new("future-read", rows, [op, m as u32], key, value));
+                }
+                if slot == usize::MAX {
+                    continue;
+                }
+                let earlier = updated[slot];
+                if earlier == NONE {
+                    updated[slot] = op;
+                } else if earlier != op {
+                    let rows = [t as u32, self.owner[earlier as usize]];
+                    self.anomalies.push(Anomaly::new("lost-update", rows, [op, earlier], key, 0));
+                }
+                read[key].1 = usize::MAX;
+            }
+        }
+    }
+
+    /// The append of the element at `place` of a read.
+    fn append_at(&self, read: &Read, key: usize, place: u32) -> u32 {
+        if read.compatible {
+            self.versions[self.base[key] as usize + place as usize]
+        } else {
+            self.writers.get(self.input, key, self.input.list(read.op as usize)[place as usize])
+        }
+    }
+
+    /// Whether a read that ends with `append` ends amid the appends of another transaction.
+    fn intermediate(&self, op: usize, last: u32, append: u32) -> Option<Anomaly> {
+        if append == NONE || self.is_final[append as usize] {
+            return None;
+        }
+        let (reader, writer) = (self.owner[op], self.owner[append as usize]);
+        let value = self.input.list(op)[last as usize];
+        let key = self.input.key[op] as usize;
+        (writer != reader && self.happened[writer as usize])
+            .then(|| Anomaly::new("G1b", [reader, writer], [op as u32, append], key, value))
+    }
+
+    /// All dependencies, as few edges as keep every path.
+    pub fn dependencies(&self, edges: &mut Edges) {
+        let input = self.input;
+        for key in (0..input.keys()).filter(|&key| !self.ambiguous[key]) {
+            let versions = self.base[key] as usize..self.base[key + 1] as usize;
+            for version in versions.clone() {
+                let append = self.versions[version];
+                let before = self.previous[version];
+                if append != NONE && before != NONE && self.happened[self.owner[append as usize] as usize] {
+                    let before = self.versions[versions.start + before as usize];
+                    edges.add(self.owner[before as usize], self.owner[append as usize], Kind::Ww);
+                }
+            }
+        }
+        let mut full: Vec<(u32, u32)> = Vec::new();
+        for read in &self.reads {
+            let t = self.owner[read.op as usize];
+            if let Some(append) = self.last_seen(read) {
+                edges.add(self.owner[append as usize], t, Kind::Wr);
+            }
+            let key = input.key[read.op as usize] as usize;
+            if read.compatible && !self.ambiguous[key] {
+                match self.first_unseen(key, read.external as usize) {
+                    Some(append) => edges.add(t, self.owner[append as usize], Kind::Rw),
+                    None => full.push((key as u32, t)),
+                }
+            }
+        }
+        self.unseen(full, edges);
+    }
+
+    /// The last append in a read by another transaction that happened.
+    fn last_seen(&self, read: &Read) -> Option<u32> {
+        let key = self.input.key[read.op as usize] as usize;
+        let t = self.owner[read.op as usize];
+        (0..read.external).rev().take(OWN_MAX).find_map(|place| {
+            let append = self.append_at(read, key, place);
+            let writer = *self.owner.get(append as usize)?;
+            (writer != t && self.happened[writer as usize]).then_some(append)
+        })
+    }
+
+    /// The first append at or after `place` by a transaction that happened.
+    fn first_unseen(&self, key: usize, place: usize) -> Option<u32> {
+        let (base, end) = (self.base[key] as usize, self.base[key + 1] as usize);
+        let append = *self.versions[base..end].get(place)?;
+        if append != NONE && self.happened[self.owner[append as usize] as usize] {
+            return Some(append);
+        }
+        let next = self.next[base + place];
+        (next != NONE).then(|| self.versions[base + next as usize])
+    }
+
+    /// The last version of a key by a transaction that happened.
+    fn last_version(&self, key: usize) -> Option<u32> {
+        let (base, end) = (self.base[key] as usize, self.base[key + 1] as usize);
+        let append = *self.versions[base..end].last()?;
+        if append != NONE && self.happened[self.owner[append as usize] as usize] {
+            return Some(append);
+        }
+        let before = self.previous[end - 1];
+        (before != NONE).then(|| self.versions[base + before as usize])
+    }
+
+    /// Appends that no read shows come after all that reads show, and after the reads that show it all.
+    fn unseen(&self, mut full: Vec<(u32, u32)>, edges: &mut Edges) {
+        let input = self.input;
+        let mut unseen: Vec<(u32, u32)> = (0..input.kind.len())
+            .filter(|&m| input.kind[m] == WRITE && self.place[m] == NONE && self.happened[self.owner[m] as usize])
+            .map(|m| (input.key[m] as u32, self.owner[m]))
+            .filter(|&(key, _)| !self.ambiguous[key as usize])
+            .collect();
+        if unseen.is_empty() {
+            return;
+        }
+        unseen.sort_unstable();
+        unseen.dedup();
+        full.sort_unstable();
+        full.dedup();
+        let mut readers = full.as_slice();
+        for group in unseen.chunk_by(|a, b| a.0 == b.0) {
+            let key = group[0].0;
+            let appenders: Vec<u32> = group.iter().map(|&(_, t)| t).collect();
+            readers = &readers[readers.partition_point(|&(other, _)| other < key)..];
+            let until = readers.partition_point(|&(other, _)| other == key);
+            let these: Vec<u32> = readers[..until].iter().map(|&(_, t)| t).collect();
+            edges.add_all(&these, &appenders, Kind::Rw);
+            if let Some(last) = self.last_version(key as usize) {
+                edges.add_all(&[self.owner[last as usize]], &appenders, Kind::Ww);
+            }
+        }
+    }
+
+    /// What shows that one transaction depends on another: found again from the rows of the two.
+    pub fn show(&self, step: &mut Step) {
+        let input = self.input;
+        let (from, to) = (step.from as usize, step.to as usize);
+        match step.kind {
+            Kind::Ww => {
+                for (a, b) in pairs(input, from, to, WRITE, WRITE) {
+                    let key = input.key[a] as usize;
+                    let (first, second) = (self.place[a], self.place[b]);
+                    let version = self.base[key] as usize;
+                    let adjacent = second != NONE && self.previous[version + second as usize] == first;
+                    let unseen = second == NONE && self.last_version(key) == Some(a as u32);
+                    if first != NONE && !self.ambiguous[key] && (adjacent || unseen) {
+                        (step.from_op, step.to_op, step.shown_by[0]) = (a as u32, b as u32, self.longest[key]);
+                        return;
+                    }
+                }
+            }
+            Kind::Wr => {
+                for (a, b) in pairs(input, from, to, WRITE, READ) {
+                    if input.list(b).contains(&input.value[a]) {
+                        (step.from_op, step.to_op) = (a as u32, b as u32);
+                        return;
+                    }
+                }
+            }
+            Kind::Rw => {
+                for (a, b) in pairs(input, from, to, READ, WRITE) {
+                    if !input.list(a).contains(&input.value[b]) {
+                        (step.from_op, step.to_op) = (a as u32, b as u32);
+                        return;
+                    }
+                }
+            }
+            Kind::Process | Kind::Realtime | Kind::Pass => {}
+        }
+    }
+}
+
+/// Pairs of micro-operations of two transactions on one key.
+pub fn pairs<'a>(
+    input: &'a Input<'a>,
+    from: usize,
+    to: usize,
+    first: i64,
+    second: i64,
+) -> impl Iterator<Item = (usize, usize)> + 'a {
+    input.ops(from).filter(move |&a| input.kind[a] == first).flat_map(move |a| {
+        input.ops(to).filter(move |&b| input.kind[b] == second && input.key[b] == input.key[a]).map(move |b| (a, b))
+    })
+}

@@ -1,0 +1,138 @@
+//! Transactions: which anomalies a history shows, or an order that explains all of it.
+
+mod anomaly;
+pub mod binding;
+mod cycles;
+mod graph;
+mod greedy;
+mod input;
+mod lists;
+mod realtime;
+mod registers;
+mod replay;
+
+pub use anomaly::{Anomaly, Step};
+pub use cycles::Cycle;
+pub use graph::Kind;
+pub use input::{Input, NONE};
+pub use registers::Assumed;
+
+use cycles::Found;
+use graph::Edges;
+use lists::Lists;
+use registers::Registers;
+
+/// What the native core hands over. Rows are transactions and micro-operations of the input.
+pub struct Report {
+    pub anomalies: Vec<Anomaly>,
+    pub cycles: Vec<Cycle>,
+    /// Without any anomaly: an order in which the transactions, carried out one by one, return what they returned, real
+    /// time kept; confirmed. None where no such order was found.
+    pub order: Option<Vec<u32>>,
+    /// Edges of the graph, virtual nodes' included.
+    pub edges: usize,
+    /// Strongly connected components, and the number of transactions in the largest.
+    pub components: usize,
+    pub largest: usize,
+    pub unfinished: Vec<&'static str>,
+    pub spent: u64,
+}
+
+/// Why there is no report.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Refused {
+    /// The input means nothing.
+    Malformed(String),
+    /// A defect of this core; no statement about the history.
+    Defect(&'static str),
+}
+
+/// Judge lists to which transactions append unique values. `realtime`: whether a transaction that was completed precedes
+/// those invoked after it; `budget`: steps for the search of shortest cycles.
+pub fn check_lists(input: &Input<'_>, realtime: bool, budget: u64) -> Result<Report, Refused> {
+    input.validate(true).map_err(Refused::Malformed)?;
+    let by_invocation = input.by_invocation();
+    let predecessors = input.predecessors(&by_invocation).map_err(Refused::Malformed)?;
+    let lists = Lists::new(input).map_err(|ops| twice(input, ops))?;
+    let mut edges = Edges::new(input.len(), 2 * input.kind.len() + 3 * input.len());
+    lists.dependencies(&mut edges);
+    if realtime {
+        realtime::add(&mut edges, input, &by_invocation, &lists.happened);
+    }
+    let graph = edges.build();
+    let sorted = graph.order();
+    let mut report = Report::new(edges.len());
+    if sorted.len() < graph.nodes() {
+        let found = cycles::search(&graph, input, &predecessors, &sorted, budget);
+        report.take(found, |step| lists.show(step));
+    } else if lists.anomalies.is_empty() {
+        let order = replay::of(&sorted, &lists.happened);
+        if !replay::lists(input, &order, realtime) {
+            return Err(Refused::Defect("an order of transactions without anomaly does not explain the reads"));
+        }
+        report.order = Some(order);
+    }
+    report.anomalies = lists.anomalies;
+    Ok(report)
+}
+
+/// Judge registers to which transactions write unique values; the rest as `check_lists`.
+pub fn check_registers(input: &Input<'_>, assumed: Assumed, realtime: bool, budget: u64) -> Result<Report, Refused> {
+    input.validate(false).map_err(Refused::Malformed)?;
+    let by_invocation = input.by_invocation();
+    let predecessors = input.predecessors(&by_invocation).map_err(Refused::Malformed)?;
+    let mut registers = Registers::new(input, &by_invocation, assumed).map_err(|ops| twice(input, ops))?;
+    let mut edges = Edges::new(input.len(), 2 * input.kind.len() + 3 * input.len());
+    registers.dependencies(&mut edges);
+    if realtime {
+        realtime::add(&mut edges, input, &by_invocation, &registers.happened);
+    }
+    let graph = edges.build();
+    let sorted = graph.order();
+    let mut report = Report::new(edges.len());
+    if sorted.len() < graph.nodes() {
+        let found = cycles::search(&graph, input, &predecessors, &sorted, budget);
+        report.take(found, |step| registers.show(step));
+    } else if registers.anomalies.is_empty() && registers.circles.is_empty() {
+        let order = greedy::order(&graph, &sorted, input, &registers);
+        if order.as_ref().is_some_and(|order| !replay::registers(input, order, realtime)) {
+            return Err(Refused::Defect("an order of transactions that was found does not explain the reads"));
+        }
+        report.order = order;
+    }
+    report.cycles.append(&mut registers.circles);
+    report.anomalies = registers.anomalies;
+    Ok(report)
+}
+
+impl Report {
+    fn new(edges: usize) -> Self {
+        Self {
+            anomalies: Vec::new(),
+            cycles: Vec::new(),
+            order: None,
+            edges,
+            components: 0,
+            largest: 0,
+            unfinished: Vec::new(),
+            spent: 0,
+        }
+    }
+
+    fn take(&mut self, found: Found, show: impl Fn(&mut Step)) {
+        self.cycles = found.cycles;
+        self.cycles.iter_mut().flat_map(|cycle| &mut cycle.steps).for_each(show);
+        self.components = found.components;
+        self.largest = found.largest;
+        self.unfinished = found.unfinished;
+        self.spent = found.spent;
+    }
+}
+
+fn twice(input: &Input<'_>, (first, second): (u32, u32)) -> Refused {
+    let owners = input.owners();
+    Refused::Malformed(format!(
+        "transactions {} and {} both write {} to key {}; every value may be written to a key once only",
+        owners[first as usize], owners[second as usize], input.value[first as usize], input.key[first as usize]
+    ))
+}

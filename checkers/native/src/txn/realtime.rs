@@ -1,0 +1,32 @@
+//! Real time as a chain of barriers: whatever was completed before a barrier precedes whatever was invoked after it.
+//!
+//! One barrier stands between each run of completions and the invocation that follows, so reachability through the
+//! chain is exactly "completed before the other was invoked", with at most three edges per transaction.
+
+use super::graph::{Edges, Kind};
+use super::input::Input;
+
+/// Only `ok` transactions precede anything; those that did not happen, as far as anybody saw, are left out.
+pub fn add(edges: &mut Edges, input: &Input<'_>, by_invocation: &[u32], happened: &[bool]) {
+    let mut ends: Vec<(i64, u32)> =
+        by_invocation.iter().filter(|&&t| input.is_ok(t as usize)).map(|&t| (input.completed[t as usize], t)).collect();
+    ends.sort_unstable();
+    let mut ended = ends.iter().peekable();
+    let mut barrier = None;
+    for &t in by_invocation.iter().filter(|&&t| happened[t as usize]) {
+        let mut next = None;
+        while let Some(&(_, before)) = ended.next_if(|&&(end, _)| end < input.invoked[t as usize]) {
+            let node = *next.get_or_insert_with(|| edges.virtual_node());
+            edges.add(before, node, Kind::Realtime);
+        }
+        if let Some(node) = next {
+            if let Some(previous) = barrier {
+                edges.add(previous, node, Kind::Pass);
+            }
+            barrier = next;
+        }
+        if let Some(node) = barrier {
+            edges.add(node, t, Kind::Pass);
+        }
+    }
+}

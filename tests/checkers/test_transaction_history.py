@@ -1,0 +1,67 @@
+"""Transactions as a run's history tells them: `txn` operations with their micro-operations."""
+
+from typing import Any
+
+import pytest
+
+from checkers.transaction_history import check_lists, check_registers, encode
+from harness.errors import MalformedHistory
+from harness.history import History
+from harness.operation import OpEvent, Outcome
+from harness.verdict import Facts, Validity
+
+FACTS = Facts(system="imaginary", workload="imaginary", nodes=("n1",), guarantees=())
+
+
+def told(*txns: tuple[str, list[Any], list[Any] | None]) -> History:
+    """All invoked before any is completed; each is (outcome, invoked, answered)."""
+    events = []
+    for process, (_, invoked, _) in enumerate(txns):
+        events.append((process, Outcome.INVOKE, invoked))
+    for process, (outcome, _, answered) in enumerate(txns):
+        events.append((process, Outcome(outcome), answered))
+    return History(
+        [
+            OpEvent(index=place, time_ns=place, process=process, f="txn", node="n1", type=outcome, value=value)
+            for place, (process, outcome, value) in enumerate(events)
+        ]
+    )
+
+
+def test_a_cycle_of_lists_is_told_with_its_events() -> None:
+    history = told(
+        ("ok", [["append", "x", 1], ["append", "y", "one"]], [["append", "x", 1], ["append", "y", "one"]]),
+        ("ok", [["r", "x", None], ["r", "y", None]], [["r", "x", None], ["r", "y", ["one"]]]),
+    )
+    (verdict,) = check_lists(history, FACTS)
+    assert (verdict.validity, verdict.anomalies, verdict.exposure) == (Validity.INVALID, {"G-single": 1}, 2)
+    (witness,) = verdict.witnesses
+    assert witness.events == (0, 1, 2, 3)
+    assert "T1 read one from key y, which T0 had appended" in witness.steps[1]
+    assert verdict.figures["weakest_ruled_out"] == ["consistent-view", "repeatable-read"]
+    assert verdict.evidence == {"anomalies.G-single": (3,)}
+
+
+def test_registers_of_any_value_with_unknown_outcomes() -> None:
+    history = told(
+        ("info", [[":w", "x", [1, 2]], [":r", "x", None]], None),
+        ("ok", [["r", "x", None]], [["r", "x", [1, 2]]]),
+        ("fail", [["w", "x", "a"]], None),
+        ("ok", [["r", "y", None]], [["r", "y", None]]),
+    )
+    (verdict,) = check_registers(history, FACTS)
+    assert (verdict.validity, verdict.anomalies) == (Validity.VALID, {})
+
+
+@pytest.mark.parametrize("lists", [True, False])
+@pytest.mark.parametrize(
+    "value", [5, [["cas", "x", 1]], [["r", "x"]], [["append", "x", None]], [["w", "x", None]], [{"r": 1}]]
+)
+def test_what_is_no_micro_operation_is_refused(value: Any, lists: bool) -> None:
+    with pytest.raises(MalformedHistory, match="event 0: in a transaction, expected"):
+        encode(told(("ok", value, value)).operations, lists=lists)
+
+
+def test_a_list_is_read_or_nothing() -> None:
+    with pytest.raises(MalformedHistory, match="expected a list"):
+        encode(told(("ok", [["r", "x", None]], [["r", "x", 3]])).operations, lists=True)
