@@ -162,7 +162,7 @@ def _namespace(pid: int) -> int:
 
 
 def _files(data: Path, *, named: bool) -> list[tuple[str, str, int, int]]:
-    """Name, mode, owner and group of every file; a real server's come and go, so that without names each kind once."""
+    """Name, mode, owner and group of every file; of real servers' files, which come and go, their owners only."""
     found = set()
     for folder, folders, names in os.walk(data):
         for name in (*folders, *names):
@@ -170,8 +170,8 @@ def _files(data: Path, *, named: bool) -> list[tuple[str, str, int, int]]:
                 status = os.lstat(os.path.join(folder, name))
             except FileNotFoundError:
                 continue
-            ours = named or name.startswith(".fencepost")
-            found.add((name if ours else "", oct(status.st_mode), status.st_uid, status.st_gid))
+            known = named or name.startswith(".fencepost")
+            found.add((name if known else "", oct(status.st_mode) if known else "", status.st_uid, status.st_gid))
     return sorted(found)
 
 

@@ -52,6 +52,8 @@ VARIANTS: Final[dict[str, tuple[str, ...]]] = {
 }
 #: A real server's data is not to be damaged at random: it may lose what it acknowledged.
 _PLAIN_ONLY: Final = ("damage",)
+#: By system: after an error of its disk a ZooKeeper may never start again (ZOOKEEPER-4882), whatever is healed.
+_NOT_ON: Final = {"zookeeper": ("disk:one:kind=failing",)}
 #: Programs without members or releases have neither.
 _REAL_ONLY: Final = ("membership", "rolling")
 #: Seams at which a step is made to fail, before or after it was done.
@@ -68,6 +70,7 @@ def specs_of(stage: Stage) -> tuple[dict[str, list[FaultSpec]], dict[str, str]]:
     left_out: dict[str, str] = {}
     for name, fault in stage.faults.items():
         texts = VARIANTS.get(name) or specs_for_all(name, fault) or (name,)
+        texts = tuple(text for text in texts if text not in _NOT_ON.get(stage.system.name, ()))
         found = [stage.parsed(text) for text in texts]
         possible = [spec for spec in found if isinstance(spec, FaultSpec)]
         if name in _PLAIN_ONLY and not stage.is_plain:
