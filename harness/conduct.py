@@ -263,6 +263,8 @@ class _Run:
         )
 
     async def _main(self, schedule: list[Entry]) -> None:
+        # Before the task begins: a run that was stopped in its warm-up is over here at once.
+        self.faults_over = asyncio.Event()
         faults = asyncio.create_task(self._conduct_faults(schedule))
         try:
             await self._load(PhaseName.MAIN, length_ns=self.plan.duration_ns("time_limit"))
@@ -273,7 +275,6 @@ class _Run:
             await faults
 
     async def _conduct_faults(self, schedule: list[Entry]) -> None:
-        self.faults_over = asyncio.Event()
         mirror = asyncio.create_task(_forward(self.stop, self.faults_over))
         try:
             await self.conductor.run(schedule, stop=self.faults_over)

@@ -103,6 +103,19 @@ def test_one_ctrl_c_heals_judges_and_ends(tmp_path: Path) -> None:
     assert_nothing_left(tmp_path)
 
 
+@pytest.mark.long
+def test_a_ctrl_c_before_the_main_phase_is_no_failure_of_the_harness(tmp_path: Path) -> None:
+    plan = ("--system", "etcd", "--workload", "register", "--nemesis", "pause:leader", "--time-limit", "60s")
+    with started(tmp_path, *plan) as child:
+        wait_for_line(child, "warm-up (")
+        child.send_signal(signal.SIGINT)
+        out, err = child.communicate(timeout=60)
+    assert child.returncode == 2, err
+    assert "ended early" not in err
+    assert out.startswith("UNKNOWN")
+    assert_nothing_left(tmp_path)
+
+
 def test_a_deadline_ends_a_run_that_would_last_longer_with_a_verdict(tmp_path: Path) -> None:
     done = run(
         "run", "--system", "etcd", "--workload", "set", "--nemesis", "partition:one", "--time-limit", "200s",
