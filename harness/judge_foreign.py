@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from harness import registry
-from harness.errors import ExitCode
+from harness.errors import ExitCode, MalformedHistory
 from harness.formats.family import judged
 from harness.formats.imported import Imported
 from harness.judge import Judgement, conclude
@@ -31,7 +31,11 @@ def judge_foreign(found: Imported, source: str) -> Judgement:
         return _empty(found)
     family = judged(found.family, source)
     facts = _facts(family.guarantee, family.name)
-    return conclude(found.history, facts, tuple(registry.checker(family.checker)(found.history, facts)))
+    try:
+        verdicts = registry.checker(family.checker)(found.history, facts)
+    except MalformedHistory as error:
+        raise MalformedHistory(f"{source}: {error.message}", hint=error.hint) from None
+    return conclude(found.history, facts, tuple(verdicts))
 
 
 def exit_code(judgement: Judgement) -> int:

@@ -77,6 +77,12 @@ CHECKERS: Final = {
     "zombie-controllers": "checkers.zombie_controllers:check",
 }
 
+#: Checkers of histories that stand alone; no run of ours has such operations, and no report shows their figures.
+FILE_CHECKERS: Final = {
+    "list-append": "checkers.transaction_history:check_lists",
+    "rw-register": "checkers.transaction_history:check_registers",
+}
+
 #: Systems whose replicated log can be read off their disks after a run.
 LOG_READERS: Final = {
     "kafka-zk": "harness.systems.kafka_zk.transaction_log:read_archive",
@@ -113,7 +119,7 @@ def faults() -> dict[str, Fault]:
 
 def checker(name: str) -> Checker:
     """The checker of this registry key; raises UsageError."""
-    return cast(Checker, _load("checker", name, CHECKERS))
+    return cast(Checker, _load("checker", name, CHECKERS | FILE_CHECKERS))
 
 
 def log_reader(system_name: str) -> LogReader | None:

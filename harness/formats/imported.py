@@ -93,6 +93,8 @@ def check_values(operations: Sequence[Operation], place: Callable[[int], str]) -
             if known and op.result is not None and op.result != op.value:
                 said = f"a {op.f} completes with {op.result!r}, but was invoked with {op.value!r} at "
                 raise _wrong(place(at), f"{said}{place(op.invoke_index)}; expected the same value, or nil")
+        elif op.f == "txn" and known and op.result is not None:
+            _check_agreement(op, place)
         elif op.f == "members" and known and not isinstance(op.result, list):
             raise _wrong(place(at), f"the read of a set returns {op.result!r}; expected its elements")
         for index, value in _compared(op, known):
@@ -105,6 +107,24 @@ def check_values(operations: Sequence[Operation], place: Callable[[int], str]) -
                 raise _wrong(place(index), f"{value!r:.80} is {_TYPES[type(value)]}; expected {was}")
 
 
+def _check_agreement(op: Operation, place: Callable[[int], str]) -> None:
+    """The micro-operations of a completion are those of the invocation, but for what reads found."""
+    asked, done = (
+        [
+            [m[0], m[1], None if m[0] in ("r", ":r") else m[2]] if isinstance(m, list) and len(m) == 3 else m
+            for m in said
+        ]
+        if isinstance(said, list)
+        else said
+        for said in (op.value, op.result)
+    )
+    if asked != done and op.complete_index is not None:
+        said = f"a transaction completes as {op.result!r:.80}, but was invoked as {op.value!r:.80} at "
+        raise _wrong(
+            place(op.complete_index), f"{said}{place(op.invoke_index)}; expected the same but for what was read"
+        )
+
+
 def _compared(op: Operation, known: bool) -> Iterator[tuple[int, Any]]:
     """The values of an operation that a model compares, each with its event."""
     if op.f in ("write", "add"):
@@ -112,6 +132,9 @@ def _compared(op: Operation, known: bool) -> Iterator[tuple[int, Any]]:
     elif op.f == "cas":
         yield op.invoke_index, op.value[0]
         yield op.invoke_index, op.value[1]
+    elif op.f == "txn":
+        for said in (op.value, op.result if known else None):
+            yield from ((op.invoke_index, m[1]) for m in said or () if isinstance(m, list) and len(m) == 3)
     elif known and op.complete_index is not None and op.f == "read":
         yield op.complete_index, op.result
     elif known and op.complete_index is not None and op.f == "members":

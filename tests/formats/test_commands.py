@@ -28,6 +28,15 @@ def kept(folder: Path, text: str | bytes, name: str = "history.edn") -> str:
     return str(folder / name)
 
 
+def _txns(*both: tuple[str, str]) -> str:
+    """Transactions one after the other, as invoked and as completed."""
+    return "".join(
+        f"{{:type {kind} :process 0 :f :txn :value {value}}}\n"
+        for pair in both
+        for kind, value in zip((":invoke", ":ok"), pair, strict=True)
+    )
+
+
 @pytest.mark.parametrize(
     ("text", "code", "said"),
     [
@@ -39,6 +48,14 @@ def kept(folder: Path, text: str | bytes, name: str = "history.edn") -> str:
         (edn("0(w1 0)"), 2, "UNKNOWN: 0 ok reads and cas"),
         (edn("0(a1 0) 0(a2 0) 1(r 1)#{1,2}"), 0, "VALID: 3 operations: no violation of no-lost-acknowledged-writes"),
         (edn("0(a1 0) 0(a2 0) 1(r 1)#{1}"), 1, "1 x lost-write"),
+        (_txns(("[[:append :x 1]]", "[[:append :x 1]]"), ("[[:r :x nil]]", "[[:r :x [1]]]")), 0, "VALID: 2 operations"),
+        (_txns(("[[:append :x 1]]", "[[:append :x 1]]")), 2, "UNKNOWN: no ok transaction read anything"),
+        (
+            _txns(("[[:append :x 1]]", "[[:append :x 1]]"), ("[[:r :x nil]]", "[[:r :x nil]]")),
+            1,
+            "strict-serializable is broken",
+        ),
+        (_txns(("[[:w 1 1]]", "[[:w 1 1]]"), ("[[:r 1 nil]]", "[[:r 1 1]]")), 0, "VALID: 2 operations"),
     ],
 )
 def test_check(tmp_path: Path, capsys: Any, text: str, code: int, said: str) -> None:
@@ -86,6 +103,9 @@ def test_standard_input(tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyP
         (_VALID[:-40], ["it is truncated", "hint: nothing of this history was judged"]),
         (edn("0(w1 0) 1(w:a"), ["line 3, column 1: the value :a is a keyword; expected an integer as in line 1"]),
         ("{:type :invoke :process 0 :f :enqueue :value 1}", ["model queue", "nothing judges them yet", "register"]),
+        (_txns(("[[:append :x 1]]", "[[:append :x 2]]")), ["line 2, column 1: a transaction completes as"]),
+        (_txns(("[[:append 1 1]]", "[[:append 1 1]]"), ("[[:r :x nil]]", "[[:r :x nil]]")), ["line 3", "is a string"]),
+        (_txns(("[[:append :x 1]]", "[[:append :x 1]]")) * 2, ["history.edn: "]),
         ('{"kind":"op","index":3}\n', ["line 1: Object missing required field"]),
     ],
 )
