@@ -62,7 +62,8 @@ def node_state(stage: Stage, node: LabNode) -> dict[str, Any]:
         "stopped threads": sum(state in "Tt" for state in node.thread_states().values()),
         "tracers": sum(tracer != 0 for pid in members for tracer in tracers_of(pid)),
         "clock functions": sorted({_clock_functions(pid) for pid in members}),
-        "namespace is its own": all(_namespace(pid) == os.fstat(node.thread.namespace_fd).st_ino for pid in members),
+        "namespace is its own": {_namespace(pid) for pid in members}
+        <= {os.fstat(node.thread.namespace_fd).st_ino, None},
         "wrapped by": len(node.wrap_argv),
         "hooks of its start": len(node.on_start),
         "data directory": (oct(data.st_mode), data.st_uid, data.st_gid, files.f_blocks * files.f_frsize),
@@ -157,8 +158,12 @@ def _clock_functions(pid: int) -> str:
         return f"cannot be read: {error}"
 
 
-def _namespace(pid: int) -> int:
-    return os.stat(f"/proc/{pid}/ns/net").st_ino
+def _namespace(pid: int) -> int | None:
+    """None where it has ended since."""
+    try:
+        return os.stat(f"/proc/{pid}/ns/net").st_ino
+    except (FileNotFoundError, ProcessLookupError):
+        return None
 
 
 def _files(data: Path, *, named: bool) -> list[tuple[str, str, int, int]]:

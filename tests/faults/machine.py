@@ -54,8 +54,8 @@ VARIANTS: Final[dict[str, tuple[str, ...]]] = {
 _PLAIN_ONLY: Final = ("damage",)
 #: By system: after an error of its disk a ZooKeeper may never start again (ZOOKEEPER-4882), whatever is healed.
 _NOT_ON: Final = {"zookeeper": ("disk:one:kind=failing",)}
-#: Programs without members or releases have neither.
-_REAL_ONLY: Final = ("membership", "rolling")
+#: Programs without releases have none to go through.
+_REAL_ONLY: Final = ("rolling",)
 #: Seams at which a step is made to fail, before or after it was done.
 SEAMS: Final = ("kill", "start", "pause", "evidence", "apply", "probe", "shape", "measure", "freeze")
 #: What strace or the keeper of clocks does.

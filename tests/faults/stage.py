@@ -27,6 +27,7 @@ from harness.runtime import processes
 from harness.runtime.lab import Lab
 from harness.runtime.node import Node, NodeSpec, NodeState, Place
 from harness.runtime.provider import Setting
+from harness.systems.membership import with_members
 from harness.systems.system import Artifacts, System
 from nemesis.conductor import Conductor
 from nemesis.schedule import Entry
@@ -84,7 +85,8 @@ class Stage:
         self._count = 0
         self.recorder.listeners.append(lambda event: self._events.append(event) if _is_fault(event) else None)
         options: dict[str, object] = {} if self.is_plain else self.system.options()
-        self.setting = Setting(nodes=len(lab.nodes))
+        version = self.system.default_version
+        self.setting = with_members(Setting(nodes=len(lab.nodes)), self.system, version, options)
         self.cluster = Cluster(
             runtime=lab,
             system=self.system,
@@ -119,8 +121,8 @@ class Stage:
             )
         else:
             artifacts = self.system.resolve(self.system.default_version)
-            self.cluster = replace(self.cluster, artifacts=artifacts)
-            await self.lab.realise(self.system.specs(self.lab.layout, artifacts, self.system.options()))
+            self.cluster = replace(self.cluster, artifacts=artifacts, changes_members=True)
+            await self.lab.realise(self.cluster.specs().values())
         for node in self.lab.nodes.values():
             await node.start()
         self.conductor = Conductor(
