@@ -34,7 +34,9 @@ FAMILIES: Final = {
     for family in (
         _family("register", "reads and writes", "read write", "linearizable", "linearizable"),
         _family("cas-register", "with compare-and-set", "read write cas", "linearizable", "linearizable"),
-        _family("set", "adds; the last read of each key counts", "add read", "set", "no-lost-acknowledged-writes"),
+        _family(
+            "set", "adds; reads after all of them must show them", "add read", "set", "no-lost-acknowledged-writes"
+        ),
         _family("set-full", "adds; every read must be fresh", "add read", "set", "no-lost-acknowledged-writes"),
         _family("list-append", "transactions that append to lists", "txn", "list-append", "strict-serializable"),
         _family("rw-register", "transactions that write registers", "txn", "rw-register", "strict-serializable"),

@@ -29,7 +29,7 @@ _TYPES: Final = {
 
 
 class ImportedHistory(History):
-    """Its reads are judged as the family says: the last one of each key, or all."""
+    """Its reads are judged as the family says: of a `set` those after all adds and the last one, else all."""
 
     def __init__(self, events: Sequence[Event], family: Family, *, source: str) -> None:
         if family.name in ("set", "set-full"):
@@ -75,8 +75,17 @@ def _rename(events: Iterable[Event], old: str, new: str) -> None:
 
 
 def _with_last_reads(operations: list[Operation]) -> list[Operation]:
+    """Without the reads that came while elements were still added, unless it is the last one of its key."""
     last = {op.key: op for op in operations if op.f == "members" and op.type is Outcome.OK}
-    return [op for op in operations if op.f != "members" or last.get(op.key) is op]
+    added: dict[str | None, int] = {}
+    for op in operations:
+        if op.f == "add" and op.type is Outcome.OK and op.complete_index is not None:
+            added[op.key] = max(added.get(op.key, -1), op.complete_index)
+    return [
+        op
+        for op in operations
+        if op.f != "members" or last.get(op.key) is op or op.invoke_index > added.get(op.key, -1)
+    ]
 
 
 def check_values(operations: Sequence[Operation], place: Callable[[int], str]) -> None:

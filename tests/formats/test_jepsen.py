@@ -89,11 +89,11 @@ def test_without_times_the_order_is_the_time() -> None:
     ] == [0, 1]
 
 
-def test_a_set_and_its_last_read() -> None:
+def test_a_set_and_the_reads_after_its_adds() -> None:
     text = edn("0(a1 0) 1(r 1)#{} 0(a2 0) 1(r 1)#{1,2} 2(r 2)[1]")
     found = read(text)
     assert found.family.name == "set"
-    assert [op.result for op in found.history.operations if op.f == "members"] == [[1]]
+    assert [op.result for op in found.history.operations if op.f == "members"] == [[1, 2], [1]]
     full = read(text, model="set-full")
     assert [op.result for op in full.history.operations if op.f == "members"] == [[], [1, 2], [1]]
 
