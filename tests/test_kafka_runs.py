@@ -216,13 +216,10 @@ def test_clocks_of_kafka_s_servers_are_skewed_read_back_and_healed(tmp_path: Pat
     )  # fmt: skip
     history = read_history(found.folder)
     assert {fault.outcome for fault in history.faults} == {FaultOutcome.INSTALLED}, history.faults
-    assert {e.outcome for e in history.events if _is_healed(e)} == {FaultOutcome.HEALED}
+    ends = [e for e in history.events if isinstance(e, FaultEvent) and e.stage is FaultStage.END]
+    assert {e.outcome for e in ends if e.action is FaultAction.HEAL} == {FaultOutcome.HEALED}
     clocks = [e for e in history.events if isinstance(e, ClockEvent)]
     assert {(e.offset_ns, e.rate) for e in clocks} == {(3600 * 10**9, 1.0), (0, 0.5), (0, 1.0)}
     assert all(e.certain for e in clocks)
     assert {node for e in clocks if e.rate != 1.0 for node in [e.node]} == {"b1"}
     assert not [v for v in found.document["verdicts"] if v["decides"] and v["validity"] == "invalid"]
-
-
-def _is_healed(event: object) -> bool:
-    return isinstance(event, FaultEvent) and (event.action, event.stage) == (FaultAction.HEAL, FaultStage.END)

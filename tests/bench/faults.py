@@ -69,7 +69,7 @@ def run(repeats: int = 7) -> list[Figure]:
 
 
 def _in_the_lab(name: str, repeats: int, left_out: dict[str, str]) -> list[str]:
-    rows = {}
+    rows: dict[tuple[str, int], str] = {}
     for nodes in _NODES:
         asked = {"system": _SYSTEM, "texts": VARIANTS.get(name, (name,)), "repeats": repeats}
         try:

@@ -92,7 +92,8 @@ async def times(lab: Lab, args: dict[str, Any]) -> Any:
     try:
         watch = Stopwatch()
         await stage.lab.network.shapes.prepare()
-        measured, left_out = [], {}
+        measured: list[dict[str, Any]] = []
+        left_out: dict[str, str] = {}
         for text in args["texts"]:
             spec = stage.parsed(text)
             if isinstance(spec, FaultSpec):

@@ -137,7 +137,7 @@ async def _healthy(lab: Lab, system: Any, healed: str = "the start") -> None:
 async def _prepare(lab: Lab, system: Any) -> None:
     client = await system.open_client(next(iter(lab.layout.values())), connect_timeout_s=5.0)
     try:
-        await system.prepare(client, ["s"])
+        await system.prepare(client, ("s",))
     finally:
         await client.close()
 

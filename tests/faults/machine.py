@@ -99,7 +99,7 @@ async def each_alone(lab: Lab, args: dict[str, Any]) -> Any:
 async def _each_alone(stage: Stage, only: list[str] | None) -> Any:
     await _warm_up(stage)
     chosen, left_out = specs_of(stage)
-    steps = []
+    steps: list[dict[str, Any]] = []
     for spec in [spec for name, specs in chosen.items() if not only or name in only for spec in specs]:
         await stage.healthy()
         await stage.led()

@@ -20,7 +20,7 @@ from harness.errors import UsageError
 from harness.fault import Cluster, FaultSpec, Resolved, Skip, View, parse_faults
 from harness.freezing import Freezer, create_connection
 from harness.observer import Observers
-from harness.operation import FaultAction, FaultEvent, FaultOutcome, FaultStage
+from harness.operation import Event, FaultAction, FaultEvent, FaultOutcome, FaultStage
 from harness.readiness import await_healthy
 from harness.recorder import Recorder
 from harness.runtime import processes
@@ -83,7 +83,7 @@ class Stage:
         self._events: list[FaultEvent] = []
         self._undo = contextlib.AsyncExitStack()
         self._count = 0
-        self.recorder.listeners.append(lambda event: self._events.append(event) if _is_fault(event) else None)
+        self.recorder.listeners.append(self._heard)
         options: dict[str, object] = {} if self.is_plain else self.system.options()
         version = self.system.default_version
         self.setting = with_members(Setting(nodes=len(lab.nodes)), self.system, version, options)
@@ -149,7 +149,7 @@ class Stage:
     async def _prepare(self) -> None:
         client = await self.system.open_client(next(iter(self.lab.layout.values())), connect_timeout_s=5.0)
         try:
-            await self.system.prepare(client, ["s"])
+            await self.system.prepare(client, ("s",))
         finally:
             await client.close()
 
@@ -276,6 +276,10 @@ class Stage:
         self.conductor._active.pop(acted.fault_id)
         self._note(acted, before, FaultAction.HEAL)
 
+    def _heard(self, event: Event) -> None:
+        if isinstance(event, FaultEvent):
+            self._events.append(event)
+
     def _note(self, acted: Acted, since: int, action: FaultAction) -> None:
         for event in self._events[since:]:
             if (event.fault_id, event.action, event.stage) == (acted.fault_id, action, FaultStage.END):
@@ -314,10 +318,6 @@ class _Asking(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self.answers += len(data)
-
-
-def _is_fault(event: object) -> bool:
-    return isinstance(event, FaultEvent)
 
 
 async def _cancelled(tasks: "Sequence[asyncio.Task[None]]") -> None:
