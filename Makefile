@@ -6,7 +6,7 @@ PYTHON ?= python3
 VENV ?= .venv
 PY := $(VENV)/bin/python
 CORE := checkers/_core.abi3.so
-RUST := checkers/native/Cargo.toml checkers/native/Cargo.lock $(wildcard checkers/native/src/*.rs)
+RUST := checkers/native/Cargo.toml checkers/native/Cargo.lock $(wildcard checkers/native/src/*.rs checkers/native/src/*/*.rs)
 UV := $(shell command -v uv 2>/dev/null)
 
 .PHONY: help setup demo test test-long check bench soak soak-kafka soak-kills failover clean

@@ -305,7 +305,8 @@ def test_simulated_registers_show_what_their_isolation_allows(isolation: str) ->
     assert shown <= ALLOWED[isolation]
     assert shown >= SHOWN[isolation]
     if isolation == "serializable":
-        assert proven
+        # An order is not always found; without one the verdict is unknown, never valid.
+        assert proven >= 30
 
 
 @pytest.mark.parametrize("name", LIST_ANOMALIES)

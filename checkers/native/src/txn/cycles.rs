@@ -160,6 +160,7 @@ pub struct Found {
 /// Nodes and edges of the components of the whole graph, numbered anew in the order of discovery.
 struct Core<'a> {
     input: &'a Input<'a>,
+    has_process_order: bool,
     /// The transaction of each node; `NONE` for virtual ones.
     transaction: Vec<u32>,
     graph: Graph,
@@ -244,8 +245,9 @@ impl<'a> Core<'a> {
             edges.push((entry, Target::new(to, Kind::Pass)));
             edges.push((entry, Target::new(next, Kind::Pass)));
         }
+        let has_process_order = transaction.len() > nodes;
         let graph = Graph::new(transaction.len(), &edges);
-        Self { input, transaction, graph, left: budget, budget }
+        Self { input, has_process_order, transaction, graph, left: budget, budget }
     }
 
     fn record(
@@ -286,6 +288,9 @@ impl<'a> Core<'a> {
 
     /// The shortest cycle without real time, as transactions with the kind of the edge that leaves each.
     fn walk(&mut self, class: Class, order: Order) -> Option<Vec<(u32, Kind)>> {
+        if order == Order::Process && !self.has_process_order {
+            return None;
+        }
         let allowed = |kind: Kind| {
             (kind != Kind::Process || order == Order::Process) && class.step(State::default(), kind).is_some()
         };
@@ -401,6 +406,11 @@ impl<'a> Core<'a> {
 
     /// The shortest cycle with one step of real time.
     fn descend(&mut self, class: Class) -> Option<Vec<(u32, Kind)>> {
+        let members = || self.transaction.iter().filter(|&&t| t != NONE).map(|&t| t as usize);
+        let latest = members().map(|t| self.input.invoked[t]).max()?;
+        if !members().any(|t| self.input.is_ok(t) && self.input.completed[t] < latest) {
+            return None;
+        }
         let mut backwards = Vec::new();
         for node in 0..self.graph.nodes() as u32 {
             for target in self.graph.from(node).iter().filter(|target| target.kind() != Kind::Process) {

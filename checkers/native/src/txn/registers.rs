@@ -95,7 +95,7 @@ impl<'a> Registers<'a> {
         (self.input.kind.len() + key) as u32
     }
 
-    fn is_write(&self, version: u32) -> bool {
+    pub fn is_write(&self, version: u32) -> bool {
         (version as usize) < self.input.kind.len()
     }
 
@@ -380,6 +380,11 @@ impl<'a> Registers<'a> {
     /// Reads that show another transaction's write, or nothing: (transaction, version).
     pub fn external(&self) -> impl Iterator<Item = (u32, u32)> + '_ {
         self.reads.iter().map(|read| (self.owner[read.op as usize], read.version))
+    }
+
+    /// The transaction that wrote a version other than nothing.
+    pub fn writer(&self, version: u32) -> u32 {
+        self.owner[version as usize]
     }
 
     /// Whether a micro-operation writes what its transaction leaves.
