@@ -23,3 +23,11 @@ def in_words(releases: Iterable[str]) -> str:
 
 def numbers(release: str) -> tuple[int, ...]:
     return tuple(map(int, release.split(".")))
+
+
+def is_before(version: str, first: tuple[int, ...]) -> bool:
+    """Whether this is certainly a release before `first`; "latest", say, is told apart where it is looked up."""
+    try:
+        return numbers(version.partition("-")[0]) < first
+    except ValueError:
+        return False

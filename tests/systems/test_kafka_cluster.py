@@ -40,6 +40,9 @@ NOT_PROVOKED = {
     "throttling-quota-exceeded": "needs quotas, which our client does not set",
     "unknown-topic-id": "our client fetches by name",
     "inconsistent-topic-id": "our client fetches by name",
+    "duplicate-voter": "the fault `membership` adds a voter only while no list names it",
+    "voter-not-found": "the fault `membership` removes a voter only while a list names it",
+    "invalid-voter-key": "the fault `membership` names a voter by the directory that it has",
     "incomplete-answer": "a server that breaks the protocol",
     "unreadable-records": "a log that was damaged after it was checked",
 }

@@ -22,6 +22,7 @@ from typing import Final
 
 from harness.coordination import Definite, Indefinite
 from harness.runtime.node import Layout, NodeSpec, Place
+from harness.systems import releases
 from harness.systems.kafka import raft_voters, storage, versions
 from harness.systems.kafka.client import KafkaNode, open_node
 from harness.systems.kafka.errors import NOT_LEADER_OR_FOLLOWER, ServerRefusal
@@ -48,7 +49,7 @@ def fixed(version: str, options: Mapping[str, object]) -> str | None:
     if not version:
         return "nobody knows before the start whether the Kafka in an image can change its voters"
     release = versions.given(Path(version))[0] if Path(version).is_dir() else version
-    if versions.numbers(release) < FIRST:
+    if releases.is_before(release, FIRST):
         return f"Kafka {release} has a fixed set of voters; 3.9.0 and later can change it (KIP-853)"
     return None
 

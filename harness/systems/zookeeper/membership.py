@@ -42,7 +42,7 @@ def fixed(version: str) -> str | None:
     if not version:
         return "nobody knows before the start whether the ZooKeeper in an image can be reconfigured"
     release = server.given(Path(version))[0] if Path(version).is_dir() else version
-    if releases.numbers(release.partition("-")[0]) < FIRST:
+    if releases.is_before(release, FIRST):
         return f"ZooKeeper {release} has a fixed set of members; 3.5.3 and later can change it"
     return None
 
