@@ -199,7 +199,7 @@ def tell(event: Event) -> str:
     """Which event, and to whom it was told when."""
     what = f"{event.kind} {event.key}" + ("" if event.value is None else f" = {event.value}")
     return (
-        f"event '{what}' at position {shown(event.position)} was told to process {event.op.process} on {event.op.node} "
+        f"event '{what}' at position {shown(event.position)}, told to process {event.op.process} on {event.op.node} "
         f"at {seconds(event.at_ns)} (event {event.op.complete_index})"
     )
 
