@@ -136,6 +136,7 @@ def _assert_logs_hold_what_was_acknowledged(found: Judged) -> None:
     assert not list(found.folder.glob("nodes/*/data.tar.gz"))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("version", [pytest.param("3.9.2", marks=needs("kraft", "3.9.2"))])
 def test_a_controller_of_3_9_2_that_comes_back_deposes_a_healthy_one(tmp_path: Path, version: str) -> None:
     """What KIP-996 ended; it breaks no promise, so it decides nothing."""

@@ -77,7 +77,7 @@ def test_zookeepers_woken_leader_answers_stale_after_sync(tmp_path: Path) -> Non
     assert_nothing_left(tmp_path)
 
 
-@pytest.mark.alone
+@pytest.mark.long
 def test_five_nodes_lose_no_acknowledged_element_in_a_ring(tmp_path: Path) -> None:
     done = run(
         "run", "--system", "etcd", "--workload", "set", "--nodes", "5",
