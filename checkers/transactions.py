@@ -123,7 +123,7 @@ def check_register(
 
 def _may_hold_without_realtime(report: _core.TransactionReport, model: str) -> bool:
     """Whether an order that need not keep real time would prove the model, and nothing that was found forbids one."""
-    named = [found[0] for found in (*report.anomalies, *report.cycles)]
+    named = [found[0] for found in report.anomalies] + [found[0] for found in report.cycles]
     return model in implied("serializable") and "serializable" not in ruled_out(named)
 
 
