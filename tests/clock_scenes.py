@@ -11,7 +11,7 @@ import re
 import time
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from harness import registry
 from harness.fault import Proof, Resolved, View, parse_faults
@@ -21,6 +21,7 @@ from harness.runtime import processes
 from harness.runtime.clocks.process import ClockedProcess
 from harness.runtime.lab import Lab
 from harness.runtime.provider import Setting
+from harness.systems.told_time import TellsTime, ToldTime
 from nemesis.clock_skew import ClockSkew
 from tests.fakes_runtime import KeptRecords, cluster_of
 
@@ -64,9 +65,10 @@ class Scene:
 
     async def ahead_s(self, name: str, clock: Clock = Clock.WALL) -> float:
         """What the server itself tells, less true time (for a monotonic clock: less this machine's)."""
-        told = await self.system.told_time(self.lab.layout[name], clock)
+        system = cast(TellsTime, self.system)
+        told = cast(ToldTime, await system.told_time(self.lab.layout[name], clock))
         true_ns = time.time_ns() if clock is Clock.WALL else time.monotonic_ns()
-        return float((told.shown_ns - true_ns) / 1e9)
+        return (told.shown_ns - true_ns) / 1e9
 
     def clock_events(self) -> list[dict[str, Any]]:
         return [

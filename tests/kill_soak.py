@@ -59,8 +59,12 @@ def killed_run(results: Path, links: str, draw: random.Random) -> str:
     )
     time.sleep(delay_s)
     runner = next(iter(_children(started.pid)), None)
-    victims = {"command": [started.pid], "runner": [runner], "both": [started.pid, runner]}[whom]
-    for victim in victims:
+    victims: dict[str, list[int | None]] = {
+        "command": [started.pid],
+        "runner": [runner],
+        "both": [started.pid, runner],
+    }
+    for victim in victims[whom]:
         if victim is not None:
             _kill(victim)
     started.wait(_END_TIMEOUT_S)

@@ -5,7 +5,7 @@ import random
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
@@ -22,7 +22,7 @@ from harness.run import check_plan
 from harness.runtime.node import Member, Node, NodeSpec, NodeState, members_alike
 from harness.runtime.provider import Setting
 from harness.systems.etcd import ETCD
-from harness.systems.system import Artifacts
+from harness.systems.system import Artifacts, System
 from harness.verdict import LeadershipBound, Standing
 from nemesis.another_version import Entangled, changed
 from nemesis.conductor import Conductor, damages_of
@@ -83,7 +83,7 @@ class Run:
             self.runtime.nodes[spec.name].respec(spec)
         self.cluster: Cluster = replace(
             cluster_of(self.runtime, records=self.records, view=self.view),
-            system=self.system,
+            system=cast(System, self.system),
             artifacts=OLD,
             others={"1.1.0": NEW},
             hurried=lambda: self.hurried,
@@ -279,7 +279,11 @@ def test_a_node_that_does_not_come_back_is_recorded_ends_the_roll_and_is_started
         node.unstartable = True
 
     def mend() -> None:
-        asyncio.get_running_loop().call_later(0.1, lambda: [setattr(n, "unstartable", False) for n in nodes])
+        asyncio.get_running_loop().call_later(0.1, make_startable)
+
+    def make_startable() -> None:
+        for node in nodes:
+            node.unstartable = False
 
     nodes = list(run.runtime.nodes.values())
     run.play("rolling:pause=0ms", meanwhile=mend)
@@ -605,7 +609,7 @@ def test_etcd_says_what_it_is_by_http() -> None:
             return await told_version.ask(*server.sockets[0].getsockname()[:2])
 
     assert asyncio.run(scenario()) == "3.4.23"
-    assert ETCD.version_of(FakeNode("n1"), OLD) == "1.0.0"  # type: ignore[arg-type]
+    assert ETCD.version_of(FakeNode("n1"), OLD) == "1.0.0"
 
 
 @pytest.mark.parametrize(

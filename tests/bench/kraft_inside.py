@@ -43,13 +43,13 @@ async def first_write(lab: Lab, args: dict[str, Any]) -> float:
         while True:
             for place in controllers:
                 with suppress(Definite, Indefinite):
-                    node = await open_node(*place.dial(CLIENT_PORT), connect_timeout_s=1.0)
+                    controller = await open_node(*place.dial(CLIENT_PORT), connect_timeout_s=1.0)
                     try:
                         async with asyncio.timeout(2.0):
-                            await node.alter_config(ALL_BROKERS, "message.max.bytes", "1000000")
+                            await controller.alter_config(ALL_BROKERS, "message.max.bytes", "1000000")
                         return time.monotonic() - began
                     finally:
-                        node.close()
+                        controller.close()
             await asyncio.sleep(0.005)
 
 

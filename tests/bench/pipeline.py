@@ -29,7 +29,7 @@ def _after_last_operation() -> float:
         child = _start(results, "30s")
         child.communicate(timeout=180)
         (folder,) = [plan.parent for plan in Path(results).glob("*/*/plan.toml")]
-        zero_s = json.loads((folder / "run.json").read_text())["zero"]["wall_clock_s"]
+        zero_s: float = json.loads((folder / "run.json").read_text())["zero"]["wall_clock_s"]
         last_ns = max(event.time_ns for event in read_history(folder).events if isinstance(event, OpEvent))
         return (folder / "report.html").stat().st_mtime - (zero_s + last_ns / 1e9)
 

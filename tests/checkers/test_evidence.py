@@ -14,7 +14,7 @@ from typing import Any, Final
 import pytest
 
 from harness import registry
-from harness.history import History
+from harness.history import History, NodeLog
 from harness.judge import judge
 from harness.operation import Event, OpEvent, Outcome, PhaseName
 from harness.verdict import Facts, Verdict
@@ -174,7 +174,7 @@ def zombie_controllers() -> Iterator[Example]:
     deeds = (here.refused(21, here.OLD, -103, -2), here.state(22, here.OLD, 1, 1), here.entry(23, "topic", here.OLD))
     history = tale.history()
     entries = here.ELECTIONS + deeds[:2] + (here.entry(23, "topic", here.OLD, name="t7"),)
-    history.logs = {n: here.NodeLog(node=n, start_offset=0, entries=entries) for n in here.KEEPERS}
+    history.logs = {n: NodeLog(node=n, start_offset=0, entries=entries) for n in here.KEEPERS}
     yield history, here.FACTS
 
 

@@ -7,6 +7,7 @@ import hypothesis.strategies as st
 import pytest
 
 from checkers import leases
+from checkers.leases import findings
 from harness.errors import MalformedHistory
 from harness.history import History
 from harness.operation import AttemptEvent, Clock, NodeChange, Outcome, PhaseName
@@ -66,7 +67,7 @@ def test_a_key_that_vanishes_after_an_answered_keep_alive_was_revoked_while_it_l
     story.look(True, (1500, 1510), node="n3")
     story.look(False, (1600, 1610), position=11, node="n2")
     verdicts = story.judged()
-    assert anomalies(verdicts) == {leases.REVOKED: 1}
+    assert anomalies(verdicts) == {findings.REVOKED: 1}
     verdict = only(verdicts, leases.LIVES)
     (witness,) = verdict.witnesses
     assert (witness.from_ns, witness.to_ns) == (1500 * MS, 1610 * MS)
@@ -80,14 +81,14 @@ def test_a_key_that_vanishes_after_an_answered_keep_alive_was_revoked_while_it_l
     )
     # The proof is of few rows: grant, attach, the keep-alive, the last look with it, the first one without.
     assert len(witness.events) == 10
-    assert verdict.evidence[f"anomalies.{leases.REVOKED}"] == (witness.events[-1],)
+    assert verdict.evidence[f"anomalies.{findings.REVOKED}"] == (witness.events[-1],)
 
 
 @pytest.mark.parametrize(
     ("gone", "found"),
     [
         # The keep-alive may have been served as soon as it was sent, so three seconds from there.
-        ((3900, 3999), {leases.REVOKED: 1}),
+        ((3900, 3999), {findings.REVOKED: 1}),
         ((3900, 4000), {}),
         ((4500, 4600), {}),
     ],
@@ -119,7 +120,7 @@ def test_each_answer_promises_as_long_as_it_says() -> None:
     longer.keep((1000, 1010), ttl_ms=9000)
     longer.look(True, (3000, 3010))
     longer.look(False, (9000, 9010), position=11)
-    assert anomalies(longer.judged()) == {leases.REVOKED: 1}
+    assert anomalies(longer.judged()) == {findings.REVOKED: 1}
 
 
 @pytest.mark.parametrize("outcome", [Outcome.OK, Outcome.INFO])
@@ -138,14 +139,14 @@ def test_a_revoke_that_was_refused_excuses_nobody() -> None:
     story.revoke((1400, 1410), type=Outcome.FAIL, error="not-connected")
     story.look(True, (1450, 1460))
     story.look(False, (1500, 1510), position=11)
-    assert anomalies(story.judged()) == {leases.REVOKED: 1}
+    assert anomalies(story.judged()) == {findings.REVOKED: 1}
 
 
 def test_a_key_that_was_gone_before_anybody_asked_to_revoke_was_revoked_by_a_server() -> None:
     story = Story()
     story.look(False, (1000, 1010), position=11)
     story.revoke((1400, 1410), type=Outcome.FAIL, error="lease-expired")
-    assert anomalies(story.judged()) == {leases.REVOKED: 1}
+    assert anomalies(story.judged()) == {findings.REVOKED: 1}
 
 
 def test_a_look_from_before_the_key_was_attached_says_nothing() -> None:
@@ -169,7 +170,7 @@ def test_a_plain_look_proves_the_end_where_its_position_says_that_it_saw_a_later
     story = Story()
     story.keep((1000, 1010))
     story.look(False, (1500, 1510), position=11, mode="plain", node="n3")
-    assert anomalies(story.judged()) == {leases.REVOKED: 1}
+    assert anomalies(story.judged()) == {findings.REVOKED: 1}
     unplaced = Story()
     unplaced.keep((1000, 1010))
     unplaced.look(False, (1500, 1510), position=None, mode="plain", node="n3")
@@ -182,7 +183,7 @@ def test_without_positions_a_current_look_counts_by_time() -> None:
     story.op("attach", "lease-1", "abc", at=(190, 200))
     story.op("look", "bound", "barrier", at=(300, 310), result=[])
     verdicts = leases.check(story.history(), facts())
-    assert anomalies(verdicts) == {leases.REVOKED: 1}
+    assert anomalies(verdicts) == {findings.REVOKED: 1}
 
 
 def test_an_attachment_of_unknown_outcome_counts_once_the_key_was_seen() -> None:
@@ -195,7 +196,7 @@ def test_an_attachment_of_unknown_outcome_counts_once_the_key_was_seen() -> None
         story.op("look", "bound", "strong", at=(400, 410), result=[], position=11)
         return anomalies(leases.check(story.history(), facts()))
 
-    assert told(seen=True) == {leases.REVOKED: 1}
+    assert told(seen=True) == {findings.REVOKED: 1}
     assert told(seen=False) == {}
 
 
@@ -211,7 +212,7 @@ def test_a_node_whose_clock_is_fast_ends_it_early_by_right() -> None:
         story.look(False, (2600, 2610), position=11)
         return anomalies(story.judged())
 
-    assert told(rate=1.0) == {leases.REVOKED: 1}
+    assert told(rate=1.0) == {findings.REVOKED: 1}
     assert told(rate=2.0) == {}
     assert told(certain=False) == {}
     # By these of the nodes' clocks leases are not counted.
@@ -219,7 +220,7 @@ def test_a_node_whose_clock_is_fast_ends_it_early_by_right() -> None:
     wall.clock("n3", Clock.WALL, (500, 510), rate=2.0)
     wall.keep((1000, 1010))
     wall.look(False, (2600, 2610), position=11)
-    assert anomalies(wall.judged()) == {leases.REVOKED: 1}
+    assert anomalies(wall.judged()) == {findings.REVOKED: 1}
 
 
 def test_a_node_whose_clock_is_slow_may_let_it_live_for_longer() -> None:
@@ -229,7 +230,7 @@ def test_a_node_whose_clock_is_slow_may_let_it_live_for_longer() -> None:
         story.look(True, (6000, 6010))
         return anomalies(story.judged())
 
-    assert told(1.0) == {leases.OUTLIVED: 1}
+    assert told(1.0) == {findings.OUTLIVED: 1}
     assert told(0.5) == {}
 
 
@@ -253,7 +254,7 @@ def test_a_live_lease_that_a_superseded_leader_revokes_is_told_with_who_led() ->
         AttemptEvent, 5200, node="n1", f="revoke", error="request-timed-out", source="n1's log", key="abc", detail="x"
     )
     verdict = only(story.judged(), leases.LIVES)
-    assert verdict.anomalies == {leases.REVOKED: 1}
+    assert verdict.anomalies == {findings.REVOKED: 1}
     assert verdict.figures["revoked_under_superseded_leader"] == 1
     assert "its own log names 1" in verdict.reason
     steps = verdict.witnesses[0].steps
@@ -311,7 +312,7 @@ def test_a_leader_that_was_stopped_and_superseded_and_has_just_woken_is_suspecte
     story.look(True, (5000, 5010), node="n2")
     story.look(False, (5100, 5110), position=11, node="n3")
     verdict = only(story.judged(), leases.LIVES)
-    assert verdict.anomalies == {leases.REVOKED: 1}
+    assert verdict.anomalies == {findings.REVOKED: 1}
     assert verdict.figures["revoked_under_superseded_leader"] == int(woken)
     steps = " ".join(verdict.witnesses[0].steps)
     assert ("had been stopped at 1.500000 s, as its leader" in steps) == woken
@@ -334,7 +335,7 @@ def test_a_keep_alive_that_only_a_superseded_leader_heard_was_in_vain() -> None:
     story.look(True, (5000, 5010), node="n2")
     story.look(False, (5100, 5110), position=11, node="n3")
     verdicts = story.judged()
-    assert anomalies(verdicts) == {leases.IN_VAIN: 1}
+    assert anomalies(verdicts) == {findings.IN_VAIN: 1}
     verdict = only(verdicts, leases.COUNTS)
     assert verdict.exposure == 1
     assert "Epoch 2 had begun by 2.000000 s" in verdict.witnesses[0].steps[5]
@@ -350,8 +351,8 @@ def test_without_a_stamp_the_epoch_that_the_node_last_named_tells_who_may_have_a
         story.look(False, (5100, 5110), position=11, node="n3")
         return anomalies(story.judged())
 
-    assert told("n1") == {leases.IN_VAIN: 1}
-    assert told("n2") == {leases.REVOKED: 1}
+    assert told("n1") == {findings.IN_VAIN: 1}
+    assert told("n2") == {findings.REVOKED: 1}
 
 
 # Over
@@ -367,7 +368,7 @@ def test_a_key_that_is_seen_after_the_bound_outlived_its_lease() -> None:
     # 3 s to live and 1 s of the bound, counted from the answer.
     assert anomalies(told(5010)) == {}
     late = told(5011)
-    assert anomalies(late) == {leases.OUTLIVED: 1}
+    assert anomalies(late) == {findings.OUTLIVED: 1}
     assert only(late, leases.ENDS).exposure == 1
     assert only(told(5010), leases.ENDS).exposure == 0
 
@@ -380,7 +381,7 @@ def test_what_may_have_renewed_it_at_any_time_keeps_it_from_being_over() -> None
     refused = Story()
     refused.keep((1000, 1200), type=Outcome.FAIL, error="not-connected")
     refused.look(True, (9000, 9010))
-    assert anomalies(refused.judged()) == {leases.OUTLIVED: 1}
+    assert anomalies(refused.judged()) == {findings.OUTLIVED: 1}
 
 
 @pytest.mark.parametrize("mode", ["plain", "sync"])
@@ -411,7 +412,7 @@ def test_after_whatever_disturbed_the_cluster_the_bound_counts_anew() -> None:
 
     for disturb in (fault, election, claim, restart):
         assert told(disturb, 8100) == {}, disturb.__name__
-        assert told(disturb, 8101) == {leases.OUTLIVED: 1}, disturb.__name__
+        assert told(disturb, 8101) == {findings.OUTLIVED: 1}, disturb.__name__
     assert told(lambda story: story.fault("partition", ("n1",), (2000, 2100, None, None)), 50_000) == {}
 
 
@@ -427,7 +428,7 @@ def test_a_key_that_is_seen_after_its_end_came_back() -> None:
     story = Story()
     story.look(False, (4000, 4010), position=11)
     story.look(True, (4100, 4110), position=12)
-    assert anomalies(story.judged()) == {leases.BACK: 1}
+    assert anomalies(story.judged()) == {findings.BACK: 1}
     concurrent = Story()
     concurrent.look(False, (4000, 4010), position=11)
     concurrent.look(True, (4005, 4110))
@@ -438,7 +439,7 @@ def test_a_key_that_is_seen_after_an_acknowledged_revoke_came_back() -> None:
     story = Story()
     story.revoke((1000, 1010))
     story.look(True, (1020, 1030))
-    assert anomalies(story.judged()) == {leases.BACK: 1}
+    assert anomalies(story.judged()) == {findings.BACK: 1}
     for outcome in (Outcome.INFO, Outcome.FAIL):
         unknown = Story()
         unknown.revoke((1000, 1010), type=outcome)
@@ -451,7 +452,7 @@ def test_a_keep_alive_that_is_answered_after_the_end_is_one_of_the_dead() -> Non
     story.look(False, (4000, 4010), position=11)
     story.keep((4100, 4110))
     verdicts = story.judged()
-    assert anomalies(verdicts) == {leases.DEAD: 1}
+    assert anomalies(verdicts) == {findings.DEAD: 1}
     assert only(verdicts, leases.NO_DEAD).exposure == 1
     refused = Story()
     refused.look(False, (4000, 4010), position=11)
@@ -465,7 +466,7 @@ def test_a_keep_alive_after_an_acknowledged_revoke_is_one_of_the_dead_but_not_on
     after = Story()
     after.revoke((1000, 1010))
     after.keep((1011, 1020))
-    assert anomalies(after.judged()) == {leases.DEAD: 1}
+    assert anomalies(after.judged()) == {findings.DEAD: 1}
     beside = Story()
     beside.revoke((1000, 1010))
     beside.keep((1005, 1020))
@@ -479,14 +480,14 @@ def test_a_keep_alive_of_what_may_have_ended_by_right_before_it_is_one_of_the_de
     story.keep((3300, 3310))
     story.look(False, (3490, 3500), position=11)
     verdicts = story.judged()
-    assert anomalies(verdicts) == {leases.DEAD: 1}
+    assert anomalies(verdicts) == {findings.DEAD: 1}
     # Where it was alive for certain until then, it was the end that was wrong.
     kept = Story()
     kept.keep((2000, 2010))
     kept.look(True, (3000, 3010))
     kept.keep((3300, 3310))
     kept.look(False, (3490, 3500), position=11)
-    assert anomalies(kept.judged()) == {leases.REVOKED: 1}
+    assert anomalies(kept.judged()) == {findings.REVOKED: 1}
 
 
 # What can be said at all

@@ -15,7 +15,7 @@ FACTS = Facts(system="imaginary", workload="imaginary", nodes=("n1",), guarantee
 
 def told(*txns: tuple[str, list[Any], list[Any] | None]) -> History:
     """All invoked before any is completed; each is (outcome, invoked, answered)."""
-    events = []
+    events: list[tuple[int, Outcome, list[Any] | None]] = []
     for process, (_, invoked, _) in enumerate(txns):
         events.append((process, Outcome.INVOKE, invoked))
     for process, (outcome, _, answered) in enumerate(txns):

@@ -3,7 +3,7 @@
 import random
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import pytest
@@ -201,8 +201,9 @@ def test_malformed_histories_are_refused(check: Check, rows: tuple[str, ...], sa
 def test_malformed_columns_are_refused(column: str) -> None:
     given = columns(told("ax1", "rx1"))
     for wrong in (np.array([9, 9, 9], dtype=np.int64), np.array([], dtype=np.int64), np.array([-1, 0], dtype=np.int64)):
+        changed: dict[str, Any] = {column: wrong}
         with pytest.raises(MalformedHistory):
-            check_list_append(replace(given, **{column: wrong}))
+            check_list_append(replace(given, **changed))
 
 
 def test_an_unknown_model_is_refused() -> None:

@@ -28,16 +28,16 @@ class Watching(Tale):
         return (self.now, self.now + 5)
 
     def put(self, key: str, number: int, position: int | None, *, type: Outcome = OK) -> None:
-        stamps = {"value_position": position} if type is OK else {}
+        stamps: dict[str, Any] = {"value_position": position} if type is OK else {}
         self.op("put", key, number, at=self._at(), type=type, **stamps)
 
     def pair(self, number: int, position: int | None, *, type: Outcome = OK) -> None:
-        stamps = {"value_position": position} if type is OK else {}
+        stamps: dict[str, Any] = {"value_position": position} if type is OK else {}
         pairs = [["p0", number], ["p1", number]]
         self.op("put-all", "p0", pairs, at=self._at(), type=type, **stamps)
 
     def delete(self, key: str, position: int | None, *, type: Outcome = OK) -> None:
-        stamps = {"value_position": position} if type is OK else {}
+        stamps: dict[str, Any] = {"value_position": position} if type is OK else {}
         self.op("delete", key, at=self._at(), type=type, **stamps)
 
     def watch(self, start: int | None, after: int, *, store: int | None = None, process: int = 1) -> None:

@@ -45,13 +45,14 @@ class LocalNode(FakeNode):
     async def ask(self) -> dict[str, Any]:
         """In a thread: a server behind its gate answers only once the keeper, which this loop hears, has opened it."""
         assert self.asked is not None
-        return await asyncio.to_thread(self.asked.ask)
+        answer: dict[str, Any] = await asyncio.to_thread(self.asked.ask)
+        return answer
 
 
 class LocalRuntime(FakeRuntime):
     def __init__(self, *argv: str, count: int = 2) -> None:
         super().__init__(0)
-        self.nodes = {f"n{i}": LocalNode(f"n{i}", argv) for i in range(1, count + 1)}  # type: ignore[assignment]
+        self.nodes = {f"n{i}": LocalNode(f"n{i}", argv) for i in range(1, count + 1)}
 
     async def start(self) -> None:
         for node in self.nodes.values():

@@ -55,13 +55,13 @@ class Asked:
             self._line()
             self._is_ready = True
 
-    def ask(self) -> dict[str, Any]:
+    def ask(self) -> Any:
+        """The value of its next line; the reader's are objects of what each clock shows."""
         self._await_ready()
         assert self._process.stdin is not None
         self._process.stdin.write("?\n")
         self._process.stdin.flush()
-        answer: dict[str, Any] = json.loads(self._line())
-        return answer
+        return json.loads(self._line())
 
     def _line(self) -> str:
         assert self._process.stdout is not None

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.runtime.clocks import availability, machine_code, process
+from harness.runtime.clocks import availability, machine_code, process, vdso
 from harness.runtime.clocks.memory import ClockError, Memory
 from harness.runtime.provider import Setting
 
@@ -31,7 +31,7 @@ def test_a_full_vdso_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: object) -> int:
         raise ClockError("its vDSO has no 880 unused bytes: 12 are left")
 
-    monkeypatch.setattr(process.vdso.Image, "room_for", full)
+    monkeypatch.setattr(vdso.Image, "room_for", full)
     assert "12 are left" in (availability.why_not(LAB) or "")
 
 

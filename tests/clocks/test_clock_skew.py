@@ -129,7 +129,8 @@ class Stage:
 
     async def skew_s(self, clock: str = "realtime", node: str = "n1") -> float:
         said = await self.runtime.nodes[node].ask()  # type: ignore[attr-defined]
-        return round(said[clock] / S, 1)
+        shown_ns: int = said[clock]
+        return round(shown_ns / S, 1)
 
     @property
     def clock_events(self) -> list[ClockEvent]:

@@ -13,7 +13,8 @@ from pathlib import Path
 
 from harness.runtime import engine as engines
 from harness.runtime import images
-from harness.runtime.containers import Containers, chosen_links
+from harness.runtime.container_cluster import Containers
+from harness.runtime.containers import chosen_links
 from harness.runtime.node import NodeSpec
 from harness.runtime.provider import Links, Setting
 

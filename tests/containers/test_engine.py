@@ -1,5 +1,6 @@
 """The engine found, known and refused: without one, by stand-ins of sockets and of the SDK."""
 
+import platform
 import socket
 import stat
 import time
@@ -78,7 +79,7 @@ class TestConnect:
             raise PermissionError(13, "Permission denied")
 
         assert stat.S_ISSOCK(nobody.stat().st_mode)
-        monkeypatch.setattr(engine.socket.socket, "connect", refuse)
+        monkeypatch.setattr(socket.socket, "connect", refuse)
         with pytest.raises(MachineError, match="this user may not use the container engine") as told:
             engine.connect()
         assert "usermod -aG docker" in (told.value.hint or "")
@@ -115,7 +116,7 @@ class TestFacts:
         assert (told("podman").kind, told().kind) == ("podman", "docker")
 
     def test_rootless_with_the_first_cgroups_cannot_pause(self) -> None:
-        rootless = {"SecurityOptions": ["name=rootless"]}
+        rootless: dict[str, Any] = {"SecurityOptions": ["name=rootless"]}
         assert told(**rootless).can_pause
         assert not told(**rootless, CgroupVersion="1").can_pause
         assert not told(**rootless, CgroupDriver="none").can_pause
@@ -128,7 +129,7 @@ class TestFacts:
     def test_this_kernel_reached_over_tcp_is_not_entered(self) -> None:
         """Whether process numbers mean the same is known of a socket's other end only."""
         memory = int(Path("/proc/meminfo").read_text().split()[1]) << 10
-        near = told(KernelVersion=engine.platform.release(), MemTotal=memory)
+        near = told(KernelVersion=platform.release(), MemTotal=memory)
         assert (near.same_kernel, near.may_enter) == (True, False)
 
     def test_engine_that_hangs(self) -> None:

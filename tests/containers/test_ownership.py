@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import time
 from types import SimpleNamespace
 from typing import Any
 
@@ -148,7 +149,7 @@ class TestSweep:
             if not api.order:
                 api.held["late"] = labels("a", DEAD)
 
-        monkeypatch.setattr(ownership.time, "sleep", appear)
+        monkeypatch.setattr(time, "sleep", appear)
         assert ownership.sweep(client(api), "a", late=True) == []
         assert api.order == ["late"]
 

@@ -31,7 +31,7 @@ STARS = {
 }
 
 
-@pytest.fixture(params=STARS.values(), ids=STARS.keys())
+@pytest.fixture(params=list(STARS.values()), ids=list(STARS.keys()))
 def star(request: pytest.FixtureRequest) -> Star:
     found: Star = request.param
     return found

@@ -133,7 +133,7 @@ def test_flags_that_mean_nothing(tmp_path: Path, capsys: Any) -> None:
 
 def _own() -> list[Event]:
     """The events of a history of ours, keyed and with nodes."""
-    value = {"index": 0, "time_ns": 1, "process": 0, "node": "n1", "key": "r1"}
+    value: dict[str, Any] = {"index": 0, "time_ns": 1, "process": 0, "node": "n1", "key": "r1"}
     return [
         OpEvent(**{**value, "f": "write", "type": Outcome.INVOKE, "value": 1}),
         OpEvent(**{**value, "index": 1, "time_ns": 5, "f": "write", "type": Outcome.OK, "value": 1, "position": 7}),

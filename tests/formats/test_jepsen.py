@@ -8,7 +8,7 @@ from harness.errors import MalformedHistory, UsageError
 from harness.formats.imported import UNNAMED_NODE
 from harness.formats.jepsen import write_edn
 from harness.history import History
-from harness.operation import NoteEvent, OpEvent, Outcome
+from harness.operation import Event, NoteEvent, OpEvent, Outcome
 from tests.formats.histories import edn, read
 
 
@@ -212,7 +212,7 @@ def test_what_is_written_is_read_again() -> None:
 
 
 def test_a_history_of_our_own_is_written_for_others() -> None:
-    events = [
+    events: list[Event] = [
         OpEvent(index=0, time_ns=5, type=Outcome.INVOKE, process=3, f="write", node="n1", key="r2", value=7),
         NoteEvent(index=1, time_ns=6, topic="t", text="x"),
         OpEvent(index=2, time_ns=9, type=Outcome.OK, process=3, f="write", node="n1", key="r2", value=7, position=42),

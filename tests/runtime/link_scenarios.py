@@ -91,7 +91,7 @@ async def any_order(lab: Lab, args: dict[str, Any]) -> Any:
     draw = random.Random(args["seed"])
     every = list(all_links(lab.nodes))
     network, shapes = lab.network, lab.network.shapes
-    wrong = []
+    wrong: list[int | str] = []
     for step in range(args["steps"]):
         number = draw.randrange(4)
         some = draw.sample(every, draw.randrange(1, 6))

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from harness.errors import MachineError
-from harness.runtime.artifacts import debian, go_modules
+from harness.runtime.artifacts import debian, go_modules, tool
 from tests.runtime.artifact_tools import Tools
 
 #: Answers `env`, writes go.sum for `get`, a binary for `build`; keeps the environment it saw.
@@ -63,7 +63,7 @@ def test_a_build_that_fails_says_why(tools: Tools) -> None:
 
 
 def test_without_go_the_alternative_is_said(tools: Tools, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(go_modules.tool, "found", lambda name: None)
+    monkeypatch.setattr(tool, "found", lambda name: None)
     with pytest.raises(MachineError, match="there is no `go` on the PATH") as caught:
         _binary()
     assert "--version ./server" in (caught.value.hint or "")
@@ -120,7 +120,7 @@ def test_a_torn_package_is_said(tools: Tools, tmp_path: Path) -> None:
 
 
 def test_without_apt_the_alternative_is_said(tools: Tools, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(debian.tool, "found", lambda name: "/usr/bin/tar" if name == "tar" else None)
+    monkeypatch.setattr(tool, "found", lambda name: "/usr/bin/tar" if name == "tar" else None)
     with pytest.raises(MachineError, match="apt-get and dpkg-deb cannot be found") as caught:
         debian.unpacked(["etcd-server"])
     assert "path" in (caught.value.hint or "")

@@ -1,5 +1,6 @@
 """A kept folder is there whole or not at all, is made once by two that start together, and needs nothing afterwards."""
 
+import fcntl
 import os
 import signal
 import subprocess
@@ -44,7 +45,10 @@ def _must_not(folder: Path) -> None:
 
 
 def test_what_is_kept_is_not_made_again(folder: Path) -> None:
-    path = kept("test", "one", lambda making: (making / "made").write_text("whole") and None)
+    def make(making: Path) -> None:
+        (making / "made").write_text("whole")
+
+    path = kept("test", "one", make)
     assert path == folder / "one"
     assert kept("test", "one", _must_not) == path
     assert (path / "made").read_text() == "whole"
@@ -135,7 +139,7 @@ def test_a_read_only_cache_serves_what_it_holds(folder: Path, monkeypatch: pytes
     def refuse(*_: object) -> None:
         raise PermissionError("read-only")
 
-    monkeypatch.setattr(cache.fcntl, "flock", refuse)
+    monkeypatch.setattr(fcntl, "flock", refuse)
     assert kept("test", "one", _must_not) == folder / "one"
 
 

@@ -116,7 +116,7 @@ def test_without_mvn_it_is_ivy(tools: Tools, monkeypatch: pytest.MonkeyPatch) ->
     def retrieve(coordinates: list[str], exclude: list[str], target: Path, *, timeout_s: float) -> None:
         (target / "a-1.jar").write_text("a")
 
-    monkeypatch.setattr(maven.tool, "found", lambda name: None)
+    monkeypatch.setattr(tool, "found", lambda name: None)
     monkeypatch.setattr(ivy, "retrieve", retrieve)
     assert [jar.name for jar in maven.jars(["g:a:1"])] == ["a-1.jar"]
 
@@ -258,7 +258,7 @@ def test_ivy_and_our_java_bring_the_recorded_jars(tmp_path: Path, monkeypatch: p
     from harness.systems.zookeeper import versions
 
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(maven.tool, "found", lambda name: None)
+    monkeypatch.setattr(tool, "found", lambda name: None)
     names = [jar.name for jar in versions.jars("3.6.0")]
     assert "zookeeper-3.6.0.jar" in names
     assert len(names) == len(versions.coordinates("3.6.0"))

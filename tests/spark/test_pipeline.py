@@ -1,6 +1,7 @@
 """The whole pipeline against its plain-Python twin on random histories, and the histories that have nothing to say."""
 
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -72,7 +73,14 @@ def test_long_tables_are_cut_but_their_totals_are_not(
 
 
 def test_several_subjects_need_a_name(spark: SparkSession, tmp_path: Path) -> None:
-    common = {"node": "n1", "incarnation": 0, "claims": Claim.YES, "asked_ns": 0, "source": "poll", "epoch": 1}
+    common: dict[str, Any] = {
+        "node": "n1",
+        "incarnation": 0,
+        "claims": Claim.YES,
+        "asked_ns": 0,
+        "source": "poll",
+        "epoch": 1,
+    }
     events = [
         BeliefEvent(index=i, time_ns=i, answered_ns=i, subject=subject, **common)
         for i, subject in enumerate(("controller", "t-0"))

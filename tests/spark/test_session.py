@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import cast
 
 import pytest
 from pyspark.sql import SparkSession
@@ -40,7 +41,7 @@ def test_it_stands_in_a_session_of_its_own_and_stop_leaves_nothing(tmp_path: Pat
     assert handle.pid is None
     handle.boot()
     handle.boot()
-    pid = handle.pid
+    pid = cast(int | None, handle.pid)  # mypy still takes it for None
     assert pid is not None
     assert os.getsid(pid) == os.getpgid(pid) == pid != os.getsid(0)
     handle.stop(end_s=0.5)

@@ -152,7 +152,7 @@ def test_an_epoch_that_is_only_bounded_comes_from_the_node_s_own_log(spark: Spar
 
 def test_what_a_superseded_leader_was_sent(spark: SparkSession) -> None:
     """It was superseded at 100 and claimed its epoch 4 until 300."""
-    changes_and_counted = [
+    changes_and_counted: list[tuple[dict[str, Any], bool]] = [
         ({}, True),
         ({"invoked_ns": 100}, False),  # not after the later epoch had begun
         ({"completed_ns": 300}, False),  # not before the last claim

@@ -39,8 +39,8 @@ def analyse(history: History) -> Analysis:
     for row in back:
         back_of[row.of] += row.count
     stale_of: Counter[str] = Counter()
-    for row in stale:
-        stale_of[row.node] += row.count
+    for read in stale:
+        stale_of[read.node] += read.count
     return Analysis(
         end_ns=history.end_ns,
         bucket_ns=width,

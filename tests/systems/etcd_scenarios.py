@@ -7,7 +7,8 @@ from typing import Any, Final
 
 from harness.coordination import Definite, Held, Indefinite, ReadMode
 from harness.runtime.lab import Lab
-from harness.runtime.node import CLIENT, Effect, Link, Node
+from harness.runtime.lab_node import LabNode
+from harness.runtime.node import CLIENT, Effect, Link
 from harness.systems.etcd import ETCD
 from harness.systems.etcd.client import EtcdClient
 
@@ -60,7 +61,7 @@ async def outcome(request: Callable[[], Awaitable[Any]], timeout_s: float = 1.5)
     return [*result, round(time.monotonic() - began, 2)]
 
 
-async def pause(node: Node) -> None:
+async def pause(node: LabNode) -> None:
     """Pause, and wait until every thread has stopped."""
     await node.pause()
     async with asyncio.timeout(2):

@@ -9,7 +9,8 @@ from kazoo.client import KazooClient
 
 from harness.coordination import Definite, Held, Indefinite, NotSent, ReadMode
 from harness.runtime.lab import Lab
-from harness.runtime.node import CLIENT, Effect, Link, Node
+from harness.runtime.lab_node import LabNode
+from harness.runtime.node import CLIENT, Effect, Link
 from harness.systems.zookeeper import ZOOKEEPER
 from harness.systems.zookeeper.client import LOCKS, ROOT, ZooKeeperClient
 from harness.systems.zookeeper.connection import WatchEvent
@@ -84,7 +85,7 @@ async def roles(lab: Lab) -> tuple[str, str]:
     return leader, next(name for name, mode in said.items() if mode == "follower")
 
 
-async def pause(node: Node) -> None:
+async def pause(node: LabNode) -> None:
     await node.pause()
     async with asyncio.timeout(2):
         while set(node.thread_states().values()) != {"T"}:
