@@ -7,10 +7,12 @@ servers goes first, since it takes longest; the order is random otherwise.
 
 import os
 import re
+from collections.abc import Generator
 from typing import Any
 
 import hypothesis
 import pytest
+from pluggy import Result
 
 hypothesis.settings.register_profile("work", max_examples=50, deadline=None)
 hypothesis.settings.register_profile("ci", max_examples=300, deadline=None)
@@ -41,7 +43,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """xdist's own groups write a node id that pytest no longer reads (xdist 3.8 with pytest 9.2)."""
     from xdist.scheduler import LoadScopeScheduling
 
-    class ByGroup(LoadScopeScheduling):
+    class ByGroup(LoadScopeScheduling):  # type: ignore[misc]  # xdist ships no types
         def _split_scope(self, nodeid: str) -> str:
             return group_of(nodeid)
 
@@ -61,7 +63,9 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 @pytest.hookimpl(hookwrapper=True)
-def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> object:
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, Result[pytest.TestReport], None]:
     """Under CI a skip is a failure: CI installs everything, so what it skips was never tested."""
     outcome = yield
     report = outcome.get_result()
