@@ -93,7 +93,7 @@ async def load(lab: Lab, args: dict[str, Any]) -> list[dict[str, float]]:
     """
     workload = registry.workload(args["workload"])
     system_options = {**KRAFT.options(), **workload.system_options(KRAFT)}
-    options = {**workload.options(KRAFT), "rate": _UNBOUNDED}
+    options = {**workload.options(KRAFT), "rate": _UNBOUNDED, **args.get("options", {})}
     await _up(lab, system_options)
     names = workload.nodes(tuple(Member(place.name, place.roles) for place in lab.layout.values()))
     client = await KRAFT.open_client(lab.layout[names[-1]], connect_timeout_s=5.0)
