@@ -160,7 +160,7 @@ def test_a_killed_harness_leaves_nothing_but_a_readable_history(tmp_path: Path) 
 
 @pytest.mark.alone
 def test_two_runs_at_once_do_not_disturb_each_other(tmp_path: Path) -> None:
-    fault = ("--nemesis", "partition:one:for=2s", "--quiet", "1s", "--time-limit", "4s", "--no-spark")
+    fault = ("--nemesis", "partition:one:for=2s", "--quiet", "1s", "--time-limit", "8s", "--no-spark")
     plan = ("--system", "etcd", "--workload", "set", *fault)
     with started(tmp_path / "a", *plan) as one, started(tmp_path / "b", *plan) as other:
         codes = []
