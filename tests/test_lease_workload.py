@@ -293,7 +293,7 @@ def test_leases_live_while_they_are_kept_alive_and_not_longer(tmp_path: Path, sy
     require_lab()
     done = run(
         "run", "--system", system, "--workload", "lease", "--nemesis", nemesis,
-        "--time-limit", "5s" if nemesis == "none" else "25s", "--seed", "5",
+        "--time-limit", "9s" if nemesis == "none" else "25s", "--seed", "5",
         "-o", "passing=12", "-o", "kept_for=500ms", "--no-spark", "--json", "--results", str(tmp_path),
     )  # fmt: skip
     document = json.loads(done.stdout)

@@ -32,7 +32,7 @@ def watched(tmp_path: Path, *plan: str) -> tuple[int, dict[str, dict[str, Any]]]
 
 @pytest.mark.alone
 def test_listeners_of_etcd_resume_where_they_stopped_and_miss_nothing(tmp_path: Path) -> None:
-    plan = ("--system", "etcd", "--nemesis", "partition:leader", "--quiet", "1s", "--time-limit", "6s", "--seed", "7")
+    plan = ("--system", "etcd", "--nemesis", "partition:leader", "--quiet", "1s", "--time-limit", "9s", "--seed", "7")
     status, verdicts = watched(tmp_path, *plan, "-o", "again_every=1500ms")
     assert status == 0, verdicts
     for guarantee in ("watch-ordered", "watch-unique", "watch-reliable", "watch-atomic", "watch-resumable"):
