@@ -21,6 +21,7 @@ from nemesis.conductor import Conductor, damages_of
 from nemesis.membership import MembershipChange
 from nemesis.schedule import Entry
 from tests.fakes.members import FakeMembers, FakeSystem
+from tests.fakes.virtual_time import run_virtual
 from tests.fakes_runtime import FakeRuntime, KeptRecords, cluster_of
 
 HELD = Resolved(nodes=("n3",), details={"wipe": True, "led": False})
@@ -346,18 +347,40 @@ def test_healing_goes_on_where_it_was_when_it_is_tried_again(
     play(scenario)
 
 
-def test_a_run_that_is_ended_by_hand_does_not_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nemesis.membership._HURRIED_S", 0.05)
-
+def test_a_run_that_is_ended_by_hand_does_not_wait() -> None:
     async def scenario() -> None:
         scene = Scene()
         await scene.inject()
         scene.members.lacking = "it has no leader"
         scene.cluster = replace(scene.cluster, hurried=lambda: True)
+        began_s = asyncio.get_running_loop().time()
         assert (await scene.heal()).outcome is FaultOutcome.INDETERMINATE
+        assert asyncio.get_running_loop().time() - began_s < 3
         assert scene.node.state is NodeState.RUNNING
 
-    play(scenario)
+    # However slow the machine is, each step then takes its time alone.
+    run_virtual(scenario())
+
+
+@pytest.mark.parametrize(
+    ("mute", "lagging", "why"),
+    [
+        ({"n3"}, set(), "n3 tells nothing (timeout: no answer)"),
+        (set(), {"n2"}, "n2 lists n1, n2"),
+    ],
+)
+def test_a_member_that_not_all_list_or_that_does_not_tell_is_not_back(
+    mute: set[str], lagging: set[str], why: str
+) -> None:
+    async def scenario() -> None:
+        scene = Scene()
+        await scene.inject()
+        scene.members.first.pop("n3")
+        scene.members.mute, scene.members.lagging = mute, lagging
+        healed = await scene.heal()
+        assert (healed.outcome, why in healed.text) == (FaultOutcome.INDETERMINATE, True)
+
+    run_virtual(scenario())
 
 
 def test_a_refusal_to_add_is_waited_out() -> None:

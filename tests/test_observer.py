@@ -2,17 +2,21 @@
 
 import asyncio
 import time
+from collections import Counter
 from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
+import pytest
+
 from harness.observer import Observers, _beats
-from harness.operation import BROKEN_SERVER, EpochEvent, Event, NoteEvent
+from harness.operation import BROKEN_SERVER, Claim, EpochEvent, Event, NoteEvent
 from harness.recorder import Recorder
 from harness.runtime.node import Node
 from harness.systems.kraft import KRAFT
-from harness.systems.system import System
+from harness.systems.system import Answer, System
+from tests.fakes.virtual_time import run_virtual
 
 LEADS = (
     "[QuorumController] 07:38:02.123 INFO QuorumState - Completed transition to Leader(localReplicaKey=x, epoch=7,"
@@ -67,6 +71,37 @@ def test_each_reason_is_told_once_for_each_run_of_the_server(tmp_path: Path) -> 
     written = [(0, lacks * 3, 1), (0, lacks + LACKS.format("Y"), 2), (1, lacks, 3)]
     found = [event.text[-1] for event in followed(tmp_path / "log", written) if isinstance(event, NoteEvent)]
     assert found == ["X", "Y", "X"]
+
+
+@pytest.mark.parametrize("subjects", [("raft",), ("raft", "controller")])
+def test_a_node_is_asked_20_times_a_second_whatever_it_is_asked_about(subjects: tuple[str, ...]) -> None:
+    asked: Counter[str] = Counter()
+    node = SimpleNamespace(name="n1", incarnation=0, log=Path("no such log"), place=None)
+    system = SimpleNamespace(subjects=subjects, question=lambda _, subject: _Counted(asked, subject))
+
+    async def two_seconds() -> None:
+        recorder = SimpleNamespace(record=lambda *_, **__: None, now_ns=lambda: 0)
+        observers = Observers(cast(System, system), {"n1": cast(Node, node)}, cast(Recorder, recorder))
+        observers.start()
+        await asyncio.sleep(1.99)
+        await observers.close()
+
+    run_virtual(two_seconds())
+    assert set(asked) == set(subjects)
+    # The moments are multiples of binary fractions: one more or less is theirs.
+    assert all(abs(count - 40 // len(subjects)) <= 1 for count in asked.values()), asked
+
+
+class _Counted:
+    def __init__(self, asked: Counter[str], subject: str) -> None:
+        self._asked, self._subject = asked, subject
+
+    async def ask(self) -> Answer:
+        self._asked[self._subject] += 1
+        return Answer(claims=Claim.NO, source="fake")
+
+    async def close(self) -> None:
+        pass
 
 
 def _stall(seconds: float) -> None:

@@ -239,6 +239,45 @@ def test_with_back_they_are_rolled_back_one_by_one_when_it_is_healed() -> None:
     assert run.ends(FaultAction.HEAL, parts=False)[0].outcome is FaultOutcome.HEALED
 
 
+def test_a_node_that_was_changed_is_rolled_back_also_where_its_restart_left_a_doubt() -> None:
+    run = Run()
+    run.system.never_ready = {"n1"}
+    run.play("rolling:n1:to=1.1.0:back=yes")
+    assert run.ends(FaultAction.HEAL, parts=True)[0].outcome is FaultOutcome.INDETERMINATE
+    assert run.releases == ["/1.0.0"] * 3
+
+
+def test_a_roll_back_ends_with_the_first_that_fails() -> None:
+    run = Run()
+
+    async def told_version(node: Node, *, log_from: int) -> str:
+        return "1.1.0"
+
+    run.system.told_version = told_version
+    run.play("rolling:to=1.1.0:back=yes:order=as-named:pause=0ms")
+    assert run.order == ["n1", "n2", "n3", "n1"]
+    assert "not rolled back: n1, n2, n3" in (run.ends(FaultAction.HEAL, parts=False)[0].proof or "")
+
+
+def test_a_server_is_heard_only_from_its_own_start_on(tmp_path: Path) -> None:
+    """What the server before it had said of its release stands in the same log."""
+    (tmp_path / "log").write_text("I am 1.0.0\n")
+
+    class LoggingNode(FakeNode):
+        log = tmp_path / "log"
+
+    run, heard = Run(), []
+    run.runtime.nodes["n1"] = LoggingNode("n1", given=run.runtime.nodes["n1"].spec)
+
+    async def told_version(node: Node, *, log_from: int) -> str:
+        heard.append(log_from)
+        return "1.1.0"
+
+    run.system.told_version = told_version
+    run.play("rolling:n1:to=1.1.0")
+    assert heard == [len("I am 1.0.0\n")]
+
+
 def test_a_run_that_is_being_ended_is_not_rolled_back_but_runs() -> None:
     run = Run(hurried=True)
     run.play("rolling:to=1.1.0:back=yes:pause=0ms")
@@ -301,6 +340,16 @@ def test_a_node_that_does_not_serve_in_time_ends_the_roll() -> None:
     (late,) = run.ends(FaultAction.HEAL, parts=True)
     assert late.outcome is FaultOutcome.INDETERMINATE and "does not serve after 0.2 s" in (late.proof or "")
     assert len(run.order) == 1
+
+
+def test_a_turn_that_is_under_way_ends_before_the_roll_is_healed() -> None:
+    run = Run()
+    run.system.never_ready = {"n1"}
+    run.play("rolling:n1", for_ms=50)
+    assert [("part_of" in e.details, e.stage) for e in run.events[-2:]] == [
+        (True, FaultStage.END),
+        (False, FaultStage.END),
+    ]
 
 
 def test_while_another_node_does_not_serve_nobody_is_restarted() -> None:
