@@ -28,6 +28,11 @@ _SAID_LATER_NS: Final = 15_000_000_000
 _BESIDE_NS: Final = 2_000_000_000
 #: It asked whether it leads, and learned that it does not.
 _FENCED: Final = "not-leader"
+#: Not that it acted: that is judged by answers and by effects that carry an epoch, and a revoke carries none.
+ASKED: Final = (
+    "A leader that had been superseded asked for it, and the live lease was revoked; whose request was carried out is "
+    "recorded nowhere."
+)
 
 
 class Superseded(msgspec.Struct, frozen=True, kw_only=True):
@@ -100,19 +105,18 @@ def _woke(reign: Reign, begin: Begin, finding: Finding, history: History, reigns
 
 
 def _log_words(node: str, own: Sequence[AttemptEvent], beside: Sequence[AttemptEvent]) -> tuple[str, ...]:
-    acted = "A leader that had been superseded acted: the live lease was revoked."
     if own:
         first = own[0]
         return (
             f"{node}'s own log says that it asked for the end of this lease as its leader, and got no answer "
             f"({first.error}; read at {seconds(first.time_ns)}).",
-            acted,
+            ASKED,
         )
     if beside:
         return (
             f"{node}'s own log says that it asked for the end of {len({e.key for e in beside})} other leases as their "
             f"leader, at the same time ({beside[0].error}; read at {seconds(beside[0].time_ns)}). A revoke that is "
             "carried out leaves no line.",
-            acted,
+            ASKED,
         )
     return (f"Who asked for the end of the lease is not known; {node} may have.",)

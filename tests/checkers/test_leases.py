@@ -7,7 +7,7 @@ import hypothesis.strategies as st
 import pytest
 
 from checkers import leases
-from checkers.leases import findings
+from checkers.leases import findings, leading
 from harness.errors import MalformedHistory
 from harness.history import History
 from harness.operation import AttemptEvent, Clock, NodeChange, Outcome, PhaseName
@@ -261,7 +261,7 @@ def test_a_live_lease_that_a_superseded_leader_revokes_is_told_with_who_led() ->
     assert steps[-3].startswith("n1 led epoch 1. Epoch 2 had begun by 2.000000 s: n2's log said")
     assert "still said 3.0 s after that that it leads" in steps[-3]
     assert "request-timed-out" in steps[-2]
-    assert steps[-1] == "A leader that had been superseded acted: the live lease was revoked."
+    assert steps[-1] == leading.ASKED
     assert verdict.witnesses[0].nodes[0] == "n1"
 
 
@@ -279,14 +279,14 @@ def test_without_a_word_of_its_log_a_superseded_leader_is_only_suspected() -> No
         return verdict.figures["revoked_under_superseded_leader"], verdict.witnesses[0].steps[-1]
 
     suspected = (1, "Who asked for the end of the lease is not known; n1 may have.")
-    acted = (1, "A leader that had been superseded acted: the live lease was revoked.")
+    asked = (1, leading.ASKED)
     assert last_steps() == suspected
     assert last_steps(node="n3") == suspected
     # It asked whether it leads, and was told that it does not.
     assert last_steps(error="not-leader") == suspected
-    assert last_steps(node="n1") == acted
+    assert last_steps(node="n1") == asked
     # A revoke that is carried out leaves no line; those of the same queue that are not, do.
-    assert last_steps(key="another", error="lease-expired") == acted
+    assert last_steps(key="another", error="lease-expired") == asked
 
 
 @pytest.mark.parametrize(
