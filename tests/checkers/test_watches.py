@@ -176,6 +176,8 @@ FOURTEEN = changes((14, "k1", 4))
         ((bookmark(11), ELEVEN, TWELVE, THIRTEEN, FOURTEEN), {"watch-bookmarkable": {"bookmark-ahead": 1}}),
         ((ELEVEN, bookmark(11), TWELVE, bookmark(12), bookmark(11), THIRTEEN, FOURTEEN, bookmark(14)), {}),
         ((ELEVEN, TWELVE, bookmark(13)), {"watch-bookmarkable": {"bookmark-ahead": 1}}),
+        # What a later event has passed over is lost, and that alone.
+        ((ELEVEN, TWELVE, FOURTEEN, bookmark(14)), {"watch-reliable": {"lost-event": 1}}),
         ((changes((11, "k0", 9)), TWELVE, THIRTEEN, FOURTEEN), {"watch-truthful": {"wrong-value": 1}}),
         ((changes((11, "k0", None)), TWELVE, THIRTEEN, FOURTEEN), {"watch-truthful": {"wrong-kind": 1}}),
         (
@@ -206,6 +208,110 @@ def test_zookeeper_tells_a_transaction_piece_by_piece_and_answers_prove_silence(
         "watch-before-data": {"reply-before-event": 1}
     }
     assert _heard(*pieces, look(13, "k0", None, None), FOURTEEN, look(14, "k1", 4, 14), of=ZOOKEEPER) == {}
+
+
+def test_a_watch_owes_nothing_from_before_its_start() -> None:
+    tale = Watching()
+    tale.put("k0", 1, 9)
+    tale.watch(None, 10, store=12)
+    tale.put("k0", 2, 11)
+    tale.put("k0", 3, 12)
+    tale.final()
+    tale.next(bookmark(10))
+    assert found(tale) == {}
+    verdicts = judge(tale)
+    assert only(verdicts, "watch-bookmarkable").exposure == 0
+    assert only(verdicts, "watch-reliable").figures["late"] == 2
+    # It was not resumed: what it loses was not made while it was away.
+    tale.next(changes((12, "k0", 3)))
+    assert found(tale) == {"watch-reliable": {"lost-event": 1}}
+
+
+def test_what_was_made_before_a_watch_that_heard_nothing_is_not_late() -> None:
+    tale = Watching()
+    tale.put("k0", 1, 11)
+    tale.watch(None, 11)
+    tale.final()
+    tale.next()
+    assert only(judge(tale), "watch-reliable").figures["late"] == 0
+
+
+def test_a_transaction_that_came_in_three_pieces_came_apart_once() -> None:
+    tale = Watching()
+    tale.watch(None, 10)
+    tale.op("put-all", "p0", [["p0", 1], ["p1", 1], ["p2", 1]], at=tale._at(), type=OK, value_position=11)
+    tale.next(*(changes((11, key, 1)) for key in ("p0", "p1", "p2")))
+    assert found(tale) == {"watch-atomic": {"split-transaction": 1}}
+
+
+def test_a_watch_that_was_refused_ends_the_one_before() -> None:
+    tale = Watching()
+    tale.watch(None, 10)
+    tale.op("watch", "watched", None, at=tale._at(), process=1, type=FAIL, error="unavailable")
+    tale.next(changes((11, "k9", 7)))
+    assert found(tale) == {}
+    assert only(judge(tale), "watch-ordered").exposure == 0
+
+
+def test_an_event_at_the_position_of_another_s_acknowledged_write_is_invented() -> None:
+    """Even where a write of unknown outcome would explain it elsewhere."""
+    tale = Watching()
+    tale.watch(None, 10)
+    tale.delete("k0", None, type=INFO)
+    tale.put("k1", 1, 11)
+    tale.next(changes((11, "k1", 1), (11, "k0", None)))
+    assert found(tale) == {"watch-truthful": {"invented-event": 1}}
+    assert "which did not change k0" in steps(tale, "watch-truthful")
+
+
+@pytest.mark.parametrize(("kind", "anomalies"), [("changed", 1), ("deleted", 0)])
+def test_an_event_without_a_number_is_explained_by_its_own_kind_of_write_only(kind: str, anomalies: int) -> None:
+    tale = Watching()
+    tale.watch(None, 10)
+    tale.delete("k0", None, type=INFO)
+    tale.next(armed(10, "k0", 9), fired(11, kind, "k0"))
+    assert sum(found(tale, ONE_SHOT).get("watch-truthful", {}).values()) == anomalies
+
+
+def test_a_read_among_the_events_proves_that_a_write_of_unknown_outcome_was_made() -> None:
+    tale = Watching()
+    tale.watch(None, 10)
+    tale.put("k0", 1, None, type=INFO)
+    tale.next(look(12, "k0", 1, 11))
+    assert found(tale, ZOOKEEPER) == {"watch-reliable": {"lost-event": 1}}
+
+
+def test_what_is_acknowledged_is_a_change_at_its_own_position_alone() -> None:
+    tale = Watching()
+    tale.watch(None, 10)
+    tale.put("k0", 1, 11)
+    tale.put("k1", 2, 13)
+    tale.next(changes((11, "k0", 1)), changes((13, "k1", 2)))
+    tale.entries(["k0", 1, 12])
+    assert found(tale) == {}
+
+
+def test_why_nothing_can_be_said_of_what_was_not_told() -> None:
+    tale = Watching()
+    tale.watch(None, 10)
+    tale.next()
+    reasons = [only(judge(tale), "watch-reliable").reason]
+    tale.final()
+    tale.next()
+    reasons.append(only(judge(tale), "watch-reliable").reason)
+    assert reasons == [
+        "the run has no final phase, so what was not told may be late",
+        "no change was acknowledged",
+    ]
+
+
+def test_of_one_transaction_another_one_shot_may_fire_yet() -> None:
+    tale = Watching()
+    tale.watch(None, 10)
+    tale.pair(1, 11)
+    tale.final()
+    tale.next(armed(10, "p0", None), armed(10, "p1", None), fired(11, "created", "p0"))
+    assert found(tale, ONE_SHOT) == {}
 
 
 def test_an_event_at_or_below_the_start_is_from_before_it() -> None:
@@ -402,6 +508,10 @@ K0, K1 = fired(11, "created", "k0"), fired(14, "changed", "k1")
         ((K1, K0), {"watch-ordered": {"reordered-event": 1}}),
         ((look(11, "k0", 1, 11), K0, K1), {"watch-before-data": {"data-before-event": 1}}),
         ((K1,), {"watch-reliable": {"lost-event": 1}}),
+        ((K0,), {}),
+        # A watch that was set stays set, however often one looks; and it is late once.
+        ((armed(12, "k0", 12), K0, K1), {"watch-before-data": {"reply-before-event": 1}}),
+        ((armed(12, "k0", 12), look(13, "k0", None, 13), K0, K1), {"watch-before-data": {"reply-before-event": 1}}),
         ((K0, armed(12, "k0", 12), K1), {"watch-reliable": {"lost-event": 1}}),
         (
             (K0, armed(12, "k0", 12), fired(12, "changed", "k0"), K1),
