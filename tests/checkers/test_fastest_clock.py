@@ -48,6 +48,20 @@ def test_when_three_seconds_may_be_over(
     assert reached_ms(tale, from_ms, 3000) == pytest.approx(expected, abs=0.01)
 
 
+def test_while_a_rate_is_changed_the_faster_of_the_two_may_hold() -> None:
+    for rates in ((2.0, 1.0), (1.0, 2.0)):
+        tale = Tale()
+        tale.clock("n1", MONOTONIC, (0, 0), rate=rates[0])
+        tale.clock("n1", MONOTONIC, (2000, 3000), rate=rates[1])
+        assert reached_ms(tale, 2000, 3000) == pytest.approx(3000 + 1000 / rates[1], abs=0.01)
+
+
+def test_a_strobe_s_height_counts_also_for_what_begins_during_it() -> None:
+    tale = Tale()
+    tale.clock("n1", MONOTONIC, (2000, 2000), period_ms=10, delta_ms=500, length_ms=1000)
+    assert reached_ms(tale, 2500, 3000) == pytest.approx(5000, abs=0.01)
+
+
 def test_the_fastest_of_all_nodes_counts_and_only_clocks_of_these_kinds() -> None:
     def tale() -> Tale:
         told = Tale()

@@ -10,7 +10,7 @@ from checkers import leases
 from checkers.leases import findings, leading
 from harness.errors import MalformedHistory
 from harness.history import History
-from harness.operation import AttemptEvent, Clock, NodeChange, Outcome, PhaseName
+from harness.operation import AttemptEvent, Clock, ClockEvent, NodeChange, Outcome, PhaseName
 from harness.verdict import Facts, LeaseBound, Validity, Verdict
 from tests.checkers import build
 from tests.checkers.build import MS, Tale, only
@@ -123,6 +123,17 @@ def test_each_answer_promises_as_long_as_it_says() -> None:
     assert anomalies(longer.judged()) == {findings.REVOKED: 1}
 
 
+def test_what_was_seen_after_the_end_does_not_move_the_end() -> None:
+    story = Story()
+    story.clock("n3", Clock.MONOTONIC, (1200, 1210), rate=1.0)
+    story.look(False, (1500, 1510), position=11)
+    story.look(True, (1600, 1610), position=12)
+    verdicts = story.judged()
+    assert anomalies(verdicts) == {findings.REVOKED: 1, findings.BACK: 1}
+    clock = next(e.index for e in story.history().events if type(e) is ClockEvent)
+    assert clock in only(verdicts, leases.LIVES).witnesses[0].events, "it may have ended since it was attached"
+
+
 @pytest.mark.parametrize("outcome", [Outcome.OK, Outcome.INFO])
 def test_who_was_asked_to_revoke_may_from_then_on(outcome: Outcome) -> None:
     story = Story()
@@ -198,6 +209,15 @@ def test_an_attachment_of_unknown_outcome_counts_once_the_key_was_seen() -> None
 
     assert told(seen=True) == {findings.REVOKED: 1}
     assert told(seen=False) == {}
+
+
+def test_a_look_at_a_node_s_own_copy_tells_no_time_at_which_the_key_was_there() -> None:
+    story = Tale()
+    story.op("grant", "lease-1", at=(90, 100), result=["abc", 3000])
+    story.op("attach", "lease-1", "abc", at=(190, 1000), type=Outcome.INFO)
+    story.op("look", "bound", "plain", at=(300, 310), result=[1])
+    story.op("look", "bound", "strong", at=(400, 410), result=[])
+    assert anomalies(leases.check(story.history(), facts())) == {}
 
 
 # Clocks
@@ -318,6 +338,54 @@ def test_a_leader_that_was_stopped_and_superseded_and_has_just_woken_is_suspecte
     assert ("had been stopped at 1.500000 s, as its leader" in steps) == woken
 
 
+@pytest.mark.parametrize("read_ms", [5200, 20_109, 20_111])
+def test_a_line_about_the_lease_that_is_read_long_after_it_is_not_of_its_end(read_ms: float) -> None:
+    story = Story()
+    superseded(story)
+    story.keep((4000, 4010), node="n2", epoch=2)
+    story.look(True, (5000, 5010), node="n2")
+    story.look(False, (5100, 5110), position=11, node="n3")
+    story.tell(AttemptEvent, read_ms, node="n1", f="revoke", error="timeout", source="a log", key="abc")
+    steps = only(story.judged(), leases.LIVES).witnesses[0].steps
+    assert (steps[-1] == leading.ASKED) == (read_ms <= 20_110)
+
+
+def _suspects(story: Story, at_ms: float, *, epoch: int = 2) -> int:
+    """How many findings are laid at a superseded leader's door, of one at `at_ms`."""
+    story.keep((at_ms - 1000, at_ms - 990), node="n3", epoch=epoch)
+    story.look(True, (at_ms - 100, at_ms - 90), node="n2")
+    story.look(False, (at_ms, at_ms + 10), position=11, node="n3")
+    verdict = only(story.judged(), leases.LIVES)
+    assert verdict.anomalies == {findings.REVOKED: 1}
+    return int(verdict.figures["revoked_under_superseded_leader"])
+
+
+def test_whoever_was_superseded_only_later_or_has_long_been_silent_is_not_suspected() -> None:
+    later = Story()
+    later.claims("n1", 1, [1000, 4900])
+    later.log("n2", 2, 8000)
+    later.claims("n1", 1, [9000])
+    assert _suspects(later, 5100, epoch=1) == 0
+    for at_ms, suspected in ((5100, 1), (14_900, 1), (15_200, 0)):
+        silent = Story()
+        superseded(silent)
+        assert _suspects(silent, at_ms) == suspected, at_ms
+
+
+@pytest.mark.parametrize(("denied", "at_ms", "suspected"), [(False, 5100, 1), (True, 5100, 0), (False, 15_100, 0)])
+def test_a_stopped_node_is_suspected_only_soon_after_and_if_it_led_then(
+    denied: bool, at_ms: float, suspected: int
+) -> None:
+    story = Story()
+    story.claims("n1", 1, [500, 1000])
+    if denied:
+        story.deny("n1", 1200, 1210)
+    story.log("n2", 2, 2000)
+    story.claims("n2", 2, [2100, 3000, 5000])
+    story.pause("n1", 1500, 4900)
+    assert _suspects(story, at_ms) == suspected
+
+
 def test_where_nobody_outlived_an_epoch_nobody_is_suspected() -> None:
     story = Story()
     story.keep((4000, 4010))
@@ -340,6 +408,14 @@ def test_a_keep_alive_that_only_a_superseded_leader_heard_was_in_vain() -> None:
     assert verdict.exposure == 1
     assert "Epoch 2 had begun by 2.000000 s" in verdict.witnesses[0].steps[5]
     assert only(verdicts, leases.LIVES).validity is not Validity.INVALID
+
+
+@pytest.mark.parametrize(("answered_ms", "doubts"), [(990, 0), (1010, 1)])
+def test_what_was_answered_just_before_a_log_named_the_next_epoch_is_in_doubt(answered_ms: float, doubts: int) -> None:
+    story = Story()
+    superseded(story)
+    story.keep((950, answered_ms), epoch=1)
+    assert only(story.judged(), leases.COUNTS).exposure == doubts
 
 
 def test_without_a_stamp_the_epoch_that_the_node_last_named_tells_who_may_have_answered() -> None:
@@ -371,6 +447,14 @@ def test_a_key_that_is_seen_after_the_bound_outlived_its_lease() -> None:
     assert anomalies(late) == {findings.OUTLIVED: 1}
     assert only(late, leases.ENDS).exposure == 1
     assert only(told(5010), leases.ENDS).exposure == 0
+
+
+def test_a_lease_is_over_by_the_longest_time_to_live_that_was_answered() -> None:
+    for at_ms, found in ((6000, {}), (11_010, {}), (11_011, {findings.OUTLIVED: 1})):
+        story = Story()
+        story.keep((1000, 1010), ttl_ms=9000)
+        story.look(True, (at_ms, at_ms + 10))
+        assert anomalies(story.judged()) == found, at_ms
 
 
 def test_what_may_have_renewed_it_at_any_time_keeps_it_from_being_over() -> None:
@@ -445,6 +529,28 @@ def test_a_key_that_is_seen_after_an_acknowledged_revoke_came_back() -> None:
         unknown.revoke((1000, 1010), type=outcome)
         unknown.look(True, (1020, 1030))
         assert anomalies(unknown.judged()) == {}
+
+
+def test_what_comes_after_an_acknowledged_revoke_came_back_though_a_look_shows_the_end_later() -> None:
+    story = Story()
+    story.revoke((1000, 1010))
+    story.look(True, (1020, 1030), position=21)
+    story.look(False, (1100, 1110), position=22)
+    verdicts = story.judged()
+    assert anomalies(verdicts) == {findings.BACK: 1}
+    # Somebody asked for the end: how soon it came says nothing of the lease's time.
+    assert "gone_after_last_answer_ns_max" not in only(verdicts, leases.LIVES).figures
+
+
+def test_only_what_could_have_shown_a_violation_counts_as_exposure() -> None:
+    story = Story()
+    story.look(True, (195, 205))
+    story.look(False, (4000, 4010), position=11)
+    story.look(False, (4100, 4110), position=11, mode="plain")
+    story.keep((4200, 4210), type=Outcome.FAIL, error="not-connected")
+    verdicts = story.judged()
+    exposures = {v.guarantee: v.exposure for v in verdicts}
+    assert (exposures[leases.LIVES], exposures[leases.STAYS], exposures[leases.NO_DEAD]) == (0, 0, 0)
 
 
 def test_a_keep_alive_that_is_answered_after_the_end_is_one_of_the_dead() -> None:
