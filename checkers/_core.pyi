@@ -39,6 +39,10 @@ class KeyResult:
     @property
     def reason(self) -> str: ...
     @property
+    def method(self) -> str:
+        """Which method decided; empty when the budget was spent before any was tried."""
+
+    @property
     def operations(self) -> int: ...
     @property
     def steps(self) -> int:

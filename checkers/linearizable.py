@@ -45,12 +45,18 @@ def check(history: History, facts: Facts) -> list[Verdict]:
     ended = _rows(columns)
     places = exposed(columns.operations)
     exposure = len(places)
+    first_of_key = ended[np.unique(columns.key, return_index=True)[1]].tolist()
+    keys_by_method: dict[str, list[int]] = {}
+    for result, first in zip(results, first_of_key, strict=True):
+        if result.method:
+            keys_by_method.setdefault(result.method, []).append(first)
     figures = {
         "keys": len(results),
         "operations": len(columns.operations),
         "info_operations": int((columns.returned < 0).sum()),
         "unique_values": _unique(columns),
         "steps": sum(result.steps for result in results),
+        "keys_by_method": {method: len(rows) for method, rows in sorted(keys_by_method.items())},
         "wall_ms": wall_ms,
         **{f"core_{name}": value for name, value in _core.build_info().items()},
     }
@@ -73,7 +79,8 @@ def check(history: History, facts: Facts) -> list[Verdict]:
                     for witness, result in zip(witnesses, invalid, strict=True)
                     if result.failed is not None
                 ),
-                "keys": tuple(ended[np.unique(columns.key, return_index=True)[1]].tolist()),
+                "keys": tuple(first_of_key),
+                **{f"keys_by_method.{method}": tuple(rows) for method, rows in keys_by_method.items()},
                 "operations": tuple(ended.tolist()),
                 "info_operations": tuple(ended[columns.returned < 0].tolist()),
             },

@@ -12,9 +12,8 @@ use std::time::Instant;
 
 use crate::model::Model;
 use crate::operation::Op;
-use crate::reduce::reduce;
-use crate::replay;
-use crate::search::{Finding, Limits, Stop, judge};
+use crate::portfolio::{Defect, Judged, judge_one};
+use crate::search::{Finding, Limits, Stop};
 
 const THREADS_MAX: usize = 16;
 /// Below this many operations threads cost more than they save.
@@ -27,18 +26,7 @@ pub struct Budget {
     pub threads: usize,
 }
 
-/// What became of one key; operations are named by their ids.
-pub struct Judged<S> {
-    pub operations: usize,
-    pub steps: u64,
-    pub finding: Finding<S>,
-}
-
-/// The search failed us: a defect here, never a statement about the history.
-#[derive(Debug)]
-pub struct Defect(pub String);
-
-/// Judge each of `subhistories` (each sorted by invocation). `prepare` reduces one before it is searched.
+/// Judge each of `subhistories` (each sorted by invocation).
 pub fn judge_keys(
     model: &impl Model<State = u32>,
     subhistories: &[Vec<Op>],
@@ -74,7 +62,7 @@ pub fn judge_keys(
         remaining = remaining.saturating_sub(judged.steps);
         results[key] = Some(judged);
     }
-    let nothing_left = || Judged { operations: 0, steps: 0, finding: Finding::Stopped(Stop::Steps) };
+    let nothing_left = || Judged { operations: 0, steps: 0, method: "", finding: Finding::Stopped(Stop::Steps) };
     Ok(results.into_iter().map(|result| result.unwrap_or_else(nothing_left)).collect())
 }
 
@@ -115,27 +103,6 @@ fn in_parallel(
 fn judge_safely(model: &impl Model<State = u32>, ops: &[Op], limits: Limits) -> Result<Judged<u32>, Defect> {
     catch_unwind(AssertUnwindSafe(|| judge_one(model, ops, limits)))
         .unwrap_or_else(|panic| Err(Defect(message(&*panic))))
-}
-
-fn judge_one(model: &impl Model<State = u32>, all: &[Op], limits: Limits) -> Result<Judged<u32>, Defect> {
-    let mut ops = all.to_vec();
-    reduce(&mut ops, model.initial());
-    let (finding, steps) = judge(model, &ops, limits);
-    if let Finding::Explained { order } = &finding
-        && let Some(fault) = replay::refute(model, &ops, order)
-    {
-        return Err(Defect(format!("the search's order does not replay: {fault}")));
-    }
-    let id = |i: u32| ops[i as usize].id;
-    let ids = |list: Vec<u32>| list.into_iter().map(id).collect();
-    let finding = match finding {
-        Finding::Explained { order } => Finding::Explained { order: ids(order) },
-        Finding::Refuted { failed, prefix, states, open } => {
-            Finding::Refuted { failed: ops[failed as usize].blame, prefix: ids(prefix), states, open: ids(open) }
-        }
-        Finding::Stopped(stop) => Finding::Stopped(stop),
-    };
-    Ok(Judged { operations: all.len(), steps, finding })
 }
 
 fn message(panic: &(dyn std::any::Any + Send)) -> String {

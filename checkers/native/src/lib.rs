@@ -17,6 +17,8 @@ pub mod model;
 #[forbid(unsafe_code)]
 pub mod operation;
 #[forbid(unsafe_code)]
+pub mod portfolio;
+#[forbid(unsafe_code)]
 mod reduce;
 #[forbid(unsafe_code)]
 mod replay;
@@ -40,9 +42,10 @@ mod core {
     use pyo3::exceptions::{PyRuntimeError, PyValueError};
     use pyo3::prelude::*;
 
-    use crate::keys::{Budget, Judged, judge_keys};
+    use crate::keys::{Budget, judge_keys};
     use crate::model::CasRegister;
     use crate::operation::{Function, NEVER, Op};
+    use crate::portfolio::Judged;
     use crate::search::{Finding, Stop};
 
     #[pymodule_export]
@@ -58,6 +61,7 @@ mod core {
         key: i64,
         verdict: &'static str,
         reason: &'static str,
+        method: &'static str,
         operations: usize,
         steps: u64,
         order: Vec<u32>,
@@ -172,6 +176,7 @@ mod core {
             key,
             verdict: "valid",
             reason: "",
+            method: judged.method,
             operations: judged.operations,
             steps: judged.steps,
             order: Vec::new(),
