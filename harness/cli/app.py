@@ -1,5 +1,6 @@
 """The commands. Each parses, calls one function elsewhere, and says what came out; no work is done here."""
 
+import dataclasses
 import os
 import sys
 from collections.abc import Callable
@@ -13,6 +14,7 @@ from harness.errors import ExitCode, PlanError, UsageError
 from harness.plan import Plan, read_plan
 
 if TYPE_CHECKING:
+    from harness.cli.second_opinions import Asked
     from harness.run import Result
     from harness.spark_session import SparkHandle
     from harness.stopping import StopRequest
@@ -123,6 +125,9 @@ def run(plan_file: Path | None, results: Path, as_json: bool, times: int, use_sp
 @click.option("--model", help="FILE: register, cas-register, set, ... Default: told by its operations.")
 @click.option("--format", "form", help="FILE: edn, porcupine, jsonl, parquet. Default: told by its first bytes.")
 @click.option("--keyed/--no-keyed", default=None, help="FILE in EDN: values are [key value], or not.")
+@click.option("--also", multiple=True, metavar="TOOL", help="Ask a second checker too: porcupine, knossos, elle.")
+@click.option("--also-command", multiple=True, metavar="TOOL=COMMAND", help="How knossos or elle is called here.")
+@click.option("--also-time-limit", default="60s", show_default=True, help="For each of those that are asked.")
 def check(
     folder: Path,
     as_json: bool,
@@ -131,18 +136,26 @@ def check(
     model: str | None,
     form: str | None,
     keyed: bool | None,
+    also: tuple[str, ...],
+    also_command: tuple[str, ...],
+    also_time_limit: str,
 ) -> int:
     """Judge a stored history again, offline.
 
     A run is judged by its plan; verdict, JUnit and report are written anew. A FILE that stands alone (Jepsen's
     history.edn or its folder; operations in JSON; a .parquet or .jsonl of ours; - for standard input) is judged by a
     model, and nothing is written.
+
+    --also hands the same history to another checker. A tool that is missing is skipped; one that contradicts the
+    verdict makes the exit code 255, with both verdicts shown.
     """
     from harness.cli.foreign import check_file, is_run
+    from harness.cli.second_opinions import asked_by
 
+    asked = asked_by(also, also_command, also_time_limit)
     if model is None and form is None and keyed is None and is_run(folder):
-        return _judge_again(folder, as_json=as_json, spark_master=spark_master, use_spark=use_spark)
-    return check_file(folder, form=form, model=model, keyed=keyed, as_json=as_json)
+        return _judge_again(folder, as_json=as_json, spark_master=spark_master, use_spark=use_spark, asked=asked)
+    return check_file(folder, form=form, model=model, keyed=keyed, as_json=as_json, asked=asked)
 
 
 @app.command()
@@ -174,7 +187,9 @@ def report(folder: Path, spark_master: str, use_spark: bool, events: str | None)
     return int(ExitCode.VALID)
 
 
-def _judge_again(folder: Path, *, as_json: bool, spark_master: str, use_spark: bool) -> int:
+def _judge_again(
+    folder: Path, *, as_json: bool, spark_master: str, use_spark: bool, asked: "Asked | None" = None
+) -> int:
     from harness import store
     from harness.cli.outcome import exit_code_of, say_last
     from harness.run import judge_stored
@@ -182,8 +197,20 @@ def _judge_again(folder: Path, *, as_json: bool, spark_master: str, use_spark: b
     found = store.find_run_folder(folder)
     with _Session(spark_master, use_spark=use_spark) as session:
         result = judge_stored(found, progress=session.progress, spark=session.spark)
-    say_last(read_plan(found / store.PLAN, seed=0), result, as_json=as_json)
-    return exit_code_of([result])
+    plan = read_plan(found / store.PLAN, seed=0)
+    if asked is None or not asked.names:
+        say_last(plan, result, as_json=as_json)
+        return exit_code_of([result])
+
+    from harness.cli.second_opinions import exit_code, question_of_run, say_opinions, with_opinions
+    from harness.reader import read_history
+
+    ours = exit_code_of([result])
+    opinions = asked.of(question_of_run(read_history(found), result.judgement))
+    document = with_opinions(result.document, opinions, ours)
+    say_last(plan, dataclasses.replace(result, document=document), as_json=as_json)
+    say_opinions(opinions, as_json=as_json)
+    return exit_code(ours, opinions)
 
 
 @app.command()

@@ -5,7 +5,7 @@ import os
 import sys
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import click
 import msgspec
@@ -14,6 +14,9 @@ from harness import store
 from harness.errors import ExitCode, UsageError
 from harness.history import History
 from harness.operation import FaultEvent, OpEvent, Outcome, pair
+
+if TYPE_CHECKING:
+    from harness.cli.second_opinions import Asked
 
 #: The files of a run, of which each stands for all.
 _OF_A_RUN: Final = frozenset(
@@ -41,9 +44,13 @@ def is_run(path: Path) -> bool:
     return path.name in _OF_A_RUN and (path.parent / store.PLAN).is_file()
 
 
-def check_file(path: Path, *, form: str | None, model: str | None, keyed: bool | None, as_json: bool) -> int:
-    """Judge one history by the model that fits it, without a plan."""
+def check_file(
+    path: Path, *, form: str | None, model: str | None, keyed: bool | None, as_json: bool, asked: "Asked"
+) -> int:
+    """Judge one history by the model that fits it, without a plan; then ask others, if asked to."""
     from harness.cli.outcome import say_judgement
+    from harness.cli.second_opinions import exit_code as exit_code_with
+    from harness.cli.second_opinions import question_of_file, say_opinions, with_opinions
     from harness.formats.recognise import read_foreign
     from harness.judge_foreign import document, exit_code, judge_foreign
 
@@ -52,12 +59,18 @@ def check_file(path: Path, *, form: str | None, model: str | None, keyed: bool |
     judgement = judge_foreign(found, source)
     keys = ", keyed" if found.keyed else ""
     _err(f"{source}: {found.form}, {len(found.history.events)} events; model {found.family.name}{keys}")
-    if as_json:
-        sys.stdout.write(json.dumps(document(found, judgement, source), indent=2, default=str) + "\n")
-    else:
+    ours = exit_code(judgement)
+    family = found.family
+    question = question_of_file(found.history, family.name, family.guarantee, judgement.validity)
+    if not as_json:
         say_judgement(judgement)
-    sys.stdout.flush()
-    return exit_code(judgement)
+        sys.stdout.flush()
+    opinions = asked.of(question)
+    if as_json:
+        told = with_opinions(document(found, judgement, source), opinions, ours)
+        sys.stdout.write(json.dumps(told, indent=2, default=str) + "\n")
+    say_opinions(opinions, as_json=as_json)
+    return exit_code_with(ours, opinions)
 
 
 def export(path: Path, form: str, output: Path | None) -> int:

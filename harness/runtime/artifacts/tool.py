@@ -10,7 +10,7 @@ import subprocess
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from harness.errors import MachineError
 
@@ -32,6 +32,14 @@ def found(program: str) -> str | None:
     return shutil.which(program)
 
 
+class Ended(NamedTuple):
+    """How a program ended: `status` is None when it took too long."""
+
+    status: int | None
+    stdout: str
+    stderr: str
+
+
 def run(
     command: Sequence[str],
     *,
@@ -43,7 +51,7 @@ def run(
     stdout: Path | None = None,
     excerpt: Callable[[str], str] | None = None,
 ) -> str:
-    """Run `command` to its end and return its stdout (empty when that goes to the file `stdout`);
+    """Run `command` to its end and return its stdout (empty when that goes to the file `stdout`).
 
     Its whole process group is gone when this returns or raises.
 
@@ -56,24 +64,44 @@ def run(
     Raises:
         MachineError: it does not start, fails, or takes longer than `timeout_s`.
     """
+    try:
+        ended = wait_for_end(command, timeout_s=timeout_s, cwd=cwd, environment=environment, stdout=stdout)
+    except OSError as error:
+        raise MachineError(f"{what}: {command[0]} does not start: {error.strerror}", hint=hint) from None
+    if ended.status == 0:
+        return ended.stdout
+    how = f"did not end within {timeout_s:g} s" if ended.status is None else f"ended with {ended.status}"
+    told = "\n".join(f"  {line}" for line in (excerpt or last_lines)(ended.stdout + ended.stderr).splitlines())
+    raise MachineError(f"{what}: `{Path(command[0]).name}` {how}\n{told}".rstrip(), hint=hint)
+
+
+def wait_for_end(
+    command: Sequence[str],
+    *,
+    timeout_s: float,
+    cwd: Path | None = None,
+    environment: Mapping[str, str] | None = None,
+    stdout: Path | None = None,
+) -> Ended:
+    """Run `command` until it ends or `timeout_s` are over; its process group is gone when this returns or raises.
+
+    Raises OSError when it does not start.
+    """
     # Files instead of pipes: a grandchild that outlives the program cannot keep us waiting for their end.
     with (
         tempfile.TemporaryFile() if stdout is None else stdout.open("w+b") as output,
         tempfile.TemporaryFile() as errors,
     ):
-        try:
-            process = subprocess.Popen(
-                list(command),
-                cwd=cwd,
-                env={**os.environ, **(environment or {})},
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=errors,
-                start_new_session=True,
-                preexec_fn=_die_with_us,  # noqa: PLW1509 - one system call, which takes no lock
-            )
-        except OSError as error:
-            raise MachineError(f"{what}: {command[0]} does not start: {error.strerror}", hint=hint) from None
+        process = subprocess.Popen(
+            list(command),
+            cwd=cwd,
+            env={**os.environ, **(environment or {})},
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=errors,
+            start_new_session=True,
+            preexec_fn=_die_with_us,  # noqa: PLW1509 - one system call, which takes no lock
+        )
         try:
             status: int | None = process.wait(timeout_s)
         except subprocess.TimeoutExpired:
@@ -84,13 +112,8 @@ def run(
         if stdout is None:
             output.seek(0)
             said = output.read().decode(errors="replace")
-        if status == 0:
-            return said
         errors.seek(0)
-        words = said + errors.read().decode(errors="replace")
-    how = f"did not end within {timeout_s:g} s" if status is None else f"ended with {status}"
-    told = "\n".join(f"  {line}" for line in (excerpt or last_lines)(words).splitlines())
-    raise MachineError(f"{what}: `{Path(command[0]).name}` {how}\n{told}".rstrip(), hint=hint)
+        return Ended(status, said, errors.read().decode(errors="replace"))
 
 
 def last_lines(words: str) -> str:

@@ -1,0 +1,95 @@
+"""Every tool that can be asked for a second opinion, and the asking.
+
+A tool that is missing, or that has no such model, is skipped with the remedy; one that fails, takes too long or says
+what nobody understands has given no answer. Neither changes our verdict. Only a plain contradiction does.
+"""
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from harness.errors import MachineError, UsageError, unknown_choice
+from harness.second_opinion.installed import Installed
+from harness.second_opinion.opinion import (
+    LINEARIZABLE,
+    STRICT_SERIALIZABLE,
+    Answer,
+    Opinion,
+    Question,
+    Skip,
+    Standing,
+    Tool,
+    standing,
+)
+from harness.second_opinion.porcupine import Porcupine
+
+TOOLS: Final[Mapping[str, Tool]] = {
+    "porcupine": Porcupine(),
+    "knossos": Installed(
+        name="knossos",
+        programs=("knossos", "elle-cli"),
+        asked={LINEARIZABLE: {"register": "cas-register", "cas-register": "cas-register"}},
+    ),
+    "elle": Installed(
+        name="elle",
+        programs=("elle-cli",),
+        asked={STRICT_SERIALIZABLE: {"list-append": "list-append", "rw-register": "rw-register"}},
+        options=("--consistency-models", "strict-serializable"),
+    ),
+}
+
+
+def commands_of(given: Sequence[str]) -> dict[str, str]:
+    """`NAME=COMMAND` of each `--also-command`; raises UsageError."""
+    found = {}
+    for text in given:
+        name, mark, command = text.partition("=")
+        if name not in TOOLS or name == "porcupine":
+            raise unknown_choice("tool", name, [tool for tool in TOOLS if tool != "porcupine"])
+        if not mark or not command.strip():
+            raise UsageError(
+                f"--also-command {text!r}: expected NAME=COMMAND", hint='such as knossos="java -jar elle-cli.jar"'
+            )
+        found[name] = command
+    return found
+
+
+def check_names(names: Sequence[str]) -> None:
+    """Raise UsageError for a tool that there is not."""
+    for name in names:
+        if name not in TOOLS:
+            raise unknown_choice("tool", name, list(TOOLS))
+
+
+def ask(
+    names: Sequence[str], question: Question, *, time_limit_s: float, commands: Mapping[str, str]
+) -> tuple[Opinion, ...]:
+    """One opinion of each tool, in this order; each has the whole time limit."""
+    return tuple(_ask(name, question, time_limit_s, commands.get(name)) for name in dict.fromkeys(names))
+
+
+def _ask(name: str, question: Question, time_limit_s: float, command: str | None) -> Opinion:
+    tool = TOOLS[name]
+    began = time.monotonic()
+    answer = Answer(validity=None)
+    stands, hint = Standing.SKIPPED, ""
+    try:
+        if question.model not in tool.models().get(question.guarantee, ()):
+            asked = ", ".join(f"{model} ({guarantee})" for guarantee, of in tool.models().items() for model in of)
+            raise Skip(f"it has no model {question.model} for {question.guarantee}", f"{name} is asked about: {asked}")
+        answer = tool.ask(question, time_limit_s, command)
+        stands = standing(question.validity, answer.validity)
+    except Skip as skip:
+        answer, hint = Answer(validity=None, reason=skip.reason), skip.hint
+    except MachineError as error:
+        answer, hint = Answer(validity=None, reason=error.message), error.hint or ""
+    return Opinion(
+        tool=name,
+        standing=stands,
+        ours=question.validity,
+        guarantee=question.guarantee,
+        validity=answer.validity,
+        reason=answer.reason,
+        hint=hint,
+        took_s=round(time.monotonic() - began, 3),
+    )

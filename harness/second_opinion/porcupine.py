@@ -1,0 +1,149 @@
+"""Porcupine (github.com/anishathalye/porcupine), by a small Go program of ours that is built on first use.
+
+The program's source stands in checkers/second_opinion/porcupine. It is built by the user's own `go`, with its proxy,
+checksum database and caches as they are set, and kept in the cache folder under the digest of the source.
+
+Operations are laid out here anew, not by the code that our own checker reads them through: a second opinion that shares
+the first one's eyes is none.
+"""
+
+import hashlib
+import json
+import platform
+import shutil
+import tempfile
+from array import array
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from harness.errors import MachineError
+from harness.operation import Operation, Outcome
+from harness.runtime.artifacts import tool
+from harness.runtime.artifacts.cache import kept, key_of, say
+from harness.second_opinion.opinion import LINEARIZABLE, Answer, Question
+from harness.verdict import Validity
+
+SOURCE: Final = Path(__file__).resolve().parents[2] / "checkers" / "second_opinion" / "porcupine"
+PROGRAM: Final = "second_opinion"
+MEMORY_BYTES: Final = 4 << 30
+#: As main.go has them.
+OUT_OF_MEMORY: Final = 3
+OUT_OF_TIME: Final = 4
+_SAYS: Final = {"Ok": Validity.VALID, "Illegal": Validity.INVALID, "Unknown": Validity.UNKNOWN}
+_BUILD_TIMEOUT_S: Final = 300.0
+#: For starting it and reading the file; the program itself keeps the limit of the check.
+_GRACE_S: Final = 10.0
+_REGISTER: Final = {"read": 0, "write": 1, "cas": 2}
+#: Our model: the program's, and its functions' codes.
+_MODELS: Final[Mapping[str, tuple[str, dict[str, int]]]] = {
+    "register": ("register", _REGISTER),
+    "cas-register": ("register", _REGISTER),
+}
+
+
+class Porcupine:
+    """The tool, as `--also porcupine` names it."""
+
+    def models(self) -> Mapping[str, Sequence[str]]:
+        return {LINEARIZABLE: tuple(_MODELS)}
+
+    def ask(self, question: Question, time_limit_s: float, command: str | None) -> Answer:
+        program = built()
+        with tempfile.TemporaryDirectory(prefix="fencepost-opinion-") as folder:
+            file = Path(folder) / "history"
+            write(file, question.model, question.operations)
+            try:
+                ended = tool.wait_for_end(
+                    [str(program), "check", str(file), f"{time_limit_s:g}", str(MEMORY_BYTES)],
+                    timeout_s=time_limit_s * 2 + _GRACE_S,
+                )
+            except OSError as error:
+                raise MachineError(f"{program} does not start: {error.strerror}", hint="remove it") from None
+        return _answer(ended, time_limit_s)
+
+
+def _answer(ended: tool.Ended, time_limit_s: float) -> Answer:
+    if ended.status in (OUT_OF_TIME, None):
+        return Answer(validity=None, reason=f"no answer within {time_limit_s:g} s")
+    if ended.status == OUT_OF_MEMORY:
+        return Answer(validity=None, reason=f"no answer within {MEMORY_BYTES >> 30} GiB of memory")
+    try:
+        validity = _SAYS[json.loads(ended.stdout)["result"]]
+    except (ValueError, KeyError, TypeError):
+        last = tool.last_lines(ended.stderr).splitlines()
+        return Answer(validity=None, reason=f"it ended with {ended.status}" + (f": {last[-1]}" if last else ""))
+    if validity is Validity.UNKNOWN:
+        return Answer(validity=None, reason=f"no answer within {time_limit_s:g} s")
+    return Answer(validity=validity)
+
+
+def built() -> Path:
+    """The program, built if this source never was; raises MachineError without `go` or where the build fails."""
+    sources = sorted(path for path in SOURCE.iterdir() if path.suffix in (".go", ".mod", ".sum"))
+    digests = [f"{path.name} {hashlib.sha256(path.read_bytes()).hexdigest()}" for path in sources]
+    key = key_of("porcupine", [*digests, platform.system(), platform.machine()])
+    return kept("go", key, _build) / PROGRAM
+
+
+def _build(target: Path) -> None:
+    what = "building the program that asks Porcupine"
+    go = tool.found("go")
+    if go is None:
+        raise MachineError(f"{what}: there is no `go` on the PATH", hint="install Go 1.19 or newer")
+    say(f"{what}, once")
+    with tempfile.TemporaryDirectory(prefix="fencepost-go-") as name:
+        folder = Path(name) / "source"
+        shutil.copytree(SOURCE, folder)
+        tool.run(
+            [go, "build", "-trimpath", "-o", str(target / PROGRAM), "."],
+            what=what,
+            timeout_s=_BUILD_TIMEOUT_S,
+            hint="is there a network, and does `go env GOPROXY` name a proxy that it reaches?",
+            cwd=folder,
+            environment={"CGO_ENABLED": "0", "GOWORK": "off"},
+        )
+
+
+def write(file: Path, model: str, operations: Iterable[Operation]) -> None:
+    """Lay the operations out as the program reads them.
+
+    Left out is what constrains nothing: operations that failed, and reads of unknown outcome.
+    """
+    name, codes = _MODELS[model]
+    keys: dict[str | None, int] = {}
+    values = _Values()
+    columns = [array("q") for _ in range(6)]
+    for op in operations:
+        code = codes.get(op.f)
+        known = op.type is Outcome.OK and op.complete_index is not None
+        if code is None or op.type is Outcome.FAIL or (op.f == "read" and not known):
+            continue
+        a, b = _register(op, values)
+        returned = op.complete_index if known and op.complete_index is not None else -1
+        row = (keys.setdefault(op.key, len(keys)), code, a, b, op.invoke_index, returned)
+        for column, number in zip(columns, row, strict=True):
+            column.append(number)
+    header = {"model": name, "rows": len(columns[0]), "keys": len(keys), "elements": 0}
+    with file.open("wb") as stream:
+        stream.write(json.dumps(header).encode() + b"\n")
+        for column in columns:
+            stream.write(column.tobytes())
+
+
+def _register(op: Operation, values: "_Values") -> tuple[int, int]:
+    if op.f == "cas":
+        return values.number(op.value[0]), values.number(op.value[1])
+    return values.number(op.result if op.f == "read" else op.value), 0
+
+
+class _Values:
+    """A number for each value, by its text as JSON; nothing is 0."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[bytes, int] = {b"null": 0}
+
+    def number(self, value: Any) -> int:
+        return self._numbers.setdefault(msgspec.json.encode(value, order="deterministic"), len(self._numbers))

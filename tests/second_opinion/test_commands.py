@@ -1,0 +1,280 @@
+"""`fencepost check --also`: what is asked of the tools, what is made of their answers, and the exit codes."""
+
+import json
+import os
+import shlex
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.cli import main
+from harness.errors import MachineError
+from harness.formats.recognise import read_foreign
+from harness.runtime.artifacts import tool
+from harness.second_opinion import porcupine
+from harness.verdict import Validity
+from tests.formats.histories import edn
+
+_VALID = edn("0(w1 0) 1(r 1)1 0(w2 0? 1(r 1)1")
+_STALE = edn("0(w1 0) 0(w2 0) 1(r 1)1")
+_KEYED = edn("0(w[:x,1] 0) 0(w[:y,2] 0) 1(r[:x,nil] 1)[:x,1] 1(r[:y,nil] 1)[:y,2]")
+#: Says the same of every file.
+_SAYS = """
+for file in "$@"; do case $file in *.edn) echo "$file \t {}";; esac; done
+"""
+
+
+@pytest.fixture
+def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> "Fake":
+    for name in ("FENCEPOST_KNOSSOS", "FENCEPOST_ELLE"):
+        monkeypatch.delenv(name, raising=False)
+    return Fake(tmp_path)
+
+
+class Fake:
+    """A tool that is a shell script; `words` are the arguments of its last call, `files` the histories it was given."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def command(self, script: str, name: str = "tool") -> str:
+        keeps = f'printf "%s\\n" "$@" > {self._folder}/words; cp *.edn {self._folder}/ 2>/dev/null'
+        path = self._folder / name
+        path.write_text(f"#!/bin/sh\n{keeps}\n{script}\n", encoding="utf-8")
+        path.chmod(0o755)
+        return str(path)
+
+    @property
+    def words(self) -> list[str]:
+        return (self._folder / "words").read_text(encoding="utf-8").split()
+
+    @property
+    def files(self) -> list[Path]:
+        return sorted(self._folder.glob("history-*.edn"))
+
+
+def run(capsys: Any, *arguments: str) -> tuple[int, str, str]:
+    code = main(["check", *arguments])
+    said = capsys.readouterr()
+    return code, said.out, said.err
+
+
+def kept(folder: Path, text: str) -> str:
+    (folder / "given.edn").write_text(text)
+    return str(folder / "given.edn")
+
+
+@pytest.mark.parametrize(
+    ("text", "script", "code", "standing", "said"),
+    [
+        (_VALID, _SAYS.format("true"), 0, "agrees", "valid, as ours"),
+        (_STALE, _SAYS.format("false") + "exit 1", 1, "agrees", "invalid, as ours"),
+        (_VALID, _SAYS.format("false"), 255, "disagrees", "INVALID, but ours is VALID: one of the two is wrong"),
+        (_STALE, _SAYS.format("true"), 255, "disagrees", "VALID, but ours is INVALID: one of the two is wrong"),
+        (_VALID, _SAYS.format(":unknown"), 0, "undecided", "unknown, and ours is valid: nothing to compare"),
+        (edn("0(w1 0)"), _SAYS.format("false"), 2, "undecided", "invalid, and ours is unknown: nothing to compare"),
+        (_STALE, _SAYS.format("true") + "exit 1", 1, "no-answer", "1 of 1 answers understood; it ended with 1"),
+        (_VALID, "echo 'true'; echo 'Oh dear'; exit 3", 0, "no-answer", "0 of 1 answers understood; it ended with 3"),
+        (_VALID, "echo 'other.edn true'", 0, "no-answer", "0 of 1 answers understood; it ended with 0: other.edn true"),
+        (_VALID, _SAYS.format("true or so"), 0, "no-answer", "0 of 1 answers understood"),
+        (_VALID, "head -c 3000 /dev/urandom", 0, "no-answer", "0 of 1 answers understood"),
+        (_VALID, "kill -9 $$", 0, "no-answer", "it ended with -9"),
+    ],
+)
+def test_what_comes_of_an_answer(
+    tmp_path: Path, capsys: Any, fake: Fake, text: str, script: str, code: int, standing: str, said: str
+) -> None:
+    command = f"knossos={fake.command(script)}"
+    path = kept(tmp_path, text)
+    found, out, _ = run(capsys, path, "--also", "knossos", "--also-command", command)
+    assert (found, said in out) == (code, True), out
+    found, out, err = run(capsys, path, "--json", "--also-command", command)
+    document = json.loads(out)
+    assert (found, document["exit_code"]) == (code, code) and said in err
+    opinion = document["second_opinions"][0]
+    assert (opinion["tool"], opinion["standing"], opinion["ours"]) == ("knossos", standing, document["validity"])
+
+
+def test_both_verdicts_are_kept(tmp_path: Path, capsys: Any, fake: Fake) -> None:
+    path = kept(tmp_path, _STALE)
+    _, out, _ = run(capsys, path, "--json", "--also-command", f"knossos={fake.command(_SAYS.format('true'))}")
+    document = json.loads(out)
+    assert document["validity"] == "invalid" and document["verdicts"][0]["witnesses"]
+    assert document["second_opinions"][0]["validity"] == "valid"
+    _, out, _ = run(capsys, path, "--json")
+    assert "second_opinions" not in json.loads(out), "nobody was asked"
+
+
+def test_too_late_is_no_answer_and_leaves_nothing(tmp_path: Path, capsys: Any, fake: Fake) -> None:
+    script = f"sh -c 'echo $$ > {tmp_path}/grandchild; exec sleep 60' & wait"
+    began = time.monotonic()
+    code, out, _ = run(
+        capsys, kept(tmp_path, _VALID), "--also-command", f"knossos={fake.command(script)}", "--also-time-limit", "1s"
+    )
+    assert code == 0 and "no answer within 1 s" in out
+    assert time.monotonic() - began < 50, "it waited for the grandchild"
+    pid = int((tmp_path / "grandchild").read_text())
+    deadline = time.monotonic() + 10
+    while _runs(pid) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert not _runs(pid)
+
+
+def _runs(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except FileNotFoundError:
+        return False
+
+
+def test_one_false_is_an_answer_though_the_rest_is_late(tmp_path: Path, capsys: Any, fake: Fake) -> None:
+    script = 'for file in "$@"; do case $file in *-0.edn) echo "$file false";; esac; done; exec sleep 60'
+    code, out, _ = run(
+        capsys, kept(tmp_path, _KEYED), "--also-command", f"knossos={fake.command(script)}", "--also-time-limit", "1s"
+    )
+    assert code == 255 and "INVALID, but ours is VALID" in out
+
+
+def test_each_key_is_a_history_of_its_own(tmp_path: Path, capsys: Any, fake: Fake) -> None:
+    command = fake.command(_SAYS.format("true"))
+    assert run(capsys, kept(tmp_path, _KEYED), "--also-command", f"knossos={command}")[0] == 0
+    assert fake.words[:2] == ["--model", "cas-register"] and len(fake.words) == 4
+    for file, value in zip(fake.files, (1, 2), strict=True):
+        found = read_foreign(file)
+        assert not found.keyed and [op.value for op in found.history.operations if op.f == "write"] == [value]
+
+
+def test_nil_has_a_name_where_it_was_seen(tmp_path: Path, capsys: Any, fake: Fake) -> None:
+    """Knossos takes a read of nil as one of unknown result; `none` was read after 1 was written."""
+    command = fake.command(_SAYS.format("false"))
+    text = edn("0(w:a 0) 1(r 1)nil 2(c:a,nil 2) 3(r 3? 4(r")
+    assert run(capsys, kept(tmp_path, text), "--also-command", f"knossos={command}")[0] == 1
+    operations = read_foreign(fake.files[0]).history.operations
+    said = [(op.f, op.type.value, op.value if op.f != "read" else op.result) for op in operations]
+    nothing = ":fencepost/nothing"
+    assert said == [
+        ("write", "ok", nothing),
+        ("write", "ok", ":a"),
+        ("read", "ok", nothing),
+        ("cas", "ok", [":a", nothing]),
+        ("read", "info", None),
+        ("read", "info", None),
+    ]
+    assert operations[0].complete_index is not None and operations[0].complete_index < operations[1].invoke_index
+    assert operations[0].process not in {op.process for op in operations[1:]}
+
+
+def test_transactions_go_to_elle(tmp_path: Path, capsys: Any, fake: Fake) -> None:
+    text = "".join(
+        f"{{:type {kind} :process 0 :f :txn :value {value}}}\n"
+        for kind, value in (
+            (":invoke", "[[:append :x 1] [:r :x nil]]"),
+            (":ok", "[[:append :x 1] [:r :x [1]]]"),
+            (":invoke", "[[:r :x nil]]"),
+            (":ok", "[[:r :x [1]]]"),
+        )
+    )
+    path = kept(tmp_path, text)
+    command = shlex.quote(fake.command(_SAYS.format("true")))
+    code, out, err = run(capsys, path, "--also", "elle", "--also", "porcupine", "--also-command", f"elle={command}")
+    assert code == 0 and "second opinion of elle on strict-serializable: valid, as ours" in out
+    assert fake.words[:4] == ["--model", "list-append", "--consistency-models", "strict-serializable"]
+    assert "porcupine on strict-serializable: not asked: it has no model list-append" in out
+    assert "hint: porcupine is asked about: register (linearizable)" in err
+    assert read_foreign(fake.files[0]).history.operations == read_foreign(Path(path)).history.operations
+
+
+def test_a_tool_that_is_missing_is_skipped(
+    tmp_path: Path, capsys: Any, fake: Fake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = kept(tmp_path, _VALID)
+    monkeypatch.setenv("PATH", str(tmp_path / "nowhere"))
+    code, out, err = run(capsys, path, "--also", "knossos")
+    assert code == 0 and "knossos on linearizable: not asked: no knossos or elle-cli on the PATH" in out
+    assert "hint: install elle-cli, or say how it is called: --also-command knossos=" in err
+    code, out, _ = run(capsys, path, "--also-command", "knossos=no-such-program -x")
+    assert code == 0 and "not asked: no-such-program does not start: No such file" in out
+    monkeypatch.setenv("FENCEPOST_KNOSSOS", fake.command(_SAYS.format("true")))
+    monkeypatch.setenv("PATH", os.defpath)
+    assert "valid, as ours" in run(capsys, path, "--also", "knossos")[1]
+    monkeypatch.delenv("FENCEPOST_KNOSSOS")
+    fake.command(_SAYS.format("true"), name="elle-cli")
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.defpath}")
+    assert "valid, as ours" in run(capsys, path, "--also", "knossos")[1]
+
+
+def test_without_go_porcupine_is_skipped(tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(tool, "found", lambda name: None)
+    code, out, err = run(capsys, kept(tmp_path, _STALE), "--also", "porcupine")
+    assert code == 1 and "not asked: building the program that asks Porcupine: there is no `go` on the PATH" in out
+    assert "hint: install Go" in err
+
+
+@pytest.mark.parametrize(
+    ("script", "code", "said"),
+    [
+        ('echo \'{"result": "Illegal"}\'', 255, "INVALID, but ours is VALID"),
+        ('echo \'{"result": "Ok"}\'', 0, "valid, as ours"),
+        ('echo \'{"result": "Unknown"}\'', 0, "no answer within 7 s"),
+        ("exit 4", 0, "no answer within 7 s"),
+        ("exit 3", 0, "no answer within 4 GiB of memory"),
+        ('echo \'{"result": "Perhaps"}\'', 0, "no answer: it ended with 0"),
+        ("echo what; echo 'no model' >&2; exit 1", 0, "no answer: it ended with 1: no model"),
+        ("echo '[]'", 0, "no answer: it ended with 0"),
+    ],
+)
+def test_what_porcupines_program_says(
+    tmp_path: Path, capsys: Any, fake: Fake, monkeypatch: pytest.MonkeyPatch, script: str, code: int, said: str
+) -> None:
+    program = Path(fake.command(script))
+    monkeypatch.setattr(porcupine, "built", lambda: program)
+    found, out, _ = run(capsys, kept(tmp_path, _VALID), "--also", "porcupine", "--also-time-limit", "7s")
+    assert (found, said in out) == (code, True), out
+    assert fake.words[0] == "check" and fake.words[2] == "7"
+
+
+def test_a_build_that_fails_says_why(tmp_path: Path, capsys: Any, fake: Fake, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    fake.command("echo 'dial tcp: no such host' >&2; exit 1", name="go")
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.defpath}")
+    code, out, err = run(capsys, kept(tmp_path, _VALID), "--also", "porcupine")
+    assert code == 0 and "not asked: building the program that asks Porcupine: `go` ended with 1" in out
+    assert "GOPROXY" in err
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (["--also", "jepsen"], "unknown tool 'jepsen'"),
+        (["--also-command", "porcupine=x"], "unknown tool 'porcupine'"),
+        (["--also-command", "knossos"], "expected NAME=COMMAND"),
+        (["--also", "porcupine", "--also-time-limit", "60"], "'60' is not a duration"),
+        (["--also", "porcupine", "--also-time-limit", "0s"], "leaves no time"),
+    ],
+)
+def test_flags_that_mean_nothing(tmp_path: Path, capsys: Any, flags: list[str], said: str) -> None:
+    code, out, err = run(capsys, kept(tmp_path, _VALID), *flags)
+    assert (code, out) == (254, "") and said in err
+
+
+def test_a_command_that_cannot_be_split(tmp_path: Path, capsys: Any) -> None:
+    code, out, _ = run(capsys, kept(tmp_path, _VALID), "--also-command", 'knossos=java "-jar')
+    assert code == 0 and "No closing quotation" in out
+
+
+def test_a_cache_that_cannot_be_made_is_no_contradiction(
+    tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse() -> Path:
+        raise MachineError("no cache", hint="make room")
+
+    monkeypatch.setattr(porcupine, "built", refuse)
+    code, out, err = run(capsys, kept(tmp_path, _VALID), "--also", "porcupine")
+    assert code == 0 and "not asked: no cache" in out and "hint: make room" in err
+
+
+def test_every_validity_has_a_place() -> None:
+    assert set(porcupine._SAYS.values()) == set(Validity)

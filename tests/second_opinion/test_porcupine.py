@@ -1,0 +1,118 @@
+"""The real Porcupine, through our Go program, against our own verdict on random small histories."""
+
+import json
+import random
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from checkers._reference import CAS, NEVER, READ, Row
+from checkers.linearizable import search
+from checkers.models import encode
+from harness.operation import Operation, Outcome
+from harness.second_opinion.opinion import Question, Standing, standing
+from harness.second_opinion.porcupine import Porcupine, write
+from harness.verdict import Budget, Validity
+from tests.histories.simulate import Shape, bend, valid_history
+from tests.second_opinion.go import program_or_skip
+
+HISTORIES = 240
+
+
+def operations(rows: list[Row], key: str) -> list[Operation]:
+    """The rows as operations of one key; every place in time is an event."""
+    found = []
+    for process, row in enumerate(rows):
+        known = row.returned != NEVER
+        value = None if row.f == READ else [row.a or None, row.b or None] if row.f == CAS else row.a or None
+        found.append(
+            Operation(
+                invoke_index=round(row.invoked * 2),
+                complete_index=round(row.returned * 2) if known else None,
+                process=process,
+                f=("read", "write", "cas")[row.f],
+                node="n1",
+                type=Outcome.OK if known else Outcome.INFO,
+                invoked_ns=round(row.invoked * 2),
+                completed_ns=round(row.returned * 2) if known else None,
+                key=key,
+                value=value,
+                result=row.a or None if row.f == READ else None,
+            )
+        )
+    return found
+
+
+def ours(found: list[Operation]) -> Validity:
+    said = {result.verdict for result in search(encode(found), Budget())}
+    return Validity("invalid" if "invalid" in said else "unknown" if "unknown" in said else "valid")
+
+
+def question(found: list[Operation], validity: Validity) -> Question:
+    return Question(events=(), operations=found, model="cas-register", guarantee="linearizable", validity=validity)
+
+
+def test_it_agrees_on_random_histories() -> None:
+    program_or_skip()
+    rng = random.Random(14)
+    said = {Validity.VALID: 0, Validity.INVALID: 0}
+    for number in range(HISTORIES):
+        values = rng.choice((0, 2, 3, 5))
+        shape = Shape(operations=rng.randrange(2, 24), clients=rng.randrange(2, 5), values=values, info=0.15)
+        found: list[Operation] = []
+        for key in ("a", "b")[: rng.randrange(1, 3)]:
+            rows = valid_history(rng, shape)
+            for _ in range(rng.randrange(3)):
+                rows = bend(rng, rows, values)
+            found += operations(rows, key)
+        validity = ours(found)
+        answer = Porcupine().ask(question(found, validity), 60.0, None)
+        assert standing(validity, answer.validity) is Standing.AGREES, (number, validity, answer, found)
+        said[validity] += 1
+    assert min(said.values()) > HISTORIES // 8, said
+
+
+def test_what_its_program_refuses(tmp_path: Path) -> None:
+    program = program_or_skip()
+    path = tmp_path / "history"
+    rows = operations(valid_history(random.Random(1), Shape(operations=8, clients=2, values=3)), "a")
+    write(path, "register", rows)
+    whole = path.read_bytes()
+    header, _, columns = whole.partition(b"\n")
+
+    def asked(content: bytes, *arguments: str) -> tuple[int, str, str]:
+        path.write_bytes(content)
+        words = [program, *(arguments or ("check", str(path), "5", str(1 << 30)))]
+        done = subprocess.run(words, capture_output=True, text=True, timeout=30, check=False)
+        return done.returncode, done.stdout, done.stderr
+
+    assert json.loads(asked(whole)[1])["result"] == "Ok"
+    told = json.loads(header)
+    for content, said in (
+        (b"", "no header"),
+        (b"{\n" + columns, "header"),
+        (whole[:-1], "columns"),
+        (whole + b"1", "longer than its header says"),
+        (json.dumps({**told, "model": "stack"}).encode() + b"\n" + columns, 'no model "stack"'),
+        (json.dumps({**told, "keys": 0}).encode() + b"\n" + columns, "row 0: key 0 of 0"),
+    ):
+        status, out, err = asked(content)
+        assert (status, out) == (1, "") and said in err
+    assert "usage" in asked(whole, "check")[2]
+    assert "expected a positive number" in asked(whole, "check", str(path), "-1", "1")[2]
+
+
+@pytest.mark.parametrize(("seconds", "memory", "status"), [("20", 1 << 20, 3), ("0.2", 4 << 30, 0)])
+def test_it_keeps_its_limits(tmp_path: Path, seconds: str, memory: int, status: int) -> None:
+    """Twenty concurrent clients and unique values: far more than it can search."""
+    program = program_or_skip()
+    path = tmp_path / "history"
+    rows = valid_history(random.Random(3), Shape(operations=1500, clients=40, values=0))
+    rows[-1] = Row(READ, rows[0].a or 1, 0, rows[-1].invoked, rows[-1].invoked + 0.5)
+    write(path, "register", operations(rows, "a"))
+    words = [program, "check", str(path), seconds, str(memory)]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == status
+    if status == 0:
+        assert json.loads(done.stdout)["result"] == "Unknown"
