@@ -5,6 +5,7 @@ Exit codes: 0 valid, 1 invalid, 2 unknown, 130 stopped twice by hand, 254 found 
 click error is mapped here. A person's mistake gets a message and a hint; ours gets a traceback too.
 """
 
+import io
 import sys
 import traceback
 
@@ -18,6 +19,7 @@ def main(arguments: list[str] | None = None) -> int:
     from harness.cli.app import app
     from harness.stopping import StoppedTwice
 
+    _escape_unknown_characters()
     try:
         code = app.main(arguments, prog_name="fencepost", standalone_mode=False)
     except FencepostError as error:
@@ -41,6 +43,12 @@ def main(arguments: list[str] | None = None) -> int:
         )
         return int(ExitCode.INTERNAL)
     return int(code or 0)
+
+
+def _escape_unknown_characters() -> None:
+    """A value that the output's encoding does not know must not cost the verdict: it is written as an escape."""
+    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
+        sys.stdout.reconfigure(errors="backslashreplace")
 
 
 def _complain(message: str, hint: str | None) -> None:

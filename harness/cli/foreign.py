@@ -63,7 +63,7 @@ def check_file(
     family = found.family
     question = question_of_file(found.history, family.name, family.guarantee, judgement.validity)
     if not as_json:
-        say_judgement(judgement)
+        say_judgement(judgement, found.history)
         sys.stdout.flush()
     opinions = asked.of(question)
     if as_json:

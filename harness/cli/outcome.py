@@ -12,11 +12,12 @@ import click
 
 from harness import registry, settings, store
 from harness.cli.progress import shorten
-from harness.errors import ExitCode
+from harness.errors import ExitCode, FencepostError
 from harness.plan import Plan
-from harness.verdict import Facts, Validity, Verdict, merge
+from harness.verdict import Facts, Validity, Verdict, Witness, merge
 
 if TYPE_CHECKING:
+    from harness.history import History
     from harness.judge import Judgement
     from harness.run import Result
 
@@ -25,6 +26,7 @@ _CODES: Final = {
     Validity.INVALID: ExitCode.INVALID,
     Validity.UNKNOWN: ExitCode.UNKNOWN,
 }
+_INDENT: Final = "  "
 _COLOURS: Final = {Validity.VALID: "green", Validity.INVALID: "red", Validity.UNKNOWN: "yellow"}
 
 
@@ -96,7 +98,7 @@ def say_last(plan: Plan, result: "Result", *, as_json: bool) -> None:
     if as_json:
         sys.stdout.write(json.dumps(result.document, indent=2) + "\n")
     else:
-        say_judgement(result.judgement)
+        say_judgement(result.judgement, _history(result))
     for warning in result.warnings:
         _err(f"warning: {warning}")
     _err(f"report: {shorten(str(result.folder / store.REPORT))}")
@@ -104,8 +106,20 @@ def say_last(plan: Plan, result: "Result", *, as_json: bool) -> None:
     sys.stdout.flush()
 
 
-def say_judgement(judgement: "Judgement") -> None:
-    """The verdict, each checker's word and the first witness that decides, on stdout."""
+def _history(result: "Result") -> "History | None":
+    """What was recorded, read again where there is something to draw."""
+    if result.judgement.validity is not Validity.INVALID:
+        return None
+    from harness.reader import read_history
+
+    try:
+        return read_history(result.folder)
+    except FencepostError:
+        return None
+
+
+def say_judgement(judgement: "Judgement", history: "History | None" = None) -> None:
+    """The verdict, each checker's word and the first witness that decides, drawn where its history is given."""
     click.echo(f"{_coloured(judgement.validity)}: {judgement.headline}")
     for verdict in sorted(judgement.verdicts, key=_gravity):
         click.echo(f"  {verdict_line(verdict, judgement.facts)}")
@@ -114,8 +128,29 @@ def say_judgement(judgement: "Judgement") -> None:
     for verdict in shown[:1]:
         witness = verdict.witnesses[0]
         click.echo(f"witness ({witness.anomaly}):")
+        told = _draw(witness, history) if history is not None else frozenset()
         for step in witness.steps:
-            click.echo(f"  - {step}")
+            if step not in told:
+                click.echo(f"  - {step}")
+
+
+def _draw(witness: Witness, history: "History") -> frozenset[str]:
+    """Draws the witness; returns the sentences that the drawing tells, so that they need not stand below it again.
+
+    A drawing that fails costs nothing but itself: the verdict stands above it.
+    """
+    from harness.drawing.terminal import of_stdout
+    from harness.drawing.text import drawing
+
+    sys.stdout.flush()
+    try:
+        found = drawing(witness, history, of_stdout().narrower(len(_INDENT)))
+    except Exception as error:
+        _err(f"the witness could not be drawn: {type(error).__name__}: {error}")
+        return frozenset()
+    if found.lines:
+        click.echo("\n" + "".join(f"{_INDENT}{line}".rstrip() + "\n" for line in found.lines))
+    return found.told
 
 
 def _gravity(verdict: Verdict) -> int:

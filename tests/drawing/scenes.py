@@ -1,0 +1,77 @@
+"""Judged histories that are drawn: each from a line of the tests' tiny languages."""
+
+from checkers.linearizable import check as linearizable
+from checkers.transaction_history import check_lists, check_registers
+from harness.formats.imported import Imported
+from harness.history import History
+from harness.operation import Event, OpEvent, Outcome
+from harness.verdict import Facts, Witness
+from tests.formats.histories import edn, read
+
+FACTS = Facts(system="", workload="register", nodes=(), guarantees=(), required=("linearizable",))
+
+
+def registers(words: str) -> tuple[Witness, History]:
+    """The first witness of a history in the language of `tests.formats.histories`."""
+    found = read(edn(words))
+    return linearizable(found.history, FACTS)[0].witnesses[0], found.history
+
+
+def named(words: str, events: tuple[int, ...], *steps: str) -> tuple[Witness, History]:
+    """A witness made by hand, of these events."""
+    found = read(edn(words))
+    return Witness(anomaly="by-hand", events=events, steps=steps, from_ns=0, to_ns=1), found.history
+
+
+def transactions(*rows: tuple[str, str], one_by_one: bool = False) -> str:
+    """EDN of transactions, each as invoked and as completed, all at once or one after the other."""
+    lines = [_line("invoke", process, asked) for process, (asked, _) in enumerate(rows)]
+    ends = [_line("ok", process, done) for process, (_, done) in enumerate(rows)]
+    ordered = [line for pair in zip(lines, ends, strict=True) for line in pair] if one_by_one else lines + ends
+    return "\n".join(ordered)
+
+
+def _line(kind: str, process: int, value: str) -> str:
+    return f"{{:type :{kind} :process {process} :f :txn :value {value}}}"
+
+
+def ring(count: int, value: str = "{}") -> str:
+    """So many transactions, each of which misses what the next one appended; and one more that reads all of it."""
+    rows = []
+    for place in range(count):
+        own, other = f":k{place}", f":k{(place + 1) % count}"
+        append = f"[:append {own} {value.format(place)}]"
+        rows.append((f"[{append} [:r {other} nil]]", f"[{append} [:r {other} []]]"))
+    asked = " ".join(f"[:r :k{place} nil]" for place in range(count))
+    done = " ".join(f"[:r :k{place} [{value.format(place)}]]" for place in range(count))
+    return transactions(*rows, (f"[{asked}]", f"[{done}]"))
+
+
+def lists(text: str) -> tuple[Witness, History]:
+    """The first witness of transactions that append to lists."""
+    found = read(text)
+    return check_lists(found.history, FACTS)[0].witnesses[0], found.history
+
+
+def written(text: str) -> tuple[Witness, History]:
+    """The first witness of transactions that write registers."""
+    found: Imported = read(text)
+    return check_registers(found.history, FACTS)[0].witnesses[0], found.history
+
+
+def of_run() -> tuple[Witness, History]:
+    """As a run of ours records it: nodes with names, a key, a value of some length."""
+    rows: list[tuple[Outcome, int, str, object]] = [
+        (Outcome.INVOKE, 0, "write", "a long value " * 9),
+        (Outcome.OK, 0, "write", "a long value " * 9),
+        (Outcome.INVOKE, 1, "write", 2),
+        (Outcome.INVOKE, 2, "read", None),
+        (Outcome.INFO, 1, "write", 2),
+        (Outcome.OK, 2, "read", None),
+    ]
+    events: list[Event] = [
+        OpEvent(index=i, time_ns=i * 1000, type=kind, process=p, f=f, node=f"n{p + 1}", key="r0", value=value)
+        for i, (kind, p, f, value) in enumerate(rows)
+    ]
+    history = History(events)
+    return linearizable(history, FACTS)[0].witnesses[0], history

@@ -1,0 +1,327 @@
+"""Drawings on a terminal, as they are to look; no line is wider than asked for, and nothing in a value acts on it."""
+
+import io
+import random
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from harness.cli import main
+from harness.drawing.cells import cells, clipped, plain, wrapped
+from harness.drawing.cycle import cycle_of
+from harness.drawing.scene import OPERATIONS_MAX, scene
+from harness.drawing.terminal import Terminal
+from harness.drawing.text import drawing
+from harness.history import History
+from harness.verdict import Witness
+from tests.drawing import scenes
+from tests.formats.histories import edn
+
+Found = tuple[Witness, History]
+
+_STALE = "0(w1 0) 0(w2 0) 1(r 1)1"
+_UNKNOWN = "0(w1 1(w2 0! 1? 2(r 2)3 3(w4"
+_FAILED = """\
+{:type :invoke :process 0 :f :txn :value [[:append :x 1]]}
+{:type :fail :process 0 :f :txn :value [[:append :x 1]]}
+{:type :invoke :process 1 :f :txn :value [[:r :x nil]]}
+{:type :ok :process 1 :f :txn :value [[:r :x [1]]]}
+"""
+
+GOLDEN: dict[str, tuple[Callable[[], Found], Terminal, str]] = {
+    "stale read": (
+        lambda: scenes.registers(_STALE),
+        Terminal(),
+        """
+process 0  ├─ write 1 ─┤ ├─ write 2 ─┤
+process 1                              ┝━ read = 1 ━┥
+                                       ▲▲▲▲▲▲▲▲▲▲▲▲▲▲ stale-read
+event      0           1 2           3 4            5
+
+Events in order, not to scale.
+""",
+    ),
+    "stale read, narrow": (
+        lambda: scenes.registers(_STALE),
+        Terminal(width=30),
+        """
+p0     ├a┤ ├b┤
+p1             ┝c┥
+               ▲▲▲ stale-read
+event  0 1 2 3 4 5
+
+Events in order, not to scale.
+a  write 1 (events 0 and 1)
+b  write 2 (events 2 and 3)
+c  read = 1 (events 4 and 5)
+""",
+    ),
+    "a lost update, overlapping": (
+        lambda: scenes.registers("0(w1 0) 1(c1,2 2(c1,3 1) 2)"),
+        Terminal(unicode=False),
+        """
+process 0  |- write 1 -|
+process 1                |- cas 1 -> 2 -|
+process 2                  |= cas 1 -> 3 =|
+                           ^^^^^^^^^^^^^^^^ cas-lost-update
+event      0           1 2 3            4 5
+
+Events in order, not to scale.
+""",
+    ),
+    "a long value, nodes": (
+        scenes.of_run,
+        Terminal(unicode=False),
+        """
+process 0 on n1  |- write a long value a long value a long va... -|
+process 2 on n3                                                     |= read = nothing =|
+                                                                    ^^^^^^^^^^^^^^^^^^^^ stale-read
+event            0                                                1 3                  5
+
+Events in order, not to scale.
+""",
+    ),
+    "unknown and failed": (
+        lambda: scenes.named(_UNKNOWN, tuple(range(7)), "It was the read (event 4)."),
+        Terminal(unicode=False),
+        """
+process 0  |x write 1 (failed) x|
+process 1    |- write 2 ..........................................
+process 2                         |= read = 3 =|
+                                  ^^^^^^^^^^^^^^ by-hand
+process 3                                        |- write 4 ......
+event      0 1                  2 4            5 6
+
+Events in order, not to scale. ... outcome unknown: it may take effect at any later time, or never.
+""",
+    ),
+    "a list where no picture fits": (
+        lambda: scenes.named(_UNKNOWN, tuple(range(7)), "It was the read (event 4)."),
+        Terminal(width=20),
+        """
+- process 0: write 1
+  (events 0 and 2),
+  failed
+- process 1: write 2
+  (events 1 and 3),
+  unknown, may
+  happen later
+> process 2: read =
+  3 (events 4 and 5)
+- process 3: write 4
+  (event 6),
+  unknown, may
+  happen later
+  (never completed)
+""",
+    ),
+    "a transaction reads of one that failed": (
+        lambda: scenes.lists(_FAILED),
+        Terminal(unicode=False, width=60),
+        """
+process 0  |T0|
+process 1       |T1|
+                ^^^^ G1a
+event      0  1 2  3
+
+Events in order, not to scale.
+T0  append :x 1 (events 0 and 1), failed
+T1  r :x = [1] (events 2 and 3)
+""",
+    ),
+    "two transactions in a cycle": (
+        lambda: scenes.lists(scenes.ring(2)),
+        Terminal(),
+        """
+┌─▶ T1  process 1, events 1 and 4
+│       append :k1 1; r :k0 = []
+│   │
+│   │ rw  T1 read [] from key :k0, without 0, which T0 appended: it did so later
+│   ▼
+│   T0  process 0, events 0 and 3
+│       append :k0 0; r :k1 = []
+│   │
+│   │ rw  T0 read [] from key :k1, without 1, which T1 appended: it did so later
+└───┘
+""",
+    ),
+    "versions of a register": (
+        lambda: scenes.written(
+            scenes.transactions(
+                ("[[:w :x 1]]", "[[:w :x 1]]"),
+                ("[[:w :x 2]]", "[[:w :x 2]]"),
+                ("[[:r :x nil]]", "[[:r :x 1]]"),
+                one_by_one=True,
+            )
+        ),
+        Terminal(unicode=False, width=60),
+        """
++-> 1  a version of key :x
+|   |
+|   | before  T0 met the one, and was completed before T1
+|   |         was invoked, which met the other
+|   v
+|   2  a version of key :x
+|   |
+|   | before  T1 met the one, and was completed before T2
+|   |         was invoked, which met the other
++---+
+
+T0  process 0, events 0 and 1: w :x 1
+T1  process 1, events 2 and 3: w :x 2
+T2  process 2, events 4 and 5: r :x = 1
+""",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", GOLDEN)
+def test_golden(name: str) -> None:
+    make, terminal, wanted = GOLDEN[name]
+    assert drawing(*make(), terminal).lines == wanted.strip("\n").split("\n")
+
+
+def _crowd(rng: random.Random) -> Found:
+    """Operations of up to ten processes, each of which acts once or twice."""
+    words, open_ops, left = [], list[int](), {p: rng.randint(1, 2) for p in range(rng.randint(1, 10))}
+    while left or open_ops:
+        if left and (not open_ops or rng.random() < 0.5):
+            process = rng.choice(list(left))
+            if process in open_ops:
+                open_ops.remove(process)
+                words.append(f"{process})")
+            left[process] -= 1
+            if not left[process]:
+                del left[process]
+            value = rng.choice(['"1"', '"' + "x" * rng.randint(1, 90) + '"', '"日本語のとても長い値"'])
+            words.append(f"{process}(w{value}")
+            open_ops.append(process)
+        else:
+            process = open_ops.pop(rng.randrange(len(open_ops)))
+            words.append(f"{process}{rng.choice([')', '!', '?'])}")
+            left = {p: n for p, n in left.items() if p != process or not words[-1].endswith("?")}
+    return scenes.named(" ".join(words), tuple(range(len(words))), f"It was that (event {rng.randrange(len(words))}).")
+
+
+@pytest.mark.parametrize("width", [20, 33, 60, 80, 100])
+def test_no_line_is_wider_than_the_terminal(width: int) -> None:
+    rng = random.Random(width)
+    crowds = [_crowd(rng) for _ in range(40)]
+    rings = [scenes.lists(scenes.ring(count, value)) for count in (2, 5) for value in ("{}", '"' + "v" * 70 + '-{}"')]
+    for found in [*crowds, *rings]:
+        for unicode in (True, False):
+            lines = drawing(*found, Terminal(width=width, unicode=unicode)).lines
+            assert lines and max(cells(line) for line in lines) <= width, "\n".join(lines)
+            assert unicode or "".join(lines).isascii()
+
+
+def test_bars_stand_under_each_other_as_they_happened() -> None:
+    """Of any two operations, the columns of their ends are in the order of the events."""
+    rng = random.Random(7)
+    for _ in range(40):
+        witness, history = _crowd(rng)
+        lines = drawing(witness, history, Terminal(unicode=False, width=1000)).lines
+        found = scene(witness, history)
+        assert found is not None
+        ends = dict[int, int]()
+        bars = [line for line in lines[: lines.index("")] if line.startswith("process")]
+        for lane, line in zip(found.lanes, bars, strict=True):
+            columns = [m.span() for m in re.finditer(r"\|[-=x][^|]*?(?:\||\.\.+$)", line)]
+            for bar, (begin, end) in zip(lane.bars, columns, strict=True):
+                ends[bar.begin] = begin
+                if bar.end is not None:
+                    ends[bar.end] = end - 1
+        assert [ends[m] for m in sorted(ends)] == sorted(set(ends.values()))
+        assert sorted(ends) == list(found.moments)
+
+
+def test_many_operations_are_cut_to_those_that_are_named() -> None:
+    words = " ".join(f"0(w{n} 0)" for n in range(20))
+    witness, history = scenes.named(words, tuple(range(40)), "It was the first (event 0).")
+    found = scene(witness, history)
+    assert found is not None and found.left_out == 20 - OPERATIONS_MAX
+    assert [bar.begin for bar in found.bars] == [0, *range(18, 40, 2)]
+    assert [bar.begin for bar in found.bars if bar.marked] == [0]
+    assert "8 more operations of this witness left out." in "\n".join(drawing(witness, history, Terminal()).lines)
+
+
+def test_a_witness_without_operations_has_no_drawing() -> None:
+    witness, history = scenes.named(_STALE, (), "Nobody was there.")
+    assert drawing(witness, history, Terminal()).lines == []
+
+
+def test_what_a_cycle_tells_is_not_told_again() -> None:
+    witness, history = scenes.lists(scenes.ring(3))
+    assert set(witness.steps) - drawing(witness, history, Terminal()).told == {witness.steps[-1]}
+
+
+@pytest.mark.parametrize("count", [2, 3, 6])
+def test_every_cycle_of_the_checkers_is_understood(count: int) -> None:
+    witness, history = scenes.lists(scenes.ring(count))
+    found = cycle_of(witness, history)
+    assert found is not None and len(found.nodes) == count
+    for node, edge, after in zip(found.nodes, found.edges, [*found.nodes[1:], found.nodes[0]], strict=True):
+        assert f"{node.name} < {after.name} ({edge.kind}): {edge.words}" in witness.steps
+
+
+def test_steps_that_do_not_close_are_no_cycle() -> None:
+    witness, history = scenes.lists(scenes.ring(3))
+    broken = Witness(anomaly="G0", events=witness.events, steps=witness.steps[1:], from_ns=0, to_ns=1)
+    assert cycle_of(broken, history) is None
+    others = Witness(anomaly="G0", events=(0, 4), steps=witness.steps, from_ns=0, to_ns=1)
+    assert cycle_of(others, history) is None
+    assert "T0" in "".join(drawing(broken, history, Terminal()).lines)
+
+
+def test_colours_are_only_for_those_who_want_them() -> None:
+    found = scenes.registers(_STALE)
+    coloured, not_coloured = (drawing(*found, Terminal(colour=c)).lines for c in (True, False))
+    assert "\x1b[" in "".join(coloured) and "\x1b[" not in "".join(not_coloured)
+    assert [re.sub(r"\x1b\[[0-9;]*m", "", line) for line in coloured] == not_coloured
+
+
+def test_values_cannot_act_on_a_terminal() -> None:
+    assert plain("a\x1b[2Jb\u202ec\nd", unicode=True) == "a\\u001b[2Jb\\u202ec\\u000ad"
+    assert plain("é\U0001f600", unicode=False) == "\\u00e9\\U0001f600"
+    witness, history = scenes.registers('0(w"a\u009b2J" 0) 1(r 1)"\u202eb"')
+    assert all(line.isprintable() for line in drawing(witness, history, Terminal()).lines)
+
+
+def _said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, **environment: str) -> tuple[int, str]:
+    """What `fencepost check` writes to a pipe."""
+    path = tmp_path / "history.edn"
+    path.write_text(edn(_STALE.replace("w1", 'w"\u00e9"').replace("w2", 'w"b"').replace(")1", ')"\u00e9"')), "utf-8")
+    raw = io.BytesIO()
+    out = io.TextIOWrapper(raw, encoding=environment.pop("encoding"), write_through=True)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(sys, "stdout", out)
+    code = main(["check", str(path)])
+    return code, raw.getvalue().decode()
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "iso8859-5"])
+def test_a_terminal_that_is_not_of_unicode_gets_ascii(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, encoding: str
+) -> None:
+    code, said = _said(monkeypatch, tmp_path, encoding=encoding, COLUMNS="80")
+    assert code == 1 and "|= read = \\u00e9 =|" in said and "^ stale-read" in said
+    drawn = said[said.index("witness") : said.index("\n  - ")]
+    assert drawn.isascii()
+
+
+def test_columns_are_honoured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    _, said = _said(monkeypatch, tmp_path, encoding="utf-8", COLUMNS="36")
+    assert "  p0     ├a┤ ├b┤\n" in said
+    _, said = _said(monkeypatch, tmp_path, encoding="utf-8", COLUMNS="120")
+    assert "├─ write é ─┤" in said and "\x1b[" not in said
+
+
+def test_cells() -> None:
+    assert (cells("ab"), cells("日本"), cells("e\u0301")) == (2, 4, 1)
+    assert (clipped("abcdef", 4), clipped("日本語", 4), clipped("abc", 3)) == ("abc…", "日…", "abc")
+    assert wrapped("one two three", 7, "", "  ") == ["one two", "  three"]
+    assert wrapped("abcdefgh i", 4) == ["abcd", "efgh", "i"]
