@@ -41,7 +41,7 @@ def check(history: History, facts: Facts) -> list[Verdict]:
     invalid = [result for result in results if result.verdict == "invalid"]
     unfinished = [result for result in results if result.verdict == "unknown"]
     subhistories = _subhistories(history.operations, {columns.keys[result.key] for result in invalid})
-    witnesses = [_witness(result, columns, subhistories[columns.keys[result.key]]) for result in invalid]
+    witnesses = [witness(result, columns, subhistories[columns.keys[result.key]]) for result in invalid]
     ended = _rows(columns)
     places = exposed(columns.operations)
     exposure = len(places)
@@ -180,7 +180,8 @@ def _unique(columns: Columns) -> bool:
     return len(np.unique(pairs)) == len(pairs)
 
 
-def _witness(result: _core.KeyResult, columns: Columns, subhistory: list[Operation]) -> Witness:
+def witness(result: _core.KeyResult, columns: Columns, subhistory: Sequence[Operation]) -> Witness:
+    """What the search says of an invalid key, in words; `subhistory` is all of its operations, failed ones too."""
     assert result.failed is not None
     failed = columns.operations[result.failed]
     explanation = explain(

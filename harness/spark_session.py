@@ -15,6 +15,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -140,7 +141,7 @@ class SparkHandle:
             _require_none_active()
             with self._jvm.killed_at(deadline):
                 self._connected = True
-                self._session = _connect(*gateway)
+                self._session = _connect(*gateway, master=self._master)
         except Exception as error:
             log = self._jvm.last_lines()
             self.stop(end_s=1.0)
@@ -336,6 +337,9 @@ def _launch(master: str, folder: Path, flags: Sequence[str]) -> "subprocess.Pope
     }
     if master.startswith("local"):
         environment["SPARK_LOCAL_IP"] = "127.0.0.1"
+        # Its Python workers stand in a folder of Spark's: they import this tree by its name, as this interpreter does.
+        tree, given = str(Path(__file__).resolve().parents[1]), os.environ.get("PYTHONPATH")
+        environment["PYTHONPATH"] = f"{tree}{os.pathsep}{given}" if given else tree
     with (folder / "spark.log").open("wb") as log:
         process = subprocess.Popen(
             command,
@@ -360,8 +364,10 @@ def _require_none_active() -> None:
         raise HarnessError("another Spark session is in use in this interpreter")
 
 
-def _connect(port: int, secret: str) -> "SparkSession":
+def _connect(port: int, secret: str, *, master: str) -> "SparkSession":
     """A PySpark session on the gateway at `port`; PySpark takes the address only from the environment.
+
+    An embedded Spark's Python workers run on this interpreter; those of a cluster on what PYSPARK_PYTHON names there.
 
     It also puts its own handler of SIGINT in the place of ours, which is put back: Ctrl-C belongs to the command.
     """
@@ -370,6 +376,8 @@ def _connect(port: int, secret: str) -> "SparkSession":
     ours = signal.getsignal(signal.SIGINT)
 
     told = {"PYSPARK_GATEWAY_PORT": str(port), "PYSPARK_GATEWAY_SECRET": secret}
+    if master.startswith("local"):
+        told["PYSPARK_PYTHON"] = sys.executable
     before = {name: os.environ.get(name) for name in told}
     os.environ.update(told)
     try:

@@ -201,6 +201,31 @@ SUPERSEDED: Final = _table(
 
 SERVED_SUPERSEDED: Final = _table(node=_TEXT, epoch=_LONG, type=_TEXT, count=_LONG, first_indexes=_LONGS)
 
+#: Operations on registers in integer columns, as `checkers.operations_table.COLUMNS`.
+OPERATIONS_TABLE: Final = _table(
+    key=_LONG,
+    f=T.ByteType(),
+    a=_LONG,
+    b=_LONG,
+    process=T.IntegerType(),
+    invoked=_LONG,
+    returned=_LONG,
+)
+
+#: What the native search found, as `checkers.operations_table.Found`: keys that are not valid, and sums of the others.
+FOUND: Final = _table(
+    key=_LONG,
+    verdict=_TEXT,
+    reason=_TEXT,
+    keys=_LONG,
+    operations=_LONG,
+    info_operations=_LONG,
+    exposure=_LONG,
+    steps=_LONG,
+    failed_process=_LONG,
+    failed_invoked=_LONG,
+)
+
 
 def conforms(frame: DataFrame, schema: T.StructType) -> DataFrame:
     """`frame` itself, once its names and types are those of `schema`, in that order; else a TypeError that says where.

@@ -121,7 +121,12 @@ def run(plan_file: Path | None, results: Path, as_json: bool, times: int, use_sp
 @click.argument("folder", metavar="RUN|FILE", type=click.Path(path_type=Path, allow_dash=True))
 @click.option("--json", "as_json", is_flag=True, help="Print verdict.json on stdout instead of words.")
 @click.option("--spark-master", default="local[*]", help="As for run.")
-@click.option("--spark/--no-spark", "use_spark", default=True, help="Leave Spark's part of the report out.")
+@click.option(
+    "--spark/--no-spark",
+    "use_spark",
+    default=None,
+    help="RUN: with Spark's part of the report (the default), or without. FILE of operations: judged through Spark.",
+)
 @click.option("--model", help="FILE: register, cas-register, set, ... Default: told by its operations.")
 @click.option("--format", "form", help="FILE: edn, porcupine, jsonl, parquet. Default: told by its first bytes.")
 @click.option("--keyed/--no-keyed", default=None, help="FILE in EDN: values are [key value], or not.")
@@ -132,7 +137,7 @@ def check(
     folder: Path,
     as_json: bool,
     spark_master: str,
-    use_spark: bool,
+    use_spark: bool | None,
     model: str | None,
     form: str | None,
     keyed: bool | None,
@@ -143,18 +148,29 @@ def check(
     """Judge a stored history again, offline.
 
     A run is judged by its plan; verdict, JUnit and report are written anew. A FILE that stands alone (Jepsen's
-    history.edn or its folder; operations in JSON; a .parquet or .jsonl of ours; - for standard input) is judged by a
-    model, and nothing is written.
+    history.edn or its folder; operations in JSON; a .parquet or .jsonl of ours; a table of operations in Parquet; -
+    for standard input) is judged by a model, and nothing is written.
 
     --also hands the same history to another checker. A tool that is missing is skipped; one that contradicts the
     verdict makes the exit code 255, with both verdicts shown.
     """
     from harness.cli.foreign import check_file, is_run
+    from harness.cli.operations import check_table, is_table
     from harness.cli.second_opinions import asked_by
 
     asked = asked_by(also, also_command, also_time_limit)
+    if form in (None, "parquet") and keyed is None and is_table(folder):
+        if asked:
+            raise UsageError(f"{folder}: a table of operations is for no other checker", hint="leave --also out")
+        return check_table(folder, model=model, spark_master=spark_master if use_spark else None, as_json=as_json)
     if model is None and form is None and keyed is None and is_run(folder):
-        return _judge_again(folder, as_json=as_json, spark_master=spark_master, use_spark=use_spark, asked=asked)
+        with_spark = use_spark is not False
+        return _judge_again(folder, as_json=as_json, spark_master=spark_master, use_spark=with_spark, asked=asked)
+    if use_spark:
+        raise UsageError(
+            f"{folder}: only a table of operations is judged through Spark",
+            hint="without --spark it is judged on this machine",
+        )
     return check_file(folder, form=form, model=model, keyed=keyed, as_json=as_json, asked=asked)
 
 

@@ -1,0 +1,118 @@
+"""`fencepost check TABLE`: operations in integer columns, judged on this machine or, asked to, through Spark."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any, Final
+
+import click
+import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from harness import store
+from harness.columns import VERSION_KEY
+from harness.errors import HarnessError, UsageError
+from harness.formats.recognise import JEPSEN_EDN
+from harness.judge import Judgement
+from harness.judge_foreign import FORMAT, exit_code
+from harness.verdict import Facts, Validity, Verdict
+
+MODELS: Final = ("register", "cas-register")
+_GUARANTEE: Final = "linearizable"
+_SESSION_S: Final = 120.0
+
+
+def is_table(path: Path) -> bool:
+    """Whether `path` is Parquet that says nothing of being a history of ours: a file, or a folder of part files."""
+    if path.is_dir():
+        own = (path / store.PLAN).is_file() or (path / JEPSEN_EDN).is_file()
+        return not own and next(path.glob("*.parquet"), None) is not None
+    try:
+        with path.open("rb") as file:
+            return file.read(4) == b"PAR1" and VERSION_KEY not in (pq.read_schema(path).metadata or {})
+    except (pa.ArrowException, OSError):
+        return False
+
+
+def check_table(path: Path, *, model: str | None, spark_master: str | None, as_json: bool) -> int:
+    """Judge the table's registers for linearizability; through Spark when a master is given."""
+    from harness.cli.outcome import say_judgement
+
+    if model not in (None, *MODELS):
+        raise UsageError(
+            f"{path}: a table of operations is of the model cas-register, not {model}",
+            hint="docs/operations-table.md says what its columns mean",
+        )
+    facts = Facts(
+        system="", workload="cas-register", nodes=(), guarantees=(), required=(_GUARANTEE,), read_guarantee=_GUARANTEE
+    )
+    verdict = _native(path, facts) if spark_master is None else _by_spark(path, facts, spark_master)
+    judgement = Judgement(validity=verdict.validity, headline=_headline(verdict), verdicts=(verdict,), facts=facts)
+    figures = verdict.figures
+    said = f"{figures['operations']} operations on {figures['keys']} keys; model cas-register"
+    click.echo(f"{path}: table of operations, {said}, by {figures['engine']}", err=True)
+    if as_json:
+        sys.stdout.write(json.dumps(_document(path, judgement), indent=2) + "\n")
+    else:
+        say_judgement(judgement)
+    sys.stdout.flush()
+    return exit_code(judgement)
+
+
+def _headline(verdict: Verdict) -> str:
+    match verdict.validity:
+        case Validity.INVALID:
+            counts = ", ".join(f"{count} x {name}" for name, count in verdict.anomalies.items())
+            return f"{_GUARANTEE} is broken: {counts}"
+        case Validity.UNKNOWN:
+            return verdict.reason
+        case Validity.VALID:
+            return f"{verdict.figures['operations']} operations: no violation of {_GUARANTEE} was found"
+
+
+def _native(path: Path, facts: Facts) -> Verdict:
+    from checkers import table_file
+
+    return table_file.check(path, facts)
+
+
+def _by_spark(path: Path, facts: Facts, master: str) -> Verdict:
+    from pyspark.errors import PythonException
+
+    from checkers.spark import linearizable
+    from harness.spark_session import SparkHandle
+
+    with SparkHandle(master) as handle:
+        try:
+            return linearizable.check(handle.session(_SESSION_S), str(path.resolve()), facts)
+        except PythonException as error:
+            said = [line for line in str(error).splitlines() if line.strip() and not line.startswith("JVM stacktrace")]
+            raise HarnessError(
+                f"the search failed in a Spark executor at {master}: {_reason(said)}",
+                hint="executors need fencepost and its native core for the Python that PYSPARK_PYTHON names there",
+            ) from error
+
+
+def _reason(lines: list[str]) -> str:
+    """The exception itself, which stands behind its traceback."""
+    named = [line.strip() for line in lines if not line.startswith((" ", "\t")) and "Error" in line]
+    return (named or lines or ["no reason given"])[-1]
+
+
+def _document(path: Path, judgement: Judgement) -> dict[str, Any]:
+    """The judgement as plain data, as of any file that stands alone."""
+    (verdict,) = judgement.verdicts
+    return {
+        "format": FORMAT,
+        "validity": judgement.validity.value,
+        "exit_code": exit_code(judgement),
+        "headline": judgement.headline,
+        "file": str(path),
+        "form": "operations",
+        "model": "cas-register",
+        "keyed": True,
+        "events": 0,
+        "operations": verdict.figures["operations"],
+        "verdicts": [msgspec.to_builtins(verdict)],
+    }
