@@ -160,7 +160,7 @@ def check(
 
     asked = asked_by(also, also_command, also_time_limit)
     if form in (None, "parquet") and keyed is None and is_table(folder):
-        if asked:
+        if asked.names:
             raise UsageError(f"{folder}: a table of operations is for no other checker", hint="leave --also out")
         return check_table(folder, model=model, spark_master=spark_master if use_spark else None, as_json=as_json)
     if model is None and form is None and keyed is None and is_run(folder):

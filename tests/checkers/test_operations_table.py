@@ -34,7 +34,7 @@ def direct(rows: Rows) -> dict[int, tuple[str, int | None, int | None]]:
         rows.key, rows.f, rows.a, rows.b, rows.invoked, rows.returned, steps=10**10, memory_bytes=10**9, wall_s=60.0
     )
     return {
-        r.key: (r.verdict, *((None, None) if r.failed is None else (int(c[r.failed]) for c in rows[4:6])))  # type: ignore[misc]
+        r.key: (r.verdict, *((None, None) if r.failed is None else (int(c[r.failed]) for c in rows[4:6])))
         for r in results
     }
 
@@ -168,6 +168,8 @@ def test_check(tmp_path: Path, capsys: Any, words: str, code: int) -> None:
 
 def test_other_models_and_forms_are_refused(tmp_path: Path, capsys: Any) -> None:
     path = store(from_operations(parse(VALID).operations), tmp_path / "table.parquet")
+    assert main(["check", path, "--also", "porcupine"]) == 254
+    assert "for no other checker" in capsys.readouterr().err
     assert main(["check", path, "--model", "set"]) == 254
     assert "is of the model cas-register, not set" in capsys.readouterr().err
     (tmp_path / "history.edn").write_text("[]")
