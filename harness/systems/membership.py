@@ -6,7 +6,7 @@ from typing import Protocol, runtime_checkable
 
 from harness.runtime.node import Layout, NodeSpec
 from harness.runtime.provider import Setting
-from harness.systems.system import Artifacts
+from harness.systems.system import Artifacts, System
 
 
 class Membership(Protocol):
@@ -86,9 +86,10 @@ class ChangesMembers(Protocol):
     def membership(self, layout: Layout, artifacts: Artifacts) -> Membership: ...
 
 
-def with_members(setting: Setting, system: object, version: str, options: Mapping[str, object]) -> Setting:
+def with_members(setting: Setting, system: System, version: str, options: Mapping[str, object]) -> Setting:
     """The setting with what this system's members can undergo."""
     if not isinstance(system, ChangesMembers):
-        return replace(setting, fixed_members="the members of this system are fixed when it starts")
+        why = f"the members of {system.name} are fixed when it starts; those of etcd, ZooKeeper and KRaft can change"
+        return replace(setting, fixed_members=why)
     fixed = system.fixed_members(version, options) or ""
     return replace(setting, fixed_members=fixed, wiped_members=system.wiped_members() or "")
