@@ -1,4 +1,4 @@
-"""The native core: linearizability of registers, anomalies of transactions, and EDN.
+"""The native core: linearizability of registers and other objects, anomalies of transactions, and EDN.
 
 Each row is one operation: `f` is 0 read, 1 write or 2 cas; `a` is the value read, written or compared with, `b` the new
 value of a cas (else 0); `invoked` and `returned` are places in one order, `returned` -1 for an operation of
@@ -16,9 +16,11 @@ __all__ = [
     "Edn",
     "EdnEvents",
     "KeyResult",
+    "ObjectResult",
     "TransactionReport",
     "build_info",
     "check_list_append",
+    "check_objects",
     "check_registers",
     "check_rw_register",
     "read_edn",
@@ -63,6 +65,33 @@ class KeyResult:
     @property
     def states(self) -> list[int]:
         """Invalid: every value that the register may hold then, over all orders."""
+
+@final
+class ObjectResult:
+    """What the search found about one object; as `KeyResult`, but for its states."""
+
+    @property
+    def key(self) -> int: ...
+    @property
+    def verdict(self) -> str: ...
+    @property
+    def reason(self) -> str: ...
+    @property
+    def operations(self) -> int: ...
+    @property
+    def steps(self) -> int: ...
+    @property
+    def order(self) -> list[int]: ...
+    @property
+    def failed(self) -> int | None: ...
+    @property
+    def open(self) -> list[int]: ...
+    @property
+    def states(self) -> list[list[int]]:
+        """Invalid: what the object may be in then, in the numbers of its kind; the first 64 of `states_count`."""
+
+    @property
+    def states_count(self) -> int: ...
 
 @final
 class TransactionReport:
@@ -123,6 +152,30 @@ def check_registers(
         ValueError: columns of different length, or a row that means nothing; names the row.
         TypeError: a column that is not a one-dimensional, contiguous int64 array.
         RuntimeError: a defect of the search itself; no statement about the history.
+    """
+
+def check_objects(
+    kind: str,
+    key: _Column,
+    f: _Column,
+    first: _Column,
+    arguments: _Column,
+    invoked: _Column,
+    returned: _Column,
+    *,
+    permits: int = 1,
+    steps: int,
+    memory_bytes: int,
+    wall_s: float,
+    orders: bool = False,
+) -> list[ObjectResult]:
+    """Judge the objects of all distinct keys, in ascending order of key, under one budget.
+
+    `kind` is `mutex`, `owner-mutex`, `fenced-mutex`, `semaphore` (of `permits`), `counter`, `set`, `queue`, `log`,
+    `multi-register` or `bank`. Row i is a call of function `f[i]` with the `arguments` from `first[i]` to
+    `first[i + 1]`, as the object's file under `native/src/objects/` says; times are as in `check_registers`.
+
+    Raises: as `check_registers`.
     """
 
 def check_list_append(

@@ -30,7 +30,7 @@ def judge_foreign(found: Imported, source: str) -> Judgement:
     if not operations:
         return _empty(found)
     family = judged(found.family, source)
-    facts = _facts(family.guarantee, family.name)
+    facts = _facts(family.guarantee, family.name, family.parameter)
     try:
         verdicts = registry.checker(family.checker)(found.history, facts)
     except MalformedHistory as error:
@@ -59,8 +59,16 @@ def document(found: Imported, judgement: Judgement, source: str) -> dict[str, An
     }
 
 
-def _facts(guarantee: str, model: str) -> Facts:
-    return Facts(system="", workload=model, nodes=(), guarantees=(), required=(guarantee,), read_guarantee=guarantee)
+def _facts(guarantee: str, model: str, parameter: str = "") -> Facts:
+    return Facts(
+        system="",
+        workload=model,
+        nodes=(),
+        guarantees=(),
+        required=(guarantee,),
+        read_guarantee=guarantee,
+        options={"parameter": parameter} if parameter else {},
+    )
 
 
 def _empty(found: Imported) -> Judgement:

@@ -79,8 +79,18 @@ CHECKERS: Final = {
 
 #: Checkers of histories that stand alone; no run of ours has such operations, and no report shows their figures.
 FILE_CHECKERS: Final = {
+    "append-log": "checkers.objects.append_log:check",
+    "bank": "checkers.objects.bank:check",
+    "counter": "checkers.objects.counter:check",
+    "fenced-mutex": "checkers.objects.mutexes:check_fenced_mutex",
+    "linearizable-set": "checkers.objects.sets:check",
     "list-append": "checkers.transaction_history:check_lists",
+    "multi-register": "checkers.objects.multi_register:check",
+    "mutex": "checkers.objects.mutexes:check_mutex",
+    "owner-mutex": "checkers.objects.mutexes:check_owner_mutex",
+    "queue": "checkers.objects.queue:check",
     "rw-register": "checkers.transaction_history:check_registers",
+    "semaphore": "checkers.objects.mutexes:check_semaphore",
 }
 
 #: Systems whose replicated log can be read off their disks after a run.

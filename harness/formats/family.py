@@ -23,6 +23,8 @@ class Family(msgspec.Struct, frozen=True, kw_only=True):
     functions: frozenset[str]
     checker: str = ""
     guarantee: str = ""
+    #: What a name says of its model behind a colon, as `semaphore:3`.
+    parameter: str = ""
 
 
 def _family(name: str, about: str, functions: str, checker: str = "", guarantee: str = "") -> Family:
@@ -40,16 +42,24 @@ FAMILIES: Final = {
         _family("set-full", "adds; every read must be fresh", "add read", "set", "no-lost-acknowledged-writes"),
         _family("list-append", "transactions that append to lists", "txn", "list-append", "strict-serializable"),
         _family("rw-register", "transactions that write registers", "txn", "rw-register", "strict-serializable"),
-        _family("counter", "additions and reads of a sum", "add increment decrement read"),
-        _family("queue", "enqueue and dequeue", "enqueue dequeue drain"),
-        _family("bank", "transfers and reads of all accounts", "transfer read"),
+        _family("counter", "additions and reads of a sum", "add increment decrement read", "counter", "linearizable"),
+        _family("queue", "first in, first out", "enqueue dequeue drain", "queue", "linearizable"),
+        _family("bank", "transfers and reads of all accounts", "transfer read", "bank", "linearizable"),
         _family("log", "Kafka's sends and polls", "send poll txn assign subscribe crash debug-topic-partitions"),
-        _family("mutex", "acquire and release", "acquire release"),
+        _family("append-log", "appends, and reads by offset", "append read", "append-log", "linearizable"),
+        _family("mutex", "a lock that anyone may release", "acquire release", "mutex", "linearizable"),
+        _family("owner-mutex", "a lock that its holder releases", "acquire release", "owner-mutex", "linearizable"),
+        _family("fenced-mutex", "whose tokens grow", "acquire release", "fenced-mutex", "linearizable"),
+        _family("semaphore", "so many permits: semaphore:3", "acquire release", "semaphore", "linearizable"),
+        _family("grow-only-set", "adds and reads", "add contains read", "linearizable-set", "linearizable"),
+        _family("add-remove-set", "with removals", "add remove contains read", "linearizable-set", "linearizable"),
+        _family("multi-register", "transactions of several registers", "txn", "multi-register", "linearizable"),
     )
 }
 
 #: Asked for no name, the first of these whose functions cover the history's is taken.
-_BY_FUNCTIONS: Final = ("register", "cas-register", "queue", "bank", "log", "mutex")
+_BY_FUNCTIONS: Final = ("register", "cas-register", "queue", "bank", "log", "append-log")
+_WITH_PARAMETER: Final = ("semaphore",)
 JUDGED: Final = tuple(name for name, family in FAMILIES.items() if family.checker)
 
 
@@ -85,9 +95,15 @@ def judged(family: Family, source: str) -> Family:
 
 
 def _named(name: str) -> Family:
+    name, _, parameter = name.partition(":")
     if name not in FAMILIES:
         raise unknown_choice("model", name, list(FAMILIES))
-    return FAMILIES[name]
+    if parameter and name not in _WITH_PARAMETER:
+        raise UsageError(
+            f"the model {name} takes no parameter, as in {name}:{parameter}",
+            hint=f"models that take one: {', '.join(_WITH_PARAMETER)}",
+        )
+    return msgspec.structs.replace(FAMILIES[name], parameter=parameter)
 
 
 def _recognised(functions: set[str], sample: Callable[[str], Any]) -> Family | None:
@@ -98,6 +114,10 @@ def _recognised(functions: set[str], sample: Callable[[str], Any]) -> Family | N
         return FAMILIES["counter"]
     if functions == {"txn"}:
         return FAMILIES[_transactions(sample("txn"))]
+    if functions and functions <= {"acquire", "release"}:
+        return FAMILIES["mutex" if sample("acquire") is None else "fenced-mutex"]
+    if functions & {"remove", "contains"}:
+        return next(FAMILIES[n] for n in ("grow-only-set", "add-remove-set") if functions <= FAMILIES[n].functions)
     return next((FAMILIES[name] for name in _BY_FUNCTIONS if functions <= FAMILIES[name].functions), None)
 
 

@@ -18,6 +18,8 @@ from harness.operation import Event, Operation, OpEvent, Outcome, pair
 
 UNNAMED_NODE: Final = "an unnamed node"
 _THE_ONE: Final = {"register": "the register", "cas-register": "the register"}
+_SETS: Final = ("set", "set-full", "grow-only-set", "add-remove-set")
+_READS: Final = ("r", ":r", "read", ":read")
 _TYPES: Final = {
     bool: "a boolean",
     int: "an integer",
@@ -32,7 +34,7 @@ class ImportedHistory(History):
     """Its reads are judged as the family says: of a `set` those after all adds and the last one, else all."""
 
     def __init__(self, events: Sequence[Event], family: Family, *, source: str) -> None:
-        if family.name in ("set", "set-full"):
+        if family.name in _SETS:
             _rename(events, "read", "members")
         super().__init__(events, source=source)
         self.family: Final = family
@@ -120,7 +122,7 @@ def _check_agreement(op: Operation, place: Callable[[int], str]) -> None:
     """The micro-operations of a completion are those of the invocation, but for what reads found."""
     asked, done = (
         [
-            [m[0], m[1], None if m[0] in ("r", ":r") else m[2]] if isinstance(m, list) and len(m) == 3 else m
+            [m[0], m[1], None if str(m[0]) in _READS else m[2]] if isinstance(m, list) and len(m) == 3 else m
             for m in said
         ]
         if isinstance(said, list)

@@ -57,7 +57,7 @@ class _Reading:
         if pairs:
             self._check_pairs()
         if family.checker:
-            self._check_kinds(pairs, _elements if "add" in family.functions else _whole)
+            self._check_kinds(pairs, _READ_AS.get(family.name) or (_elements if "add" in family.functions else _whole))
         history = ImportedHistory(self._events(keys, values, pairs), family, source=self._source)
         check_values(history.operations, self._place)
         return Imported(history=history, form=FORM, keyed=pairs)
@@ -140,7 +140,9 @@ class _Reading:
         """Values that are equal as JSON but not in EDN, as a keyword and its text, must not meet; nor such keys."""
         first: dict[str, tuple[str, int]] = {}
         for rows, parts in (
-            (self._rows(("write", "add"), _INVOKE), _whole),
+            (self._rows(("write", "add", "remove", "contains", "enqueue", "append"), _INVOKE), _whole),
+            (self._rows(("dequeue",), _OK), _whole),
+            (self._rows(("drain",), _OK), _elements),
             (self._rows(("cas",), _INVOKE), _elements),
             (self._rows(_SEEN, _INVOKE), _nothing),
             (self._rows(_SEEN, _OK), read),
@@ -237,6 +239,14 @@ def _elements(form: Any) -> list[Any]:
     if isinstance(form, Edn) and form.kind in ("set", "list"):
         return form.items
     return form if type(form) is list else [form]
+
+
+def _second(form: Any) -> list[Any]:
+    """The value of [offset value]."""
+    return form[1:2] if type(form) is list else [form]
+
+
+_READ_AS: Final[dict[str, _Parts]] = {"append-log": _second}
 
 
 def write_edn(events: Iterable[Event]) -> Iterator[str]:

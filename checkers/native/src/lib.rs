@@ -15,6 +15,8 @@ pub mod keys;
 #[forbid(unsafe_code)]
 pub mod model;
 #[forbid(unsafe_code)]
+pub mod objects;
+#[forbid(unsafe_code)]
 pub mod operation;
 #[forbid(unsafe_code)]
 pub mod portfolio;
@@ -50,6 +52,8 @@ mod core {
 
     #[pymodule_export]
     use crate::edn_binding::{Edn, EdnEvents, read_edn};
+    #[pymodule_export]
+    use crate::objects::binding::{ObjectResult, check_objects};
     #[pymodule_export]
     use crate::txn::binding::{TransactionReport, check_list_append, check_rw_register};
 

@@ -36,6 +36,7 @@ impl Model for CasRegister {
             Function::Read => (state == op.a).then_some(state),
             Function::Write => Some(op.a),
             Function::CompareAndSet => (state == op.a).then_some(op.b),
+            Function::Call => None,
         }
     }
 

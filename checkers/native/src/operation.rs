@@ -8,6 +8,8 @@ pub enum Function {
     Read,
     Write,
     CompareAndSet,
+    /// Of an object beyond registers: `a` numbers a call of its own list.
+    Call,
 }
 
 /// A read returned `a`; a write sets `a`; a compare-and-set went from `a` to `b`.

@@ -70,7 +70,7 @@ fn gather(ops: &[Op], count: usize, place: impl Fn(u32) -> usize, initial: u32) 
 
 fn made(op: &Op) -> Option<u32> {
     match op.function {
-        Function::Read => None,
+        Function::Read | Function::Call => None,
         Function::Write => Some(op.a),
         Function::CompareAndSet => Some(op.b),
     }
@@ -78,7 +78,7 @@ fn made(op: &Op) -> Option<u32> {
 
 fn observed(op: &Op) -> Option<u32> {
     match op.function {
-        Function::Write => None,
+        Function::Write | Function::Call => None,
         Function::Read | Function::CompareAndSet => Some(op.a),
     }
 }

@@ -1,0 +1,161 @@
+//! Judge objects one after the other under one budget. Which ends how depends on counts only, as with registers.
+
+use std::collections::HashMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Instant;
+
+use super::bank::{self, Bank};
+use super::counter::Counter;
+use super::interned::Interned;
+use super::log::Log;
+use super::multi_register::MultiRegister;
+use super::mutexes::{FencedMutex, Mutex, OwnerMutex, Semaphore};
+use super::queue::Queue;
+use super::reduce::reduce;
+use super::set::Set;
+use super::{Call, Object};
+use crate::operation::{Function, NEVER, Op};
+use crate::replay;
+use crate::search::{Finding, Limits, Stop, judge};
+
+/// States that are shown of an object that was refuted.
+const SHOWN_MAX: usize = 64;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    Mutex,
+    OwnerMutex,
+    FencedMutex,
+    Semaphore { permits: i64 },
+    Counter,
+    Set,
+    Queue,
+    Log,
+    MultiRegister,
+    Bank,
+}
+
+/// One object's calls, in the order of invocation; `rows` are the caller's.
+#[derive(Default)]
+pub struct Subhistory {
+    pub calls: Vec<Call>,
+    pub ops: Vec<Op>,
+    numbers: HashMap<Call, u32>,
+}
+
+impl Subhistory {
+    pub fn push(&mut self, row: u32, call: Call, invoked: i64, returned: i64) {
+        let next = self.calls.len() as u32;
+        let number = *self.numbers.entry(call).or_insert_with_key(|call| {
+            self.calls.push(call.clone());
+            next
+        });
+        let returned = if returned < 0 { NEVER } else { returned };
+        self.ops.push(Op { id: row, blame: row, function: Function::Call, a: number, b: 0, invoked, returned });
+    }
+
+    pub fn sort(&mut self) {
+        self.ops.sort_by_key(|op| op.invoked);
+    }
+}
+
+pub struct Spending {
+    pub steps: u64,
+    pub memory_bytes: usize,
+    pub deadline: Instant,
+}
+
+/// What became of one object. Calls are named by their rows; a refuted one's `states` are in numbers, at most a few of
+/// all `states_count`.
+pub struct Judged {
+    pub operations: usize,
+    pub steps: u64,
+    pub finding: Finding<Vec<i64>>,
+    pub states_count: usize,
+}
+
+/// Judge each of `subhistories`: every one gets an equal share of the steps, then those that ran out share what is left,
+/// while that at least doubles their share. Err: a defect of the search, no statement about the history.
+pub fn judge_objects(kind: Kind, subhistories: &[Subhistory], budget: &Spending) -> Result<Vec<Judged>, String> {
+    let mut results: Vec<Option<Judged>> = subhistories.iter().map(|_| None).collect();
+    let mut waiting: Vec<usize> = (0..subhistories.len()).collect();
+    let (mut remaining, mut share) = (budget.steps, 0);
+    while !waiting.is_empty() && remaining / waiting.len() as u64 >= (2 * share).max(1) {
+        share = remaining / waiting.len() as u64;
+        // The search and the object's own tables each get half.
+        let limits = Limits { steps: share, memory_bytes: budget.memory_bytes / 2, deadline: budget.deadline };
+        for &at in &waiting {
+            let subhistory = &subhistories[at];
+            let judged = catch_unwind(AssertUnwindSafe(|| judge_kind(kind, subhistory, limits)))
+                .unwrap_or_else(|panic| Err(message(&*panic)))?;
+            remaining = remaining.saturating_sub(judged.steps);
+            results[at] = Some(judged);
+        }
+        let stopped =
+            |judged: &Option<Judged>| matches!(judged, Some(Judged { finding: Finding::Stopped(Stop::Steps), .. }));
+        waiting.retain(|&at| stopped(&results[at]));
+    }
+    let nothing = || Judged { operations: 0, steps: 0, finding: Finding::Stopped(Stop::Steps), states_count: 0 };
+    Ok(results.into_iter().map(|result| result.unwrap_or_else(nothing)).collect())
+}
+
+fn judge_kind(kind: Kind, subhistory: &Subhistory, limits: Limits) -> Result<Judged, String> {
+    match kind {
+        Kind::Mutex => judge_one(&Mutex, subhistory, limits),
+        Kind::OwnerMutex => judge_one(&OwnerMutex, subhistory, limits),
+        Kind::FencedMutex => judge_one(&FencedMutex, subhistory, limits),
+        Kind::Semaphore { permits } => judge_one(&Semaphore { permits }, subhistory, limits),
+        Kind::Counter => judge_one(&Counter, subhistory, limits),
+        Kind::Set => judge_one(&Set, subhistory, limits),
+        Kind::Queue => judge_one(&Queue, subhistory, limits),
+        Kind::Log => judge_one(&Log, subhistory, limits),
+        Kind::MultiRegister => judge_one(&MultiRegister::over(&subhistory.calls), subhistory, limits),
+        Kind::Bank => judge_one(&bank_of(subhistory), subhistory, limits),
+    }
+}
+
+/// The balances at first are those of a read that returned before any transfer was invoked, else unknown.
+fn bank_of(subhistory: &Subhistory) -> Bank {
+    let is_read = |op: &&Op| subhistory.calls[op.a as usize].f == bank::READ;
+    let first_transfer = subhistory.ops.iter().filter(|op| !is_read(op)).map(|op| op.invoked).min().unwrap_or(NEVER);
+    let before = subhistory.ops.iter().filter(is_read).find(|op| op.returned < first_transfer);
+    let accounts = subhistory.calls.iter().map(Bank::accounts_in).max().unwrap_or(0);
+    Bank { accounts, opening: before.map(|op| subhistory.calls[op.a as usize].args.to_vec()) }
+}
+
+fn judge_one<O: Object>(object: &O, subhistory: &Subhistory, limits: Limits) -> Result<Judged, String> {
+    let mut ops = subhistory.ops.clone();
+    reduce(object, &subhistory.calls, &mut ops);
+    let model = Interned::new(object, &subhistory.calls, limits.memory_bytes);
+    let (finding, steps) = judge(&model, &ops, limits);
+    let operations = subhistory.ops.len();
+    if model.is_exhausted() {
+        return Ok(Judged { operations, steps, finding: Finding::Stopped(Stop::Memory), states_count: 0 });
+    }
+    let ids = |list: Vec<u32>| list.into_iter().map(|i| ops[i as usize].id).collect();
+    let mut states_count = 0;
+    let finding = match finding {
+        Finding::Explained { order } => {
+            if let Some(fault) = replay::refute(&model, &ops, &order) {
+                return Err(format!("the search's order does not replay: {fault}"));
+            }
+            Finding::Explained { order: ids(order) }
+        }
+        Finding::Refuted { failed, prefix, states, open } => {
+            states_count = states.len();
+            Finding::Refuted {
+                failed: ops[failed as usize].blame,
+                prefix: ids(prefix),
+                states: states.into_iter().take(SHOWN_MAX).map(|state| model.show(state)).collect(),
+                open: ids(open),
+            }
+        }
+        Finding::Stopped(stop) => Finding::Stopped(stop),
+    };
+    Ok(Judged { operations, steps, finding, states_count })
+}
+
+fn message(panic: &(dyn std::any::Any + Send)) -> String {
+    let text = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());
+    format!("the search panicked: {}", text.unwrap_or("without a message"))
+}

@@ -1,0 +1,45 @@
+//! An append-only log, whose offsets grow, not always by one. `APPEND` went to offset `args[0]`; `READ` found what was
+//! appended there, `PAST` found nothing there yet. That no two appends have one offset, and that what is read is what
+//! was appended, holds before the search begins: so the last offset is all that the state need tell.
+
+use super::{Call, Object, Token};
+
+pub const APPEND: u8 = 0;
+pub const READ: u8 = 1;
+pub const PAST: u8 = 2;
+
+pub struct Log;
+
+impl Object for Log {
+    /// The last offset; -1 at first.
+    type State = i64;
+
+    fn initial(&self) -> i64 {
+        -1
+    }
+
+    fn step(&self, &last: &i64, call: &Call) -> Option<i64> {
+        let offset = call.args[0];
+        match call.f {
+            APPEND => (offset > last).then_some(offset),
+            READ => (offset <= last).then_some(last),
+            _ => (offset > last).then_some(last),
+        }
+    }
+
+    fn show(&self, &last: &i64) -> Vec<i64> {
+        vec![last]
+    }
+
+    fn reads_only(&self, call: &Call) -> bool {
+        call.f != APPEND
+    }
+
+    fn makes(&self, call: &Call) -> Vec<Token> {
+        if call.f == APPEND { vec![(call.args[0], 0)] } else { Vec::new() }
+    }
+
+    fn observes(&self, call: &Call) -> Vec<Token> {
+        if call.f == READ { vec![(call.args[0], 0)] } else { Vec::new() }
+    }
+}

@@ -1,0 +1,1 @@
+"""Sequential objects beyond registers, judged for linearizability: locks, counters, sets, queues, logs, banks."""

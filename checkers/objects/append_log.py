@@ -1,0 +1,142 @@
+"""An append-only log: `append` of a value returns [offset, value], `read` of an offset returns [offset, value].
+
+Offsets grow with every append, not always by one. A read returns nil as the value where there is nothing (yet).
+"""
+
+from collections import Counter
+from collections.abc import Hashable, Iterator, Sequence
+from typing import Final
+
+from checkers.objects.calls import Calls, Numbers, integer, is_ok, not_failed, something, wrong
+from checkers.objects.judging import Flaw, Kind, Refused, describe, judge
+from harness.history import History
+from harness.operation import Operation, Value
+from harness.verdict import Facts, Verdict
+
+_APPEND: Final = 0
+_READ: Final = 1
+_PAST: Final = 2
+
+
+def check(history: History, facts: Facts) -> list[Verdict]:
+    return judge(APPEND_LOG, history, facts)
+
+
+def record(op: Operation) -> tuple[int, Value]:
+    """Offset and value that an ok operation returned."""
+    if not isinstance(op.result, list) or len(op.result) != 2:
+        wrong(op, f"{op.f} returned {op.result!r:.80}; expected [offset, value]")
+    offset, value = integer(op, op.result[0], "an offset", least=0), op.result[1]
+    if op.f == "append" and value is not None and value != op.value:
+        wrong(op, f"append completes with {value!r:.80}, but was invoked with {op.value!r:.80}")
+    if op.f == "read" and offset != op.value:
+        wrong(op, f"read of offset {op.value!r:.80} returned offset {offset}")
+    return offset, op.value if op.f == "append" else value
+
+
+def placed(operations: Sequence[Operation]) -> list[tuple[Operation, int]]:
+    """Every append that went into the log for certain, with its offset.
+
+    One of unknown outcome did when a read found what no acknowledged append put there. Of several such that append the
+    same, the one invoked first went to the smallest offset: if it can be explained at all, it can be so.
+    """
+    numbers = Numbers()
+    known = [(op, record(op)[0]) for op in operations if op.f == "append" and is_ok(op)]
+    taken = {(numbers.number(op.value), offset) for op, offset in known}
+    found: dict[int, set[int]] = {}
+    for op in operations:
+        if op.f == "read" and is_ok(op):
+            offset, value = record(op)
+            if value is not None and (numbers.number(value), offset) not in taken:
+                found.setdefault(numbers.number(value), set()).add(offset)
+    unknown: dict[int, list[Operation]] = {}
+    for op in not_failed(operations):
+        if op.f == "append" and not is_ok(op):
+            unknown.setdefault(numbers.number(op.value), []).append(op)
+    for number, offsets in found.items():
+        known += zip(unknown.get(number, ()), sorted(offsets), strict=False)
+    return known
+
+
+def _encode(calls: Calls, subject: Hashable, operations: Sequence[Operation]) -> None:
+    appended = placed(operations)
+    for op, offset in appended:
+        calls.add(op, subject, _APPEND, offset)
+    offsets = {offset for _, offset in appended}
+    for op in operations:
+        if op.f == "read" and is_ok(op):
+            offset, value = record(op)
+            # Where nothing ever was there may be a gap.
+            if value is not None or offset in offsets:
+                calls.add(op, subject, _READ if value is not None else _PAST, offset)
+
+
+def _flaws(operations: Sequence[Operation]) -> list[Flaw]:
+    return list(_found(operations))
+
+
+def _found(operations: Sequence[Operation]) -> Iterator[Flaw]:
+    """Offsets with two values, offsets given out twice, values in more places than were appended."""
+    numbers = Numbers()
+    at: dict[int, Operation] = {}
+    given: dict[int, Operation] = {}
+    places: dict[int, set[int]] = {}
+    told = set[int]()
+    for op in operations:
+        if op.f == "append":
+            something(op, op.value, "the value of an append")
+        if not is_ok(op):
+            continue
+        offset, value = record(op)
+        if value is None:
+            continue
+        places.setdefault(numbers.number(value), set()).add(offset)
+        other = at.setdefault(offset, op)
+        if numbers.number(record(other)[1]) != numbers.number(value) and offset not in told:
+            told.add(offset)
+            steps: tuple[str, ...] = (
+                f"{describe(op)} says that {value!r:.80} stands at offset {offset}.",
+                f"{describe(other)} says that {record(other)[1]!r:.80} does.",
+            )
+            yield Flaw(anomaly="inconsistent-offsets", operations=(op, other), steps=steps)
+        elif op.f == "append" and given.setdefault(offset, op) is not op and offset not in told:
+            told.add(offset)
+            steps = (f"{describe(op)} and {describe(given[offset])} were both given offset {offset}.",)
+            yield Flaw(anomaly="duplicate-offset", operations=(op, given[offset]), steps=steps)
+    appended = Counter(numbers.number(op.value) for op in not_failed(operations) if op.f == "append")
+    for number, offsets in places.items():
+        if len(offsets) > appended[number]:
+            shows = tuple(at[offset] for offset in sorted(offsets))
+            value = numbers.named[number]
+            steps = (f"{value!r:.80} stands at {len(offsets)} offsets and was appended {appended[number]} times.",)
+            anomaly = "duplicate-element" if appended[number] else "invented-element"
+            yield Flaw(anomaly=anomaly, operations=(shows[-1], *shows[:-1]), steps=steps)
+
+
+def _explain(refused: Refused) -> tuple[str, tuple[str, ...]]:
+    op = refused.failed
+    offset, value = record(op)
+    if op.f == "append":
+        return "offset-order", (f"In every order an offset beyond {offset} was given out before.",)
+    if value is not None:
+        return "phantom-read", ("It was read before it can have been appended, or after greater offsets were.",)
+    again = any(
+        o.f == "read" and is_ok(o) and record(o)[0] == offset and record(o)[1] is not None for o in refused.operations
+    )
+    return ("stale-read" if again else "lost-append"), (f"An append to offset {offset} was over before.",)
+
+
+def _holds(state: Sequence[int], names: Sequence[Value]) -> str:
+    return f"a log whose last offset is {state[0]}" if state[0] >= 0 else "an empty log"
+
+
+APPEND_LOG: Final = Kind(
+    name="append-log",
+    native="log",
+    changes=frozenset({"append"}),
+    tells=frozenset({"read"}),
+    encode=_encode,
+    flaws=_flaws,
+    explain=_explain,
+    holds=_holds,
+)

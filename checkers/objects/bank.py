@@ -1,0 +1,134 @@
+"""Accounts: `transfer` of {from, to, amount}, ok only where the account holds enough; `read` of all balances.
+
+A read returns a map of account to balance, or a list of balances by account from 0. The balances at first are those of
+a read before the first transfer, else whatever the first read of an order tells.
+"""
+
+from collections.abc import Hashable, Iterator, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from checkers.objects.calls import Calls, integer, is_ok, not_failed, same_again, wrong
+from checkers.objects.judging import Flaw, Kind, Refused, describe, judge
+from harness.history import History
+from harness.operation import Operation, Value
+from harness.verdict import Facts, Verdict
+
+_TRANSFER: Final = 0
+_READ: Final = 1
+
+
+def check(history: History, facts: Facts) -> list[Verdict]:
+    return judge(BANK, history, facts)
+
+
+class Transfer(msgspec.Struct, frozen=True):
+    source: str
+    target: str
+    amount: int
+
+
+def transfer_of(op: Operation) -> Transfer:
+    """What an operation moves; accounts by their name as a map's key has it."""
+    same_again(op)
+    value: Any = op.value
+    if not isinstance(value, dict):
+        wrong(op, f"a transfer of {value!r:.80}; expected a map of from, to and amount")
+    plain = {str(name).removeprefix(":"): part for name, part in value.items()}
+    if set(plain) != {"from", "to", "amount"} or plain["from"] is None or plain["to"] is None:
+        wrong(op, f"a transfer of {value!r:.80}; expected a map of from, to and amount")
+    return Transfer(_account(plain["from"]), _account(plain["to"]), integer(op, plain["amount"], "the amount", least=0))
+
+
+def balances_of(op: Operation) -> dict[str, int]:
+    """What an ok read returned, by account."""
+    value: Any = op.result
+    pairs = enumerate(value) if isinstance(value, list) else value.items() if isinstance(value, dict) else None
+    if pairs is None or not value:
+        wrong(op, f"the read of a bank returned {value!r:.80}; expected a map of account to balance")
+    return {_account(name): integer(op, balance, "a balance") for name, balance in pairs}
+
+
+def _account(name: Value) -> str:
+    return name if isinstance(name, str) else msgspec.json.encode(name, order="deterministic").decode()
+
+
+def _reads(operations: Sequence[Operation]) -> Iterator[tuple[Operation, dict[str, int]]]:
+    return ((op, balances_of(op)) for op in operations if op.f == "read" and is_ok(op))
+
+
+def accounts_of(operations: Sequence[Operation]) -> list[str]:
+    """All accounts, in order; raises MalformedHistory where a read tells others than the first, or a transfer does."""
+    told = next((set(balances) for _, balances in _reads(operations)), None)
+    for op, balances in _reads(operations):
+        if set(balances) != told:
+            wrong(op, f"a read of the accounts {', '.join(sorted(balances))}; expected {', '.join(sorted(told or ()))}")
+    named = {name: op for op in not_failed(operations) if op.f == "transfer" for name in _sides(op)}
+    for name, op in named.items():
+        if told is not None and name not in told:
+            wrong(op, f"a transfer with account {name}; expected one of {', '.join(sorted(told))}")
+    return sorted(told if told is not None else named)
+
+
+def _sides(op: Operation) -> tuple[str, str]:
+    transfer = transfer_of(op)
+    return transfer.source, transfer.target
+
+
+def _encode(calls: Calls, subject: Hashable, operations: Sequence[Operation]) -> None:
+    accounts = accounts_of(operations)
+    place = {name: i for i, name in enumerate(accounts)}
+    for op in not_failed(operations):
+        if op.f == "transfer":
+            moved = transfer_of(op)
+            calls.add(op, subject, _TRANSFER, place[moved.source], place[moved.target], moved.amount)
+        elif is_ok(op):
+            balances = balances_of(op)
+            calls.add(op, subject, _READ, *(balances[name] for name in accounts))
+
+
+def _flaws(operations: Sequence[Operation]) -> list[Flaw]:
+    return list(_found(operations))
+
+
+def _found(operations: Sequence[Operation]) -> Iterator[Flaw]:
+    """Balances below 0, and totals that are not that of the first read: transfers move, they make nothing."""
+    first: tuple[Operation, int] | None = None
+    accounts_of(operations)
+    for op, balances in _reads(operations):
+        total = sum(balances.values())
+        below = [f"{name} has {balance}" for name, balance in balances.items() if balance < 0]
+        if below:
+            steps: tuple[str, ...] = (f"{describe(op)} returned a balance below 0: {', '.join(below[:5])}.",)
+            yield Flaw(anomaly="negative-balance", operations=(op,), steps=steps)
+        elif first is None:
+            first = op, total
+        elif total != first[1]:
+            steps = (
+                f"{describe(op)} returned balances of {total} in all.",
+                f"{describe(first[0])} returned {first[1]} in all; transfers move money and make none.",
+            )
+            yield Flaw(anomaly="wrong-total", operations=(op, first[0]), steps=steps)
+
+
+def _explain(refused: Refused) -> tuple[str, tuple[str, ...]]:
+    if refused.failed.f == "transfer":
+        return "overdraft", ("In no order does the account hold as much at that moment.",)
+    return "impossible-balances", ("The total is right, but no order of the transfers makes these balances.",)
+
+
+def _holds(state: Sequence[int], names: Sequence[Value]) -> str:
+    return f"balances of {', '.join(map(str, state))}" if state else "balances that no read has told yet"
+
+
+BANK: Final = Kind(
+    name="bank",
+    native="bank",
+    changes=frozenset({"transfer"}),
+    tells=frozenset({"read"}),
+    encode=_encode,
+    flaws=_flaws,
+    explain=_explain,
+    holds=_holds,
+)

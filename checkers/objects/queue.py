@@ -1,0 +1,166 @@
+"""A queue, first in first out: `enqueue`, `dequeue` (its result; nil: it was empty), `drain` (its results, in order).
+
+A drain dequeues one element after the other; it is no single step, and says nothing of the end. One of unknown outcome
+may have taken any number of the elements that nobody else got.
+"""
+
+from collections import Counter
+from collections.abc import Hashable, Iterator, Sequence
+from typing import Final
+
+import msgspec
+
+from checkers.objects.calls import Calls, Numbers, answered, is_ok, not_failed, same_again, something, wrong
+from checkers.objects.judging import NON_LINEARIZABLE, Flaw, Kind, Refused, describe, judge
+from harness.history import History
+from harness.operation import Operation, Value
+from harness.verdict import Facts, Verdict
+
+_ENQUEUE: Final = 0
+_DEQUEUE: Final = 1
+_TAKE: Final = 2
+_EMPTY: Final = 3
+_DRAIN: Final = 4
+_SHOWN_MAX: Final = 5
+
+
+def check(history: History, facts: Facts) -> list[Verdict]:
+    return judge(QUEUE, history, facts)
+
+
+def taken(op: Operation) -> list[Value]:
+    """The elements that an ok operation took out of the queue, in order."""
+    if op.f == "dequeue":
+        return [] if op.result is None else [op.result]
+    if op.f != "drain":
+        return []
+    found = [] if op.result is None else op.result
+    if not isinstance(found, list):
+        wrong(op, f"a drain returned {found!r:.80}; expected its elements, in order")
+    return [something(op, element, "an element of a drain") for element in found]
+
+
+def _encode(calls: Calls, subject: Hashable, operations: Sequence[Operation]) -> None:
+    number = calls.numbers.number
+    surplus = _never_seen(operations)
+    for place, op in enumerate(operations := not_failed(operations)):
+        if op.f == "enqueue":
+            calls.add(op, subject, _ENQUEUE, number(element_of(op)))
+        elif is_ok(op) and op.f == "drain":
+            for at, element in enumerate(taken(op)):
+                calls.add(op, subject, _DRAIN, number(element), place, at)
+        elif is_ok(op):
+            for element in taken(op):
+                calls.add(op, subject, _DEQUEUE, number(element))
+            if op.result is None:
+                calls.add(op, subject, _EMPTY)
+        else:
+            for _ in range(min(surplus, 1 if op.f == "dequeue" else surplus)):
+                calls.add(op, subject, _TAKE)
+
+
+def element_of(op: Operation) -> Value:
+    """What is enqueued."""
+    same_again(op)
+    return something(op, op.value, "the element of an enqueue")
+
+
+def _never_seen(operations: Sequence[Operation]) -> int:
+    """How many elements a dequeue of unknown result can have taken: those enqueued that no known one returned."""
+    numbers = Numbers()
+    out = Counter(numbers.number(element) for _, element in _taken(operations))
+    into = Counter[int]()
+    for op in not_failed(operations):
+        # An enqueue of unknown outcome matters only where its element was seen, and then it is none too many.
+        if op.f == "enqueue" and (is_ok(op) or out[numbers.number(op.value)]):
+            into[numbers.number(op.value)] += 1
+    return (into - out).total()
+
+
+def _taken(operations: Sequence[Operation]) -> Iterator[tuple[Operation, Value]]:
+    for op in operations:
+        if is_ok(op):
+            for element in taken(op):
+                yield op, element
+
+
+class _Element(msgspec.Struct):
+    """Who enqueued an element, and who took it out."""
+
+    value: Value
+    into: list[Operation]
+    out: list[Operation]
+
+
+def _flaws(operations: Sequence[Operation]) -> list[Flaw]:
+    """Elements that nobody had enqueued yet, and those that were taken more often than they were enqueued."""
+    numbers = Numbers()
+    elements: list[_Element] = []
+
+    def of(value: Value) -> _Element:
+        number = numbers.number(value)
+        if number == len(elements):
+            elements.append(_Element(value, [], []))
+        return elements[number]
+
+    for op in not_failed(operations):
+        if op.f == "enqueue":
+            of(element_of(op)).into.append(op)
+    for op, value in _taken(operations):
+        of(value).out.append(op)
+    return [flaw for element in elements for flaw in _flaw_of(element)]
+
+
+def _flaw_of(element: _Element) -> Iterator[Flaw]:
+    for op in element.out:
+        if all(answered(op) < other.invoke_index for other in element.into):
+            later = f"; {describe(element.into[0])} came after" if element.into else ""
+            steps: tuple[str, ...] = (
+                f"{describe(op)} returned {element.value!r:.80}.",
+                f"Nobody had enqueued that{later}.",
+            )
+            yield Flaw(anomaly="invented-element", operations=(op, *element.into[:1]), steps=steps)
+            return
+    if len(element.out) > len(element.into):
+        steps = (
+            f"{element.value!r:.80} was enqueued {len(element.into)} times and taken {len(element.out)} times: by "
+            + "; ".join(describe(op) for op in element.out[:_SHOWN_MAX])
+            + ".",
+        )
+        yield Flaw(anomaly="duplicate-element", operations=(element.out[-1], *element.out[:-1]), steps=steps)
+
+
+def _explain(refused: Refused) -> tuple[str, tuple[str, ...]]:
+    names, states = refused.names, refused.states
+    seen = [element for _, element in _taken(refused.operations)]
+    heads = [names[state[0]] for state in states if state]
+    lost = [head for head in heads if head not in seen]
+    known = bool(heads) and len(heads) == len(states) and not refused.more_states
+    if known and len(lost) == len(heads):
+        why = f"It was enqueued before and stands first: {lost[0]!r:.80}; no dequeue ever returned it."
+        return "lost-element", (why,)
+    wanted = taken(refused.failed)
+    if known and not wanted:
+        return "lost-element", (f"It was not empty: {heads[0]!r:.80} stands first in it.",)
+    if known and all(any(names[number] in wanted for number in state) for state in states):
+        return "reordered-element", (f"{heads[0]!r:.80} was enqueued before and stands first.",)
+    return NON_LINEARIZABLE, ()
+
+
+def _holds(state: Sequence[int], names: Sequence[Value]) -> str:
+    if not state:
+        return "an empty queue"
+    shown = ", ".join(repr(names[number])[:40] for number in state[:_SHOWN_MAX])
+    return f"a queue of {shown}" + (f" and {len(state) - _SHOWN_MAX} more" if len(state) > _SHOWN_MAX else "")
+
+
+QUEUE: Final = Kind(
+    name="queue",
+    native="queue",
+    changes=frozenset({"enqueue"}),
+    tells=frozenset({"dequeue", "drain"}),
+    encode=_encode,
+    flaws=_flaws,
+    explain=_explain,
+    holds=_holds,
+)
