@@ -60,8 +60,7 @@ def check_file(
     keys = ", keyed" if found.keyed else ""
     _err(f"{source}: {found.form}, {len(found.history.events)} events; model {found.family.name}{keys}")
     ours = exit_code(judgement)
-    family = found.family
-    question = question_of_file(found.history, family.name, family.guarantee, judgement.validity)
+    question = question_of_file(found.history, found.family, judgement.validity)
     if not as_json:
         say_judgement(judgement, found.history)
         sys.stdout.flush()

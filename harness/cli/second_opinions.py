@@ -9,6 +9,7 @@ import msgspec
 
 from harness.durations import parse_duration_ns
 from harness.errors import ExitCode, UsageError
+from harness.formats.family import Family
 from harness.history import History
 from harness.judge import Judgement
 from harness.second_opinion.asking import ask, check_names, commands_of
@@ -55,10 +56,15 @@ def question_of_run(history: History, judgement: Judgement) -> Question:
     )
 
 
-def question_of_file(history: History, model: str, guarantee: str, validity: Validity) -> Question:
+def question_of_file(history: History, family: Family, validity: Validity) -> Question:
     """What was asked of a history that stands alone."""
     return Question(
-        events=history.events, operations=history.operations, model=model, guarantee=guarantee, validity=validity
+        events=history.events,
+        operations=history.operations,
+        model=family.name,
+        parameter=family.parameter,
+        guarantee=family.guarantee,
+        validity=validity,
     )
 
 

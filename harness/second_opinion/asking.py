@@ -28,7 +28,7 @@ TOOLS: Final[Mapping[str, Tool]] = {
     "knossos": Installed(
         name="knossos",
         programs=("knossos", "elle-cli"),
-        asked={LINEARIZABLE: {"register": "cas-register", "cas-register": "cas-register"}},
+        asked={LINEARIZABLE: {"register": "cas-register", "cas-register": "cas-register", "mutex": "mutex"}},
     ),
     "elle": Installed(
         name="elle",

@@ -27,13 +27,17 @@ class Standing(StrEnum):
 
 
 class Question(msgspec.Struct, frozen=True, kw_only=True):
-    """A judged history: its operations, the model and guarantee that it was held to, and what we say of it."""
+    """A judged history: its operations, the model and guarantee that it was held to, and what we say of it.
+
+    `parameter` is what the model's name says behind a colon, as in `semaphore:3`.
+    """
 
     events: Sequence[Event]
     operations: Sequence[Operation]
     model: str
     guarantee: str
     validity: Validity
+    parameter: str = ""
 
     def client_events(self) -> list[OpEvent]:
         return [event for event in self.events if type(event) is OpEvent]

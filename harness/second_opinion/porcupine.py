@@ -2,9 +2,6 @@
 
 The program's source stands in checkers/second_opinion/porcupine. It is built by the user's own `go`, with its proxy,
 checksum database and caches as they are set, and kept in the cache folder under the digest of the source.
-
-Operations are laid out here anew, not by the code that our own checker reads them through: a second opinion that shares
-the first one's eyes is none.
 """
 
 import hashlib
@@ -12,17 +9,14 @@ import json
 import platform
 import shutil
 import tempfile
-from array import array
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
-
-import msgspec
+from typing import Final
 
 from harness.errors import MachineError
-from harness.operation import Operation, Outcome
 from harness.runtime.artifacts import tool
 from harness.runtime.artifacts.cache import kept, key_of, say
+from harness.second_opinion.layout import MODELS, write
 from harness.second_opinion.opinion import LINEARIZABLE, Answer, Question
 from harness.verdict import Validity
 
@@ -36,25 +30,19 @@ _SAYS: Final = {"Ok": Validity.VALID, "Illegal": Validity.INVALID, "Unknown": Va
 _BUILD_TIMEOUT_S: Final = 300.0
 #: For starting it and reading the file; the program itself keeps the limit of the check.
 _GRACE_S: Final = 10.0
-_REGISTER: Final = {"read": 0, "write": 1, "cas": 2}
-#: Our model: the program's, and its functions' codes.
-_MODELS: Final[Mapping[str, tuple[str, dict[str, int]]]] = {
-    "register": ("register", _REGISTER),
-    "cas-register": ("register", _REGISTER),
-}
 
 
 class Porcupine:
     """The tool, as `--also porcupine` names it."""
 
     def models(self) -> Mapping[str, Sequence[str]]:
-        return {LINEARIZABLE: tuple(_MODELS)}
+        return {LINEARIZABLE: tuple(MODELS)}
 
     def ask(self, question: Question, time_limit_s: float, command: str | None) -> Answer:
         program = built()
         with tempfile.TemporaryDirectory(prefix="fencepost-opinion-") as folder:
             file = Path(folder) / "history"
-            write(file, question.model, question.operations)
+            write(file, question.model, question.operations, permits=int(question.parameter or 1))
             try:
                 ended = tool.wait_for_end(
                     [str(program), "check", str(file), f"{time_limit_s:g}", str(MEMORY_BYTES)],
@@ -105,45 +93,3 @@ def _build(target: Path) -> None:
             cwd=folder,
             environment={"CGO_ENABLED": "0", "GOWORK": "off"},
         )
-
-
-def write(file: Path, model: str, operations: Iterable[Operation]) -> None:
-    """Lay the operations out as the program reads them.
-
-    Left out is what constrains nothing: operations that failed, and reads of unknown outcome.
-    """
-    name, codes = _MODELS[model]
-    keys: dict[str | None, int] = {}
-    values = _Values()
-    columns = [array("q") for _ in range(6)]
-    for op in operations:
-        code = codes.get(op.f)
-        known = op.type is Outcome.OK and op.complete_index is not None
-        if code is None or op.type is Outcome.FAIL or (op.f == "read" and not known):
-            continue
-        a, b = _register(op, values)
-        returned = op.complete_index if known and op.complete_index is not None else -1
-        row = (keys.setdefault(op.key, len(keys)), code, a, b, op.invoke_index, returned)
-        for column, number in zip(columns, row, strict=True):
-            column.append(number)
-    header = {"model": name, "rows": len(columns[0]), "keys": len(keys), "elements": 0}
-    with file.open("wb") as stream:
-        stream.write(json.dumps(header).encode() + b"\n")
-        for column in columns:
-            stream.write(column.tobytes())
-
-
-def _register(op: Operation, values: "_Values") -> tuple[int, int]:
-    if op.f == "cas":
-        return values.number(op.value[0]), values.number(op.value[1])
-    return values.number(op.result if op.f == "read" else op.value), 0
-
-
-class _Values:
-    """A number for each value, by its text as JSON; nothing is 0."""
-
-    def __init__(self) -> None:
-        self._numbers: dict[bytes, int] = {b"null": 0}
-
-    def number(self, value: Any) -> int:
-        return self._numbers.setdefault(msgspec.json.encode(value, order="deterministic"), len(self._numbers))

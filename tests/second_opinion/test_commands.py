@@ -146,6 +146,19 @@ def test_each_key_is_a_history_of_its_own(tmp_path: Path, capsys: Any, fake: Fak
         assert not found.keyed and [op.value for op in found.history.operations if op.f == "write"] == [value]
 
 
+def test_a_lock_goes_to_knossos_as_it_is(tmp_path: Path, capsys: Any, fake: Fake) -> None:
+    text = "".join(
+        f"{{:type {kind} :process {process} :f {f} :value nil}}\n"
+        for process, f in ((0, ":acquire"), (1, ":acquire"))
+        for kind in (":invoke", ":ok")
+    )
+    command = f"knossos={fake.command(_SAYS.format('false'))}"
+    assert run(capsys, kept(tmp_path, text), "--also-command", command)[0] == 1
+    assert fake.words[:2] == ["--model", "mutex"]
+    events = read_foreign(fake.files[0]).history.events
+    assert events == read_foreign(tmp_path / "given.edn").history.events
+
+
 def test_nil_has_a_name_where_it_was_seen(tmp_path: Path, capsys: Any, fake: Fake) -> None:
     """Knossos takes a read of nil as one of unknown result; `none` was read after 1 was written."""
     command = fake.command(_SAYS.format("false"))

@@ -31,6 +31,7 @@ type history struct {
 	Rows       int    `json:"rows"`
 	Keys       int    `json:"keys"`
 	Elements   int    `json:"elements"`
+	Permits    int64  `json:"permits"`
 	operations []operation
 	elements   []int64
 }
@@ -76,8 +77,12 @@ func readHistory(path string) (*history, error) {
 		return nil, fmt.Errorf("longer than its header says")
 	}
 	for i := range found.operations {
-		if key := found.operations[i].key; key < 0 || key >= int64(found.Keys) {
-			return nil, fmt.Errorf("row %d: key %d of %d", i, key, found.Keys)
+		op := &found.operations[i]
+		if op.key < 0 || op.key >= int64(found.Keys) {
+			return nil, fmt.Errorf("row %d: key %d of %d", i, op.key, found.Keys)
+		}
+		if found.Model == "set" && op.f == read && (op.a < 0 || op.b < 0 || op.a+op.b > int64(found.Elements)) {
+			return nil, fmt.Errorf("row %d: elements from %d, %d of %d", i, op.a, op.b, found.Elements)
 		}
 	}
 	return found, nil

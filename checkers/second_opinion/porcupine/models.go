@@ -6,44 +6,41 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// Codes of functions, as the program that writes the file has them.
-const (
-	read  = 0
-	write = 1
-	cas   = 2
-)
+// step is a model: the state after an operation, or that it cannot be. An operation of unknown outcome passes in every
+// state, and takes effect where it can.
+type step func(h *history, state interface{}, op *operation) (bool, interface{})
 
-// modelOf has one partition for each key. An operation of unknown outcome passes in every state, and takes effect where
-// it can.
-func modelOf(h *history) (porcupine.Model, error) {
-	model := porcupine.Model{PartitionEvent: func(events []porcupine.Event) [][]porcupine.Event {
-		return partitions(events, h.Keys)
-	}}
-	switch h.Model {
-	case "register":
-		model.Init = func() interface{} { return int64(0) }
-		model.Step = registerStep
-		model.Hash = func(state interface{}) uint64 { return mixed(uint64(state.(int64))) }
-	default:
-		return model, fmt.Errorf("no model %q", h.Model)
-	}
-	return model, nil
+type object struct {
+	initial interface{}
+	step    step
+	hash    func(state interface{}) uint64
 }
 
-// registerStep: a is the value read, written or compared with, b the new value of a cas; 0 stands in it at first.
-func registerStep(state, input, _ interface{}) (bool, interface{}) {
-	op := input.(*operation)
-	switch op.f {
-	case read:
-		return op.unknown() || state.(int64) == op.a, state
-	case write:
-		return true, op.a
-	default:
-		if state.(int64) == op.a {
-			return true, op.b
-		}
-		return op.unknown(), state
+var objects = map[string]object{
+	"register":     {int64(0), registerStep, hashInteger},
+	"counter":      {int64(0), counterStep, hashInteger},
+	"mutex":        {int64(0), mutexStep, hashInteger},
+	"owner-mutex":  {int64(0), ownerStep, hashInteger},
+	"fenced-mutex": {fence{}, fenceStep, hashFence},
+	"semaphore":    {int64(0), semaphoreStep, hashInteger},
+	"queue":        {"", queueStep, hashText},
+	"set":          {"", setStep, hashText},
+}
+
+// modelOf has one partition for each key.
+func modelOf(h *history) (porcupine.Model, error) {
+	found, known := objects[h.Model]
+	if !known {
+		return porcupine.Model{}, fmt.Errorf("no model %q", h.Model)
 	}
+	return porcupine.Model{
+		PartitionEvent: func(events []porcupine.Event) [][]porcupine.Event { return partitions(events, h.Keys) },
+		Init:           func() interface{} { return found.initial },
+		Step: func(state, input, _ interface{}) (bool, interface{}) {
+			return found.step(h, state, input.(*operation))
+		},
+		Hash: found.hash,
+	}, nil
 }
 
 func partitions(events []porcupine.Event, keys int) [][]porcupine.Event {
@@ -60,6 +57,22 @@ func partitions(events []porcupine.Event, keys int) [][]porcupine.Event {
 		parts[key] = append(parts[key], events[i])
 	}
 	return parts
+}
+
+func hashInteger(state interface{}) uint64 { return mixed(uint64(state.(int64))) }
+
+func hashFence(state interface{}) uint64 {
+	found := state.(fence)
+	return mixed(uint64(found.holder)*31 + uint64(found.last))
+}
+
+// hashText is FNV-1a.
+func hashText(state interface{}) uint64 {
+	hash := uint64(14695981039346656037)
+	for _, letter := range []byte(state.(string)) {
+		hash = (hash ^ uint64(letter)) * 1099511628211
+	}
+	return hash
 }
 
 // mixed spreads the bits of a state (Steele, Lea & Flood, "Fast splittable pseudorandom number generators", 2014).

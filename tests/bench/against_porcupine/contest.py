@@ -141,10 +141,13 @@ class _Ours(_Measure):
         self._limits = limits
 
     def __call__(self, repeats: int) -> Lap:
-        self._connection.send(repeats)
-        if not self._connection.poll(self._limits.cpu_s * _WALL_FACTOR + _START_S):
-            return Lap(End.TIME, 0.0, "", 0)
-        return self._connection.recv()
+        try:
+            self._connection.send(repeats)
+            if not self._connection.poll(self._limits.cpu_s * _WALL_FACTOR + _START_S):
+                return Lap(End.TIME, 0.0, "", 0)
+            return self._connection.recv()
+        except (BrokenPipeError, EOFError):
+            raise Wrong("our side ended without an answer") from None
 
 
 @contextmanager
