@@ -130,6 +130,7 @@ def run(plan_file: Path | None, results: Path, as_json: bool, times: int, use_sp
 @click.option("--model", help="FILE: register, cas-register, set, ... Default: told by its operations.")
 @click.option("--format", "form", help="FILE: edn, porcupine, jsonl, parquet. Default: told by its first bytes.")
 @click.option("--keyed/--no-keyed", default=None, help="FILE in EDN: values are [key value], or not.")
+@click.option("--report", type=click.Path(path_type=Path), help="FILE: a new HTML file, with every anomaly drawn.")
 @click.option("--also", multiple=True, metavar="TOOL", help="Ask a second checker too: porcupine, knossos, elle.")
 @click.option("--also-command", multiple=True, metavar="TOOL=COMMAND", help="How knossos or elle is called here.")
 @click.option("--also-time-limit", default="60s", show_default=True, help="For each of those that are asked.")
@@ -141,6 +142,7 @@ def check(
     model: str | None,
     form: str | None,
     keyed: bool | None,
+    report: Path | None,
     also: tuple[str, ...],
     also_command: tuple[str, ...],
     also_time_limit: str,
@@ -149,21 +151,29 @@ def check(
 
     A run is judged by its plan; verdict, JUnit and report are written anew. A FILE that stands alone (Jepsen's
     history.edn or its folder; operations in JSON; a .parquet or .jsonl of ours; a table of operations in Parquet; -
-    for standard input) is judged by a model, and nothing is written.
+    for standard input) is judged by a model, and nothing is written but the --report that is asked for.
 
     --also hands the same history to another checker. A tool that is missing is skipped; one that contradicts the
     verdict makes the exit code 255, with both verdicts shown.
     """
+    from harness.cli.file_report import check_report
     from harness.cli.foreign import check_file, is_run
     from harness.cli.operations import check_table, is_table
     from harness.cli.second_opinions import asked_by
 
+    if report is not None:
+        check_report(report)
     asked = asked_by(also, also_command, also_time_limit)
     if form in (None, "parquet") and keyed is None and is_table(folder):
         if asked.names:
             raise UsageError(f"{folder}: a table of operations is for no other checker", hint="leave --also out")
+        if report is not None:
+            raise UsageError(f"{folder}: a table of operations has no report", hint="leave --report out")
         return check_table(folder, model=model, spark_master=spark_master if use_spark else None, as_json=as_json)
     if model is None and form is None and keyed is None and is_run(folder):
+        if report is not None:
+            hint = "`fencepost report` makes it again"
+            raise UsageError(f"--report: {folder} is a run: its report is written into its folder", hint=hint)
         with_spark = use_spark is not False
         return _judge_again(folder, as_json=as_json, spark_master=spark_master, use_spark=with_spark, asked=asked)
     if use_spark:
@@ -171,7 +181,7 @@ def check(
             f"{folder}: only a table of operations is judged through Spark",
             hint="without --spark it is judged on this machine",
         )
-    return check_file(folder, form=form, model=model, keyed=keyed, as_json=as_json, asked=asked)
+    return check_file(folder, form=form, model=model, keyed=keyed, as_json=as_json, asked=asked, report=report)
 
 
 @app.command()

@@ -1,7 +1,6 @@
 """`fencepost check FILE` and `fencepost export`: histories of other tools, judged and written."""
 
 import json
-import os
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -11,7 +10,8 @@ import click
 import msgspec
 
 from harness import store
-from harness.errors import ExitCode, UsageError
+from harness.cli.new_file import write_new
+from harness.errors import ExitCode
 from harness.history import History
 from harness.operation import FaultEvent, OpEvent, Outcome, pair
 
@@ -45,9 +45,17 @@ def is_run(path: Path) -> bool:
 
 
 def check_file(
-    path: Path, *, form: str | None, model: str | None, keyed: bool | None, as_json: bool, asked: "Asked"
+    path: Path,
+    *,
+    form: str | None,
+    model: str | None,
+    keyed: bool | None,
+    as_json: bool,
+    asked: "Asked",
+    report: Path | None = None,
 ) -> int:
     """Judge one history by the model that fits it, without a plan; then ask others, if asked to."""
+    from harness.cli.file_report import write_report
     from harness.cli.outcome import say_judgement
     from harness.cli.second_opinions import exit_code as exit_code_with
     from harness.cli.second_opinions import question_of_file, say_opinions, with_opinions
@@ -64,6 +72,9 @@ def check_file(
     if not as_json:
         say_judgement(judgement, found.history)
         sys.stdout.flush()
+    if report is not None:
+        write_report(report, found, judgement, path)
+        _err(f"report: {report}")
     opinions = asked.of(question)
     if as_json:
         told = with_opinions(document(found, judgement, source), opinions, ours)
@@ -110,22 +121,12 @@ def _history(path: Path) -> History:
 
 
 def _write(lines: Iterable[str], output: Path | None) -> None:
-    """To standard output, or whole or not at all to a file, which must not exist."""
+    """To standard output, or to a new file."""
     if output is None:
         sys.stdout.writelines(lines)
         sys.stdout.flush()
         return
-    if output.exists():
-        raise UsageError(f"{output} exists already; a history is never overwritten", hint="give another -o")
-    hidden = output.with_name(f".{output.name}.{os.getpid()}")
-    try:
-        with hidden.open("w", encoding="utf-8") as file:
-            file.writelines(lines)
-        os.link(hidden, output)  # unlike rename, this refuses to replace what came in the meantime
-    except OSError as error:
-        raise UsageError(f"{output}: {error.strerror}", hint="give another -o") from None
-    finally:
-        hidden.unlink(missing_ok=True)
+    write_new(output, lines, what="a history", hint="give another -o")
 
 
 def _err(text: str) -> None:

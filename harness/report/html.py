@@ -16,9 +16,13 @@ import jinja2
 import msgspec
 from markupsafe import Markup
 
+from harness.drawing.cycle import cycle_of
+from harness.drawing.scene import witness_operations
+from harness.formats.imported import UNNAMED_NODE
 from harness.report import tables
 from harness.report.case import ReportCase
 from harness.report.costs import costs
+from harness.report.cycle_picture import cycle_picture, kinds_in_words
 from harness.report.evidence import Ledger, Traced, traced
 from harness.report.lanes import Lanes, lanes
 from harness.report.latency import latency
@@ -30,7 +34,7 @@ from harness.report.reproduce import reproduce
 from harness.report.story import of_witness, stories
 from harness.report.telling import Story
 from harness.report.timeline import timeline
-from harness.report.witness import drawn, events_of, witness_operations
+from harness.report.witness import drawn, events_of, untimed
 from harness.report.wording import SIGNS, clock, count, epoch_word, event, length, position, subject_words, text
 from harness.report.zombies import zombies
 from harness.settings import words
@@ -49,7 +53,7 @@ class Rendered(msgspec.Struct, frozen=True):
     problems: tuple[str, ...] = ()
 
 
-class _Page:
+class Page:
     """What several sections need, each made once, on first use, so that its failure stays with those that use it."""
 
     def __init__(self, case: ReportCase) -> None:
@@ -91,31 +95,43 @@ class _Page:
         return Markup(source.render(case=self.case, word=self.word, signs=SIGNS, **context))
 
 
+#: What a page is made of: a name, a heading, and who makes it; None where there is nothing to say.
+Sections = tuple[tuple[str, str, Callable[[Page], Markup | None]], ...]
+
+
 def render(case: ReportCase) -> Rendered:
     """The whole report of one run."""
-    page = _Page(case)
+    return assembled(Page(case), _verdict, _SECTIONS, case.name, script=_asset("timeline.js"))
+
+
+def assembled(
+    page: Page, make_verdict: Callable[[Page], Markup], sections: Sections, name: str, *, script: str = ""
+) -> Rendered:
+    """A page of these sections, each behind its own guard; without a script of its own it may run none."""
+    case = page.case
     problems: list[str] = []
-    sections = []
+    made = []
     # First, so that what it claims stands among the claims that the last section lists.
-    verdict = _guarded_verdict(page, problems)
-    for name, heading, make in _SECTIONS:
+    verdict = _guarded_verdict(page, make_verdict, problems)
+    for id_, heading, make in sections:
         try:
             body = make(page)
         except Exception as error:
             problems.append(f"section {heading!r} failed: {type(error).__name__}: {error}")
             body = _failed(error)
         if body is not None:
-            sections.append({"id": name, "title": heading, "body": body})
-    style, script = _asset("style.css"), _asset("timeline.js")
+            made.append({"id": id_, "title": heading, "body": body})
+    style = _asset("style.css")
+    may_run = f"'{_hash(script)}'" if script else "'none'"
     html = page.environment.get_template("page.html.j2").render(
-        heading=f"{SIGNS[case.validity]} {case.validity}: {case.name}",
+        heading=f"{SIGNS[case.validity]} {case.validity}: {name}",
         verdict=verdict,
         validity=case.validity.value,
-        sections=sections,
+        sections=made,
         problems=problems,
         style=Markup(style),  # our own file
         script=Markup(script),
-        policy=f"default-src 'none'; img-src data:; style-src '{_hash(style)}'; script-src '{_hash(script)}'",
+        policy=f"default-src 'none'; img-src data:; style-src '{_hash(style)}'; script-src {may_run}",
     )
     return Rendered(html, tuple(problems))
 
@@ -131,11 +147,11 @@ def _failed(error: Exception) -> Markup:
     return Markup('<p class="failed" role="alert">{}</p>').format(said)
 
 
-def _guarded_verdict(page: _Page, problems: list[str]) -> Markup:
+def _guarded_verdict(page: Page, make: Callable[[Page], Markup], problems: list[str]) -> Markup:
     """The verdict in full; if that fails, its word and sentence, which need nothing."""
     case = page.case
     try:
-        return _verdict(page)
+        return make(page)
     except Exception as error:
         problems.append(f"section 'verdict' failed: {type(error).__name__}: {error}")
         plain = (
@@ -160,7 +176,7 @@ def json_for_script(data: Any) -> Markup:
     return Markup(plain)
 
 
-def _verdict(page: _Page) -> Markup:
+def _verdict(page: Page) -> Markup:
     history = page.case.history
     faults, proven = history.faults, [f for f in history.faults if f.certain_from_ns is not None]
     return page.made(
@@ -179,7 +195,7 @@ def _verdict(page: _Page) -> Markup:
     )
 
 
-def _witness_context(page: _Page, verdict: Verdict, witness: Witness, number: int) -> dict[str, Any]:
+def witness_context(page: Page, verdict: Verdict, witness: Witness, number: int) -> dict[str, Any]:
     found, more = events_of(witness, page.case.history)
     rows = [
         {
@@ -197,14 +213,22 @@ def _witness_context(page: _Page, verdict: Verdict, witness: Witness, number: in
     ]
     name = f"Witness {number} of {verdict.guarantee}: {witness.anomaly}"
     picture = drawn(witness, page.case.history, page.lanes, page.word, name)
+    cycle = cycle_of(witness, page.case.history)
     return {
         "witness": witness,
+        # A register that is the only one has a name for sentences alone, and so has a node that nothing is known of.
+        "key": witness.key if any(getattr(e, "key", None) is not None for e in found) else None,
+        "nodes": [node for node in witness.nodes if node != UNNAMED_NODE],
         "verdict": verdict,
         "story": of_witness(witness, verdict, page.stories),
         "steps": _steps(witness),
         "events": rows,
         "more": more,
         "picture": picture,
+        "timed": not untimed(witness, page.case.history),
+        "cycle": None if cycle is None else cycle_picture(cycle, f"{name}, the cycle"),
+        "kinds": [] if cycle is None else kinds_in_words(cycle),
+        "others": [] if cycle is None else cycle.others,
         "number": number,
     }
 
@@ -215,12 +239,12 @@ def _steps(witness: Witness) -> list[str]:
     return [*before, Traced(last, witness.events)]
 
 
-def _witnesses(page: _Page, verdicts: tuple[Verdict, ...]) -> list[dict[str, Any]]:
+def _witnesses(page: Page, verdicts: tuple[Verdict, ...]) -> list[dict[str, Any]]:
     """By verdict: its first witness and the next few; `again` when an earlier verdict showed the same operations."""
     out = []
     seen: set[tuple[int, ...]] = set()
     for verdict in verdicts:
-        shown = [_witness_context(page, verdict, w, n) for n, w in enumerate(verdict.witnesses[:WITNESSES_MAX], 1)]
+        shown = [witness_context(page, verdict, w, n) for n, w in enumerate(verdict.witnesses[:WITNESSES_MAX], 1)]
         if shown:
             operations = tuple(o.invoke_index for o in witness_operations(verdict.witnesses[0], page.case.history))
             out.append({"first": shown[0], "more": shown[1:], "again": bool(operations) and operations in seen})
@@ -228,15 +252,15 @@ def _witnesses(page: _Page, verdicts: tuple[Verdict, ...]) -> list[dict[str, Any
     return out
 
 
-def _broken(page: _Page) -> tuple[Verdict, ...]:
+def _broken(page: Page) -> tuple[Verdict, ...]:
     return tuple(v for v in page.case.deciding() if v.validity is Validity.INVALID)
 
 
-def _witness(page: _Page) -> Markup:
+def _witness(page: Page) -> Markup:
     return page.made("witness", groups=_witnesses(page, _broken(page)))
 
 
-def _timeline(page: _Page) -> Markup:
+def _timeline(page: Page) -> Markup:
     history, system = page.case.history, page.case.facts.system
     broken = [w for v in _broken(page) for w in v.witnesses[:WITNESSES_MAX]]
     beside = [w for v in page.case.not_deciding() for w in v.witnesses[:1]]
@@ -252,12 +276,12 @@ def _timeline(page: _Page) -> Markup:
     )
 
 
-def _latency(page: _Page) -> Markup:
+def _latency(page: Page) -> Markup:
     picture, left_out = latency(page.case.history)
     return page.made("latency", picture=picture, left_out=left_out, tables=tables.operations(page.case.history))
 
 
-def _faults(page: _Page) -> Markup:
+def _faults(page: Page) -> Markup:
     analysed = (page.case.analysis or {}).get("faults")
     recovery = tables.recovery(analysed) if isinstance(analysed, list | tuple) and analysed else None
     return page.made(
@@ -269,7 +293,7 @@ def _faults(page: _Page) -> Markup:
     )
 
 
-def _exposure(page: _Page) -> Markup:
+def _exposure(page: Page) -> Markup:
     return page.made(
         "tables",
         intro="A guarantee that was never put to the test is not held, it is unknown.",
@@ -277,7 +301,7 @@ def _exposure(page: _Page) -> Markup:
     )
 
 
-def _leadership(page: _Page) -> Markup:
+def _leadership(page: Page) -> Markup:
     found = zombies(page.case)
     return page.made(
         "leadership",
@@ -292,33 +316,33 @@ def _leadership(page: _Page) -> Markup:
     )
 
 
-def _partitions(page: _Page) -> Markup | None:
+def _partitions(page: Page) -> Markup | None:
     found = partitions(page.case)
     return None if found is None else page.made("partitions", found=found)
 
 
-def _rows(page: _Page) -> Markup:
+def rows_section(page: Page) -> Markup:
     ledger = page.ledger
     rows = ledger.rows()
     named = {i for claim in ledger.claims for i in claim.rows}
     return page.made("rows", claims=ledger.listed(), rows=rows, cut=len(named) > len(rows))
 
 
-def _reproduce(page: _Page) -> Markup | None:
+def _reproduce(page: Page) -> Markup | None:
     found = reproduce(page.case)
     return None if found is None else page.made("reproduce", found=found)
 
 
-def _health(page: _Page) -> Markup:
+def _health(page: Page) -> Markup:
     return page.made("health", health=tables.health(page.case), servers=tables.servers(page.case.history))
 
 
-def _beside(page: _Page) -> Markup:
+def _beside(page: Page) -> Markup:
     broken = tuple(v for v in page.case.not_deciding() if v.anomalies or v.validity is Validity.INVALID)
     return page.made("beside", verdicts=broken, witnesses=_witnesses(page, tuple(v for v in broken if v.witnesses)))
 
 
-def _analysis(page: _Page) -> Markup:
+def _analysis(page: Page) -> Markup:
     """Plain figures together, each table on its own, and for each part that is missing the reason."""
     found = page.case.analysis
     figures = {k: v for k, v in (found or {}).items() if isinstance(v, int | float)}
@@ -343,7 +367,7 @@ def _missing(data: Any) -> str | None:
     return None if data else "nothing found"
 
 
-def _facts(page: _Page) -> Markup:
+def _facts(page: Page) -> Markup:
     checkers = []
     for verdict in page.case.verdicts:
         if verdict.figures and "leadership" not in verdict.checker:
@@ -355,7 +379,7 @@ def _facts(page: _Page) -> Markup:
     return page.made("facts", facts=facts, hashes=hashes, checkers=checkers)
 
 
-_SECTIONS: Final[tuple[tuple[str, str, Callable[[_Page], Markup | None]], ...]] = (
+_SECTIONS: Final[Sections] = (
     ("witness", "Witness", _witness),
     ("timeline", "Timeline", _timeline),
     ("latency", "Latency", _latency),
@@ -368,5 +392,5 @@ _SECTIONS: Final[tuple[tuple[str, str, Callable[[_Page], Markup | None]], ...]] 
     ("analysis", "Analysis by Spark", _analysis),
     ("reproduce", "Reproduce", _reproduce),
     ("facts", "The run", _facts),
-    ("rows", "Rows", _rows),
+    ("rows", "Rows", rows_section),
 )

@@ -14,6 +14,9 @@ from typing import Final
 
 from markupsafe import Markup
 
+from harness.drawing.cycle import cycle_of, events_words
+from harness.drawing.scene import marked, micro_words, transaction_names, witness_operations
+from harness.formats.imported import UNNAMED_NODE
 from harness.history import FaultSpan, History
 from harness.operation import Event, FaultEvent, Operation, Outcome
 from harness.report.lanes import Lanes, LaneState, Row
@@ -29,6 +32,8 @@ _END: Final = RIGHT - 62
 _ROW: Final = 36
 _LANE: Final = 28
 _LETTER: Final = 6.7
+#: In a shorter picture milliseconds do not tell its moments apart.
+_FINE_NS: Final = 20_000_000
 _SOON_NS: Final = 500_000_000
 
 
@@ -60,10 +65,9 @@ class Warp:
         return self.places[at] + (ns - a) / (b - a) * (self.places[at + 1] - self.places[at])
 
 
-def witness_operations(witness: Witness, history: History) -> list[Operation]:
-    """The operations that any of the witness's events belongs to, in order of invocation."""
-    wanted = set(witness.events)
-    return [o for o in history.operations if o.invoke_index in wanted or o.complete_index in wanted]
+def untimed(witness: Witness, history: History) -> bool:
+    """Whether the history tells no times: then the place of each event stands for its time."""
+    return all(event.time_ns == event.index for i in witness.events if (event := _event(history, i)) is not None)
 
 
 def drawn(witness: Witness, history: History, lanes: Lanes, word: str, name: str) -> Markup:
@@ -73,6 +77,10 @@ def drawn(witness: Witness, history: History, lanes: Lanes, word: str, name: str
     faults = _faults(witness, operations, history)
     nodes = _nodes(witness, operations, lanes)
     rows = [row for row in lanes.rows() if row.node in nodes]
+    names = transaction_names(history) if any(op.f == "txn" for op in operations) else {}
+    # In a cycle each is as guilty as the others.
+    about = None if cycle_of(witness, history) else marked(witness, operations, names)
+    timed = not untimed(witness, history)
     warp = Warp.of(_moments(witness, operations, faults, rows))
     parts: list[Markup] = []
     y = 24.0
@@ -89,7 +97,8 @@ def drawn(witness: Witness, history: History, lanes: Lanes, word: str, name: str
     placed: list[tuple[Operation, float]] = []
     for op in operations:
         placed.append((op, y))
-        parts.append(_operation(op, warp, y, lanes, word))
+        said = f"{names.get(op.invoke_index, 'txn')}: {'; '.join(micro_words(op))}" if op.f == "txn" else operation(op)
+        parts.append(_operation(op, said, warp, y, lanes, word, timed=timed, is_marked=op is about))
         y += _ROW
     bottom = y + 2
     shades = [
@@ -97,7 +106,7 @@ def drawn(witness: Witness, history: History, lanes: Lanes, word: str, name: str
         for f in faults
         if f.certain_from_ns is not None
     ]
-    axis = _axis(warp, rows_top, bottom)
+    axis = _axis(warp, rows_top, bottom, timed=timed)
     return picture(
         bottom + 34,
         *shades,
@@ -127,7 +136,7 @@ def _faults(witness: Witness, operations: list[Operation], history: History) -> 
     return near[-6:]
 
 
-def _event(history: History, index: int) -> object:
+def _event(history: History, index: int) -> Event | None:
     return history.events[index] if 0 <= index < len(history.events) else None
 
 
@@ -224,14 +233,17 @@ def _lane(row: Row, epochs: list[int], warp: Warp, y: float, word: str) -> Marku
     return joined(out)
 
 
-def _operation(op: Operation, warp: Warp, y: float, lanes: Lanes, word: str) -> Markup:
+def _operation(
+    op: Operation, said: str, warp: Warp, y: float, lanes: Lanes, word: str, *, timed: bool, is_marked: bool
+) -> Markup:
     x0 = warp.x(op.invoked_ns)
     x1 = warp.x(op.ended_ns) if op.ended_ns is not None else float(_END)
     ending = "in time" if op.ended_ns is None else length(op.ended_ns - op.invoked_ns)
-    about = title(f"{operation(op)}: {op.type}, {clock(op.invoked_ns)}, {ending}")
+    about = title(f"{said}: {op.type}, " + (f"{clock(op.invoked_ns)}, {ending}" if timed else events_words(op)))
+    where = f"process {op.process}" if op.node == UNNAMED_NODE else f"{text(op.node, 12)} · process {op.process}"
     out = [
-        label(_LEFT - 8, y + 27, f"{text(op.node, 12)} · process {op.process}", "lane-name small", "end"),
-        box(x0, x1, y + 17, 14, f"op {op.type}", about, least=3),
+        label(_LEFT - 8, y + 27, where, "lane-name small", "end"),
+        box(x0, x1, y + 17, 14, f"op {op.type}{' marked' if is_marked else ''}", about, least=3),
     ]
     if op.type is Outcome.INFO:
         out.append(element("line", x1=x1, x2=RIGHT, y1=y + 24, y2=y + 24, class_="may-happen"))
@@ -239,7 +251,7 @@ def _operation(op: Operation, warp: Warp, y: float, lanes: Lanes, word: str) -> 
         out.append(
             label(min(x1 + 5, RIGHT - 40), y + 28, f"{word} {op.epoch}", f"stamp {epoch_class(op.epoch, lanes.epochs)}")
         )
-    said = f"{OUTCOME_SIGNS[op.type]} {text(operation(op), 80)}"
+    said = f"{OUTCOME_SIGNS[op.type]} {text(said, 80)}"
     if op.type is not Outcome.OK:
         said += f" ({op.type}: {text(op.error, 40)})" if op.error else f" ({op.type})"
     if x0 + len(said) * _LETTER > WIDTH - 4:
@@ -272,16 +284,18 @@ def _arrows(placed: list[tuple[Operation, float]], warp: Warp) -> Markup:
     return joined(out)
 
 
-def _axis(warp: Warp, top: float, bottom: float) -> Markup:
-    """A line at each moment, its time where there is room, and the true length of each gap that has room."""
+def _axis(warp: Warp, top: float, bottom: float, *, timed: bool) -> Markup:
+    """A line at each moment, its time (or its event) where there is room, and each gap's true length that has room."""
     out: list[Markup] = []
     last_label = -100.0
+    fine = warp.moments[-1] - warp.moments[0] < _FINE_NS
     for number, (ns, x) in enumerate(zip(warp.moments, warp.places, strict=True)):
         out.append(element("line", x1=x, x2=x, y1=top, y2=bottom, class_="grid"))
-        if x - last_label >= 58:
-            out.append(label(x, bottom + 13, clock(ns), "tick", "middle"))
+        if x - last_label >= (76 if fine else 58):
+            said = f"event {ns}" if not timed else f"{ns / 1e9:.6f} s" if fine else clock(ns)
+            out.append(label(x, bottom + 13, said, "tick", "middle"))
             last_label = x
-        if number + 1 < len(warp.moments):
+        if timed and number + 1 < len(warp.moments):
             gap, width = length(warp.moments[number + 1] - ns), warp.places[number + 1] - x
             if len(gap) * 6 + 8 <= width:
                 out.append(label(x + width / 2, bottom + 27, f"+{gap}", "gap", "middle"))

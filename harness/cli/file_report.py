@@ -1,0 +1,77 @@
+"""`fencepost check FILE --report`: the page of a judged file, with the consistency models that it rules out."""
+
+import hashlib
+import shlex
+from pathlib import Path
+from typing import Final
+
+from checkers.consistency_models import MODELS, forbidden, implied
+from harness.cli.new_file import check_new, write_new
+from harness.errors import HarnessError
+from harness.formats.imported import Imported
+from harness.formats.recognise import JEPSEN_EDN, STANDARD_INPUT
+from harness.judge import Judgement
+from harness.report.judged_file import JudgedFile, ModelRow, render_file
+from harness.verdict import Validity, Verdict
+
+#: The letters of `checkers.consistency_models`.
+_SOURCES: Final = (
+    "A: Adya, Weak Consistency (1999). B: Bailis et al., Highly Available Transactions (2013). C: Cerone, Bernardi & "
+    "Gotsman, A Framework for Transactional Consistency Models (2015). CG: Cerone & Gotsman, Analysing Snapshot "
+    "Isolation (2016). D: Daudjee & Salem, Lazy Database Replication with Snapshot Isolation (2006). "
+    "E: Kingsbury & Alvaro, Elle (2020)."
+)
+_WHAT: Final = "a report"
+_HINT: Final = "give another --report"
+
+
+def check_report(output: Path) -> None:
+    """Raises UsageError when the page could not be written there."""
+    check_new(output, what=_WHAT, hint=_HINT)
+
+
+def write_report(output: Path, found: Imported, judgement: Judgement, path: Path) -> None:
+    """The page, at `output`; raises UsageError, or HarnessError for a section that could not be made."""
+    judged = JudgedFile(
+        found=found,
+        judgement=judgement,
+        file=_file(path),
+        command=_command(found, path, output),
+        models=_models(judgement.verdicts),
+        sources=_SOURCES,
+    )
+    rendered = render_file(judged)
+    write_new(output, [rendered.html], what=_WHAT, hint=_HINT)
+    if rendered.problems:
+        raise HarnessError(f"{output}: parts of the report could not be made: {'; '.join(rendered.problems)}")
+
+
+def _file(path: Path) -> dict[str, str]:
+    path = path / JEPSEN_EDN if path.is_dir() else path
+    if str(path) == STANDARD_INPUT:
+        return {"file": "standard input"}
+    with path.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    return {"file": str(path), "bytes": str(path.stat().st_size), "sha256": digest}
+
+
+def _command(found: Imported, path: Path, output: Path) -> str:
+    words = ["fencepost", "check", str(path), "--format", found.form, "--model", found.family.name]
+    if found.form == "edn":
+        words.append("--keyed" if found.keyed else "--no-keyed")
+    return shlex.join([*words, "--report", f"again-{output.name}"])
+
+
+def _models(verdicts: tuple[Verdict, ...]) -> tuple[ModelRow, ...]:
+    """Every model, with what the history says of it; none unless transactions were judged."""
+    verdict = next((v for v in verdicts if "ruled_out" in v.figures), None)
+    if verdict is None:
+        return ()
+    out = set(verdict.figures["ruled_out"])
+    proven = implied(verdict.guarantee) if verdict.validity is Validity.VALID else frozenset()
+    rows = []
+    for model in MODELS:
+        because = sorted(forbidden(model.name) & set(verdict.anomalies)) if model.name in out else []
+        said = "ruled out" if model.name in out else "kept" if model.name in proven else "not ruled out"
+        rows.append(ModelRow(name=model.name, said=said, because=", ".join(because), source=model.source))
+    return tuple(rows)
