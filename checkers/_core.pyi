@@ -17,6 +17,7 @@ __all__ = [
     "EdnEvents",
     "KeyResult",
     "ObjectResult",
+    "Proof",
     "TransactionReport",
     "build_info",
     "check_list_append",
@@ -27,6 +28,39 @@ __all__ = [
 ]
 
 _Column = NDArray[np.int64]
+
+@final
+class Proof:
+    """Operations of one key that have no order between them, whatever was before; rows, each list by invocation.
+
+    What makes it a proof stands in `checkers.proofs`, which checks it by itself.
+    """
+
+    @property
+    def kind(self) -> str:
+        """`window`."""
+
+    @property
+    def since(self) -> int | None:
+        """When it begins; None: with the history, so that the register holds 0. Else it may hold what was ever made."""
+
+    @property
+    def until(self) -> int: ...
+    @property
+    def must(self) -> list[int]:
+        """Operations that were invoked and returned within it, and must be explained."""
+
+    @property
+    def may(self) -> list[int]:
+        """Operations that may take effect within it or not: all that made a value which one of them all saw."""
+
+    @property
+    def shown(self) -> list[tuple[int, int]]:
+        """Operations that alone made a value, each with one that saw it: they took effect before that one returned."""
+
+    @property
+    def steps(self) -> int:
+        """What it took to find."""
 
 @final
 class KeyResult:
@@ -65,6 +99,14 @@ class KeyResult:
     @property
     def states(self) -> list[int]:
         """Invalid: every value that the register may hold then, over all orders."""
+
+    @property
+    def proof(self) -> Proof | None:
+        """Invalid: the window by which a plain walk confirmed the search's answer; without that it is unknown."""
+
+    @property
+    def minimal(self) -> Proof | None:
+        """Invalid: what is left of it when nothing can be cut any more, unless the budget ended first."""
 
 @final
 class ObjectResult:

@@ -5,7 +5,7 @@ still to be placed returned, and that the register's value allows. The answers a
 value). No shortcut of the native search is shared: unknown outcomes simply need not be placed.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Final
 
 import msgspec
@@ -36,9 +36,12 @@ def step(state: int, row: Row) -> int | None:
     return row.b if row.f == CAS else state
 
 
-def linearize(rows: Sequence[Row], initial: int = 0) -> list[int] | None:
-    """One order (row numbers) that explains `rows`, or None when there is none."""
-    required = frozenset(i for i, row in enumerate(rows) if row.returned != NEVER)
+def linearize(rows: Sequence[Row], initial: int = 0, optional: Collection[int] = ()) -> list[int] | None:
+    """One order (row numbers) that explains `rows`, or None when there is none.
+
+    Those that are `optional` need not be placed; placed they are in real time.
+    """
+    required = frozenset(i for i, row in enumerate(rows) if row.returned != NEVER) - frozenset(optional)
     dead: set[tuple[frozenset[int], int]] = set()
     stack: list[tuple[frozenset[int], int, tuple[int, ...]]] = [(frozenset(), initial, ())]
     while stack:
@@ -49,8 +52,9 @@ def linearize(rows: Sequence[Row], initial: int = 0) -> list[int] | None:
             continue
         dead.add((placed, state))
         horizon = min(rows[i].returned for i in required - placed)
+        latest = max((rows[i].invoked for i in placed), default=-NEVER) if optional else -NEVER
         for i, row in enumerate(rows):
-            if i in placed or row.invoked > horizon:
+            if i in placed or row.invoked > horizon or row.returned < latest:
                 continue
             after = step(state, row)
             if after is not None:
@@ -60,9 +64,10 @@ def linearize(rows: Sequence[Row], initial: int = 0) -> list[int] | None:
 
 def explains(rows: Sequence[Row], order: Sequence[int], initial: int = 0) -> bool:
     """Whether `order` is a legal one: each row at most once, all that returned, real time kept, every step allowed."""
-    if len(set(order)) != len(order):
+    placed = set(order)
+    if len(placed) != len(order):
         return False
-    if any(row.returned != NEVER and i not in set(order) for i, row in enumerate(rows)):
+    if any(row.returned != NEVER and i not in placed for i, row in enumerate(rows)):
         return False
     state = initial
     latest_invocation = -NEVER

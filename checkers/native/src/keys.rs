@@ -62,7 +62,7 @@ pub fn judge_keys(
         remaining = remaining.saturating_sub(judged.steps);
         results[key] = Some(judged);
     }
-    let nothing_left = || Judged { operations: 0, steps: 0, method: "", finding: Finding::Stopped(Stop::Steps) };
+    let nothing_left = || Judged::stopped(0, 0, "", Stop::Steps);
     Ok(results.into_iter().map(|result| result.unwrap_or_else(nothing_left)).collect())
 }
 

@@ -3,6 +3,8 @@
 #[forbid(unsafe_code)]
 mod bits;
 #[forbid(unsafe_code)]
+pub mod closure;
+#[forbid(unsafe_code)]
 mod configs;
 #[forbid(unsafe_code)]
 pub mod edn;
@@ -13,6 +15,8 @@ pub mod edn_events;
 #[forbid(unsafe_code)]
 pub mod keys;
 #[forbid(unsafe_code)]
+pub mod minimal;
+#[forbid(unsafe_code)]
 pub mod model;
 #[forbid(unsafe_code)]
 pub mod objects;
@@ -20,6 +24,8 @@ pub mod objects;
 pub mod operation;
 #[forbid(unsafe_code)]
 pub mod portfolio;
+#[forbid(unsafe_code)]
+pub mod proving;
 #[forbid(unsafe_code)]
 mod reduce;
 #[forbid(unsafe_code)]
@@ -30,6 +36,8 @@ pub mod search;
 mod trace;
 #[forbid(unsafe_code)]
 pub mod txn;
+#[forbid(unsafe_code)]
+pub mod window;
 
 use pyo3::prelude::*;
 
@@ -45,10 +53,13 @@ mod core {
     use pyo3::prelude::*;
 
     use crate::keys::{Budget, judge_keys};
+    use crate::minimal;
     use crate::model::CasRegister;
     use crate::operation::{Function, NEVER, Op};
     use crate::portfolio::Judged;
+    use crate::proving::Proofs;
     use crate::search::{Finding, Stop};
+    use crate::window::BEGINNING;
 
     #[pymodule_export]
     use crate::edn_binding::{Edn, EdnEvents, read_edn};
@@ -58,6 +69,19 @@ mod core {
     use crate::txn::binding::{TransactionReport, check_list_append, check_rw_register};
 
     type Column<'py> = PyReadonlyArray1<'py, i64>;
+
+    /// Operations that have no order between them, whatever was before.
+    #[pyclass(frozen, get_all, module = "checkers._core")]
+    #[derive(Clone)]
+    struct Proof {
+        kind: &'static str,
+        since: Option<i64>,
+        until: i64,
+        must: Vec<u32>,
+        may: Vec<u32>,
+        shown: Vec<(u32, u32)>,
+        steps: u64,
+    }
 
     /// What the search found about one key. Operations are named by their row.
     #[pyclass(frozen, get_all, module = "checkers._core")]
@@ -72,6 +96,8 @@ mod core {
         failed: Option<u32>,
         open: Vec<u32>,
         states: Vec<u32>,
+        proof: Option<Proof>,
+        minimal: Option<Proof>,
     }
 
     /// Version and build profile of this module.
@@ -175,6 +201,11 @@ mod core {
         }
     }
 
+    fn told(proof: minimal::Proof, steps: u64) -> Proof {
+        let minimal::Proof { since, until, must, may, shown } = proof;
+        Proof { kind: "window", since: (since != BEGINNING).then_some(since), until, must, may, shown, steps }
+    }
+
     fn result(key: i64, judged: Judged<u32>, orders: bool) -> KeyResult {
         let mut out = KeyResult {
             key,
@@ -187,7 +218,13 @@ mod core {
             failed: None,
             open: Vec::new(),
             states: Vec::new(),
+            proof: None,
+            minimal: None,
         };
+        if let Some(Proofs { window, minimal, confirming_steps, cutting_steps }) = judged.proofs {
+            out.proof = Some(told(window, confirming_steps));
+            out.minimal = Some(told(minimal, cutting_steps));
+        }
         match judged.finding {
             Finding::Explained { order } if orders => out.order = order,
             Finding::Explained { .. } => {}
@@ -201,6 +238,9 @@ mod core {
             Finding::Stopped(stop) => {
                 out.verdict = "unknown";
                 out.reason = match stop {
+                    _ if judged.is_unconfirmed => {
+                        "no order was found, but the refutation could not be confirmed within the budget"
+                    }
                     Stop::Steps => "the budget of steps is spent",
                     Stop::Memory => "the memory budget is spent",
                     Stop::Time => "the time limit of the search has passed",

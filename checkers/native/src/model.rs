@@ -18,6 +18,23 @@ pub trait Model: Sync {
 
     /// `op` is allowed in every state, and the state after it does not depend on the one before.
     fn overwrites(&self, op: &Op) -> bool;
+
+    /// The state that `op` leaves, whatever was before; None where it leaves the one that it found.
+    ///
+    /// Only asked where `is_register`.
+    fn made(&self, _op: &Op) -> Option<Self::State> {
+        None
+    }
+
+    /// The one state that allows `op`; None where every state does. Only asked where `is_register`.
+    fn seen(&self, _op: &Op) -> Option<Self::State> {
+        None
+    }
+
+    /// Whether `made` and `seen` tell all there is to tell of every operation; answering `false` is always safe.
+    fn is_register(&self) -> bool {
+        false
+    }
 }
 
 /// A register that holds one value, 0 at first; compare-and-set included, since a plain register is one without.
@@ -48,5 +65,24 @@ impl Model for CasRegister {
     #[inline]
     fn overwrites(&self, op: &Op) -> bool {
         op.function == Function::Write
+    }
+
+    fn made(&self, op: &Op) -> Option<u32> {
+        match op.function {
+            Function::Read | Function::Call => None,
+            Function::Write => Some(op.a),
+            Function::CompareAndSet => Some(op.b),
+        }
+    }
+
+    fn seen(&self, op: &Op) -> Option<u32> {
+        match op.function {
+            Function::Write | Function::Call => None,
+            Function::Read | Function::CompareAndSet => Some(op.a),
+        }
+    }
+
+    fn is_register(&self) -> bool {
+        true
     }
 }

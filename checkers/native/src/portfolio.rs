@@ -2,9 +2,10 @@
 
 use crate::model::Model;
 use crate::operation::Op;
+use crate::proving::{Proofs, prove};
 use crate::reduce::reduce;
 use crate::replay;
-use crate::search::{self, Finding, Limits};
+use crate::search::{self, Finding, Limits, Stop};
 
 /// What became of one key; operations are named by their ids.
 pub struct Judged<S> {
@@ -13,6 +14,17 @@ pub struct Judged<S> {
     /// Which method decided.
     pub method: &'static str,
     pub finding: Finding<S>,
+    /// Of what was refuted: a window without an order, and the smallest violation in it.
+    pub proofs: Option<Proofs>,
+    /// It was refuted, but the budget did not suffice to confirm that.
+    pub is_unconfirmed: bool,
+}
+
+impl<S> Judged<S> {
+    pub fn stopped(operations: usize, steps: u64, method: &'static str, stop: Stop) -> Self {
+        let finding = Finding::Stopped(stop);
+        Judged { operations, steps, method, finding, proofs: None, is_unconfirmed: false }
+    }
 }
 
 /// The core failed us: a defect here, never a statement about the history.
@@ -25,10 +37,25 @@ pub fn judge_one(model: &impl Model<State = u32>, all: &[Op], limits: Limits) ->
     reduce(&mut ops, model.initial());
     let (finding, steps) = search::judge(model, &ops, limits);
     confirm(model, &ops, &finding)?;
-    Ok(Judged { operations: all.len(), steps, method: "search", finding: named(finding, &ops) })
+    let finding = named(finding, &ops);
+    let mut judged =
+        Judged { operations: all.len(), steps, method: "search", finding, proofs: None, is_unconfirmed: false };
+    if let Finding::Refuted { failed, .. } = judged.finding {
+        let rest = Limits { steps: limits.steps.saturating_sub(steps), ..limits };
+        let (proofs, more) = prove(model, all, failed, rest)?;
+        judged.steps += more;
+        match proofs {
+            Ok(proofs) => judged.proofs = Some(proofs),
+            Err(stop) => {
+                judged.finding = Finding::Stopped(stop);
+                judged.is_unconfirmed = true;
+            }
+        }
+    }
+    Ok(judged)
 }
 
-/// Check a finding of the search on `ops` (which it names by index) by other means.
+/// Check an order that the search found in `ops` (which it names by index); what it refuted is proven afterwards.
 fn confirm(model: &impl Model<State = u32>, ops: &[Op], finding: &Finding<u32>) -> Result<(), Defect> {
     match finding {
         Finding::Explained { order } => match replay::refute(model, ops, order) {
