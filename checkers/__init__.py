@@ -1,1 +1,5 @@
 """Judges: pure functions, history in, verdict out; `native/` is the Rust core, `spark/` asks the same at any size."""
+
+from checkers.user_model import UNKNOWN, Model
+
+__all__ = ["UNKNOWN", "Model"]

@@ -91,6 +91,7 @@ FILE_CHECKERS: Final = {
     "queue": "checkers.objects.queue:check",
     "rw-register": "checkers.transaction_history:check_registers",
     "semaphore": "checkers.objects.mutexes:check_semaphore",
+    "user-model": "checkers.user_objects:check",
 }
 
 #: Systems whose replicated log can be read off their disks after a run.

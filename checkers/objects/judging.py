@@ -87,18 +87,22 @@ def judge(kind: Kind, history: History, facts: Facts, *, permits: int = 1) -> li
     results = calls.judged(kind.native, facts.budget, permits=permits) if calls.operations else []
     refused = [result for result in results if result.verdict == "invalid"]
     unfinished = [result for result in results if result.verdict == "unknown"]
-    found = [(flaw.anomaly, flaw.operations[0], _witness(flaw)) for flaw in flawed]
+    found = [(flaw.anomaly, flaw.operations[0], witness_of(flaw)) for flaw in flawed]
     found += [_explained(kind, calls, result, groups) for result in refused]
-    exposed = [op for operations in groups.values() for op in _exposed(kind, operations)]
+    seen = [
+        op
+        for operations in groups.values()
+        for op in exposed(operations, lambda op: op.f in kind.changes, lambda op: op.f in kind.tells)
+    ]
     counted = [op for operations in groups.values() for op in operations]
-    validity, reason = _conclude(kind, found, unfinished, exposed, facts, len(counted))
+    validity, reason = _conclude(kind, found, unfinished, seen, facts, len(counted))
     return [
         Verdict(
             checker=kind.name,
             guarantee=GUARANTEE,
             validity=validity,
             reason=reason,
-            exposure=len(exposed),
+            exposure=len(seen),
             exposure_of=kind.exposure_of,
             anomalies=dict(Counter(anomaly for anomaly, _, _ in found)),
             witnesses=tuple(witness for _, _, witness in found[:_WITNESSES_MAX]),
@@ -110,7 +114,7 @@ def judge(kind: Kind, history: History, facts: Facts, *, permits: int = 1) -> li
                 "steps": sum(result.steps for result in results),
             },
             evidence={
-                "exposure": rows(exposed),
+                "exposure": rows(seen),
                 **violations((anomaly, op) for anomaly, op, _ in found),
                 "keys": tuple(row(operations[0]) for operations in groups.values()),
                 "operations": rows(counted),
@@ -124,7 +128,7 @@ def _conclude(
     kind: Kind,
     found: Sequence[object],
     unfinished: Sequence[_core.ObjectResult],
-    exposed: Sequence[Operation],
+    seen: Sequence[Operation],
     facts: Facts,
     operations: int,
 ) -> tuple[Validity, str]:
@@ -136,29 +140,29 @@ def _conclude(
     if unfinished:
         why = ", ".join(sorted({result.reason for result in unfinished}))
         return Validity.UNKNOWN, f"{len(unfinished)} objects were not finished, none is invalid; {why}"
-    if len(exposed) < facts.thresholds.exposure_min:
+    if len(seen) < facts.thresholds.exposure_min:
         least = facts.thresholds.exposure_min
-        return Validity.UNKNOWN, f"{len(exposed)} {kind.exposure_of}; at least {least} are asked for"
+        return Validity.UNKNOWN, f"{len(seen)} {kind.exposure_of}; at least {least} are asked for"
     return Validity.VALID, ""
 
 
-def _exposed(kind: Kind, operations: Sequence[Operation]) -> list[Operation]:
-    """See `Kind`."""
+def exposed(
+    operations: Sequence[Operation], changes: Callable[[Operation], bool], tells: Callable[[Operation], bool]
+) -> list[Operation]:
+    """The ok operations that tell something, invoked after a change by another process was acknowledged."""
     # The first acknowledged change, its process, and the first of another process.
     never = max((answered(op) for op in operations if is_ok(op)), default=0) + 1
     done, process, other = never, -1, never
-    for op in operations:
-        if op.f in kind.changes and is_ok(op):
-            if answered(op) < done:
-                if op.process != process:
-                    other = done
-                done, process = answered(op), op.process
-            elif op.process != process:
-                other = min(other, answered(op))
+    for op in sorted((op for op in operations if is_ok(op) and changes(op)), key=answered):
+        if done == never:
+            done, process = answered(op), op.process
+        elif op.process != process:
+            other = answered(op)
+            break
     return [
         op
         for op in operations
-        if op.f in kind.tells and is_ok(op) and (other if op.process == process else done) < op.invoke_index
+        if is_ok(op) and tells(op) and (other if op.process == process else done) < op.invoke_index
     ]
 
 
@@ -177,9 +181,9 @@ def _explained(
         names=calls.numbers.named,
     )
     anomaly, why = kind.explain(refused)
-    steps = (f"{describe(failed)} {_times(failed)}.", *why, *_search_words(kind, refused))
+    steps = (f"{describe(failed)} {times(failed)}.", *why, *_search_words(kind, refused))
     flaw = Flaw(anomaly=anomaly, operations=(failed, *refused.open[:8]), steps=steps)
-    return anomaly, failed, _witness(flaw)
+    return anomaly, failed, witness_of(flaw)
 
 
 def _search_words(kind: Kind, refused: Refused) -> list[str]:
@@ -197,7 +201,7 @@ def _search_words(kind: Kind, refused: Refused) -> list[str]:
     return words
 
 
-def _witness(flaw: Flaw) -> Witness:
+def witness_of(flaw: Flaw) -> Witness:
     shown = flaw.operations
     events = {op.invoke_index for op in shown} | {op.complete_index for op in shown if op.complete_index is not None}
     ends = [op.completed_ns for op in shown if op.completed_ns is not None]
@@ -219,7 +223,7 @@ def describe(op: Operation) -> str:
     return f"{op.f}{what}{on} by process {op.process} on {op.node} (event {op.invoke_index})"
 
 
-def _times(op: Operation) -> str:
+def times(op: Operation) -> str:
     said = "" if op.result is None or op.result == op.value else f"returned {op.result!r:.200} "
     completed = op.completed_ns if op.completed_ns is not None else op.invoked_ns
     return f"{said}(invoked at {seconds(op.invoked_ns)}, answered at {seconds(completed)})"

@@ -15,6 +15,10 @@ from harness.operation import OpEvent, Outcome
 NO_JUDGE: Final = "its operations are read, but nothing judges them yet"
 
 
+#: The registry key of what judges by a model that a user wrote.
+USER_MODEL: Final = "user-model"
+
+
 class Family(msgspec.Struct, frozen=True, kw_only=True):
     """`functions` are those that its histories may have; `checker` is a registry key, empty when there is none."""
 
@@ -23,8 +27,13 @@ class Family(msgspec.Struct, frozen=True, kw_only=True):
     functions: frozenset[str]
     checker: str = ""
     guarantee: str = ""
-    #: What a name says of its model behind a colon, as `semaphore:3`.
+    #: What a name says of its model behind a colon, as `semaphore:3`; of a user's model the whole name.
     parameter: str = ""
+
+    @property
+    def is_users(self) -> bool:
+        """Whether what its operations may carry is known to its model alone."""
+        return self.checker == USER_MODEL
 
 
 def _family(name: str, about: str, functions: str, checker: str = "", guarantee: str = "") -> Family:
@@ -68,7 +77,7 @@ def choose(name: str | None, functions: Collection[str], sample: Callable[[str],
 
     `sample(f)` is the value of an `ok` completion of `f`, or None.
     """
-    family = _named(name) if name else _recognised(set(functions), sample)
+    family = _named(name, functions) if name else _recognised(set(functions), sample)
     if family is None:
         raise UsageError(
             f"{source}: operations {', '.join(sorted(functions))}: no model understands all of these",
@@ -94,10 +103,19 @@ def judged(family: Family, source: str) -> Family:
     return family
 
 
-def _named(name: str) -> Family:
-    name, _, parameter = name.partition(":")
+def _named(whole: str, functions: Collection[str]) -> Family:
+    name, _, parameter = whole.partition(":")
+    if name not in FAMILIES and all(part.isidentifier() for part in (*name.split("."), *parameter.split("."))):
+        return Family(
+            name=whole,
+            about="a model of its own",
+            functions=frozenset(functions),
+            checker=USER_MODEL,
+            guarantee="linearizable",
+            parameter=whole,
+        )
     if name not in FAMILIES:
-        raise unknown_choice("model", name, list(FAMILIES))
+        raise unknown_choice("model", name, [*FAMILIES, "module:attribute"])
     if parameter and name not in _WITH_PARAMETER:
         raise UsageError(
             f"the model {name} takes no parameter, as in {name}:{parameter}",

@@ -90,10 +90,10 @@ def _with_last_reads(operations: list[Operation]) -> list[Operation]:
     ]
 
 
-def check_values(operations: Sequence[Operation], place: Callable[[int], str]) -> None:
+def check_values(history: ImportedHistory, place: Callable[[int], str]) -> None:
     """Raise MalformedHistory where a model would misread a value. `place(i)` says where event i stands."""
     expected: tuple[type, int] | None = None
-    for op in operations:
+    for op in () if history.family.is_users else history.operations:
         known = op.type is Outcome.OK and op.complete_index is not None
         at = op.complete_index if known and op.complete_index is not None else op.invoke_index
         if op.f in ("write", "cas", "add"):

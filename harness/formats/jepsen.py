@@ -53,13 +53,14 @@ class _Reading:
         pairs = "txn" not in self._functions.values() and self._keyed(keyed)
         keys, values = self._split(pairs)
         family = choose(model, self._functions.values(), lambda f: self._sample(f, values), self._source)
-        self._check_missing()
+        if not family.is_users:
+            self._check_missing()
         if pairs:
             self._check_pairs()
-        if family.checker:
+        if family.checker and not family.is_users:
             self._check_kinds(pairs, _READ_AS.get(family.name) or (_elements if "add" in family.functions else _whole))
         history = ImportedHistory(self._events(keys, values, pairs), family, source=self._source)
-        check_values(history.operations, self._place)
+        check_values(history, self._place)
         return Imported(history=history, form=FORM, keyed=pairs)
 
     # --- what the columns say

@@ -62,7 +62,7 @@ def read_porcupine(stream: BinaryIO, source: str, *, model: str | None = None) -
     if keyless is not None:
         raise malformed(source, keyless.line, keyless.column, "expected a key in all inputs, or in none")
     history = ImportedHistory(events, family, source=source)
-    check_values(history.operations, lambda i: f"{source}: line {origins[i].line}, column {origins[i].column}")
+    check_values(history, lambda i: f"{source}: line {origins[i].line}, column {origins[i].column}")
     return Imported(history=history, form=FORM, keyed=any(call.key is not None for call in calls))
 
 

@@ -86,7 +86,7 @@ def _own(path: Path, form: str, model: str | None) -> Imported:
     functions = {event.f for event in read.events if type(event) is OpEvent}
     family = choose(model, {"read" if f == "members" else f for f in functions}, sampler(read.events), str(path))
     history = ImportedHistory(read.events, family, source=str(path))
-    check_values(history.operations, lambda i: f"{path}: event {i}")
+    check_values(history, lambda i: f"{path}: event {i}")
     keyed = any(type(event) is OpEvent and event.key is not None for event in read.events)
     return Imported(history=history, form=form, keyed=keyed)
 

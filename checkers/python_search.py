@@ -1,0 +1,192 @@
+"""Linearizability of any sequential object in plain Python: slow, within a budget of steps.
+
+Just-in-time linearization (Lowe, "Testing for Linearizability", 2017): walk the invocations and returns once, hold
+every configuration (state, open calls that are in) that they allow, and put further calls in only when one of them
+returns. A call that never returns need not go in; of two configurations that differ only in such calls the one with
+fewer of them can do whatever the other can. A first walk holds few configurations: reaching the end proves that an
+order exists, running dry proves nothing, and then the exact walk decides.
+"""
+
+import time
+from collections.abc import Callable, Hashable, Sequence
+from typing import Final
+
+import msgspec
+
+#: Configurations that the first walk holds.
+_WIDTH: Final = 32
+
+#: The state's number after a call's, or None where the call is not allowed.
+Step = Callable[[int, int], int | None]
+_Trace = tuple[int, "_Trace"] | None
+
+
+class Call(msgspec.Struct, frozen=True):
+    """`kind` numbers what was called with what result; `returned` is None where the outcome is unknown."""
+
+    kind: int
+    invoked: int
+    returned: int | None
+
+
+class Found(msgspec.Struct, frozen=True, kw_only=True):
+    """`order` explains everything, or is a longest up to `failed`, which passes in none; or `stopped` says why neither.
+
+    `open` are the calls that had not returned then, `states` all that the object may be in.
+    """
+
+    order: tuple[int, ...] = ()
+    failed: int | None = None
+    open: tuple[int, ...] = ()
+    states: tuple[int, ...] = ()
+    stopped: str = ""
+    steps: int = 0
+
+
+class _Stopped(Exception):
+    pass
+
+
+def search(calls: Sequence[Call], step: Step, *, steps: int, wall_s: float) -> Found:
+    """Judge `calls` on an object that begins in state 0. A `step` tried, allowed or not, is one step of the budget."""
+    deadline = time.monotonic() + wall_s
+    spent = 0
+    for width in (_WIDTH, None):
+        walk = _Walk(calls, step, width, steps - spent, deadline)
+        try:
+            found = walk.run()
+        except _Stopped as stopped:
+            return Found(stopped=str(stopped), steps=spent + walk.steps)
+        spent += walk.steps
+        if found is not None:
+            return msgspec.structs.replace(found, steps=spent)
+    raise AssertionError("the exact walk always decides")
+
+
+class _Configurations:
+    """A set of them, each with the order that led to it; without those that another one stands for."""
+
+    def __init__(self) -> None:
+        self.entries: list[tuple[int, frozenset[int], frozenset[int], _Trace]] = []
+        self._held: dict[tuple[int, frozenset[int]], list[frozenset[int]]] = {}
+
+    def add(self, state: int, needed: frozenset[int], spare: frozenset[int], trace: _Trace) -> None:
+        """`needed` are the calls that are in and return, `spare` those that do not."""
+        held = self._held.setdefault((state, needed), [])
+        if not any(other <= spare for other in held):
+            held.append(spare)
+            self.entries.append((state, needed, spare, trace))
+
+
+class _Walk:
+    def __init__(self, calls: Sequence[Call], step: Step, width: int | None, steps: int, deadline: float) -> None:
+        self._calls = calls
+        self._step = step
+        self._width = width
+        self._steps_max = steps
+        self._deadline = deadline
+        self._narrowed = False
+        self.steps = 0
+
+    def run(self) -> Found | None:
+        """None when a narrowed walk ran dry."""
+        events = [(call.invoked, 0, i) for i, call in enumerate(self._calls)]
+        events += [(call.returned, 1, i) for i, call in enumerate(self._calls) if call.returned is not None]
+        pending: dict[int, None] = {}
+        live = _Configurations()
+        live.add(0, frozenset(), frozenset(), None)
+        for _, returns, call in sorted(events):
+            if not returns:
+                pending[call] = None
+                continue
+            tried, passed = self._pass(live, tuple(pending), call)
+            if not passed.entries:
+                return None if self._narrowed else _refuted(tried, call, tuple(pending))
+            del pending[call]
+            live = self._narrow(passed)
+        return Found(order=_order(live.entries[0][3]))
+
+    def _pass(
+        self, live: _Configurations, pending: Sequence[int], goal: int
+    ) -> tuple[_Configurations, _Configurations]:
+        """All that was tried, and of that what has `goal` in."""
+        tried, passed = _Configurations(), _Configurations()
+        for entry in live.entries:
+            tried.add(*entry)
+        for state, needed, spare, trace in tried.entries:  # which grows meanwhile
+            if goal in needed:
+                passed.add(state, needed - {goal}, spare, trace)
+                continue
+            if self._width and (len(passed.entries) >= 4 * self._width or len(tried.entries) > 64 * self._width):
+                self._narrowed = True
+                break
+            self._poll()
+            for call in pending:
+                if call in needed or call in spare:
+                    continue
+                self.steps += 1
+                after = self._step(state, self._calls[call].kind)
+                if after is None:
+                    continue
+                if self._calls[call].returned is None:
+                    tried.add(after, needed, spare | {call}, (call, trace))
+                else:
+                    tried.add(after, needed | {call}, spare, (call, trace))
+        return tried, passed
+
+    def _narrow(self, passed: _Configurations) -> _Configurations:
+        if not self._width or len(passed.entries) <= self._width:
+            return passed
+        self._narrowed = True
+        kept = _Configurations()
+        for entry in sorted(passed.entries, key=lambda entry: len(entry[2]))[: self._width]:
+            kept.add(*entry)
+        return kept
+
+    def _poll(self) -> None:
+        if self.steps > self._steps_max:
+            raise _Stopped("the budget of steps is spent")
+        if time.monotonic() > self._deadline:
+            raise _Stopped("the time limit of the search has passed")
+
+
+def _refuted(tried: _Configurations, failed: int, pending: Sequence[int]) -> Found:
+    longest = max((_order(trace) for _, _, _, trace in tried.entries[:256]), key=len)
+    return Found(
+        order=longest,
+        failed=failed,
+        open=tuple(call for call in pending if call != failed),
+        states=tuple(sorted({state for state, _, _, _ in tried.entries})),
+    )
+
+
+def _order(trace: _Trace) -> tuple[int, ...]:
+    found = []
+    while trace is not None:
+        call, trace = trace
+        found.append(call)
+    return tuple(reversed(found))
+
+
+def fault_in(calls: Sequence[Call], step: Step, order: Sequence[int]) -> str:
+    """What is wrong with `order` as an explanation of `calls`; empty when it is one."""
+    state, latest = 0, -1
+    for call in order:
+        returned = calls[call].returned
+        if returned is not None and returned < latest:
+            return f"call {call} stands after one that was invoked when it had returned"
+        latest = max(latest, calls[call].invoked)
+        after = step(state, calls[call].kind)
+        if after is None:
+            return f"call {call} cannot follow"
+        state = after
+    if len(set(order)) != len(order):
+        return "a call stands twice"
+    missing = [i for i, call in enumerate(calls) if call.returned is not None and i not in set(order)]
+    return f"call {missing[0]} is missing" if missing else ""
+
+
+def kinds_of(parts: Sequence[Hashable]) -> list[int]:
+    """Equal parts get one number, in the order in which they were met."""
+    numbers: dict[Hashable, int] = {}
+    return [numbers.setdefault(part, len(numbers)) for part in parts]
