@@ -9,7 +9,7 @@ CORE := checkers/_core.abi3.so
 RUST := checkers/native/Cargo.toml checkers/native/Cargo.lock $(wildcard checkers/native/src/*.rs checkers/native/src/*/*.rs)
 UV := $(shell command -v uv 2>/dev/null)
 
-.PHONY: help setup demo test test-long check bench bench-checkers soak soak-kafka soak-kills failover clean
+.PHONY: help setup demo test test-long check bench bench-checkers fuzz soak soak-kafka soak-kills failover clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 12
@@ -39,6 +39,9 @@ bench: setup  ## the figures of docs/benchmarks.md, measured on this machine
 
 bench-checkers: setup  ## our checker and Porcupine in turns: 20 minutes, or 3 with QUICK=1; SEED= repeats a run
 	@$(PY) -m tests.bench.against_porcupine $(if $(QUICK),--quick) $(if $(SEED),--seed $(SEED)) $(BENCH_FLAGS)
+
+fuzz:  ## ten minutes of coverage-guided fuzzing for each of the EDN reader, the search and the transactions (FUZZ_S)
+	@tools/fuzz.sh
 
 soak: setup  ## the demo's runs and the barrier control, ten times each
 	@$(PY) -m tests.soak
