@@ -19,11 +19,13 @@ __all__ = [
     "ObjectResult",
     "Proof",
     "TransactionReport",
+    "WeakReport",
     "build_info",
     "check_list_append",
     "check_objects",
     "check_registers",
     "check_rw_register",
+    "check_weak_isolation",
     "read_edn",
 ]
 
@@ -234,10 +236,12 @@ def check_list_append(
     *,
     realtime: bool,
     steps: int,
+    sessions: bool = False,
 ) -> TransactionReport:
     """Judge lists to which transactions append unique values; the columns are those of `transaction_columns`.
 
-    `realtime`: whether a transaction that was completed precedes those invoked after it. `steps` bounds the search of
+    `realtime`: whether a transaction that was completed precedes those invoked after it; `sessions`: whether it does
+    so within its process, which bears on `order` alone. `steps` bounds the search of
     shortest cycles only: whether there is a cycle does not depend on it.
 
     Raises: as `check_registers`.
@@ -258,11 +262,53 @@ def check_rw_register(
     sequential: bool,
     linearizable: bool,
     steps: int,
+    sessions: bool = False,
 ) -> TransactionReport:
     """Judge registers to which transactions write unique values, as `check_list_append` judges lists.
 
     `wfr`, `sequential` and `linearizable` say what the order of versions may be inferred from; the last two take the
     first with them.
+    """
+
+@final
+class WeakReport:
+    """What was found about models that ask less than serializability: an order, a circle, or neither."""
+
+    @property
+    def order(self) -> NDArray[np.uint32] | None:
+        """Commits by row; for `snapshot` starts (twice the row) and commits (one more). Confirmed."""
+
+    @property
+    def circle(
+        self,
+    ) -> list[tuple[tuple[int, int, str, int, int, int, int], int, list[tuple[int, int, str, int, int, int, int]]]]:
+        """Why there is no order of commits: steps as in cycles; the micro-operation that read the version of the
+        step's end although its transaction had to see that of the step's begin, and the steps by which it had to."""
+
+def check_weak_isolation(
+    process: _Column,
+    outcome: _Column,
+    invoked: _Column,
+    completed: _Column,
+    first: _Column,
+    kind: _Column,
+    key: _Column,
+    value: _Column,
+    start: _Column,
+    elements: _Column,
+    *,
+    lists: bool,
+    level: str,
+    sessions: bool,
+    realtime: bool,
+    steps: int,
+) -> WeakReport:
+    """Look for an order of commits that keeps `level` (`committed`, `view`, `atomic`, `causal`), or for a schedule of
+    starts and commits (`snapshot`); `sessions` and `realtime` (of schedules) say what it is to keep besides.
+
+    The history must show no anomaly that read committed forbids.
+
+    Raises: as `check_registers`.
     """
 
 @final

@@ -6,14 +6,31 @@ of one of those. Sources, by the letters in the table:
   A   Adya, "Weak Consistency: A Generalized Theory and Optimistic Implementations for Distributed
       Transactions" (PhD thesis, MIT, 1999)
   B   Bailis et al., "Highly Available Transactions: Virtues and Limitations" (VLDB 2013)
+  R   Bailis et al., "Scalable Atomic Visibility with RAMP Transactions" (SIGMOD 2014)
+  BE  Biswas & Enea, "On the Complexity of Checking Transactional Consistency" (OOPSLA 2019): their read committed, read
+      atomic and causal consistency hold the order of each session; so do Plume's (OOPSLA 2024) and AWDIT's (PLDI 2025)
   C   Cerone, Bernardi & Gotsman, "A Framework for Transactional Consistency Models with Atomic
-      Visibility" (CONCUR 2015)
+      Visibility" (CONCUR 2015): without sessions
   CG  Cerone & Gotsman, "Analysing Snapshot Isolation" (PODC 2016): no cycle of which all rw are apart from each other
   D   Daudjee & Salem, "Lazy Database Replication with Snapshot Isolation" (VLDB 2006): strong, strong session
   E   Kingsbury & Alvaro, "Elle: Inferring Isolation Anomalies from Experimental Observations" (VLDB 2020)
 
 Elle's claim for anomalies of a history's shape (E): where the versions of one key have no single order, no order of
 versions exists at all, which every model presupposes.
+
+Histories hold reads and writes of single keys, no predicates: so G2 shows as G2-item only, and repeatable-read, which
+tolerates G2 by predicates alone, forbids no less than serializability does. Which anomalies can show depends on how
+versions are ordered:
+
+| anomaly | lists | registers |
+| --- | --- | --- |
+| G0 | a list shows the order of versions | only where each transaction read before it wrote, and then with a G1c |
+| duplicate-elements, incompatible-order | yes | no: a register shows one version |
+| cyclic-versions | no: lists show their order | yes |
+| internal, future-read, garbage-read, G1a, G1b, dirty-update, lost-update | yes | yes |
+| G1c, G-single, G-nonadjacent, G2-item, with -process, -realtime | yes | where versions are in a certain order |
+| observed-transaction-vanishes, fractured-reads, causality-violation, -process | asked for such a model | likewise |
+| G2 by predicates, predicate-many-preceders and the like | no | no |
 """
 
 from collections.abc import Iterable
@@ -33,19 +50,35 @@ class Model(NamedTuple):
 MODELS: Final = (
     Model("read-uncommitted", (), ("G0", "duplicate-elements", "cyclic-versions", "garbage-read"), "A (PL-1), E"),
     Model("read-committed", ("read-uncommitted",), ("G1a", "G1b", "G1c"), "A (PL-2), E"),
-    Model("read-atomic", ("read-committed",), ("internal",), "C, E"),
-    Model("causal", ("read-atomic",), (), "C"),
-    Model("parallel-snapshot-isolation", ("causal",), ("lost-update",), "C"),
-    Model("consistent-view", ("read-committed",), ("G-single",), "A (PL-2+)"),
-    Model("repeatable-read", ("read-committed",), ("G2-item", "lost-update"), "A (PL-2.99), B"),
+    Model("monotonic-atomic-view", ("read-committed",), ("observed-transaction-vanishes",), "B"),
+    Model("read-atomic", ("monotonic-atomic-view",), ("internal", "fractured-reads"), "R, C, E"),
+    Model("causal-cerone", ("read-atomic",), ("causality-violation",), "C"),
+    Model(
+        "session-read-committed",
+        ("monotonic-atomic-view",),
+        ("G0-process", "G1c-process", "observed-transaction-vanishes-process"),
+        "BE (read committed)",
+    ),
+    Model(
+        "session-read-atomic",
+        ("read-atomic", "session-read-committed"),
+        ("fractured-reads-process",),
+        "BE (read atomic)",
+    ),
+    Model(
+        "causal", ("causal-cerone", "session-read-atomic"), ("causality-violation-process",), "BE (causal consistency)"
+    ),
+    Model("parallel-snapshot-isolation", ("causal-cerone",), ("lost-update",), "C"),
+    Model("consistent-view", ("monotonic-atomic-view",), ("G-single",), "A (PL-2+)"),
+    Model("repeatable-read", ("monotonic-atomic-view",), ("G2-item", "lost-update"), "A (PL-2.99), B"),
     Model(
         "snapshot-isolation", ("parallel-snapshot-isolation", "consistent-view"), ("G-nonadjacent",), "A (PL-SI), CG"
     ),
     Model("serializable", ("repeatable-read", "snapshot-isolation"), (), "A (PL-3)"),
     Model(
         "strong-session-snapshot-isolation",
-        ("snapshot-isolation",),
-        ("G0-process", "G1c-process", "G-single-process", "G-nonadjacent-process"),
+        ("snapshot-isolation", "causal"),
+        ("cyclic-versions-process", "G-single-process", "G-nonadjacent-process"),
         "D, CG, E",
     ),
     Model(
@@ -57,7 +90,7 @@ MODELS: Final = (
     Model(
         "strong-snapshot-isolation",
         ("strong-session-snapshot-isolation",),
-        ("G0-realtime", "G1c-realtime", "G-single-realtime", "G-nonadjacent-realtime"),
+        ("cyclic-versions-realtime", "G0-realtime", "G1c-realtime", "G-single-realtime", "G-nonadjacent-realtime"),
         "D, E",
     ),
     Model(
@@ -85,6 +118,13 @@ IMPLIES: Final[dict[str, tuple[str, ...]]] = {
     "G2-item": ("G2-item-process",),
     "G2-item-process": ("G2-item-realtime",),
     "lost-update": ("G2-item",),
+    # Where no commit order has what was seen before what was read instead, every order of versions has a G-single.
+    "observed-transaction-vanishes": ("fractured-reads", "observed-transaction-vanishes-process"),
+    "observed-transaction-vanishes-process": ("fractured-reads-process",),
+    "fractured-reads": ("causality-violation", "fractured-reads-process"),
+    "fractured-reads-process": ("causality-violation-process",),
+    "causality-violation": ("G-single", "causality-violation-process"),
+    "causality-violation-process": ("G-single-process",),
     "incompatible-order": ("G1a",),
     "dirty-update": ("G1a",),
     "future-read": ("G1c",),
@@ -120,6 +160,15 @@ def ruled_out(anomalies: Iterable[str]) -> tuple[str, ...]:
     shown = _closure(anomalies, IMPLIES)
     direct = {model.name for model in MODELS if shown.intersection(model.forbids)}
     return tuple(name for name in NAMES if implied(name) & direct)
+
+
+#: Where the order of versions is inferred from what transactions read before they wrote, what a circle of it contains.
+_INFERRED: Final = {"G0": "G1c", "G0-process": "G1c-process", "cyclic-versions": "G1c"}
+
+
+def ruled_out_of_registers(anomalies: Iterable[str]) -> tuple[str, ...]:
+    """As `ruled_out`; the order of versions is inferred by what read uncommitted does not promise."""
+    return ruled_out(_INFERRED.get(anomaly, anomaly) for anomaly in anomalies)
 
 
 def weakest(models: Iterable[str]) -> tuple[str, ...]:

@@ -21,13 +21,12 @@ from checkers.transaction_columns import (
     WRITE,
     TransactionColumns,
 )
-from checkers.transactions import SHOWN_MAX, Finding, TransactionVerdict, check_list_append, check_register
+from checkers.transactions import SHOWN_MAX, STRICT, Finding, TransactionVerdict, check_list_append, check_register
 from harness.errors import MalformedHistory
 from harness.history import History
 from harness.operation import Operation, Outcome
 from harness.verdict import Facts, Verdict, Witness
 
-GUARANTEE: Final = "strict-serializable"
 EXPOSURE_OF: Final = "reads in ok transactions"
 _WITNESSES_MAX: Final = 5
 _OUTCOMES: Final = {Outcome.OK: OK, Outcome.FAIL: FAIL, Outcome.INFO: INFO}
@@ -36,15 +35,22 @@ _NAMED: Final = -(2**62)
 
 
 def check_lists(history: History, facts: Facts) -> list[Verdict]:
-    """One verdict on transactions that append to lists."""
+    """One verdict on transactions that append to lists, about the consistency model that is required."""
     operations = _transactions(history)
-    return [_verdict("list-append", operations, check_list_append(encode(operations, lists=True)))]
+    judged = check_list_append(encode(operations, lists=True), model=_model(facts))
+    return [_verdict("list-append", operations, judged)]
 
 
 def check_registers(history: History, facts: Facts) -> list[Verdict]:
-    """One verdict on transactions that write registers."""
+    """One verdict on transactions that write registers, likewise."""
     operations = _transactions(history)
-    return [_verdict("rw-register", operations, check_register(encode(operations, lists=False)))]
+    judged = check_register(encode(operations, lists=False), model=_model(facts))
+    return [_verdict("rw-register", operations, judged)]
+
+
+def _model(facts: Facts) -> str:
+    """The consistency model that is asked for by name, or else the strongest."""
+    return facts.required[0] if facts.required else STRICT
 
 
 def _transactions(history: History) -> list[Operation]:
@@ -140,7 +146,7 @@ def _verdict(checker: str, operations: Sequence[Operation], judged: TransactionV
     reads = sum(1 for op in operations if op.type is Outcome.OK for micro in _micro_operations(op) if micro[0] == "r")
     return Verdict(
         checker=checker,
-        guarantee=GUARANTEE,
+        guarantee=judged.model,
         validity=judged.validity,
         reason=judged.reason,
         exposure=reads,
@@ -152,6 +158,7 @@ def _verdict(checker: str, operations: Sequence[Operation], judged: TransactionV
             "ruled_out": list(judged.ruled_out),
             "weakest_ruled_out": list(judged.weakest),
             "unfinished": list(judged.unfinished),
+            **({"certificate": judged.certificate} if judged.certificate else {}),
         },
         evidence=violations(
             (found.anomaly, operations[found.transactions[0]])

@@ -154,6 +154,14 @@ class ListProof:
     def __init__(self, columns: TransactionColumns) -> None:
         self.rows = Rows(columns)
 
+    def shows(self, read: int, write: int) -> bool:
+        """Whether a read ends with what was appended, but for appends of its own transaction, or for -1 is empty."""
+        rows = self.rows
+        seen = self._external(read, rows.owner(read))
+        if write < 0:
+            return not seen
+        return rows.key(read) == rows.key(write) and seen[-1:] == [rows.value(write)]
+
     def _read(self, key: int, value: int) -> bool:
         """Whether an ok read shows `value` of `key`."""
         c = self.rows.columns
@@ -163,14 +171,16 @@ class ListProof:
                 return True
         return False
 
-    def _happened(self, t: int) -> bool:
+    def happened(self, t: int) -> bool:
+        """Whether a transaction took effect."""
         return self.rows.happened(t, self._read)
 
     def cycle(self, cycle: Cycle) -> bool:
         """Whether every edge of a cycle holds."""
-        return is_cycle(cycle) and all(self._step(step) for step in cycle.steps)
+        return is_cycle(cycle) and all(self.step(step) for step in cycle.steps)
 
-    def _step(self, step: Step) -> bool:
+    def step(self, step: Step) -> bool:
+        """Whether one edge holds."""
         rows = self.rows
         if step.kind in ("realtime", "process"):
             return (realtime if step.kind == "realtime" else process)(rows, step)
@@ -181,11 +191,11 @@ class ListProof:
             case "wr":
                 # A read shows the append.
                 shows = rows.is_write(a, step.before) and rows.is_read(b, step.after)
-                return shows and rows.value(a) in rows.seen(b) and self._happened(step.before)
+                return shows and rows.value(a) in rows.seen(b) and self.happened(step.before)
             case "rw":
                 # A read lacks an append that happened: lists only grow, so it was made later.
                 lacks = rows.is_read(a, step.before) and rows.is_write(b, step.after)
-                return lacks and rows.value(b) not in rows.seen(a) and self._happened(step.after)
+                return lacks and rows.value(b) not in rows.seen(a) and self.happened(step.after)
             case "ww":
                 return self._appended_before(step)
         return False
@@ -200,7 +210,7 @@ class ListProof:
         seen = rows.seen(step.shown)
         first, second = rows.value(step.before_op), rows.value(step.after_op)
         ordered = first in seen and (second not in seen or seen.index(first) < seen.index(second))
-        return ordered and self._happened(step.before) and self._happened(step.after)
+        return ordered and self.happened(step.before) and self.happened(step.after)
 
     def anomaly(self, found: Anomaly) -> bool:
         """Whether a finding apart from cycles holds."""
@@ -210,7 +220,7 @@ class ListProof:
             # An append of a failed transaction stands in a list before one that happened.
             return (
                 rows.is_write(op, t)
-                and self._happened(t)
+                and self.happened(t)
                 and rows.is_write(than, found.other)
                 and int(rows.columns.outcome[found.other]) == FAIL
                 and any(
@@ -237,6 +247,8 @@ class ListProof:
                 later = than > op and rows.is_write(than, t) and rows.key(than) == rows.key(op)
                 return later and rows.value(than) in seen
             case "incompatible-order":
+                if rows.is_write(than, found.other):
+                    return self._against_its_order(found, seen)
                 if not rows.is_read(than, found.other) or rows.key(than) != rows.key(op):
                     return False
                 other = rows.seen(than)
@@ -273,8 +285,21 @@ class ListProof:
             and rows.key(found.than) == rows.key(found.op)
             and rows.value(found.than) in (outside[-1:] or seen[-1:])
             and rows.later_write(found.than, found.other)
-            and self._happened(found.other)
+            and self.happened(found.other)
         )
+
+    def _against_its_order(self, found: Anomaly, seen: list[int]) -> bool:
+        """A list shows an append, and the same transaction's earlier one of that key behind it or not at all."""
+        rows, first = self.rows, found.than
+        later = [
+            op
+            for op in rows.ops(found.other)
+            if op > first and rows.is_write(op, found.other) and rows.value(op) == found.value
+        ]
+        if not later or {rows.key(first), rows.key(later[0])} != {rows.key(found.op)}:
+            return False
+        before = seen[: seen.index(found.value)] if found.value in seen else seen
+        return found.value in seen and rows.value(first) not in before and self.happened(found.other)
 
     def _contradicts(self, op: int, t: int) -> bool:
         """A read differs from what its transaction had read, and appended since, before it."""
@@ -302,19 +327,27 @@ class RegisterProof:
     def __init__(self, columns: TransactionColumns) -> None:
         self.rows = Rows(columns)
 
+    def shows(self, read: int, write: int) -> bool:
+        """Whether a read shows the version of a write, or for -1 nothing."""
+        rows = self.rows
+        if write < 0:
+            return rows.value(read) == NIL
+        return rows.key(read) == rows.key(write) and rows.value(read) == rows.value(write)
+
     def _read(self, key: int, value: int) -> bool:
         c = self.rows.columns
         found = np.flatnonzero((c.value == value) & (c.key == key) & (c.kind == READ)).tolist()
         return any(self.rows.is_read(op, self.rows.owner(op)) for op in found)
 
-    def _happened(self, t: int) -> bool:
+    def happened(self, t: int) -> bool:
+        """Whether a transaction took effect."""
         return self.rows.happened(t, self._read)
 
     def cycle(self, cycle: Cycle) -> bool:
         """Whether every edge of a cycle of transactions, or of versions, holds."""
         if cycle.name == "cyclic-versions":
             return self._versions(cycle)
-        return is_cycle(cycle) and all(self._step(step) for step in cycle.steps)
+        return is_cycle(cycle) and all(self.step(step) for step in cycle.steps)
 
     def _versions(self, cycle: Cycle) -> bool:
         """Versions of one key, each before the next; a step names the micro-operations that bear them."""
@@ -324,14 +357,15 @@ class RegisterProof:
         one_key = len({rows.key(op) for step in steps for op in (step.before_op, step.after_op)}) == 1
         return joined and one_key and all(self._precedes(step) for step in steps)
 
-    def _step(self, step: Step) -> bool:
+    def step(self, step: Step) -> bool:
+        """Whether one edge holds."""
         rows = self.rows
         if step.kind in ("realtime", "process"):
             return (realtime if step.kind == "realtime" else process)(rows, step)
         a, b = step.before_op, step.after_op
         if a not in rows.ops(step.before) or b not in rows.ops(step.after) or rows.key(a) != rows.key(b):
             return False
-        if not self._happened(step.before) or not self._happened(step.after):
+        if not self.happened(step.before) or not self.happened(step.after):
             return False
         match step.kind:
             case "wr":
@@ -361,9 +395,9 @@ class RegisterProof:
             return False
         s, t = rows.owner(a), rows.owner(b)
         if s == t:
-            return a < b and rows.is_read(a, s) and rows.is_write(b, t) and self._happened(t)
+            return a < b and rows.is_read(a, s) and rows.is_write(b, t) and self.happened(t)
         c = rows.columns
-        return rows.is_ok(s) and self._happened(t) and int(c.completed[s]) < int(c.invoked[t])
+        return rows.is_ok(s) and self.happened(t) and int(c.completed[s]) < int(c.invoked[t])
 
     def anomaly(self, found: Anomaly) -> bool:
         """Whether a finding apart from cycles holds."""

@@ -4,28 +4,29 @@ Two kinds of histories: lists to which transactions append (`check_list_append`)
 versions; and registers of which every write writes a value of its own (`check_register`), where that order is inferred
 as far as is sound. The native core finds anomalies and shortest cycles, or an order of all transactions.
 
-A verdict is confirmed before it is given. `valid` rests on an order that was carried out, transaction by transaction,
-and returned what the history returned; `invalid` on findings that `checkers.transaction_proof` derived again from the
-rows that they name. What fails that is a defect (`HarnessError`), never a verdict.
+A verdict is about one consistency model, and confirmed before it is given. `invalid` rests on findings that
+`checkers.transaction_proof` and `checkers.weak_isolation` derived again from the rows that they name; `valid` on an
+order that was carried out and returned what the history returned: a serial order, a schedule of starts and commits, or
+an order of commits, as the model demands. What fails that is a defect (`HarnessError`), never a verdict.
 
 Transactions that failed never happened; one of unknown outcome happened if an ok transaction read what it wrote, and
 may be left out else.
 
 Sources: Adya, "Weak Consistency" (1999); Kingsbury & Alvaro, "Elle: Inferring Isolation Anomalies from Experimental
-Observations" (VLDB 2020).
+Observations" (VLDB 2020); those of `checkers.consistency_models` and `checkers.weak_isolation`.
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from checkers import _core
-from checkers.consistency_models import NAMES, implied, ruled_out, weakest
-from checkers.transaction_columns import INFO, NIL, OK, READ, TransactionColumns
+from checkers import _core, weak_isolation
+from checkers.consistency_models import NAMES, implied, ruled_out, ruled_out_of_registers, weakest
+from checkers.transaction_columns import INFO, NIL, OK, READ, WRITE, TransactionColumns
 from checkers.transaction_proof import Anomaly, Cycle, ListProof, RegisterProof, Step
 from harness.errors import HarnessError, MalformedHistory, unknown_choice
 from harness.verdict import Validity
@@ -67,8 +68,30 @@ class TransactionVerdict:
     ruled_out: tuple[str, ...] = ()
     weakest: tuple[str, ...] = ()
     order: NDArray[np.uint32] | None = None
+    certificate: str = ""
     unfinished: tuple[str, ...] = ()
     figures: dict[str, int]
+
+
+class _Certificate(NamedTuple):
+    """What shows a model, and with it all that the model implies."""
+
+    model: str
+    words: str
+    order: NDArray[np.uint32]
+
+
+#: Serial orders by the model that they show, weakest first: whether sessions, whether real time is kept; in words.
+_SERIAL: Final = {
+    "serializable": (False, False, "a serial order"),
+    "strong-session-serializable": (True, False, "a serial order that keeps the order of each process"),
+    STRICT: (False, True, "a serial order that keeps real time"),
+}
+_SCHEDULES: Final = {
+    "snapshot-isolation": "a schedule of starts and commits",
+    "strong-session-snapshot-isolation": "a schedule of starts and commits that keeps the order of each process",
+    "strong-snapshot-isolation": "a schedule of starts and commits that keeps real time",
+}
 
 
 def check_list_append(columns: TransactionColumns, *, model: str = STRICT, steps: int = STEPS) -> TransactionVerdict:
@@ -77,15 +100,14 @@ def check_list_append(columns: TransactionColumns, *, model: str = STRICT, steps
     Raises:
         MalformedHistory: columns that mean nothing, a process with two open transactions, a value appended twice.
 
-    Cost: O(n log n) in transactions, linear in micro-operations and elements read; past that, `steps`.
+    Cost: O(n log n) in transactions, linear in micro-operations and elements read; past that, `steps`. For a model that
+    `checkers.weak_isolation` decides, what that costs besides.
     """
     _known(model)
-    report = _lists(columns, realtime=True, steps=steps)
-    proof = ListProof(columns)
-    order = report.order
-    if order is None and _may_hold_without_realtime(report, model):
-        order = _lists(columns, realtime=False, steps=0).order
-    return _verdict(columns, model, report, proof, order, telling=_ListWords(columns))
+    report = _lists(columns, sessions=False, realtime=True, steps=steps)
+    findings = _Findings(columns, ListProof(columns), _ListWords(columns), ruled_out)
+    findings.take(*_found(report))
+    return _verdict(columns, model, report, findings, lambda **kept: _lists(columns, steps=0, **kept), lists=True)
 
 
 def check_register(
@@ -93,38 +115,139 @@ def check_register(
     *,
     model: str = STRICT,
     wfr_keys: bool = True,
-    sequential_keys: bool = False,
-    linearizable_keys: bool = True,
+    sequential_keys: bool | None = None,
+    linearizable_keys: bool | None = None,
     steps: int = STEPS,
 ) -> TransactionVerdict:
     """Judge registers, each value written to a key once. The order of versions is inferred from:
 
     Args:
-        wfr_keys: within one transaction, a version that it wrote follows the one that it read before.
-        sequential_keys: versions follow each other as the transactions of one process met them.
+        wfr_keys: within one transaction, a version that it wrote follows the one that it read before; as read committed
+            demands.
+        sequential_keys: versions follow each other as the transactions of one process met them. By default where the
+            model demands it, strong session snapshot isolation or what implies that; a finding that rests on it then
+            ends in `-process`, and rules out such models only. True: the caller vouches for it under any model.
         linearizable_keys: they follow each other as transactions met them of which one was completed before the other
-            was invoked. Sound where each key is to be linearizable, as strict serializability demands.
+            was invoked. Likewise, with strong snapshot isolation and `-realtime`.
 
     Nothing, the initial value, precedes every version. `unknown` when neither an anomaly nor an order was found:
-    serializability of registers is hard (Papadimitriou 1979), and only one order is tried.
+    serializability of registers is hard (Papadimitriou 1979), and orders are tried within bounds.
 
     Raises:
         MalformedHistory: columns that mean nothing, a process with two open transactions, a value written twice.
     """
     _known(model)
-    inferred = {"wfr": wfr_keys, "sequential": sequential_keys, "linearizable": linearizable_keys}
-    report = _registers(columns, realtime=True, steps=steps, **inferred)
-    proof = RegisterProof(columns)
-    order = report.order
-    if order is None and _may_hold_without_realtime(report, model):
-        order = _registers(columns, realtime=False, steps=0, **inferred).order
-    return _verdict(columns, model, report, proof, order, telling=_RegisterWords(columns))
+    vouched = {"wfr": wfr_keys, "sequential": bool(sequential_keys), "linearizable": bool(linearizable_keys)}
+    inferred = dict(vouched)
+    if sequential_keys is None:
+        inferred["sequential"] = "strong-session-snapshot-isolation" in implied(model)
+    if linearizable_keys is None:
+        inferred["linearizable"] = "strong-snapshot-isolation" in implied(model)
+    report = _registers(columns, sessions=False, realtime=True, steps=steps, **inferred)
+    findings = _Findings(columns, RegisterProof(columns), _RegisterWords(columns), ruled_out_of_registers)
+    if inferred == vouched or not report.cycles:
+        findings.take(*_found(report))
+    else:
+        # What was inferred from the model itself counts against such models alone.
+        findings.take(*_found(_registers(columns, sessions=False, realtime=True, steps=steps, **vouched)))
+        base, suffix = (
+            ("strong-snapshot-isolation", "-realtime")
+            if inferred["linearizable"]
+            else ("strong-session-snapshot-isolation", "-process")
+        )
+        if base not in findings.ruled_out():
+            findings.take([], _found(report)[1], suffix)
+
+    def ask(*, sessions: bool, realtime: bool) -> _core.TransactionReport:
+        kept = vouched | ({"sequential": True} if sessions else {}) | ({"linearizable": True} if realtime else {})
+        return _registers(columns, sessions=sessions, realtime=realtime, steps=0, **kept)
+
+    return _verdict(columns, model, report, findings, ask, lists=False)
 
 
-def _may_hold_without_realtime(report: _core.TransactionReport, model: str) -> bool:
-    """Whether an order that need not keep real time would prove the model, and nothing that was found forbids one."""
-    named = [found[0] for found in report.anomalies] + [found[0] for found in report.cycles]
-    return model in implied("serializable") and "serializable" not in ruled_out(named)
+class _Ask(Protocol):
+    """The native report of one kind of serial order."""
+
+    def __call__(self, *, sessions: bool, realtime: bool) -> _core.TransactionReport: ...
+
+
+def _verdict(
+    columns: TransactionColumns,
+    model: str,
+    report: _core.TransactionReport,
+    findings: "_Findings",
+    ask: _Ask,
+    *,
+    lists: bool,
+) -> TransactionVerdict:
+    found: _Certificate | None = None
+    if report.order is not None:
+        found = _Certificate(STRICT, _SERIAL[STRICT][2], report.order)
+    elif model not in findings.ruled_out() and _anything_read(columns):
+        found = _certify(columns, model, findings, ask, lists=lists)
+    out = findings.ruled_out()
+    validity, reason = _conclude(columns, model, out, findings, found, unfinished=bool(report.unfinished))
+    proven = found if validity is Validity.VALID else None
+    return TransactionVerdict(
+        validity=validity,
+        model=model,
+        reason=reason,
+        anomalies=dict(findings.counts),
+        findings=tuple(findings.told),
+        ruled_out=out,
+        weakest=weakest(out),
+        order=proven.order if proven else None,
+        certificate=proven.words if proven else "",
+        unfinished=tuple(report.unfinished),
+        figures={
+            "transactions": len(columns),
+            "micro_operations": len(columns.kind),
+            "info_transactions": int(np.count_nonzero(columns.outcome == INFO)),
+            "edges": report.edges,
+            "components": report.components,
+            "largest_component": report.largest,
+            "steps": report.steps,
+        },
+    )
+
+
+def _certify(
+    columns: TransactionColumns, model: str, findings: "_Findings", ask: _Ask, *, lists: bool
+) -> _Certificate | None:
+    """Look for an order that shows a model which nothing rules out so far; what forbids one becomes a finding."""
+    if model in weak_isolation.COMMITS:
+        return _commits(columns, model, findings, lists=lists)
+    for name, words in _SCHEDULES.items():
+        if model in implied(name) and name not in findings.ruled_out():
+            order = weak_isolation.schedule(columns, name, lists=lists)
+            if order is not None:
+                return _Certificate(name, words, order)
+    for name, (sessions, realtime, words) in _SERIAL.items():
+        # Only without any finding is there a serial order; that with real time was looked for before.
+        if model in implied(name) and name != STRICT and name not in findings.ruled_out():
+            order = ask(sessions=sessions, realtime=realtime).order
+            if order is not None:
+                return _Certificate(name, words, order)
+    needed = [name for name in weak_isolation.COMMITS if name in implied(model)]
+    return _commits(columns, needed[-1], findings, lists=lists) if needed else None
+
+
+def _commits(columns: TransactionColumns, model: str, findings: "_Findings", *, lists: bool) -> _Certificate | None:
+    if findings.misses_own:
+        return None
+    found = weak_isolation.commits(columns, model, lists=lists)
+    if isinstance(found, weak_isolation.CommitCircle):
+        findings.take_circle(found)
+        return None
+    if found is None:
+        return None
+    seen = "" if model == "read-committed" else " and has what each transaction must have seen before what it read"
+    kept = " keeps the order of each process" if weak_isolation.COMMITS[model][1] else ""
+    return _Certificate(
+        model,
+        "an order of commits that" + " and".join(filter(None, (kept, " has writers before readers"))) + seen,
+        found,
+    )
 
 
 def _known(model: str) -> None:
@@ -132,7 +255,7 @@ def _known(model: str) -> None:
         raise unknown_choice("consistency model", model, NAMES)
 
 
-def _lists(columns: TransactionColumns, *, realtime: bool, steps: int) -> _core.TransactionReport:
+def _lists(columns: TransactionColumns, *, sessions: bool, realtime: bool, steps: int) -> _core.TransactionReport:
     c = columns
     try:
         return _core.check_list_append(
@@ -146,6 +269,7 @@ def _lists(columns: TransactionColumns, *, realtime: bool, steps: int) -> _core.
             c.value,
             c.start,
             c.elements,
+            sessions=sessions,
             realtime=realtime,
             steps=steps,
         )
@@ -156,7 +280,14 @@ def _lists(columns: TransactionColumns, *, realtime: bool, steps: int) -> _core.
 
 
 def _registers(
-    columns: TransactionColumns, *, realtime: bool, steps: int, wfr: bool, sequential: bool, linearizable: bool
+    columns: TransactionColumns,
+    *,
+    sessions: bool,
+    realtime: bool,
+    steps: int,
+    wfr: bool,
+    sequential: bool,
+    linearizable: bool,
 ) -> _core.TransactionReport:
     c = columns
     try:
@@ -169,6 +300,7 @@ def _registers(
             c.kind,
             c.key,
             c.value,
+            sessions=sessions,
             realtime=realtime,
             wfr=wfr,
             sequential=sequential,
@@ -181,86 +313,90 @@ def _registers(
         raise HarnessError(f"the native checker of transactions: {error}") from error
 
 
-def _findings(report: _core.TransactionReport) -> tuple[list[Anomaly], list[Cycle]]:
+def _found(report: _core.TransactionReport) -> tuple[list[Anomaly], list[Cycle]]:
     anomalies = [Anomaly(*found) for found in report.anomalies]
     cycles = [Cycle(name, shortest, tuple(Step(*step) for step in steps)) for name, shortest, steps in report.cycles]
     return anomalies, cycles
 
 
-def _verdict(
-    columns: TransactionColumns,
-    model: str,
-    report: _core.TransactionReport,
-    proof: ListProof | RegisterProof,
-    order: NDArray[np.uint32] | None,
-    telling: "_Words",
-) -> TransactionVerdict:
-    anomalies, cycles = _findings(report)
-    told: list[Finding] = []
-    counts = Counter(found.name for found in anomalies)
-    shown: Counter[str] = Counter()
-    for found in anomalies:
-        shown[found.name] += 1
-        if shown[found.name] <= SHOWN_MAX:
-            if not proof.anomaly(found):
-                raise HarnessError(f"a finding of the native checker of transactions is not confirmed: {found}")
-            told.append(telling.anomaly(found))
-    for cycle in cycles:
-        if not proof.cycle(cycle):
-            raise HarnessError(f"a cycle of the native checker of transactions is not confirmed: {cycle}")
-        counts[cycle.name] += 1
-        told.append(telling.cycle(cycle))
-    out = ruled_out(counts)
-    figures = {
-        "transactions": len(columns),
-        "micro_operations": len(columns.kind),
-        "info_transactions": int(np.count_nonzero(columns.outcome == INFO)),
-        "edges": report.edges,
-        "components": report.components,
-        "largest_component": report.largest,
-        "steps": report.steps,
-    }
-    validity, reason = _conclude(
-        columns,
-        model,
-        out,
-        counts,
-        order,
-        proves_realtime=report.order is not None,
-        unfinished=bool(report.unfinished),
-    )
-    return TransactionVerdict(
-        validity=validity,
-        model=model,
-        reason=reason,
-        anomalies=dict(counts),
-        findings=tuple(told),
-        ruled_out=out,
-        weakest=weakest(out),
-        order=order if validity is Validity.VALID else None,
-        unfinished=tuple(report.unfinished),
-        figures=figures,
-    )
+class _Findings:
+    """What was found, confirmed as it comes in, and what that rules out."""
+
+    def __init__(
+        self,
+        columns: TransactionColumns,
+        proof: ListProof | RegisterProof,
+        words: "_Words",
+        rules_out: Callable[[Iterable[str]], tuple[str, ...]],
+    ) -> None:
+        self.told: list[Finding] = []
+        self.counts: Counter[str] = Counter()
+        #: Whether some transaction did not read what it had written itself.
+        self.misses_own = False
+        self._columns = columns
+        self._proof = proof
+        self._words = words
+        self._rules_out = rules_out
+
+    def ruled_out(self) -> tuple[str, ...]:
+        """Models, weakest first."""
+        return self._rules_out(self.counts)
+
+    def take(self, anomalies: Iterable[Anomaly], cycles: Iterable[Cycle], suffix: str = "") -> None:
+        """Confirm and tell; `suffix`: what the cycles' order of versions rests on, if their names do not say it."""
+        for found in anomalies:
+            self.counts[found.name] += 1
+            if found.name == "internal":
+                self.misses_own |= self._wrote_before(found)
+            if self.counts[found.name] <= SHOWN_MAX:
+                if not self._proof.anomaly(found):
+                    raise HarnessError(f"a finding of the native checker of transactions is not confirmed: {found}")
+                self.told.append(self._words.anomaly(found))
+        for cycle in cycles:
+            if not self._proof.cycle(cycle):
+                raise HarnessError(f"a cycle of the native checker of transactions is not confirmed: {cycle}")
+            named = cycle
+            base = cycle.name.removesuffix("-realtime").removesuffix("-process")
+            if suffix:
+                if any(self.counts[name] for name in (base, f"{base}-process", f"{base}{suffix}", cycle.name)):
+                    continue
+                named = cycle if cycle.name.endswith("-realtime") else cycle._replace(name=base + suffix)
+            self.counts[named.name] += 1
+            self.told.append(self._words.cycle(named))
+
+    def take_circle(self, circle: weak_isolation.CommitCircle) -> None:
+        """A circle of commits, confirmed where it was found."""
+        self.counts[circle.name] += 1
+        self.told.append(self._words.circle(circle))
+
+    def _wrote_before(self, found: Anomaly) -> bool:
+        c = self._columns
+        ops = slice(int(c.first[found.transaction]), found.op)
+        return bool(np.any((c.kind[ops] == WRITE) & (c.key[ops] == c.key[found.op])))
+
+
+def _anything_read(columns: TransactionColumns) -> bool:
+    return bool(np.any((columns.kind == READ) & np.repeat(columns.outcome == OK, np.diff(columns.first))))
 
 
 def _conclude(
     columns: TransactionColumns,
     model: str,
     out: Sequence[str],
-    counts: Counter[str],
-    order: NDArray[np.uint32] | None,
+    findings: _Findings,
+    proof: _Certificate | None,
     *,
-    proves_realtime: bool,
     unfinished: bool,
 ) -> tuple[Validity, str]:
     if model in out:
-        return Validity.INVALID, f"{model} is ruled out by {', '.join(counts)}"
-    if not np.any((columns.kind == READ) & np.repeat(columns.outcome == OK, np.diff(columns.first))):
+        return Validity.INVALID, f"{model} is ruled out by {', '.join(findings.counts)}"
+    if not _anything_read(columns):
         return Validity.UNKNOWN, "no ok transaction read anything: there is nothing to judge"
-    if order is not None and model in implied(STRICT if proves_realtime else "serializable"):
-        return Validity.VALID, ""
-    if counts:
-        found = f"{', '.join(counts)} do not rule out {model}"
+    if proof is not None and model in implied(proof.model):
+        found = f"{', '.join(findings.counts)} do not rule out {model}; " if findings.counts else ""
+        return Validity.VALID, "" if proof.model == STRICT else f"{found}{proof.words} shows it"
+    if findings.counts:
+        found = f"{', '.join(findings.counts)} do not rule out {model}"
         return Validity.UNKNOWN, f"{found}, and no order of the transactions proves it"
     if unfinished:
         return Validity.UNKNOWN, "there are cycles; the budget ended before any of them was found"
@@ -278,7 +414,7 @@ class _Words:
         return Finding(anomaly=found.name, transactions=tuple(rows), steps=(self._sentence(found),))
 
     def cycle(self, cycle: Cycle) -> Finding:
-        if cycle.name == "cyclic-versions":
+        if cycle.name.startswith("cyclic-versions"):
             rows = dict.fromkeys(t for step in cycle.steps for t in (step.before, step.after) if t >= 0)
             told = [f"{self._version(step)}: {self._why(step)}" for step in cycle.steps]
         else:
@@ -286,6 +422,35 @@ class _Words:
             told = [f"T{step.before} < T{step.after} ({step.kind}): {self._because(step)}" for step in cycle.steps]
         last = "each would have to come before the next, and the last before the first"
         return Finding(anomaly=cycle.name, transactions=tuple(rows), steps=(*told, last), shortest=cycle.shortest)
+
+    def circle(self, circle: weak_isolation.CommitCircle) -> Finding:
+        """The steps of a circle of commits, each with what was seen and what was read instead."""
+        rows = dict.fromkeys(
+            t
+            for weak in circle.steps
+            for t in (weak.step.before, *(step.after for step in weak.path), weak.step.after)
+            if t >= 0
+        )
+        told = [self._commit(weak) for weak in circle.steps]
+        last = "each would have to commit before the next, and the last before the first"
+        if circle.steps[-1].step.after < 0:
+            last = "nothing is there before every commit"
+        return Finding(anomaly=circle.name, transactions=tuple(rows), steps=(*told, last))
+
+    def _commit(self, weak: weak_isolation.CommitStep) -> str:
+        step = weak.step
+        if not weak.path:
+            return f"T{step.before} < T{step.after} ({step.kind}): {self._because(step)}"
+        seen = "; ".join(self._because(other) for other in weak.path)
+        reader, key = self._owner(weak.read), self._key(weak.read)
+        wrote = f"{self._value(step.before_op)} of T{step.before}"
+        if step.after < 0:
+            return f"T{reader} had to see {wrote} in {key} ({seen}), but found nothing there"
+        instead = f"{self._value(step.after_op)} of T{step.after}"
+        return (
+            f"T{step.before} < T{step.after}: T{reader} had to see {wrote} in {key} ({seen}), but read {instead}: "
+            "that was committed later"
+        )
 
     def _key(self, op: int) -> str:
         return f"key {self._key_name(int(self._columns.key[op]))}"
@@ -363,6 +528,9 @@ class _ListWords(_Words):
                 return f"{t} read {self._list(found.op)} from {key}, against what it had read and appended before"
             case "future-read":
                 return f"{t} read {value} from {key} before it appended that itself"
+            case "incompatible-order" if int(self._columns.kind[found.than]) == WRITE:
+                order = f"{other} had appended {self._value(found.than)} to it before {value}"
+                return f"{t} read {self._list(found.op)} from {key}, but {order}"
             case "incompatible-order":
                 lists = f"{self._list(found.op)}, {other} read {self._list(found.than)}"
                 return f"{t} read from {key} {lists}: neither is the beginning of the other"

@@ -9,8 +9,8 @@ from typing import Any, Final
 import msgspec
 
 from harness import registry
-from harness.errors import ExitCode, MalformedHistory
-from harness.formats.family import judged
+from harness.errors import ExitCode, MalformedHistory, UsageError
+from harness.formats.family import TRANSACTIONS, judged
 from harness.formats.imported import Imported
 from harness.judge import Judgement, conclude
 from harness.verdict import Facts, Validity, Verdict
@@ -24,13 +24,21 @@ _CODES: Final = {
 }
 
 
-def judge_foreign(found: Imported, source: str) -> Judgement:
-    """The verdict of the checker of the history's family; raises UsageError when there is none."""
+def judge_foreign(found: Imported, source: str, consistency: str | None = None) -> Judgement:
+    """The verdict of the checker of the history's family; raises UsageError when there is none.
+
+    `consistency`: the model that transactions are held to, in place of strict serializability.
+    """
+    if consistency is not None and found.family.name not in TRANSACTIONS:
+        raise UsageError(
+            f"{source}: --consistency is about transactions, and this history is of the model {found.family.name}",
+            hint=f"models of transactions: {', '.join(TRANSACTIONS)}",
+        )
     operations = found.history.operations
     if not operations:
-        return _empty(found)
+        return _empty(found, consistency)
     family = judged(found.family, source)
-    facts = _facts(family.guarantee, family.name, family.parameter)
+    facts = _facts(consistency or family.guarantee, family.name, family.parameter)
     try:
         verdicts = registry.checker(family.checker)(found.history, facts)
     except MalformedHistory as error:
@@ -71,8 +79,8 @@ def _facts(guarantee: str, model: str, parameter: str = "") -> Facts:
     )
 
 
-def _empty(found: Imported) -> Judgement:
-    guarantee = found.family.guarantee or found.family.name
+def _empty(found: Imported, consistency: str | None) -> Judgement:
+    guarantee = consistency or found.family.guarantee or found.family.name
     reason = "nothing to judge: no operation in this history"
     verdict = Verdict(checker="history", guarantee=guarantee, validity=Validity.UNKNOWN, reason=reason)
     facts = _facts(guarantee, found.family.name)

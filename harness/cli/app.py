@@ -134,6 +134,11 @@ def run(plan_file: Path | None, results: Path, as_json: bool, times: int, use_sp
 @click.option("--also", multiple=True, metavar="TOOL", help="Ask a second checker too: porcupine, knossos, elle.")
 @click.option("--also-command", multiple=True, metavar="TOOL=COMMAND", help="How knossos or elle is called here.")
 @click.option("--also-time-limit", default="60s", show_default=True, help="For each of those that are asked.")
+@click.option(
+    "--consistency",
+    metavar="NAME",
+    help="FILE of transactions: serializable, snapshot-isolation, causal, ... Default: strict-serializable.",
+)
 def check(
     folder: Path,
     as_json: bool,
@@ -146,6 +151,7 @@ def check(
     also: tuple[str, ...],
     also_command: tuple[str, ...],
     also_time_limit: str,
+    consistency: str | None,
 ) -> int:
     """Judge a stored history again, offline.
 
@@ -169,8 +175,10 @@ def check(
             raise UsageError(f"{folder}: a table of operations is for no other checker", hint="leave --also out")
         if report is not None:
             raise UsageError(f"{folder}: a table of operations has no report", hint="leave --report out")
+        if consistency is not None:
+            raise UsageError(f"{folder}: a table of operations has no transactions", hint="leave --consistency out")
         return check_table(folder, model=model, spark_master=spark_master if use_spark else None, as_json=as_json)
-    if model is None and form is None and keyed is None and is_run(folder):
+    if model is None and form is None and keyed is None and consistency is None and is_run(folder):
         if report is not None:
             hint = "`fencepost report` makes it again"
             raise UsageError(f"--report: {folder} is a run: its report is written into its folder", hint=hint)
@@ -181,7 +189,16 @@ def check(
             f"{folder}: only a table of operations is judged through Spark",
             hint="without --spark it is judged on this machine",
         )
-    return check_file(folder, form=form, model=model, keyed=keyed, as_json=as_json, asked=asked, report=report)
+    return check_file(
+        folder,
+        form=form,
+        model=model,
+        keyed=keyed,
+        consistency=consistency,
+        as_json=as_json,
+        asked=asked,
+        report=report,
+    )
 
 
 @app.command()

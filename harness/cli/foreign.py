@@ -50,6 +50,7 @@ def check_file(
     form: str | None,
     model: str | None,
     keyed: bool | None,
+    consistency: str | None,
     as_json: bool,
     asked: "Asked",
     report: Path | None = None,
@@ -64,7 +65,7 @@ def check_file(
 
     found = read_foreign(path, form=form, model=model, keyed=keyed)
     source = str(path)
-    judgement = judge_foreign(found, source)
+    judgement = judge_foreign(found, source, consistency)
     keys = ", keyed" if found.keyed else ""
     _err(f"{source}: {found.form}, {len(found.history.events)} events; model {found.family.name}{keys}")
     ours = exit_code(judgement)

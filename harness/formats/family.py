@@ -69,6 +69,8 @@ FAMILIES: Final = {
 #: Asked for no name, the first of these whose functions cover the history's is taken.
 _BY_FUNCTIONS: Final = ("register", "cas-register", "queue", "bank", "log", "append-log")
 _WITH_PARAMETER: Final = ("semaphore",)
+#: Models of transactions: these can be held to any of the consistency models.
+TRANSACTIONS: Final = ("list-append", "rw-register")
 JUDGED: Final = tuple(name for name, family in FAMILIES.items() if family.checker)
 
 

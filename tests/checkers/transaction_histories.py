@@ -143,9 +143,9 @@ def wanted(op: Op, lists: bool) -> tuple[int, ...]:
     return op.seen if lists else () if op.value == NIL else (op.value,)
 
 
-def small(rng: random.Random, *, lists: bool) -> list[Txn]:
-    """Two to six transactions on one to three keys: mostly of a correct store, with some reads made wrong."""
-    count, keys = rng.randint(2, 6), "xyz"[: rng.randint(1, 3)]
+def small(rng: random.Random, *, lists: bool, most: int = 6) -> list[Txn]:
+    """Two to `most` transactions on one to three keys: mostly of a correct store, with some reads made wrong."""
+    count, keys = rng.randint(2, most), "xyz"[: rng.randint(1, 3)]
     wrong = rng.choice((0.0, 0.1, 0.4, 0.8))
     state: dict[str, tuple[int, ...]] = {}
     past: dict[str, list[tuple[int, ...]]] = {key: [()] for key in keys}

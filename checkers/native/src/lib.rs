@@ -66,7 +66,9 @@ mod core {
     #[pymodule_export]
     use crate::objects::binding::{ObjectResult, check_objects};
     #[pymodule_export]
-    use crate::txn::binding::{TransactionReport, check_list_append, check_rw_register};
+    use crate::txn::binding::{
+        TransactionReport, WeakReport, check_list_append, check_rw_register, check_weak_isolation,
+    };
 
     type Column<'py> = PyReadonlyArray1<'py, i64>;
 

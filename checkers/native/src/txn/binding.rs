@@ -4,11 +4,12 @@ use numpy::{PyArray1, PyReadonlyArray1, ToPyArray};
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 
-use super::{Anomaly, Assumed, Cycle, Input, Kind, NONE, Refused, Report};
+use super::{Anomaly, Asked, Assumed, Cycle, Input, Kept, Kind, Level, NONE, Refused, Report, Step, Weak};
 
 type Column<'py> = PyReadonlyArray1<'py, i64>;
 type AnomalyRow = (&'static str, i64, i64, i64, i64, i64, i64);
 type StepRow = (i64, i64, &'static str, i64, i64, i64, i64);
+type WeakStepRow = (StepRow, i64, Vec<StepRow>);
 type CycleRow = (&'static str, bool, Vec<StepRow>);
 
 /// What was found about a history of transactions. Rows are those of the columns; -1 where there is none.
@@ -70,23 +71,106 @@ fn anomaly(found: &Anomaly) -> AnomalyRow {
 }
 
 fn cycle(found: &Cycle) -> CycleRow {
-    let steps = found.steps.iter().map(|step| {
-        let kind = match step.kind {
-            Kind::Ww => "ww",
-            Kind::Wr => "wr",
-            Kind::Rw => "rw",
-            Kind::Process => "process",
-            Kind::Realtime | Kind::Pass => "realtime",
-        };
-        let [first, second] = step.shown_by;
-        (row(step.from), row(step.to), kind, row(step.from_op), row(step.to_op), row(first), row(second))
-    });
-    (found.name, found.shortest, steps.collect())
+    (found.name, found.shortest, found.steps.iter().map(step_row).collect())
+}
+
+fn step_row(step: &Step) -> StepRow {
+    let kind = match step.kind {
+        Kind::Ww => "ww",
+        Kind::Wr => "wr",
+        Kind::Rw => "rw",
+        Kind::Process => "process",
+        Kind::Realtime | Kind::Pass => "realtime",
+    };
+    let [first, second] = step.shown_by;
+    (row(step.from), row(step.to), kind, row(step.from_op), row(step.to_op), row(first), row(second))
+}
+
+/// Whether a commit order keeps a level of weak isolation.
+#[pyclass(frozen, module = "checkers._core")]
+pub struct WeakReport {
+    found: Weak,
+}
+
+#[pymethods]
+impl WeakReport {
+    #[getter]
+    fn order<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyArray1<u32>>> {
+        match &self.found {
+            Weak::Order(order) => Some(order.to_pyarray(py)),
+            _ => None,
+        }
+    }
+
+    #[getter]
+    fn circle(&self) -> Vec<WeakStepRow> {
+        match &self.found {
+            Weak::Circle(steps) => steps
+                .iter()
+                .map(|weak| (step_row(&weak.step), row(weak.read), weak.path.iter().map(step_row).collect()))
+                .collect(),
+            _ => Vec::new(),
+        }
+    }
+}
+
+/// Look for a commit order that keeps a level of weak isolation.
+#[pyfunction]
+#[pyo3(signature = (
+    process, outcome, invoked, completed, first, kind, key, value, start, elements, *, lists, level, sessions, realtime,
+    steps
+))]
+#[allow(clippy::too_many_arguments)]
+pub fn check_weak_isolation(
+    py: Python<'_>,
+    process: Column<'_>,
+    outcome: Column<'_>,
+    invoked: Column<'_>,
+    completed: Column<'_>,
+    first: Column<'_>,
+    kind: Column<'_>,
+    key: Column<'_>,
+    value: Column<'_>,
+    start: Column<'_>,
+    elements: Column<'_>,
+    lists: bool,
+    level: &str,
+    sessions: bool,
+    realtime: bool,
+    steps: u64,
+) -> PyResult<WeakReport> {
+    let input = Input {
+        process: process.as_slice()?,
+        outcome: outcome.as_slice()?,
+        invoked: invoked.as_slice()?,
+        completed: completed.as_slice()?,
+        first: first.as_slice()?,
+        kind: kind.as_slice()?,
+        key: key.as_slice()?,
+        value: value.as_slice()?,
+        start: start.as_slice()?,
+        elements: elements.as_slice()?,
+    };
+    let commits = |level| Asked::Commits { level, sessions };
+    let asked = match level {
+        "committed" => commits(Level::Committed),
+        "view" => commits(Level::View),
+        "atomic" => commits(Level::Atomic),
+        "causal" => commits(Level::Causal),
+        "snapshot" => Asked::Snapshots(kept(sessions, realtime)),
+        _ => {
+            let expected = "expected committed, view, atomic, causal or snapshot";
+            return Err(PyValueError::new_err(format!("level is {level}; {expected}")));
+        }
+    };
+    let found = py.detach(|| super::check_weak(&input, lists, asked, steps)).map_err(refuse)?;
+    Ok(WeakReport { found })
 }
 
 /// Judge lists to which transactions append unique values.
 #[pyfunction]
-#[pyo3(signature = (process, outcome, invoked, completed, first, kind, key, value, start, elements, *, realtime, steps))]
+#[pyo3(signature = (process, outcome, invoked, completed, first, kind, key, value, start, elements, *, realtime, steps,
+    sessions=false))]
 #[allow(clippy::too_many_arguments)]
 pub fn check_list_append(
     py: Python<'_>,
@@ -102,6 +186,7 @@ pub fn check_list_append(
     elements: Column<'_>,
     realtime: bool,
     steps: u64,
+    sessions: bool,
 ) -> PyResult<TransactionReport> {
     let input = Input {
         process: process.as_slice()?,
@@ -115,13 +200,14 @@ pub fn check_list_append(
         start: start.as_slice()?,
         elements: elements.as_slice()?,
     };
-    hand_over(py.detach(|| super::check_lists(&input, realtime, steps)))
+    hand_over(py.detach(|| super::check_lists(&input, kept(sessions, realtime), steps)))
 }
 
 /// Judge registers to which transactions write unique values.
 #[pyfunction]
 #[pyo3(signature = (
-    process, outcome, invoked, completed, first, kind, key, value, *, realtime, wfr, sequential, linearizable, steps
+    process, outcome, invoked, completed, first, kind, key, value, *, realtime, wfr, sequential, linearizable, steps,
+    sessions=false
 ))]
 #[allow(clippy::too_many_arguments)]
 pub fn check_rw_register(
@@ -139,6 +225,7 @@ pub fn check_rw_register(
     sequential: bool,
     linearizable: bool,
     steps: u64,
+    sessions: bool,
 ) -> PyResult<TransactionReport> {
     let input = Input {
         process: process.as_slice()?,
@@ -153,13 +240,25 @@ pub fn check_rw_register(
         elements: &[],
     };
     let assumed = Assumed { wfr, sequential, linearizable };
-    hand_over(py.detach(|| super::check_registers(&input, assumed, realtime, steps)))
+    hand_over(py.detach(|| super::check_registers(&input, assumed, kept(sessions, realtime), steps)))
+}
+
+/// Real time holds the order of each process too.
+fn kept(sessions: bool, realtime: bool) -> Kept {
+    match (sessions, realtime) {
+        (_, true) => Kept::Realtime,
+        (true, false) => Kept::Process,
+        (false, false) => Kept::Nothing,
+    }
 }
 
 fn hand_over(judged: Result<Report, Refused>) -> PyResult<TransactionReport> {
-    let report = judged.map_err(|refused| match refused {
+    Ok(TransactionReport { report: judged.map_err(refuse)? })
+}
+
+fn refuse(refused: Refused) -> PyErr {
+    match refused {
         Refused::Malformed(why) => PyValueError::new_err(why),
         Refused::Defect(what) => PyRuntimeError::new_err(what),
-    })?;
-    Ok(TransactionReport { report })
+    }
 }

@@ -110,6 +110,11 @@ impl Edges {
         self.list.len()
     }
 
+    /// All edges but those of readers before the writers that overwrote what they read: what any commit order keeps.
+    pub fn certain(&self) -> Vec<(u32, Target)> {
+        self.list.iter().filter(|(_, target)| target.kind() != Kind::Rw).copied().collect()
+    }
+
     pub fn build(&self) -> Graph {
         Graph::new(self.nodes as usize, &self.list)
     }

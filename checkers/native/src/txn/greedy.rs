@@ -19,7 +19,7 @@ const LOOK_MAX: usize = 4096;
 /// Placements taken back, as a multiple of the nodes, before the order is given up.
 const UNDO_MAX: usize = 8;
 
-type Due = (i64, Reverse<u32>);
+pub type Due = (i64, Reverse<u32>);
 
 /// `sorted`: all nodes of `graph`, each after its predecessors. None where no order was found.
 pub fn order(graph: &Graph, sorted: &[u32], input: &Input<'_>, registers: &Registers<'_>) -> Option<Vec<u32>> {
@@ -246,7 +246,7 @@ impl<'a> Placing<'a> {
 }
 
 /// When each node is due: the earliest completion among itself and what follows, the one further from it first.
-fn due(graph: &Graph, sorted: &[u32], input: &Input<'_>) -> Vec<Due> {
+pub fn due(graph: &Graph, sorted: &[u32], input: &Input<'_>) -> Vec<Due> {
     let mut due = vec![(i64::MAX, Reverse(0)); graph.nodes()];
     for &node in sorted.iter().rev() {
         let t = node as usize;

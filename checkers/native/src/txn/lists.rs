@@ -9,6 +9,7 @@
 use super::anomaly::{Anomaly, Step};
 use super::graph::{Edges, Kind};
 use super::input::{FAIL, INFO, Input, NONE, OK, READ, WRITE, Writers};
+use super::weak::Observed;
 
 /// How far an edge looks past a transaction's own appends for another's; a longer run of them is an anomaly by itself.
 const OWN_MAX: usize = 64;
@@ -68,6 +69,7 @@ impl<'a> Lists<'a> {
         lists.read_within();
         lists.order_versions();
         lists.compare_reads();
+        lists.appended_in_order();
         lists.link_versions();
         lists.updates();
         Ok(lists)
@@ -220,6 +222,27 @@ impl<'a> Lists<'a> {
         }
     }
 
+    /// The appends of one transaction to one key, against the longest list: the earlier stands before the later.
+    fn appended_in_order(&mut self) {
+        let input = self.input;
+        let mut earlier = vec![(NONE, NONE); input.keys()];
+        for t in (0..input.len()).filter(|&t| self.happened[t]) {
+            for m in input.ops(t).filter(|&m| input.kind[m] == WRITE) {
+                let key = input.key[m] as usize;
+                let (of, before) = std::mem::replace(&mut earlier[key], (t as u32, m as u32));
+                if of != t as u32 || self.ambiguous[key] || self.place[m] == NONE {
+                    continue;
+                }
+                // An append in no list has the highest place of all.
+                if self.place[before as usize] > self.place[m] {
+                    let (read, value) = (self.longest[key], input.value[m]);
+                    let rows = [self.owner[read as usize], t as u32];
+                    self.anomalies.push(Anomaly::new("incompatible-order", rows, [read, before], key, value));
+                }
+            }
+        }
+    }
+
     /// From each version to its neighbours that happened; a failed append among them was built upon.
     fn link_versions(&mut self) {
         let input = self.input;
@@ -354,6 +377,20 @@ impl<'a> Lists<'a> {
             }
         }
         self.unseen(full, edges);
+    }
+
+    /// Reads that show another transaction's append at their end, or nothing, by micro-operation.
+    pub fn observed(&self) -> Vec<Observed> {
+        let key = |op: u32| self.input.key[op as usize] as usize;
+        let shown = |read: &Read| match read.external.checked_sub(1) {
+            None => Some(Observed { op: read.op, write: NONE }),
+            Some(last) => {
+                let append = self.append_at(read, key(read.op), last);
+                let others = append != NONE && self.owner[append as usize] != self.owner[read.op as usize];
+                others.then_some(Observed { op: read.op, write: append })
+            }
+        };
+        self.reads.iter().filter_map(shown).collect()
     }
 
     /// The last append in a read by another transaction that happened.

@@ -10,17 +10,22 @@ mod lists;
 mod realtime;
 mod registers;
 mod replay;
+mod snapshot;
+mod weak;
 
 pub use anomaly::{Anomaly, Step};
 pub use cycles::Cycle;
 pub use graph::Kind;
 pub use input::{Input, NONE};
 pub use registers::Assumed;
+pub use snapshot::Kept;
+pub use weak::{Level, Weak, WeakStep};
 
 use cycles::Found;
 use graph::Edges;
 use lists::Lists;
 use registers::Registers;
+use weak::Isolation;
 
 /// What the native core hands over. Rows are transactions and micro-operations of the input.
 pub struct Report {
@@ -47,18 +52,15 @@ pub enum Refused {
     Defect(&'static str),
 }
 
-/// Judge lists to which transactions append unique values. `realtime`: whether a transaction that was completed precedes
-/// those invoked after it; `budget`: steps for the search of shortest cycles.
-pub fn check_lists(input: &Input<'_>, realtime: bool, budget: u64) -> Result<Report, Refused> {
+/// Judge lists to which transactions append unique values. `kept`: what orders of transactions keep; `budget`: steps for the search of shortest cycles.
+pub fn check_lists(input: &Input<'_>, kept: Kept, budget: u64) -> Result<Report, Refused> {
     input.validate(true).map_err(Refused::Malformed)?;
     let by_invocation = input.by_invocation();
     let predecessors = input.predecessors(&by_invocation).map_err(Refused::Malformed)?;
     let lists = Lists::new(input).map_err(|ops| twice(input, ops))?;
     let mut edges = Edges::new(input.len(), 2 * input.kind.len() + 3 * input.len());
     lists.dependencies(&mut edges);
-    if realtime {
-        realtime::add(&mut edges, input, &by_invocation, &lists.happened);
-    }
+    keep(kept, &mut edges, input, &by_invocation, &predecessors, &lists.happened);
     let graph = edges.build();
     let sorted = graph.order();
     let mut report = Report::new(edges.len());
@@ -67,7 +69,7 @@ pub fn check_lists(input: &Input<'_>, realtime: bool, budget: u64) -> Result<Rep
         report.take(found, |step| lists.show(step));
     } else if lists.anomalies.is_empty() {
         let order = replay::of(&sorted, &lists.happened);
-        if !replay::lists(input, &order, realtime) {
+        if !replay::lists(input, &order, &predecessors, kept) {
             return Err(Refused::Defect("an order of transactions without anomaly does not explain the reads"));
         }
         report.order = Some(order);
@@ -77,16 +79,14 @@ pub fn check_lists(input: &Input<'_>, realtime: bool, budget: u64) -> Result<Rep
 }
 
 /// Judge registers to which transactions write unique values; the rest as `check_lists`.
-pub fn check_registers(input: &Input<'_>, assumed: Assumed, realtime: bool, budget: u64) -> Result<Report, Refused> {
+pub fn check_registers(input: &Input<'_>, assumed: Assumed, kept: Kept, budget: u64) -> Result<Report, Refused> {
     input.validate(false).map_err(Refused::Malformed)?;
     let by_invocation = input.by_invocation();
     let predecessors = input.predecessors(&by_invocation).map_err(Refused::Malformed)?;
     let mut registers = Registers::new(input, &by_invocation, assumed).map_err(|ops| twice(input, ops))?;
     let mut edges = Edges::new(input.len(), 2 * input.kind.len() + 3 * input.len());
     registers.dependencies(&mut edges);
-    if realtime {
-        realtime::add(&mut edges, input, &by_invocation, &registers.happened);
-    }
+    keep(kept, &mut edges, input, &by_invocation, &predecessors, &registers.happened);
     let graph = edges.build();
     let sorted = graph.order();
     let mut report = Report::new(edges.len());
@@ -95,7 +95,7 @@ pub fn check_registers(input: &Input<'_>, assumed: Assumed, realtime: bool, budg
         report.take(found, |step| registers.show(step));
     } else if registers.anomalies.is_empty() && registers.circles.is_empty() {
         let order = greedy::order(&graph, &sorted, input, &registers);
-        if order.as_ref().is_some_and(|order| !replay::registers(input, order, realtime)) {
+        if order.as_ref().is_some_and(|order| !replay::registers(input, order, &predecessors, kept)) {
             return Err(Refused::Defect("an order of transactions that was found does not explain the reads"));
         }
         report.order = order;
@@ -103,6 +103,74 @@ pub fn check_registers(input: &Input<'_>, assumed: Assumed, realtime: bool, budg
     report.cycles.append(&mut registers.circles);
     report.anomalies = registers.anomalies;
     Ok(report)
+}
+
+/// Edges of the order of each process, or of real time.
+fn keep(
+    kept: Kept,
+    edges: &mut Edges,
+    input: &Input<'_>,
+    by_invocation: &[u32],
+    predecessors: &[u32],
+    happened: &[bool],
+) {
+    match kept {
+        Kept::Nothing => {}
+        Kept::Process => {
+            for t in (0..input.len()).filter(|&t| happened[t] && predecessors[t] != NONE) {
+                edges.add(predecessors[t], t as u32, Kind::Process);
+            }
+        }
+        Kept::Realtime => realtime::add(edges, input, by_invocation, happened),
+    }
+}
+
+/// What is asked of transactions that need not be serializable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Asked {
+    /// A commit order that keeps a level of weak isolation, and the order of each process if `sessions`.
+    Commits { level: Level, sessions: bool },
+    /// Starts and commits under snapshot isolation.
+    Snapshots(Kept),
+}
+
+/// Look for an order that shows what is asked, in a history without any anomaly that read committed forbids.
+pub fn check_weak(input: &Input<'_>, are_lists: bool, asked: Asked, budget: u64) -> Result<Weak, Refused> {
+    input.validate(are_lists).map_err(Refused::Malformed)?;
+    let by_invocation = input.by_invocation();
+    let predecessors = input.predecessors(&by_invocation).map_err(Refused::Malformed)?;
+    let mut edges = Edges::new(input.len(), 2 * input.kind.len());
+    let judge = |isolation: Isolation<'_>| match asked {
+        Asked::Commits { level, .. } => isolation.solve(level, are_lists),
+        Asked::Snapshots(kept) => isolation.schedule(are_lists, kept, &predecessors),
+    };
+    let sessions = matches!(asked, Asked::Commits { sessions: true, .. }).then_some(predecessors.as_slice());
+    let found = if are_lists {
+        let lists = Lists::new(input).map_err(|ops| twice(input, ops))?;
+        lists.dependencies(&mut edges);
+        let mut found = judge(Isolation::new(input, &lists.happened, lists.observed(), &edges, sessions, budget));
+        explain(&mut found, |step| lists.show(step));
+        found
+    } else {
+        let assumed = Assumed { wfr: true, sequential: false, linearizable: false };
+        let registers = Registers::new(input, &by_invocation, assumed).map_err(|ops| twice(input, ops))?;
+        registers.dependencies(&mut edges);
+        let mut found =
+            judge(Isolation::new(input, &registers.happened, registers.observed(), &edges, sessions, budget));
+        explain(&mut found, |step| registers.show(step));
+        found
+    };
+    match found {
+        Weak::Defect => Err(Refused::Defect("an order of commits, or the circle that forbids one, is not confirmed")),
+        found => Ok(found),
+    }
+}
+
+/// Name the rows that show the steps which came with the input.
+fn explain(found: &mut Weak, show: impl Fn(&mut Step)) {
+    if let Weak::Circle(steps) = found {
+        steps.iter_mut().filter(|step| step.step.from_op == NONE).for_each(|step| show(&mut step.step));
+    }
 }
 
 impl Report {

@@ -8,6 +8,18 @@ use super::input::Input;
 
 /// Only `ok` transactions precede anything; those that did not happen, as far as anybody saw, are left out.
 pub fn add(edges: &mut Edges, input: &Input<'_>, by_invocation: &[u32], happened: &[bool]) {
+    add_between(edges, input, by_invocation, happened, |t| t, |t| t);
+}
+
+/// The same, from the node `end` of what was completed to the node `begin` of what was invoked after it.
+pub fn add_between(
+    edges: &mut Edges,
+    input: &Input<'_>,
+    by_invocation: &[u32],
+    happened: &[bool],
+    end: impl Fn(u32) -> u32,
+    begin: impl Fn(u32) -> u32,
+) {
     let mut ends: Vec<(i64, u32)> =
         by_invocation.iter().filter(|&&t| input.is_ok(t as usize)).map(|&t| (input.completed[t as usize], t)).collect();
     ends.sort_unstable();
@@ -15,9 +27,9 @@ pub fn add(edges: &mut Edges, input: &Input<'_>, by_invocation: &[u32], happened
     let mut barrier = None;
     for &t in by_invocation.iter().filter(|&&t| happened[t as usize]) {
         let mut next = None;
-        while let Some(&(_, before)) = ended.next_if(|&&(end, _)| end < input.invoked[t as usize]) {
+        while let Some(&(_, before)) = ended.next_if(|&&(completed, _)| completed < input.invoked[t as usize]) {
             let node = *next.get_or_insert_with(|| edges.virtual_node());
-            edges.add(before, node, Kind::Realtime);
+            edges.add(end(before), node, Kind::Realtime);
         }
         if let Some(node) = next {
             if let Some(previous) = barrier {
@@ -26,7 +38,7 @@ pub fn add(edges: &mut Edges, input: &Input<'_>, by_invocation: &[u32], happened
             barrier = next;
         }
         if let Some(node) = barrier {
-            edges.add(node, t, Kind::Pass);
+            edges.add(node, begin(t), Kind::Pass);
         }
     }
 }

@@ -15,6 +15,7 @@ use super::cycles::Cycle;
 use super::graph::{Edges, Graph, Kind, Target};
 use super::input::{FAIL, INFO, Input, NIL, NONE, OK, READ, WRITE, Writers};
 use super::lists::pairs;
+use super::weak::Observed;
 
 /// Completions that one invocation is linked to, the latest ones; leaving the others out only infers less.
 const LINKS_MAX: usize = 32;
@@ -277,7 +278,7 @@ impl<'a> Registers<'a> {
         let mut circular = vec![false; self.input.keys()];
         for nodes in graph.components(|node| open[node as usize], |_, _| true) {
             circular[self.key_of(nodes[0])] = true;
-            let circle = circle(&graph, &nodes);
+            let circle = circle(&graph, &nodes, CIRCLE_MAX);
             let steps = (0..circle.len()).map(|place| {
                 let (first, second) = (circle[place], circle[(place + 1) % circle.len()]);
                 let mut step = Step::new(NONE, NONE, Kind::Ww);
@@ -377,6 +378,12 @@ impl<'a> Registers<'a> {
         if value == NIL { self.nothing(key) } else { self.writers.get(self.input, key, value) }
     }
 
+    /// Reads that show another transaction's write, or nothing, by micro-operation.
+    pub fn observed(&self) -> Vec<Observed> {
+        let write = |version| if self.is_write(version) { version } else { NONE };
+        self.reads.iter().map(|read| Observed { op: read.op, write: write(read.version) }).collect()
+    }
+
     /// Reads that show another transaction's write, or nothing: (transaction, version).
     pub fn external(&self) -> impl Iterator<Item = (u32, u32)> + '_ {
         self.reads.iter().map(|read| (self.owner[read.op as usize], read.version))
@@ -422,10 +429,10 @@ fn link(input: &Input<'_>, group: &[Met], order: &mut Vec<Before>) {
     }
 }
 
-/// A circle within a component: a shortest one, or in a large component a shortest one through its first node.
-fn circle(graph: &Graph, nodes: &[u32]) -> Vec<u32> {
+/// A circle within a component: a shortest one, or in one of more than `most` nodes a shortest one through its first.
+pub fn circle(graph: &Graph, nodes: &[u32], most: usize) -> Vec<u32> {
     let mut best: Vec<u32> = Vec::new();
-    let tried = if nodes.len() <= CIRCLE_MAX { nodes.len() } else { 1 };
+    let tried = if nodes.len() <= most { nodes.len() } else { 1 };
     let mut number: Vec<(u32, u32)> = nodes.iter().enumerate().map(|(place, &node)| (node, place as u32)).collect();
     number.sort_unstable();
     let place = |node: u32| number.binary_search_by_key(&node, |&(node, _)| node).ok().map(|at| number[at].1 as usize);

@@ -2,10 +2,12 @@
 //!
 //! This shares nothing with the search but the input; it confirms every order before it is called a proof.
 
-use super::input::{FAIL, Input, NIL, READ, WRITE};
+use super::input::{FAIL, Input, NIL, NONE, READ, WRITE};
+use super::snapshot::Kept;
 
-/// Each transaction at most once, all ok ones, no failed one, and real time kept if that is asked for.
-fn complete(input: &Input<'_>, order: &[u32], realtime: bool) -> bool {
+/// Each transaction at most once, all ok ones, no failed one, and what is to be kept; `before`: per transaction the one of
+/// its process before it.
+fn complete(input: &Input<'_>, order: &[u32], before: &[u32], kept: Kept) -> bool {
     let mut placed = vec![false; input.len()];
     let mut latest = i64::MIN;
     for &t in order {
@@ -14,7 +16,9 @@ fn complete(input: &Input<'_>, order: &[u32], realtime: bool) -> bool {
             return false;
         }
         placed[t] = true;
-        if realtime && input.is_ok(t) && input.completed[t] < latest {
+        let late = kept == Kept::Realtime && input.is_ok(t) && input.completed[t] < latest;
+        let early = kept == Kept::Process && before[t] != NONE && !placed[before[t] as usize];
+        if late || early {
             return false;
         }
         latest = latest.max(input.invoked[t]);
@@ -23,9 +27,9 @@ fn complete(input: &Input<'_>, order: &[u32], realtime: bool) -> bool {
 }
 
 /// Lists: every read of an ok transaction returns exactly what was appended before it.
-pub fn lists(input: &Input<'_>, order: &[u32], realtime: bool) -> bool {
+pub fn lists(input: &Input<'_>, order: &[u32], before: &[u32], kept: Kept) -> bool {
     let mut held: Vec<Vec<i64>> = vec![Vec::new(); input.keys()];
-    complete(input, order, realtime)
+    complete(input, order, before, kept)
         && order.iter().all(|&t| {
             input.ops(t as usize).all(|m| {
                 let list = &mut held[input.key[m] as usize];
@@ -38,10 +42,29 @@ pub fn lists(input: &Input<'_>, order: &[u32], realtime: bool) -> bool {
         })
 }
 
+/// Lists in some commit order: what an ok transaction read is the beginning of what its key holds in the end, and ends with
+/// what the transaction itself had appended.
+pub fn prefixes(input: &Input<'_>, order: &[u32]) -> bool {
+    let mut held: Vec<Vec<i64>> = vec![Vec::new(); input.keys()];
+    for m in order.iter().flat_map(|&t| input.ops(t as usize)).filter(|&m| input.kind[m] == WRITE) {
+        held[input.key[m] as usize].push(input.value[m]);
+    }
+    let is_prefix = |t: usize, m: usize| {
+        let is_own = |&other: &usize| input.kind[other] == WRITE && input.key[other] == input.key[m];
+        let own: Vec<i64> = (input.ops(t).start..m).filter(is_own).map(|other| input.value[other]).collect();
+        held[input.key[m] as usize].starts_with(input.list(m)) && input.list(m).ends_with(&own)
+    };
+    order
+        .iter()
+        .map(|&t| t as usize)
+        .filter(|&t| input.is_ok(t))
+        .all(|t| input.ops(t).filter(|&m| input.kind[m] == READ).all(|m| is_prefix(t, m)))
+}
+
 /// Registers: every read of an ok transaction returns what was written last before it, or nothing.
-pub fn registers(input: &Input<'_>, order: &[u32], realtime: bool) -> bool {
+pub fn registers(input: &Input<'_>, order: &[u32], before: &[u32], kept: Kept) -> bool {
     let mut held = vec![NIL; input.keys()];
-    complete(input, order, realtime)
+    complete(input, order, before, kept)
         && order.iter().all(|&t| {
             input.ops(t as usize).all(|m| {
                 let register = &mut held[input.key[m] as usize];

@@ -1,0 +1,122 @@
+"""Models weaker than serializability: cases, brute-force oracles, and circles that the proof must refuse."""
+
+import random
+from typing import Final
+
+import pytest
+
+from checkers.transaction_columns import OK, READ
+from checkers.transaction_proof import RegisterProof, Step
+from checkers.transactions import TransactionVerdict, check_list_append, check_register
+from checkers.weak_isolation import COMMITS, SNAPSHOTS, CommitCircle, CommitStep, is_circle
+from harness.verdict import Validity
+from tests.checkers.transaction_histories import Txn, columns, small, told
+from tests.checkers.transaction_oracle import kept_by_commits, kept_by_schedule
+
+SMALL: Final = 250
+SMALL_LONG: Final = 20_000
+
+
+def judged(txns: list[Txn], model: str, *, lists: bool) -> TransactionVerdict:
+    return (check_list_append if lists else check_register)(columns(txns), model=model)
+
+
+def _compare(seeds: range, *, lists: bool) -> dict[str, list[int]]:
+    seen = {model: [0, 0, 0] for model in (*COMMITS, *SNAPSHOTS)}
+    for seed in seeds:
+        txns = small(random.Random(f"weak {lists} {seed}"), lists=lists, most=5)
+        if not any(txn.outcome == OK and any(op.kind == READ for op in txn.ops) for txn in txns):
+            continue
+        for model in COMMITS:
+            verdict = judged(txns, model, lists=lists)
+            kept = kept_by_commits(txns, model, lists=lists)
+            _hold(verdict, kept, (seed, model, txns))
+            seen[model][list(Validity).index(verdict.validity)] += 1
+            # Whoever decides, decides: but for what a transaction reads against its own writes.
+            assert verdict.validity is not Validity.UNKNOWN or "internal" in verdict.anomalies, (seed, model, txns)
+        for model, (sessions, realtime) in SNAPSHOTS.items():
+            verdict = judged(txns, model, lists=lists)
+            kept = kept_by_schedule(txns, sessions=sessions, realtime=realtime, lists=lists)
+            _hold(verdict, kept, (seed, model, txns))
+            seen[model][list(Validity).index(verdict.validity)] += 1
+    return seen
+
+
+def _hold(verdict: TransactionVerdict, kept: bool, given: object) -> None:
+    assert verdict.validity is not Validity.VALID or kept, (given, verdict)
+    assert verdict.validity is not Validity.INVALID or not kept, (given, verdict)
+
+
+@pytest.mark.parametrize("lists", [True, False])
+def test_weak_models_agree_with_all_orders_tried(lists: bool) -> None:
+    seen = _compare(range(SMALL), lists=lists)
+    for model, counts in seen.items():
+        assert min(counts[list(Validity).index(v)] for v in (Validity.VALID, Validity.INVALID)) >= 5, (model, counts)
+
+
+#: Registers: (history, what it shows, the weakest model that this rules out, a model that holds nevertheless).
+CASES: Final = {
+    "observed-transaction-vanishes": (("wx1 wy1", "rx1 ry_"), "monotonic-atomic-view", "read-committed"),
+    "observed-transaction-vanishes-process": (
+        ("wx1 #1 @0-1", "wx2 wy2 #1 @2-3", "ry2 rx1 #2 @4-9"),
+        "session-read-committed",
+        "monotonic-atomic-view",
+    ),
+    "fractured-reads": (("wx1 wy1", "ry_ rx1"), "read-atomic", "monotonic-atomic-view"),
+    "fractured-reads-process": (("wx1 #1 @0-1", "rx_ #1 @2-3"), "session-read-atomic", "causal-cerone"),
+    "causality-violation": (("wx1", "rx1 wy1", "ry1 rx_"), "causal-cerone", "read-atomic"),
+    "causality-violation-process": (
+        ("wx1 #1 @0-1", "wy1 #1 @2-3", "ry1 rx_ #2 @0-9"),
+        "causal",
+        "session-read-atomic",
+    ),
+    "monotonic reads": (("wx1 #1 @0-9", "rx1 #2 @0-1", "rx_ #2 @2-3"), "causal", "read-atomic"),
+    "long fork": (("wx1", "wy1", "rx1 ry_", "ry1 rx_"), "", "causal"),
+    "write skew": (("rx_ wy1", "ry_ wx1"), "", "snapshot-isolation"),
+    "lost update": (("rx_ wx1", "rx_ wx2"), "parallel-snapshot-isolation", "causal"),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_each_model_is_told_from_the_next_weaker_one(name: str) -> None:
+    rows, broken, kept = CASES[name]
+    if broken:
+        verdict = judged(told(*rows), broken, lists=False)
+        assert verdict.validity is Validity.INVALID and broken in verdict.ruled_out, verdict
+        assert verdict.findings[0].steps
+        assert broken not in COMMITS or name in verdict.anomalies or name == "monotonic reads"
+    verdict = judged(told(*rows), kept, lists=False)
+    assert verdict.validity is Validity.VALID and verdict.certificate and verdict.order is not None, verdict
+
+
+def test_a_circle_of_commits_is_told_step_by_step() -> None:
+    verdict = judged(told("wx1 wy1", "wx2 wy2", "rx1 ry2", "ry1 rx2"), "read-atomic", lists=False)
+    assert verdict.anomalies == {"fractured-reads": 1}
+    assert verdict.findings[0].steps == (
+        "T0 < T1: T2 had to see 1 of T0 in key y (T2 read 1 from key x, which T0 had written), but read 2 of T1: that "
+        "was committed later",
+        "T1 < T0: T2 had to see 2 of T1 in key x (T2 read 2 from key y, which T1 had written), but read 1 of T0: that "
+        "was committed later",
+        "each would have to commit before the next, and the last before the first",
+    )
+
+
+def test_the_proof_refuses_circles_that_the_rows_do_not_show() -> None:
+    proof = RegisterProof(columns(told("wx1 wy1", "ry_ rx1", "wy2")))
+    seen = Step(0, 1, "wr", 0, 3, -1, -1)
+    step = Step(0, -1, "ww", 1, -1, -1, -1)
+    assert is_circle(proof, CommitCircle("fractured-reads", (CommitStep(step, 2, (seen,)),)))
+    # It read y before x, so that T0 was not seen yet; nothing of it rests on processes; T1 read x, not y, from T0.
+    assert not is_circle(proof, CommitCircle("observed-transaction-vanishes", (CommitStep(step, 2, (seen,)),)))
+    assert not is_circle(proof, CommitCircle("fractured-reads-process", (CommitStep(step, 2, (seen,)),)))
+    for wrong in (step._replace(before_op=0), step._replace(before=2, before_op=4), step._replace(after=2, after_op=4)):
+        assert not is_circle(proof, CommitCircle("fractured-reads", (CommitStep(wrong, 2, (seen,)),)))
+    assert not is_circle(proof, CommitCircle("fractured-reads", (CommitStep(step, 2, (seen._replace(after=2),)),)))
+    assert not is_circle(proof, CommitCircle("fractured-reads", ()))
+
+
+@pytest.mark.long
+@pytest.mark.timeout(3000)
+@pytest.mark.parametrize("lists", [True, False])
+def test_weak_models_agree_with_all_orders_tried_at_length(lists: bool) -> None:
+    print(_compare(range(SMALL, SMALL + SMALL_LONG), lists=lists))
