@@ -69,7 +69,8 @@ def check_file(
     keys = ", keyed" if found.keyed else ""
     _err(f"{source}: {found.form}, {len(found.history.events)} events; model {found.family.name}{keys}")
     ours = exit_code(judgement)
-    question = question_of_file(found.history, found.family, judgement.validity)
+    asked_of = found.family if consistency is None else msgspec.structs.replace(found.family, guarantee=consistency)
+    question = question_of_file(found.history, asked_of, judgement.validity)
     if not as_json:
         say_judgement(judgement, found.history)
         sys.stdout.flush()
