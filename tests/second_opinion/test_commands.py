@@ -7,14 +7,17 @@ import time
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from harness.cli import main
 from harness.errors import MachineError
 from harness.formats.recognise import read_foreign
+from harness.judge import Judgement
+from harness.run import Result
 from harness.runtime.artifacts import tool
 from harness.second_opinion import porcupine
-from harness.verdict import Validity
+from harness.verdict import Facts, Validity, Verdict
 from tests.formats.histories import edn
 
 _VALID = edn("0(w1 0) 1(r 1)1 0(w2 0? 1(r 1)1")
@@ -287,6 +290,35 @@ def test_a_cache_that_cannot_be_made_is_no_contradiction(
     monkeypatch.setattr(porcupine, "built", refuse)
     code, out, err = run(capsys, kept(tmp_path, _VALID), "--also", "porcupine")
     assert code == 0 and "not asked: no cache" in out and "hint: make room" in err
+
+
+@pytest.mark.parametrize(("theirs", "code"), [("Ok", 0), ("Illegal", 255)])
+def test_a_run(
+    tmp_path: Path, capsys: Any, fake: Fake, monkeypatch: pytest.MonkeyPatch, theirs: str, code: int
+) -> None:
+    """The run's verdict about linearizability is the one that is asked about; its document has the opinions."""
+    folder = tmp_path / "run"
+    folder.mkdir()
+    (folder / "plan.toml").write_text('system = "etcd"\nworkload = "register"\nseed = 1\n')
+    events = read_foreign(Path(kept(tmp_path, _VALID))).history.events
+    (folder / "history.jsonl").write_bytes(b"".join(msgspec.json.encode(event) + b"\n" for event in events))
+    verdicts = tuple(
+        Verdict(checker=checker, guarantee=guarantee, validity=Validity.VALID)
+        for checker, guarantee in (("coverage", "coverage"), ("linearizable", "linearizable"))
+    )
+    facts = Facts(system="etcd", workload="register", nodes=(), guarantees=())
+    judgement = Judgement(validity=Validity.VALID, headline="well", verdicts=verdicts, facts=facts)
+    result = Result(folder=folder, judgement=judgement, warnings=(), document={"exit_code": 0, "validity": "valid"})
+    monkeypatch.setattr("harness.run.judge_stored", lambda found, progress, spark: result)
+    program = Path(fake.command(f'echo \'{{"result": "{theirs}"}}\''))
+    monkeypatch.setattr(porcupine, "built", lambda: program)
+    found, out, _ = run(capsys, str(folder), "--no-spark", "--also", "porcupine", "--json")
+    document = json.loads(out)
+    assert (found, document["exit_code"], document["validity"]) == (code, code, "valid")
+    assert document["second_opinions"][0]["guarantee"] == "linearizable"
+    found, out, _ = run(capsys, str(folder), "--no-spark", "--also", "porcupine", "--also", "elle")
+    assert found == code and "VALID: well" in out and "elle on linearizable: not asked: it has no model" in out
+    assert "second_opinions" not in run(capsys, str(folder), "--no-spark", "--json")[1]
 
 
 def test_every_validity_has_a_place() -> None:

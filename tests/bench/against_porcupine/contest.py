@@ -177,16 +177,16 @@ def _serve(there: "Connection[Lap, int]", here: "Connection[int, Lap]", columns:
     with contextlib.suppress(EOFError):
         while True:
             repeats = there.recv()
-            verdict, methods = "", set()
             began = time.process_time_ns()
             for _ in range(repeats):
                 results = search(columns, budget, orders=True)
                 said = {result.verdict for result in results}
                 verdict = "invalid" if "invalid" in said else "unknown" if "unknown" in said else "valid"
             spent = (time.process_time_ns() - began) / repeats / 1e9
-            methods = {result.method for result in results}
+            by = "+".join(sorted({result.method for result in results}))
+            why = sorted({result.reason for result in results if result.reason})
             end = End.UNKNOWN if verdict == "unknown" else End.DONE
-            there.send(Lap(end, spent, verdict, _memory("VmHWM") - before, "+".join(sorted(methods))))
+            there.send(Lap(end, spent, verdict, _memory("VmHWM") - before, f"{by}: {', '.join(why)}" if why else by))
 
 
 def _memory(name: str) -> int:
