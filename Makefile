@@ -9,7 +9,8 @@ CORE := checkers/_core.abi3.so
 RUST := checkers/native/Cargo.toml checkers/native/Cargo.lock $(wildcard checkers/native/src/*.rs checkers/native/src/*/*.rs)
 UV := $(shell command -v uv 2>/dev/null)
 
-.PHONY: help setup demo test test-long check bench bench-checkers fuzz soak soak-kafka soak-kills failover clean
+.PHONY: help setup demo test test-long check bench bench-checkers bench-spark-check fuzz soak soak-kafka soak-kills
+.PHONY: failover clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 12
@@ -42,6 +43,9 @@ bench-checkers: setup  ## our checker and Porcupine in turns: 20 minutes, or 3 w
 
 fuzz:  ## ten minutes of coverage-guided fuzzing for each of the EDN reader, the search and the transactions (FUZZ_S)
 	@tools/fuzz.sh
+
+bench-spark-check: setup  ## registers through Spark: ten million operations, or as many as OPERATIONS= says
+	@$(PY) -m tests.bench spark_checks
 
 soak: setup  ## the demo's runs and the barrier control, ten times each
 	@$(PY) -m tests.soak

@@ -143,6 +143,24 @@ def rows_of(batch: Any) -> Rows:
     return Rows(*columns)
 
 
+def in_order(rows: Rows) -> Rows:
+    """The rows in `ORDER`. Sorting is spared where they are; beyond the invocation it decides among few."""
+    key, invoked = rows.key, rows.invoked
+    if not np.all((key[:-1] < key[1:]) | ((key[:-1] == key[1:]) & (invoked[:-1] <= invoked[1:]))):
+        rows = rows.at(np.lexsort((invoked, key)))
+    tied = (rows.key[:-1] == rows.key[1:]) & (rows.invoked[:-1] == rows.invoked[1:])
+    if not tied.any():
+        return rows
+    places = np.flatnonzero(np.append(tied, False) | np.append(False, tied))
+    among = Rows(*(column[places] for column in rows))
+    order = np.lexsort([getattr(among, name) for name in reversed(ORDER)])
+    columns = []
+    for column, own in zip(rows, among, strict=True):
+        columns.append(column.copy())
+        columns[-1][places] = own[order]
+    return Rows(*columns)
+
+
 def whole_keys(batches: Iterable[Rows]) -> Iterator[Rows]:
     """The same rows, cut so that no key is in two parts; `batches` are sorted by key.
 

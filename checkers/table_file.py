@@ -13,12 +13,12 @@ import pyarrow.dataset as ds
 
 from checkers.operations_table import (
     COLUMNS,
-    ORDER,
     Deal,
     Rows,
     Tally,
     check_types,
     explain_rows,
+    in_order,
     judge,
     rows_of,
     search,
@@ -61,7 +61,7 @@ class TableFile:
 
     def search(self, budget: Budget, threads: int = 0) -> Tally:
         """Judge all keys, by so many threads at once (0: as many as there are processors)."""
-        rows = _sorted(self.read())
+        rows = in_order(self.read())
 
         def run(deal: Deal, keys: list[int] | None) -> Tally:
             chosen = rows if keys is None else rows.at(np.isin(rows.key, keys))
@@ -75,24 +75,6 @@ class TableFile:
             return rows_of(table)
         except MalformedHistory as error:
             raise MalformedHistory(f"{self.source}: {error.message}", hint=error.hint) from None
-
-
-def _sorted(rows: Rows) -> Rows:
-    """In `ORDER`. Sorting is spared where the file is sorted already; beyond the invocation it decides among few."""
-    key, invoked = rows.key, rows.invoked
-    if not np.all((key[:-1] < key[1:]) | ((key[:-1] == key[1:]) & (invoked[:-1] <= invoked[1:]))):
-        rows = rows.at(np.lexsort((invoked, key)))
-    tied = (rows.key[:-1] == rows.key[1:]) & (rows.invoked[:-1] == rows.invoked[1:])
-    if not tied.any():
-        return rows
-    places = np.flatnonzero(np.append(tied, False) | np.append(False, tied))
-    among = Rows(*(column[places] for column in rows))
-    order = np.lexsort([getattr(among, name) for name in reversed(ORDER)])
-    columns = []
-    for column, own in zip(rows, among, strict=True):
-        columns.append(column.copy())
-        columns[-1][places] = own[order]
-    return Rows(*columns)
 
 
 def _parts(rows: Rows) -> Iterator[Rows]:

@@ -21,6 +21,8 @@ from harness.verdict import Facts, Validity, Verdict
 MODELS: Final = ("register", "cas-register")
 _GUARANTEE: Final = "linearizable"
 _SESSION_S: Final = 120.0
+#: About five million operations: from here on Spark works for so long that its own code is worth compiling in full.
+_LARGE_BYTES: Final = 64 << 20
 
 
 def is_table(path: Path) -> bool:
@@ -81,9 +83,10 @@ def _by_spark(path: Path, facts: Facts, master: str) -> Verdict:
     from pyspark.errors import PythonException
 
     from checkers.spark import linearizable
-    from harness.spark_session import SparkHandle
+    from harness.spark_session import FULLY_COMPILED, SparkHandle
 
-    with SparkHandle(master) as handle:
+    large = _bytes(path) >= _LARGE_BYTES
+    with SparkHandle(master, jvm_flags=FULLY_COMPILED if large else None) as handle:
         try:
             return linearizable.check(handle.session(_SESSION_S), str(path.resolve()), facts)
         except PythonException as error:
@@ -92,6 +95,10 @@ def _by_spark(path: Path, facts: Facts, master: str) -> Verdict:
                 f"the search failed in a Spark executor at {master}: {_reason(said)}",
                 hint="executors need fencepost and its native core for the Python that PYSPARK_PYTHON names there",
             ) from error
+
+
+def _bytes(path: Path) -> int:
+    return sum(file.stat().st_size for file in ([path] if path.is_file() else path.glob("*.parquet")))
 
 
 def _reason(lines: list[str]) -> str:

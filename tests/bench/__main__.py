@@ -31,6 +31,7 @@ MODULES = (
     "containers",
     "containers_kafka",
     "spark",
+    "spark_checks",
     "pipeline",
 )
 

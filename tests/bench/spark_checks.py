@@ -1,0 +1,127 @@
+"""Registers through Spark: from Parquet to the verdict, shuffle included, beside one native core on the same file.
+
+Every repetition is a process of its own, and one after the other: native, one core of Spark's, two, and again. A Spark
+process judges twice and the second time counts, when its code is compiled; the first is told beside it. OPERATIONS=
+in the environment names another size, such as 100000000; keys have 50 operations each, of five clients.
+
+`python -m tests.bench.spark_checks PATH native|local[N]` is one of them and prints its seconds as JSON.
+"""
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Final
+
+from checkers.operations_table import Tally
+from checkers.table_file import TableFile
+from harness.spark_session import FULLY_COMPILED, SparkHandle
+from harness.verdict import Budget
+from tests.bench.figure import Figure, peak_mb
+from tests.operations_tables import generate
+
+OPERATIONS: Final = 10_000_000
+PER_KEY: Final = 50
+_ENGINES: Final = ("native", "local[1]", "local[2]")
+#: What a child may take at most: some start, and so many seconds for each million operations.
+_CHILD_S: Final = (120.0, 60.0)
+
+
+def run(repeats: int = 3) -> list[Figure]:
+    """Medians; beyond ten million operations once, since it takes long."""
+    operations = int(os.environ.get("OPERATIONS", OPERATIONS))
+    repeats = repeats if operations <= OPERATIONS else 1
+    with tempfile.TemporaryDirectory(prefix="fencepost-bench-") as folder:
+        path = Path(folder) / "table.parquet"
+        generate(path, operations, operations // PER_KEY)
+        told: dict[str, list[dict[str, float]]] = {engine: [] for engine in _ENGINES}
+        for _ in range(repeats):
+            for engine in _ENGINES:
+                told[engine].append(_child(path, engine, operations))
+    native, one, two = (_median(told[engine], "wall_s") for engine in _ENGINES)
+    of = f"{operations:,} operations"
+    note = f"median of {repeats}; {operations // PER_KEY:,} keys, Parquet to verdict; load {os.getloadavg()[0]:.0f}"
+
+    def cpu(engine: str) -> str:
+        return f"{note}; CPU time {_median(told[engine], 'cpu_s'):.0f} s"
+
+    def first(engine: str) -> str:
+        return f"{cpu(engine)}; the first time, without the session, {_median(told[engine], 'first_s'):.0f} s"
+
+    peak = _median(told["native"], "peak_mb")
+    by_core = f"its time on one core by that of one native core ({one:.0f} s, {native:.0f} s): with more it is faster"
+    return [
+        Figure(f"registers, {of}: one native core", native, "s", "as measured", cpu("native")),
+        Figure(f"registers, {of}: native peak memory", peak, "MB", "as measured", "what Spark spares one machine"),
+        Figure(f"registers, {of}: Spark, one core", one, "s", "as measured", first("local[1]")),
+        Figure(f"registers, {of}: Spark, two cores", two, "s", "as measured", first("local[2]")),
+        Figure(f"registers, {of}: efficiency of Spark's second core", one / two / 2, "", ">= 0.7", note),
+        Figure(f"registers, {of}: Spark is worth its cost from", one / native, "cores", "as measured", by_core),
+    ]
+
+
+def _median(runs: list[dict[str, float]], name: str) -> float:
+    return statistics.median(run[name] for run in runs)
+
+
+def _child(path: Path, engine: str, operations: int) -> dict[str, float]:
+    command = [sys.executable, "-m", "tests.bench.spark_checks", str(path), engine]
+    limit_s = _CHILD_S[0] + _CHILD_S[1] * operations / 1e6
+    done = subprocess.run(command, capture_output=True, text=True, timeout=limit_s, check=True)
+    found: dict[str, float] = json.loads(done.stdout)
+    return found
+
+
+def _native(path: Path) -> dict[str, float]:
+    began, spent = time.perf_counter(), time.process_time()
+    _must_be_valid(TableFile(path).search(Budget(), threads=1))
+    return {
+        "wall_s": time.perf_counter() - began,
+        "cpu_s": time.process_time() - spent,
+        "peak_mb": peak_mb(),
+    }
+
+
+def _spark(path: Path, master: str) -> dict[str, float]:
+    from checkers.spark.linearizable import judge_table, read_table, tuned
+
+    with (
+        tempfile.TemporaryDirectory(prefix="fencepost-bench-") as scratch,
+        SparkHandle(master, scratch=Path(scratch), jvm_flags=FULLY_COMPILED) as handle,
+    ):
+        spark = tuned(handle.session(timeout_s=110))
+        assert handle.pid is not None
+        walls, spent = [], [0.0]
+        for _ in range(2):
+            began = time.perf_counter()
+            _must_be_valid(judge_table(read_table(spark, str(path)), Budget(), str(path)))
+            walls.append(time.perf_counter() - began)
+            spent.append(_cpu_s(handle.pid))
+    return {"first_s": walls[0], "wall_s": walls[1], "cpu_s": spent[2] - spent[1]}
+
+
+def _must_be_valid(found: Tally) -> None:
+    if found.others or not found.keys:
+        raise SystemExit(f"a valid table of {found.keys} keys was judged otherwise: {found.others[:3]}")
+
+
+def _cpu_s(session: int) -> float:
+    """What all processes of an OS session have spent: the JVM and its Python workers, those that live."""
+    ticks = 0
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            fields = (process / "stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+        except OSError:
+            continue
+        if int(fields[3]) == session:
+            ticks += int(fields[11]) + int(fields[12])
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+if __name__ == "__main__":
+    where, engine_ = Path(sys.argv[1]), sys.argv[2]
+    print(json.dumps(_native(where) if engine_ == "native" else _spark(where, engine_)))
