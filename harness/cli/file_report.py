@@ -5,7 +5,7 @@ import shlex
 from pathlib import Path
 from typing import Final
 
-from checkers.consistency_models import MODELS, forbidden, implied
+from checkers.consistency_models import MODELS, implied, ruled_out, ruled_out_of_registers
 from harness.cli.new_file import check_new, write_new
 from harness.errors import HarnessError
 from harness.formats.imported import Imported
@@ -15,12 +15,16 @@ from harness.report.judged_file import JudgedFile, ModelRow, render_file
 from harness.verdict import Validity, Verdict
 
 #: The letters of `checkers.consistency_models`.
-_SOURCES: Final = (
-    "A: Adya, Weak Consistency (1999). B: Bailis et al., Highly Available Transactions (2013). C: Cerone, Bernardi & "
-    "Gotsman, A Framework for Transactional Consistency Models (2015). CG: Cerone & Gotsman, Analysing Snapshot "
-    "Isolation (2016). D: Daudjee & Salem, Lazy Database Replication with Snapshot Isolation (2006). "
-    "E: Kingsbury & Alvaro, Elle (2020)."
-)
+_SOURCES: Final = {
+    "A": "Adya, Weak Consistency (1999)",
+    "B": "Bailis et al., Highly Available Transactions (2013)",
+    "BE": "Biswas & Enea, On the Complexity of Checking Transactional Consistency (2019)",
+    "C": "Cerone, Bernardi & Gotsman, A Framework for Transactional Consistency Models (2015)",
+    "CG": "Cerone & Gotsman, Analysing Snapshot Isolation (2016)",
+    "D": "Daudjee & Salem, Lazy Database Replication with Snapshot Isolation (2006)",
+    "E": "Kingsbury & Alvaro, Elle (2020)",
+    "R": "Bailis et al., Scalable Atomic Visibility with RAMP Transactions (2014)",
+}
 _WHAT: Final = "a report"
 _HINT: Final = "give another --report"
 
@@ -36,9 +40,9 @@ def write_report(output: Path, found: Imported, judgement: Judgement, path: Path
         found=found,
         judgement=judgement,
         file=_file(path),
-        command=_command(found, path, output),
+        command=_command(found, judgement, path, output),
         models=_models(judgement.verdicts),
-        sources=_SOURCES,
+        sources=". ".join(f"{letters}: {source}" for letters, source in _SOURCES.items()),
     )
     rendered = render_file(judged)
     write_new(output, [rendered.html], what=_WHAT, hint=_HINT)
@@ -55,11 +59,19 @@ def _file(path: Path) -> dict[str, str]:
     return {"file": str(path), "bytes": str(path.stat().st_size), "sha256": digest}
 
 
-def _command(found: Imported, path: Path, output: Path) -> str:
-    words = ["fencepost", "check", str(path), "--format", found.form, "--model", found.family.name]
+def _command(found: Imported, judgement: Judgement, path: Path, output: Path) -> str:
+    words = ["fencepost", "check", str(path), "--format", found.form, "--model", _model(found)]
     if found.form == "edn":
         words.append("--keyed" if found.keyed else "--no-keyed")
+    if judgement.facts.read_guarantee not in ("", found.family.guarantee):
+        words += ["--consistency", judgement.facts.read_guarantee]
     return shlex.join([*words, "--report", f"again-{output.name}"])
+
+
+def _model(found: Imported) -> str:
+    """As `--model` takes it."""
+    family = found.family
+    return f"{family.name}:{family.parameter}" if family.parameter and not family.is_users else family.name
 
 
 def _models(verdicts: tuple[Verdict, ...]) -> tuple[ModelRow, ...]:
@@ -69,9 +81,10 @@ def _models(verdicts: tuple[Verdict, ...]) -> tuple[ModelRow, ...]:
         return ()
     out = set(verdict.figures["ruled_out"])
     proven = implied(verdict.guarantee) if verdict.validity is Validity.VALID else frozenset()
+    rule = ruled_out_of_registers if verdict.checker == "rw-register" else ruled_out
     rows = []
     for model in MODELS:
-        because = sorted(forbidden(model.name) & set(verdict.anomalies)) if model.name in out else []
+        because = [name for name in verdict.anomalies if model.name in out and model.name in rule([name])]
         said = "ruled out" if model.name in out else "kept" if model.name in proven else "not ruled out"
         rows.append(ModelRow(name=model.name, said=said, because=", ".join(because), source=model.source))
     return tuple(rows)

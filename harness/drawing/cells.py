@@ -73,9 +73,15 @@ def _escape(character: str) -> str:
 
 
 def value_words(value: Any) -> str:
-    """A value in words: nothing for null, a list's elements apart by spaces, else as the report has it."""
+    """A value in words: nothing for null, lists `[1 2]`, maps `{a 1, b 2}`, else as the report has it."""
     if value is None:
         return "nothing"
     if isinstance(value, list | tuple):
-        return f"[{' '.join('nil' if part is None else text(part, _WHOLE) for part in value)}]"
+        return f"[{' '.join(_part(part) for part in value)}]"
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{_part(key)} {_part(part)}' for key, part in value.items())}}}"
     return text(value, _WHOLE)
+
+
+def _part(value: Any) -> str:
+    return "nil" if value is None else value_words(value)

@@ -1,11 +1,12 @@
 """What a drawing of a witness shows: its operations by process, in the order of their events.
 
 Made of the witness and the history alone, so that any witness of any checker that names operations can be drawn. Where
-there are too many, those remain that the witness's sentences name, and the last ones.
+there are too many, those remain that the witness's sentences name, and the last ones. Where a witness names nothing but
+one operation and what overlaps it, what came just before or beside it is drawn too, as what it is: not named.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -20,12 +21,17 @@ from harness.verdict import Witness
 OPERATIONS_MAX: Final = 12
 #: How sentences name an operation: by an event, or a transaction by its name.
 _NAMED: Final = re.compile(r"\bevent (\d+)|\b(T\d+)\b")
+#: Of what came before so many are drawn.
+_BEFORE_MAX: Final = 6
+#: What asks for a value: an answer without one says that there was nothing.
+_ASKS: Final = frozenset({"read", "dequeue"})
 
 
 class Bar(msgspec.Struct, frozen=True, kw_only=True):
     """An operation from the event `begin` to the event `end`, or to the end of time where its outcome is unknown.
 
-    `name` is what the checker calls it (`T3`), empty where it calls it nothing.
+    `name` is what the checker calls it (`T3`), empty where it calls it nothing. One that is not `named` by the witness
+    came just before or beside.
     """
 
     operation: Operation
@@ -34,6 +40,7 @@ class Bar(msgspec.Struct, frozen=True, kw_only=True):
     said: str
     name: str
     marked: bool
+    named: bool = True
 
 
 class Lane(msgspec.Struct, frozen=True, kw_only=True):
@@ -79,6 +86,36 @@ def marked(witness: Witness, operations: list[Operation], names: Mapping[int, st
     return max(ok, key=lambda op: op.complete_index or 0, default=None)
 
 
+def before(
+    witness: Witness, history: History, operations: Sequence[Operation], about: Operation | None
+) -> list[Operation]:
+    """What came just before `about` or beside it on its key, if the witness names only operations that overlap it."""
+    # A sentence on transactions says all that there is to say of them.
+    if about is None or any(name for step in witness.steps for _, name in _NAMED.findall(step)):
+        return []
+    ended = about.complete_index
+    for op in operations:
+        over = op.type is Outcome.OK and op.complete_index is not None and op.complete_index < about.invoke_index
+        if over or (ended is not None and op.invoke_index > ended):
+            return []
+    known = {op.invoke_index for op in operations}
+    earlier = [
+        op
+        for op in history.operations
+        if op.key == about.key
+        and op.type is not Outcome.FAIL
+        and op.invoke_index not in known
+        and op.invoke_index < (about.invoke_index if ended is None else ended)
+    ]
+    latest = sorted(earlier, key=_last_seen)[-_BEFORE_MAX:]
+    return sorted(latest, key=lambda op: op.invoke_index)
+
+
+def _last_seen(op: Operation) -> int:
+    """Of an unknown outcome only the invocation is certain."""
+    return op.invoke_index if op.type is Outcome.INFO or op.complete_index is None else op.complete_index
+
+
 def transaction_names(history: History) -> dict[int, str]:
     """What the checkers of transactions call each, by the event of its invocation: T0 is the first."""
     transactions = (op for op in history.operations if op.f == "txn")
@@ -92,7 +129,9 @@ def scene(witness: Witness, history: History) -> Scene | None:
         return None
     names = transaction_names(history) if any(op.f == "txn" for op in everything) else {}
     about = marked(witness, everything, names)
-    shown = _most_telling(witness, everything, about)
+    named = _most_telling(witness, everything, about)
+    known = {op.invoke_index for op in named}
+    shown = sorted([*before(witness, history, named, about), *named], key=lambda op: op.invoke_index)
     one_key = len({op.key for op in shown}) == 1
     lanes: dict[int, list[Bar]] = {}
     for op in shown:
@@ -104,6 +143,7 @@ def scene(witness: Witness, history: History) -> Scene | None:
             said=f"{name}: {operation_words(op)}" if name else operation_words(op, with_key=not one_key),
             name=name,
             marked=op is about,
+            named=op.invoke_index in known,
         )
         lanes.setdefault(op.process, []).append(bar)
     made = tuple(
@@ -113,7 +153,7 @@ def scene(witness: Witness, history: History) -> Scene | None:
     bars = [bar for lane in made for bar in lane.bars]
     moments = {bar.begin for bar in bars} | {bar.end for bar in bars if bar.end is not None}
     return Scene(
-        anomaly=witness.anomaly, lanes=made, moments=tuple(sorted(moments)), left_out=len(everything) - len(shown)
+        anomaly=witness.anomaly, lanes=made, moments=tuple(sorted(moments)), left_out=len(everything) - len(named)
     )
 
 
@@ -146,10 +186,10 @@ def operation_words(op: Operation, *, with_key: bool = True) -> str:
     elif op.value is not None:
         parts.append(value_words(op.value))
     said = " ".join(parts)
-    if op.type is Outcome.OK and op.result != op.value:
+    # True is no 1 here.
+    told = op.result != op.value or type(op.result) is not type(op.value)
+    if op.type is Outcome.OK and (told if op.result is not None else op.f in _ASKS):
         said += f" = {value_words(op.result)}"
-    elif op.type is Outcome.OK and op.f == "read" and op.value is None:
-        said += " = nothing"
     return said
 
 

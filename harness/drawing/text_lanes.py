@@ -22,7 +22,7 @@ from harness.formats.imported import UNNAMED_NODE
 from harness.operation import Outcome
 
 #: How long the words in a bar may be, tried in turn.
-_LIMITS: Final = (44, 28, 18)
+_LIMITS: Final = (44, 28)
 #: How long they may be below the picture.
 _WHOLE: Final = 120
 _AXIS: Final = "event"
@@ -87,7 +87,8 @@ def _choices(scene: Scene, terminal: Terminal, signs: _Signs, *, lettered: bool)
         for bar in scene.bars:
             said = plain(bar.said, unicode=terminal.unicode)
             failed = " (failed)" if bar.operation.type is Outcome.FAIL else ""
-            words[bar.begin] = clipped(said, limit - len(failed), signs.more) + failed
+            said = clipped(said, limit - len(failed), signs.more) + failed
+            words[bar.begin] = said if bar.named else f"({said})"
         if not named or all(cells(bar.said) <= limit for bar in scene.bars):
             found.append(words)
     return [*found, _names(scene)] if lettered or named else found
@@ -154,7 +155,9 @@ def _drawn(scene: Scene, layout: _Layout, names: list[str], terminal: Terminal, 
 
 
 def _colour(bar: Bar) -> str:
-    return "marked" if bar.marked else "unknown" if bar.operation.type is Outcome.INFO else ""
+    if bar.marked:
+        return "marked"
+    return "unknown" if bar.operation.type is Outcome.INFO else "" if bar.named else "soft"
 
 
 def _bar(bar: Bar, words: str, width: int, signs: _Signs) -> str:
@@ -205,6 +208,8 @@ def _notes(scene: Scene, terminal: Terminal, signs: _Signs) -> list[str]:
     said = ["Events in order, not to scale."]
     if any(bar.end is None for bar in scene.bars):
         said.append(f"{signs.endless * 3} outcome unknown: it may take effect at any later time, or never.")
+    if not all(bar.named for bar in scene.bars):
+        said.append("In brackets: not named by the witness, but just before or beside it.")
     if scene.left_out:
         said.append(f"{scene.left_out} more operation{'' if scene.left_out == 1 else 's'} of this witness left out.")
     return wrapped(" ".join(said), terminal.width)
@@ -238,5 +243,6 @@ def _told(bar: Bar, terminal: Terminal, signs: _Signs, begin: str, then: str) ->
         "" if bar.operation.type is Outcome.OK else f", {plain(outcome_words(bar.operation), unicode=terminal.unicode)}"
     )
     node = "" if bar.operation.node == UNNAMED_NODE else f" on {bar.operation.node}"
+    said = said if bar.named else f"({said})"
     lines = wrapped(f"{said}{node} ({events_words(bar.operation)}){outcome}", terminal.width, begin, then)
     return [terminal.painted(line, "marked") for line in lines] if bar.marked else lines

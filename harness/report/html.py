@@ -225,6 +225,7 @@ def witness_context(page: Page, verdict: Verdict, witness: Witness, number: int)
         "events": rows,
         "more": more,
         "picture": picture,
+        "faint": ' context"' in picture,
         "timed": not untimed(witness, page.case.history),
         "cycle": None if cycle is None else cycle_picture(cycle, f"{name}, the cycle"),
         "kinds": [] if cycle is None else kinds_in_words(cycle),

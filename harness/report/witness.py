@@ -15,7 +15,7 @@ from typing import Final
 from markupsafe import Markup
 
 from harness.drawing.cycle import cycle_of, events_words
-from harness.drawing.scene import marked, micro_words, transaction_names, witness_operations
+from harness.drawing.scene import before, marked, micro_words, transaction_names, witness_operations
 from harness.formats.imported import UNNAMED_NODE
 from harness.history import FaultSpan, History
 from harness.operation import Event, FaultEvent, Operation, Outcome
@@ -73,13 +73,14 @@ def untimed(witness: Witness, history: History) -> bool:
 def drawn(witness: Witness, history: History, lanes: Lanes, word: str, name: str) -> Markup:
     """Faults on top, then what the nodes involved said of the lead, then one row per operation."""
     all_operations = witness_operations(witness, history)
-    operations = _most_telling(all_operations)
+    named = _most_telling(all_operations)
+    names = transaction_names(history) if any(op.f == "txn" for op in named) else {}
+    # In a cycle each is as guilty as the others.
+    about = None if cycle_of(witness, history) else marked(witness, named, names)
+    operations = sorted([*before(witness, history, named, about), *named], key=lambda op: op.invoke_index)
     faults = _faults(witness, operations, history)
     nodes = _nodes(witness, operations, lanes)
     rows = [row for row in lanes.rows() if row.node in nodes]
-    names = transaction_names(history) if any(op.f == "txn" for op in operations) else {}
-    # In a cycle each is as guilty as the others.
-    about = None if cycle_of(witness, history) else marked(witness, operations, names)
     timed = not untimed(witness, history)
     warp = Warp.of(_moments(witness, operations, faults, rows))
     parts: list[Markup] = []
@@ -98,7 +99,8 @@ def drawn(witness: Witness, history: History, lanes: Lanes, word: str, name: str
     for op in operations:
         placed.append((op, y))
         said = f"{names.get(op.invoke_index, 'txn')}: {'; '.join(micro_words(op))}" if op.f == "txn" else operation(op)
-        parts.append(_operation(op, said, warp, y, lanes, word, timed=timed, is_marked=op is about))
+        look = " marked" if op is about else "" if op in named else " context"
+        parts.append(_operation(op, said, warp, y, lanes, word, timed=timed, look=look))
         y += _ROW
     bottom = y + 2
     shades = [
@@ -116,7 +118,7 @@ def drawn(witness: Witness, history: History, lanes: Lanes, word: str, name: str
         _arrows(placed, warp),
         name=name,
         description=f"{witness.anomaly}: {' '.join(witness.steps)}"
-        + ("" if len(operations) == len(all_operations) else f" {len(operations)} of {len(all_operations)} shown."),
+        + ("" if len(named) == len(all_operations) else f" {len(named)} of {len(all_operations)} shown."),
     )
 
 
@@ -234,16 +236,19 @@ def _lane(row: Row, epochs: list[int], warp: Warp, y: float, word: str) -> Marku
 
 
 def _operation(
-    op: Operation, said: str, warp: Warp, y: float, lanes: Lanes, word: str, *, timed: bool, is_marked: bool
+    op: Operation, said: str, warp: Warp, y: float, lanes: Lanes, word: str, *, timed: bool, look: str
 ) -> Markup:
     x0 = warp.x(op.invoked_ns)
     x1 = warp.x(op.ended_ns) if op.ended_ns is not None else float(_END)
     ending = "in time" if op.ended_ns is None else length(op.ended_ns - op.invoked_ns)
-    about = title(f"{said}: {op.type}, " + (f"{clock(op.invoked_ns)}, {ending}" if timed else events_words(op)))
+    not_named = " (not named by the witness, but just before or beside it)" if look == " context" else ""
+    about = title(
+        f"{said}: {op.type}, " + (f"{clock(op.invoked_ns)}, {ending}" if timed else events_words(op)) + not_named
+    )
     where = f"process {op.process}" if op.node == UNNAMED_NODE else f"{text(op.node, 12)} · process {op.process}"
     out = [
         label(_LEFT - 8, y + 27, where, "lane-name small", "end"),
-        box(x0, x1, y + 17, 14, f"op {op.type}{' marked' if is_marked else ''}", about, least=3),
+        box(x0, x1, y + 17, 14, f"op {op.type}{look}", about, least=3),
     ]
     if op.type is Outcome.INFO:
         out.append(element("line", x1=x1, x2=RIGHT, y1=y + 24, y2=y + 24, class_="may-happen"))

@@ -1,9 +1,8 @@
 """Judged histories that are drawn: each from a line of the tests' tiny languages."""
 
 from checkers.linearizable import check as linearizable
-from checkers.transaction_history import check_lists, check_registers
-from harness.formats.imported import Imported
 from harness.history import History
+from harness.judge_foreign import judge_foreign
 from harness.operation import Event, OpEvent, Outcome
 from harness.verdict import Facts, Witness
 from tests.formats.histories import edn, read
@@ -47,16 +46,10 @@ def ring(count: int, value: str = "{}") -> str:
     return transactions(*rows, (f"[{asked}]", f"[{done}]"))
 
 
-def lists(text: str) -> tuple[Witness, History]:
-    """The first witness of transactions that append to lists."""
+def judged(text: str) -> tuple[Witness, History]:
+    """The first witness of transactions that append to lists, or write registers."""
     found = read(text)
-    return check_lists(found.history, FACTS)[0].witnesses[0], found.history
-
-
-def written(text: str) -> tuple[Witness, History]:
-    """The first witness of transactions that write registers."""
-    found: Imported = read(text)
-    return check_registers(found.history, FACTS)[0].witnesses[0], found.history
+    return judge_foreign(found, "a.edn").verdicts[0].witnesses[0], found.history
 
 
 def of_run() -> tuple[Witness, History]:

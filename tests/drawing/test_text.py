@@ -12,13 +12,18 @@ import pytest
 from harness.cli import main
 from harness.drawing.cells import cells, clipped, plain, wrapped
 from harness.drawing.cycle import cycle_of
-from harness.drawing.scene import OPERATIONS_MAX, scene
-from harness.drawing.terminal import Terminal
+from harness.drawing.scene import OPERATIONS_MAX, operation_words, scene
+from harness.drawing.terminal import Terminal, of_stdout
 from harness.drawing.text import drawing
+from harness.formats.jepsen import read_edn
 from harness.history import History
+from harness.judge_foreign import judge_foreign
+from harness.operation import OpEvent, Outcome
 from harness.verdict import Witness
 from tests.drawing import scenes
 from tests.formats.histories import edn
+from tests.formats.test_objects import CASES
+from tests.formats.test_objects import edn as objects_edn
 
 Found = tuple[Witness, History]
 
@@ -119,7 +124,7 @@ Events in order, not to scale. ... outcome unknown: it may take effect at any la
 """,
     ),
     "a transaction reads of one that failed": (
-        lambda: scenes.lists(_FAILED),
+        lambda: scenes.judged(_FAILED),
         Terminal(unicode=False, width=60),
         """
 process 0  |T0|
@@ -132,8 +137,21 @@ T0  append :x 1 (events 0 and 1), failed
 T1  r :x = [1] (events 2 and 3)
 """,
     ),
+    "nothing but one operation is named": (
+        lambda: scenes.registers("0(w1 0) 0(w2 0) 1(w3 2(r 2)7 1)"),
+        Terminal(unicode=False),
+        """
+process 0  |- (write 1) -| |- (write 2) -|
+process 1                                  |-- (write 3) ---|
+process 2                                    |= read = 7 =|
+                                             ^^^^^^^^^^^^^^ phantom-read
+event      0             1 2             3 4 5            6 7
+
+Events in order, not to scale. In brackets: not named by the witness, but just before or beside it.
+""",
+    ),
     "two transactions in a cycle": (
-        lambda: scenes.lists(scenes.ring(2)),
+        lambda: scenes.judged(scenes.ring(2)),
         Terminal(),
         """
 ┌─▶ T1  process 1, events 1 and 4
@@ -149,7 +167,7 @@ T1  r :x = [1] (events 2 and 3)
 """,
     ),
     "versions of a register": (
-        lambda: scenes.written(
+        lambda: scenes.judged(
             scenes.transactions(
                 ("[[:w :x 1]]", "[[:w :x 1]]"),
                 ("[[:w :x 2]]", "[[:w :x 2]]"),
@@ -210,7 +228,7 @@ def _crowd(rng: random.Random) -> Found:
 def test_no_line_is_wider_than_the_terminal(width: int) -> None:
     rng = random.Random(width)
     crowds = [_crowd(rng) for _ in range(40)]
-    rings = [scenes.lists(scenes.ring(count, value)) for count in (2, 5) for value in ("{}", '"' + "v" * 70 + '-{}"')]
+    rings = [scenes.judged(scenes.ring(count, value)) for count in (2, 5) for value in ("{}", '"' + "v" * 70 + '-{}"')]
     for found in [*crowds, *rings]:
         for unicode in (True, False):
             lines = drawing(*found, Terminal(width=width, unicode=unicode)).lines
@@ -248,19 +266,78 @@ def test_many_operations_are_cut_to_those_that_are_named() -> None:
     assert "8 more operations of this witness left out." in "\n".join(drawing(witness, history, Terminal()).lines)
 
 
+def test_the_axis_tells_the_events_of_what_is_marked() -> None:
+    """Where numbers have no room beside each other, those go first."""
+    rng, seen = random.Random(11), 0
+    for _ in range(60):
+        witness, history = _crowd(rng)
+        lines = drawing(witness, history, Terminal(unicode=False, width=60)).lines
+        axis = next((line for line in lines if line.startswith("event ")), "")
+        found = scene(witness, history)
+        assert found is not None
+        for bar in found.bars:
+            if axis and bar.marked:
+                assert str(bar.begin) in axis.split()
+                seen += len(axis.split()) - 1 < len(found.moments)
+    assert seen > 5
+
+
+def test_what_came_before_is_of_the_same_key() -> None:
+    found = scene(*scenes.registers("0(w[:x,1] 0) 0(w[:y,2] 0) 0(w[:x,5] 0) 1(r[:y,nil] 1)[:y,9]"))
+    assert found is not None and [bar.begin for bar in found.bars] == [2, 6]
+
+
+OBJECTS = [(model, lines, wanted) for model, lines, wanted in CASES if wanted != "valid"]
+
+
+@pytest.mark.parametrize(("model", "lines", "wanted"), OBJECTS, ids=[f"{n}-{c[2]}" for n, c in enumerate(OBJECTS)])
+def test_witnesses_of_all_models_are_drawn(model: str | None, lines: list[str], wanted: str) -> None:
+    """Their checkers know nothing of drawings: what the witness is about is marked, and what led to it is there."""
+    found = read_edn(io.BytesIO(objects_edn(*lines).encode()), "a.edn", model=model)
+    (verdict,) = judge_foreign(found, "a.edn").verdicts
+    made = scene(verdict.witnesses[0], found.history)
+    assert made is not None and len([bar for bar in made.bars if bar.marked]) == 1
+    starts = [bar.begin for bar in made.bars]
+    alone = len([op for op in found.history.operations if op.type is not Outcome.FAIL]) == 1 or starts == [0]
+    assert made.left_out == 0 and len(starts) == len(set(starts)) > (0 if alone else 1)
+    lines = drawing(verdict.witnesses[0], found.history, Terminal(unicode=False)).lines
+    assert re.search(rf"\^ {wanted}$|{wanted} \^+$", "\n".join(lines), re.MULTILINE)
+
+
+def test_words_of_operations() -> None:
+    events = [
+        (Outcome.INVOKE, "contains", 1),
+        (Outcome.OK, "contains", True),
+        (Outcome.INVOKE, "dequeue", None),
+        (Outcome.OK, "dequeue", None),
+        (Outcome.INVOKE, "acquire", None),
+        (Outcome.OK, "acquire", None),
+        (Outcome.INVOKE, "read", None),
+        (Outcome.OK, "read", {"0": 5, "a": [None, 1]}),
+    ]
+    history = History(
+        [
+            OpEvent(index=i, time_ns=i, type=kind, process=0, f=f, node="n1", value=value)
+            for i, (kind, f, value) in enumerate(events)
+        ]
+    )
+    said = [operation_words(op) for op in history.operations]
+    assert said == ["contains 1 = true", "dequeue = nothing", "acquire", "read = {0 5, a [nil 1]}"]
+
+
 def test_a_witness_without_operations_has_no_drawing() -> None:
     witness, history = scenes.named(_STALE, (), "Nobody was there.")
     assert drawing(witness, history, Terminal()).lines == []
 
 
 def test_what_a_cycle_tells_is_not_told_again() -> None:
-    witness, history = scenes.lists(scenes.ring(3))
+    witness, history = scenes.judged(scenes.ring(3))
     assert set(witness.steps) - drawing(witness, history, Terminal()).told == {witness.steps[-1]}
 
 
 @pytest.mark.parametrize("count", [2, 3, 6])
 def test_every_cycle_of_the_checkers_is_understood(count: int) -> None:
-    witness, history = scenes.lists(scenes.ring(count))
+    witness, history = scenes.judged(scenes.ring(count))
     found = cycle_of(witness, history)
     assert found is not None and len(found.nodes) == count
     for node, edge, after in zip(found.nodes, found.edges, [*found.nodes[1:], found.nodes[0]], strict=True):
@@ -268,7 +345,7 @@ def test_every_cycle_of_the_checkers_is_understood(count: int) -> None:
 
 
 def test_steps_that_do_not_close_are_no_cycle() -> None:
-    witness, history = scenes.lists(scenes.ring(3))
+    witness, history = scenes.judged(scenes.ring(3))
     broken = Witness(anomaly="G0", events=witness.events, steps=witness.steps[1:], from_ns=0, to_ns=1)
     assert cycle_of(broken, history) is None
     others = Witness(anomaly="G0", events=(0, 4), steps=witness.steps, from_ns=0, to_ns=1)
@@ -311,6 +388,29 @@ def test_a_terminal_that_is_not_of_unicode_gets_ascii(
     assert code == 1 and "|= read = \\u00e9 =|" in said and "^ stale-read" in said
     drawn = said[said.index("witness") : said.index("\n  - ")]
     assert drawn.isascii()
+
+
+class _Screen(io.TextIOWrapper):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(
+    ("make", "no_color", "colour"), [(_Screen, "", True), (_Screen, "1", False), (io.TextIOWrapper, "", False)]
+)
+def test_colour_is_for_terminals(
+    monkeypatch: pytest.MonkeyPatch, make: type[io.TextIOWrapper], no_color: str, colour: bool
+) -> None:
+    monkeypatch.setenv("NO_COLOR", no_color)
+    monkeypatch.setattr(sys, "stdout", make(io.BytesIO(), encoding="utf-8"))
+    assert of_stdout().colour is colour
+
+
+def test_an_edge_is_told_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "history.edn").write_text(scenes.ring(2), "utf-8")
+    assert main(["check", str(tmp_path / "history.edn")]) == 1
+    said = capsys.readouterr().out
+    assert said.count("T1 read [] from key :k0") == said.count("each would have to come before the next") == 1
 
 
 def test_columns_are_honoured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

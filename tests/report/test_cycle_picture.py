@@ -62,7 +62,7 @@ def texts(svg: ET.Element) -> list[tuple[str, str, Area]]:
 
 
 def of(count: int, value: str = "{}") -> Cycle:
-    found = cycle_of(*scenes.lists(scenes.ring(count, value)))
+    found = cycle_of(*scenes.judged(scenes.ring(count, value)))
     assert found is not None
     return found
 
@@ -143,6 +143,10 @@ def test_a_long_cycle_says_how_many_are_left_out() -> None:
     said = [words for _, words, _ in texts(parsed(made(40, 1)))]
     assert sum(words.startswith("T1") for words in said) == NODES_MAX - 1
     assert f"{40 - (NODES_MAX - 1)} more" in said
+    titles = [title.text or "" for title in parsed(made(40, 1)).iter(f"{_SVG}title")]
+    # Into what is left out, and out of it, lead the edges that do.
+    shown = [int(title.rpartition(" ")[2]) for title in titles if title.startswith("realtime: ")]
+    assert shown == [*range(20), 36, 37, 38, 39]
 
 
 def test_each_kind_is_explained_once() -> None:

@@ -10,7 +10,9 @@ from typing import Any
 
 import pytest
 
+from checkers.consistency_models import MODELS
 from harness.cli import main
+from harness.cli.file_report import _SOURCES
 from harness.report import judged_file
 from tests.drawing import scenes
 from tests.formats.histories import edn
@@ -95,10 +97,27 @@ def test_every_anomaly_has_its_drawing(page: Make) -> None:
     ]
 
 
+@pytest.mark.parametrize(("text", "faint"), [(edn("0(w1 0) 1(w2 2(r 2)7 1)"), 2), (_STALE, 0)])
+def test_what_came_before_is_faint(page: Make, text: str, faint: int) -> None:
+    _, html = page(text)
+    assert html.count(' context"') == faint and ("Faint: not named" in html) == bool(faint)
+
+
 def test_a_valid_one_proves_its_models(page: Make) -> None:
     code, html = page(_KEPT)
     assert code == 0 and "✓ valid: " in html and not pictures(html)
-    assert html.count('<td class="short">kept</td>') == 13
+    assert html.count('<td class="short">kept</td>') == len(MODELS)
+
+
+def test_a_weaker_model_is_judged_again_as_such(page: Make) -> None:
+    code, html = page(scenes.ring(3), "--consistency", "snapshot-isolation")
+    assert code == 0 and "--consistency snapshot-isolation --report" in html
+    assert '<td class="short">snapshot-isolation</td><td class="short">kept</td>' in html
+
+
+def test_who_defined_a_model_is_named() -> None:
+    letters = {source.split()[0] for model in MODELS for source in model.source.split(", ")}
+    assert letters == set(_SOURCES)
 
 
 @pytest.mark.parametrize(
