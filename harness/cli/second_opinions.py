@@ -84,7 +84,7 @@ def opinion_line(opinion: Opinion) -> str:
         case Standing.AGREES:
             said = f"{theirs}, as ours"
         case Standing.DISAGREES:
-            said = f"{theirs.upper()}, but ours is {opinion.ours.value.upper()}: one of the two is wrong"
+            said = f"{theirs.upper()}, but ours is {opinion.ours.value.upper()}: one of the two is mistaken"
         case Standing.UNDECIDED:
             said = f"{theirs}, and ours is {opinion.ours.value}: nothing to compare"
         case Standing.NO_ANSWER:

@@ -9,10 +9,9 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from harness.errors import MachineError, UsageError, unknown_choice
-from harness.second_opinion.installed import Installed
+from harness.second_opinion.installed import GUARANTEE, Installed
 from harness.second_opinion.opinion import (
     LINEARIZABLE,
-    STRICT_SERIALIZABLE,
     Answer,
     Opinion,
     Question,
@@ -23,6 +22,16 @@ from harness.second_opinion.opinion import (
 )
 from harness.second_opinion.porcupine import Porcupine
 
+#: Models of transactions that Elle and we hold to the same anomalies under the same name.
+_OF_ELLE: Final = (
+    "strict-serializable",
+    "serializable",
+    "snapshot-isolation",
+    "repeatable-read",
+    "consistent-view",
+    "read-committed",
+    "read-uncommitted",
+)
 TOOLS: Final[Mapping[str, Tool]] = {
     "porcupine": Porcupine(),
     "knossos": Installed(
@@ -33,8 +42,8 @@ TOOLS: Final[Mapping[str, Tool]] = {
     "elle": Installed(
         name="elle",
         programs=("elle-cli",),
-        asked={STRICT_SERIALIZABLE: {"list-append": "list-append", "rw-register": "rw-register"}},
-        options=("--consistency-models", "strict-serializable"),
+        asked={guarantee: {"list-append": "list-append", "rw-register": "rw-register"} for guarantee in _OF_ELLE},
+        options=("--consistency-models", GUARANTEE),
     ),
 }
 
@@ -75,8 +84,10 @@ def _ask(name: str, question: Question, time_limit_s: float, command: str | None
     stands, hint = Standing.SKIPPED, ""
     try:
         if question.model not in tool.models().get(question.guarantee, ()):
-            asked = ", ".join(f"{model} ({guarantee})" for guarantee, of in tool.models().items() for model in of)
-            raise Skip(f"it has no model {question.model} for {question.guarantee}", f"{name} is asked about: {asked}")
+            guarantees = tool.models()
+            models = dict.fromkeys(model for of in guarantees.values() for model in of)
+            about = f"{', '.join(models)}; for {', '.join(guarantees)}"
+            raise Skip(f"it has no model {question.model} for {question.guarantee}", f"{name} is asked about {about}")
         answer = tool.ask(question, time_limit_s, command)
         stands = standing(question.validity, answer.validity)
     except Skip as skip:

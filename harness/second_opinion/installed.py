@@ -27,6 +27,8 @@ from harness.verdict import Validity
 
 #: Stands for nil, which every register holds at first. No history has this keyword.
 NOTHING: Final = ":fencepost/nothing"
+#: Stands in a tool's options for the guarantee that is asked about.
+GUARANTEE: Final = "{guarantee}"
 _SAYS: Final = {"true": Validity.VALID, "false": Validity.INVALID, "unknown": Validity.UNKNOWN}
 #: A command line has its limits; and a JVM's start for each file has its price.
 _FILES_MAX: Final = 2000
@@ -54,7 +56,8 @@ class Installed(msgspec.Struct, frozen=True, kw_only=True):
             files = _files(question, Path(folder))
             if len(files) > _FILES_MAX:
                 raise Skip(f"{len(files)} keys, each a file of its own; at most {_FILES_MAX} are handed over")
-            words += ["--model", model, *self.options, *map(str, files)]
+            options = [question.guarantee if option == GUARANTEE else option for option in self.options]
+            words += ["--model", model, *options, *map(str, files)]
             try:
                 ended = tool.wait_for_end(words, timeout_s=time_limit_s, cwd=Path(folder))
             except OSError as error:

@@ -10,7 +10,6 @@ from harness.operation import Event, Operation, OpEvent
 from harness.verdict import Validity
 
 LINEARIZABLE: Final = "linearizable"
-STRICT_SERIALIZABLE: Final = "strict-serializable"
 
 
 class Standing(StrEnum):

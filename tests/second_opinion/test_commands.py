@@ -74,8 +74,8 @@ def kept(folder: Path, text: str) -> str:
     [
         (_VALID, _SAYS.format("true"), 0, "agrees", "valid, as ours"),
         (_STALE, _SAYS.format("false") + "exit 1", 1, "agrees", "invalid, as ours"),
-        (_VALID, _SAYS.format("false"), 255, "disagrees", "INVALID, but ours is VALID: one of the two is wrong"),
-        (_STALE, _SAYS.format("true"), 255, "disagrees", "VALID, but ours is INVALID: one of the two is wrong"),
+        (_VALID, _SAYS.format("false"), 255, "disagrees", "INVALID, but ours is VALID: one of the two is mistaken"),
+        (_STALE, _SAYS.format("true"), 255, "disagrees", "VALID, but ours is INVALID: one of the two is mistaken"),
         (_VALID, _SAYS.format(":unknown"), 0, "undecided", "unknown, and ours is valid: nothing to compare"),
         (edn("0(w1 0)"), _SAYS.format("false"), 2, "undecided", "invalid, and ours is unknown: nothing to compare"),
         (_STALE, _SAYS.format("true") + "exit 1", 1, "no-answer", "1 of 1 answers understood; it ended with 1"),
@@ -197,8 +197,11 @@ def test_transactions_go_to_elle(tmp_path: Path, capsys: Any, fake: Fake) -> Non
     code, out, err = run(capsys, path, "--also", "elle", "--also", "porcupine", "--also-command", f"elle={command}")
     assert code == 0 and "second opinion of elle on strict-serializable: valid, as ours" in out
     assert fake.words[:4] == ["--model", "list-append", "--consistency-models", "strict-serializable"]
+    assert run(capsys, path, "--consistency", "serializable", "--also-command", f"elle={command}")[0] == 0
+    assert fake.words[2:4] == ["--consistency-models", "serializable"]
+    assert "no model list-append for causal" in run(capsys, path, "--consistency", "causal", "--also", "elle")[1]
     assert "porcupine on strict-serializable: not asked: it has no model list-append" in out
-    assert "hint: porcupine is asked about: register (linearizable)" in err
+    assert "hint: porcupine is asked about register, cas-register, " in err
     assert read_foreign(fake.files[0]).history.operations == read_foreign(Path(path)).history.operations
 
 

@@ -21,14 +21,17 @@ from harness.second_opinion.layout import MODELS, write
 from harness.second_opinion.opinion import Question, Skip, Standing, standing
 from harness.second_opinion.porcupine import Porcupine
 from harness.verdict import Budget, Validity
-from tests.formats.test_objects import CASES, edn
+from tests.formats.test_objects import CASES, both, edn
 from tests.histories.simulate import Shape, bend, valid_history
 from tests.second_opinion.go import program_or_skip
 from tests.second_opinion.objects import FUNCTIONS, history
+from tests.seeds import seeds
 
+#: For each seed.
 HISTORIES = 120
 #: Of each other object.
 OBJECTS = 14
+_MORE = [("add-remove-set", both("0 add 1", "0 remove 1", "1 read nil -> []"), "valid")]
 
 
 def operations(rows: list[Row], key: str) -> list[Operation]:
@@ -64,9 +67,10 @@ def question(found: list[Operation], validity: Validity) -> Question:
     return Question(events=(), operations=found, model="cas-register", guarantee="linearizable", validity=validity)
 
 
-def test_it_agrees_on_random_histories() -> None:
+@pytest.mark.parametrize("seed", seeds(12, quick=1))
+def test_it_agrees_on_random_histories(seed: int) -> None:
     program_or_skip()
-    rng = random.Random(14)
+    rng = random.Random(seed)
     said = {Validity.VALID: 0, Validity.INVALID: 0}
     for number in range(HISTORIES):
         values = rng.choice((0, 2, 3, 5))
@@ -85,14 +89,15 @@ def test_it_agrees_on_random_histories() -> None:
 
 
 @pytest.mark.parametrize("model", list(FUNCTIONS))
-def test_it_agrees_on_other_objects(model: str) -> None:
+@pytest.mark.parametrize("seed", seeds(12, quick=1))
+def test_it_agrees_on_other_objects(model: str, seed: int) -> None:
     program_or_skip()
-    rng = random.Random(5)
+    rng = random.Random(seed)
     said = {Validity.VALID: 0, Validity.INVALID: 0, Validity.UNKNOWN: 0}
     name, _, parameter = model.partition(":")
     family = choose(model, {f for f, _ in (FUNCTIONS[model](rng) for _ in range(50))}, lambda f: None, "a test")
     for number in range(OBJECTS):
-        events = history(rng, model, rng.randrange(6, 20), 3, 0.15, rng.randrange(3))
+        events = history(rng, model, rng.randrange(6, 20), 3, 0.15, rng.choice((0, 0, 1, 2)))
         found = Imported(history=ImportedHistory(events, family, source="a test"), form="edn", keyed=False)
         validity = judge_foreign(found, "a test").validity
         asked = Question(
@@ -108,13 +113,13 @@ def test_it_agrees_on_other_objects(model: str) -> None:
         wanted = Standing.UNDECIDED if validity is Validity.UNKNOWN else Standing.AGREES
         assert standing(validity, answer.validity) is wanted, (number, validity, answer, events)
         said[validity] += 1
-    assert min(said[Validity.VALID], said[Validity.INVALID]) > OBJECTS // 10, said
+    assert said[Validity.VALID] + said[Validity.INVALID] > OBJECTS // 4, said
 
 
 def test_it_agrees_on_known_verdicts() -> None:
     program_or_skip()
     asked_about = 0
-    for model, said, wanted in CASES:
+    for model, said, wanted in (*CASES, *_MORE):
         found = read_edn(io.BytesIO(edn(*said).encode()), "a.edn", model=model)
         family = found.family
         validity = Validity.VALID if wanted == "valid" else Validity.INVALID
