@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from checkers import _core
 from checkers.evidence import row, violations
 from checkers.models import CAS, CAS_REGISTER, READ, Columns, encode
+from checkers.proofs import order_of, proof_of
 from checkers.register_anomalies import Refusal, explain
 from harness.history import History
 from harness.operation import Operation, Outcome
@@ -27,6 +28,8 @@ CHECKER: Final = "linearizable"
 GUARANTEE: Final = "linearizable"
 EXPOSURE_OF: Final = "ok reads and cas invoked after another process's write of the same key was acknowledged"
 _WITNESSES_MAX: Final = 5
+#: Of histories with more operations the orders that prove them valid are not kept in the verdict.
+ORDERED_MAX: Final = 5_000
 _NEVER: Final = sys.maxsize
 
 
@@ -36,7 +39,7 @@ def check(history: History, facts: Facts) -> list[Verdict]:
     if not columns.operations:
         return [_verdict(Validity.UNKNOWN, reason="no read, write or cas in this history")]
     started = time.monotonic()
-    results = search(columns, facts.budget)
+    results = search(columns, facts.budget, orders=len(columns.operations) <= ORDERED_MAX)
     wall_ms = round((time.monotonic() - started) * 1000, 3)
     invalid = [result for result in results if result.verdict == "invalid"]
     unfinished = [result for result in results if result.verdict == "unknown"]
@@ -71,6 +74,11 @@ def check(history: History, facts: Facts) -> list[Verdict]:
             exposure_of=EXPOSURE_OF,
             anomalies=dict(Counter(witness.anomaly for witness in witnesses)),
             witnesses=tuple(witnesses[:_WITNESSES_MAX]),
+            proofs=tuple(
+                order_of(result, columns.operations, columns.keys[result.key])
+                for result in results
+                if result.verdict == "valid" and len(columns.operations) <= ORDERED_MAX
+            ),
             figures=figures,
             evidence={
                 "exposure": tuple(ended[places].tolist()),
@@ -184,6 +192,8 @@ def witness(result: _core.KeyResult, columns: Columns, subhistory: Sequence[Oper
     """What the search says of an invalid key, in words; `subhistory` is all of its operations, failed ones too."""
     assert result.failed is not None
     failed = columns.operations[result.failed]
+    minimal = result.minimal or result.proof
+    proof = None if minimal is None else proof_of(minimal, columns.operations, failed.key)
     explanation = explain(
         Refusal(
             failed=failed,
@@ -191,6 +201,9 @@ def witness(result: _core.KeyResult, columns: Columns, subhistory: Sequence[Oper
             explained=len(result.order),
             open=[columns.operations[row] for row in result.open if row != result.failed],
             states=[columns.values[state] for state in result.states],
+            must=[] if minimal is None else [columns.operations[row] for row in minimal.must],
+            may=[] if minimal is None else [columns.operations[row] for row in minimal.may],
+            since=None if minimal is None else minimal.since,
         )
     )
     shown = explanation.operations
@@ -204,4 +217,5 @@ def witness(result: _core.KeyResult, columns: Columns, subhistory: Sequence[Oper
         to_ns=max(ends),
         key=failed.key,
         nodes=tuple(sorted({op.node for op in shown})),
+        proof=proof,
     )

@@ -13,7 +13,10 @@ outcome were unknown.
 from collections.abc import Sequence
 from typing import Final, Protocol
 
+from checkers import _core
 from checkers._reference import NEVER, READ, WRITE, Row, linearize
+from harness.operation import Operation
+from harness.verdict import Proof
 
 INITIAL: Final = 0
 
@@ -96,3 +99,25 @@ def _starts(rows: Sequence[Row], since: float, wanted: set[int | None]) -> set[i
     """What the register may hold at `since`: of the values that nobody saw, one stands for all."""
     held = {INITIAL} | {value for row in rows if row.invoked < since and (value := made(row)) is not None}
     return {*(held & wanted), *sorted(held - wanted)[:1]}
+
+
+def proof_of(found: _core.Proof, operations: Sequence[Operation], key: str | None) -> Proof:
+    """A proof of the native core as a verdict keeps it; `operations` are those that its rows number."""
+
+    def named(rows: Sequence[int]) -> tuple[int, ...]:
+        return tuple(sorted(operations[row].invoke_index for row in rows))
+
+    return Proof(
+        kind=found.kind,
+        key=key,
+        rows=named(found.must),
+        may=named(found.may),
+        since=found.since,
+        until=found.until,
+        shown=tuple((operations[row].invoke_index, operations[by].invoke_index) for row, by in found.shown),
+    )
+
+
+def order_of(result: _core.KeyResult, operations: Sequence[Operation], key: str | None) -> Proof:
+    """The order that the native core found for a key, as a verdict keeps it."""
+    return Proof(kind="order", key=key, rows=tuple(operations[row].invoke_index for row in result.order))

@@ -14,16 +14,24 @@ from checkers.models import makes, sees
 from harness.operation import Operation, Outcome, Value
 
 _NAMED_VALUES_MAX: Final = 6
+_SHOWN_MAX: Final = 8
 
 
 class Refusal(msgspec.Struct, frozen=True, kw_only=True):
-    """What the search says of one key: `failed` passes in no order; `explained` operations go before it in one."""
+    """What the search says of one key: `failed` passes in no order; `explained` operations go before it in one.
+
+    `must` are a few operations that suffice to prove it, whatever the register held at event `since` (None: nothing,
+    before all of them); those of `may` may go in between or not.
+    """
 
     failed: Operation
     subhistory: Sequence[Operation]
     explained: int
     open: Sequence[Operation]
     states: Sequence[Value]
+    must: Sequence[Operation] = ()
+    may: Sequence[Operation] = ()
+    since: int | None = None
 
 
 class Explanation(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,8 +47,12 @@ def explain(refusal: Refusal) -> Explanation:
     found = _Subhistory(refusal.subhistory).reason(refusal.failed)
     anomaly, operations, steps = found or ("non-linearizable", (), ())
     lead = f"{describe(refusal.failed)} {_outcome(refusal.failed)}"
-    shown = (refusal.failed, *operations) if found else (refusal.failed, *refusal.open[:8])
-    return Explanation(anomaly=anomaly, operations=shown, steps=(f"{lead}.", *steps, *_search_words(refusal)))
+    shown = (refusal.failed, *operations)
+    if not found:
+        others = [op for op in (*refusal.must, *refusal.may) if op is not refusal.failed]
+        shown = (refusal.failed, *(others or refusal.open)[:_SHOWN_MAX])
+    words = (f"{lead}.", *steps, *_search_words(refusal), *_proof_words(refusal))
+    return Explanation(anomaly=anomaly, operations=shown, steps=words)
 
 
 def describe(op: Operation) -> str:
@@ -89,6 +101,32 @@ def _search_words(refusal: Refusal) -> list[str]:
         more = len(refusal.open) - _NAMED_VALUES_MAX
         words.append(f"Open at that moment: {names}{f'; and {more} more' if more > 0 else ''}.")
     return words
+
+
+def _proof_words(refusal: Refusal) -> list[str]:
+    """The few operations that prove it by themselves."""
+    if not refusal.must:
+        return []
+    whatever = "" if refusal.since is None else f", whatever {refusal.failed.key} held at event {refusal.since}"
+    if len(refusal.must) == 1:
+        told = f"This alone proves it{whatever}: {_told(refusal.must)}"
+    else:
+        told = f"No order explains even these {len(refusal.must)} operations{whatever}: {_told(refusal.must)}"
+    if not refusal.may:
+        return [f"{told}."]
+    others = "one" if len(refusal.may) == 1 else str(len(refusal.may))
+    return [f"{told}; with or without {others} that may have taken effect: {_told(refusal.may)}."]
+
+
+def _told(operations: Sequence[Operation]) -> str:
+    more = len(operations) - _SHOWN_MAX
+    names = "; ".join(_brief(op) for op in operations[:_SHOWN_MAX])
+    return f"{names}{f'; and {more} more' if more > 0 else ''}"
+
+
+def _brief(op: Operation) -> str:
+    saw = f" that returned {_named(op.result)}" if op.f == "read" else ""
+    return f"{_phrase(op)}{saw} (event {op.invoke_index})"
 
 
 _Reason = tuple[str, tuple[Operation, ...], tuple[str, ...]]

@@ -27,6 +27,7 @@ from checkers.linearizable import search
 from checkers.metadata.changes import completed
 from checkers.metadata.findings import Finding, verdict_of
 from checkers.models import encode
+from checkers.proofs import proof_of
 from harness.history import History
 from harness.operation import BeliefEvent, Operation, Outcome
 from harness.verdict import Facts, Validity, Verdict
@@ -39,11 +40,13 @@ _TAKEN: Final = frozenset({"exists", "topic-already-exists"})
 _NEVER: Final = sys.maxsize
 #: So many false answers are looked at closely enough to say who gave them.
 _TOLD_MAX: Final = 200
+#: Of so many names the proof is kept.
+_PROOFS_MAX: Final = 100
 
 
 def check(history: History, facts: Facts) -> list[Verdict]:
     """Cost: that of the search, O(n) for histories like these."""
-    rows = [own for o in history.operations if (own := _row(o)) is not None]
+    rows = names_of(history.operations)
     columns = encode(rows)
     results = search(columns, facts.budget) if rows else []
     refuted = {columns.keys[r.key] for r in results if r.verdict == "invalid"}
@@ -66,9 +69,11 @@ def check(history: History, facts: Facts) -> list[Verdict]:
     findings.sort(key=lambda f: f.operations[-1].invoked_ns)
     told = _Teller(history).told(findings)
     denied = _denied_rows(denials, _proofs(told))
+    proven = [(r.minimal, columns.keys[r.key]) for r in results if r.minimal is not None]
     return [
         verdict_of(
             told,
+            proofs=tuple(proof_of(found, columns.operations, name) for found, name in proven[:_PROOFS_MAX]),
             checker=CHECKER,
             guarantee=GUARANTEE,
             broken="false answers about names",
@@ -87,6 +92,11 @@ def check(history: History, facts: Facts) -> list[Verdict]:
             },
         )
     ]
+
+
+def names_of(operations: Sequence[Operation]) -> list[Operation]:
+    """What the operations are to the registers of the names."""
+    return [own for operation in operations if (own := _row(operation)) is not None]
 
 
 def _row(operation: Operation) -> Operation | None:

@@ -21,11 +21,13 @@ from checkers.transaction_columns import (
     WRITE,
     TransactionColumns,
 )
+from checkers.transaction_proof import Anomaly, Cycle
 from checkers.transactions import SHOWN_MAX, STRICT, Finding, TransactionVerdict, check_list_append, check_register
+from checkers.weak_isolation import CommitCircle
 from harness.errors import MalformedHistory
 from harness.history import History
 from harness.operation import Operation, Outcome
-from harness.verdict import Facts, Verdict, Witness
+from harness.verdict import Facts, Proof, Verdict, Witness
 
 EXPOSURE_OF: Final = "reads in ok transactions"
 _WITNESSES_MAX: Final = 5
@@ -36,14 +38,14 @@ _NAMED: Final = -(2**62)
 
 def check_lists(history: History, facts: Facts) -> list[Verdict]:
     """One verdict on transactions that append to lists, about the consistency model that is required."""
-    operations = _transactions(history)
+    operations = transactions_of(history.operations)
     judged = check_list_append(encode(operations, lists=True), model=_model(facts))
     return [_verdict("list-append", operations, judged)]
 
 
 def check_registers(history: History, facts: Facts) -> list[Verdict]:
     """One verdict on transactions that write registers, likewise."""
-    operations = _transactions(history)
+    operations = transactions_of(history.operations)
     judged = check_register(encode(operations, lists=False), model=_model(facts))
     return [_verdict("rw-register", operations, judged)]
 
@@ -53,8 +55,9 @@ def _model(facts: Facts) -> str:
     return facts.required[0] if facts.required else STRICT
 
 
-def _transactions(history: History) -> list[Operation]:
-    return [op for op in history.operations if op.f == "txn"]
+def transactions_of(operations: Sequence[Operation]) -> list[Operation]:
+    """Those that are transactions."""
+    return [op for op in operations if op.f == "txn"]
 
 
 def encode(operations: Sequence[Operation], *, lists: bool) -> TransactionColumns:
@@ -179,4 +182,21 @@ def _witness(finding: Finding, operations: Sequence[Operation]) -> Witness:
         from_ns=min(op.invoked_ns for op in shown),
         to_ns=max(ends, default=max(op.invoked_ns for op in shown)),
         nodes=tuple(sorted({op.node for op in shown})),
+        proof=_proof(finding, operations),
     )
+
+
+def _proof(finding: Finding, operations: Sequence[Operation]) -> Proof:
+    rows = tuple(operations[t].invoke_index for t in finding.transactions)
+    proof = finding.proof
+    match proof:
+        case Cycle():
+            return Proof(kind="cycle", rows=rows, name=proof.name, links=tuple(tuple(step) for step in proof.steps))
+        case CommitCircle():
+            links: list[tuple[int | str, ...]] = []
+            for weak in proof.steps:
+                links.append((*weak.step, weak.read, len(weak.path)))
+                links.extend((*step,) for step in weak.path)
+            return Proof(kind="circle", rows=rows, name=proof.name, links=tuple(links))
+        case Anomaly():
+            return Proof(kind="finding", rows=rows, name=proof.name, links=(tuple(proof[1:]),))

@@ -42,13 +42,15 @@ SHOWN_MAX: Final = 10
 class Finding:
     """One anomaly: the transactions in it and one sentence for each step of the argument.
 
-    `shortest` is False for a cycle when the budget ended before it was certain that no shorter one exists.
+    `shortest` is False for a cycle when the budget ended before it was certain that no shorter one exists. `proof` is
+    what was confirmed.
     """
 
     anomaly: str
     transactions: tuple[int, ...]
     steps: tuple[str, ...]
     shortest: bool = True
+    proof: Anomaly | Cycle | weak_isolation.CommitCircle
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -411,7 +413,7 @@ class _Words:
 
     def anomaly(self, found: Anomaly) -> Finding:
         rows = dict.fromkeys(t for t in (found.transaction, found.other) if t >= 0)
-        return Finding(anomaly=found.name, transactions=tuple(rows), steps=(self._sentence(found),))
+        return Finding(anomaly=found.name, transactions=tuple(rows), steps=(self._sentence(found),), proof=found)
 
     def cycle(self, cycle: Cycle) -> Finding:
         if cycle.name.startswith("cyclic-versions"):
@@ -421,7 +423,9 @@ class _Words:
             rows = dict.fromkeys(step.before for step in cycle.steps)
             told = [f"T{step.before} < T{step.after} ({step.kind}): {self._because(step)}" for step in cycle.steps]
         last = "each would have to come before the next, and the last before the first"
-        return Finding(anomaly=cycle.name, transactions=tuple(rows), steps=(*told, last), shortest=cycle.shortest)
+        return Finding(
+            anomaly=cycle.name, transactions=tuple(rows), steps=(*told, last), shortest=cycle.shortest, proof=cycle
+        )
 
     def circle(self, circle: weak_isolation.CommitCircle) -> Finding:
         """The steps of a circle of commits, each with what was seen and what was read instead."""
@@ -435,7 +439,7 @@ class _Words:
         last = "each would have to commit before the next, and the last before the first"
         if circle.steps[-1].step.after < 0:
             last = "nothing is there before every commit"
-        return Finding(anomaly=circle.name, transactions=tuple(rows), steps=(*told, last))
+        return Finding(anomaly=circle.name, transactions=tuple(rows), steps=(*told, last), proof=circle)
 
     def _commit(self, weak: weak_isolation.CommitStep) -> str:
         step = weak.step

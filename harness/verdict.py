@@ -43,11 +43,38 @@ class Guarantee(msgspec.Struct, frozen=True, kw_only=True):
     known_issue: str | None = None
 
 
+class Proof(msgspec.Struct, frozen=True, kw_only=True):
+    """Why a verdict holds, so that the history alone suffices to check it (`checkers.confirm`).
+
+    Operations are named by the indexes of their invocations. What `rows` are depends on the `kind`:
+
+      order      all operations of `key` in an order that explains them; those of unknown outcome may be missing
+      window     operations of `key` that no order explains, or `zone-pair`, which a monitor of unique values found;
+                 `checkers.proofs` says what `since`, `until`, `may` and `shown` are
+      cycle      transactions of which each would have to come before the next, and the last before the first; `name`
+                 is the anomaly, each of `links` says of one step what `checkers.transaction_proof.Step` does
+      circle     the same of commits: behind its `Step`, a link has the read that shows it and the length of the path of
+                 steps that follows (`checkers.weak_isolation.CommitStep`)
+      finding    transactions that show the anomaly `name`; `links` holds `checkers.transaction_proof.Anomaly`, less its
+                 name
+    """
+
+    kind: str
+    rows: tuple[int, ...]
+    key: str | None = None
+    may: tuple[int, ...] = ()
+    since: int | None = None
+    until: int | None = None
+    shown: tuple[tuple[int, int], ...] = ()
+    name: str = ""
+    links: tuple[tuple[int | str, ...], ...] = ()
+
+
 class Witness(msgspec.Struct, frozen=True, kw_only=True):
     """The few events that show a violation.
 
     `events` are indexes into the history, in order; `steps` say in words, one sentence each, why no order explains
-    them. `from_ns`..`to_ns` is the stretch of time to draw.
+    them. `from_ns`..`to_ns` is the stretch of time to draw. `proof` is the smallest one that was found.
     """
 
     anomaly: str
@@ -57,6 +84,7 @@ class Witness(msgspec.Struct, frozen=True, kw_only=True):
     to_ns: int
     key: str | None = None
     nodes: tuple[str, ...] = ()
+    proof: Proof | None = None
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,7 +93,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     `exposure` counts how often the guarantee was really put to the test (None: the checker has no such count); 0 makes
     the verdict `unknown`. `anomalies` counts violations by name, `witnesses` shows the first few of them. `figures` are
     plain numbers and strings for the report, keyed with units last. An `unknown` that does not weigh keeps nothing from
-    being valid, since another verdict on the guarantee answers for it.
+    being valid, since another verdict on the guarantee answers for it. `proofs` are those that belong to no witness.
 
     `evidence` names the rows of the history that a number rests on, as `checkers.evidence` says: by the name of the
     figure, as "exposure", or as "anomalies.<name>". A row of a list in `figures` holds its own, as `events`.
@@ -82,6 +110,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     figures: dict[str, Any] = {}
     evidence: dict[str, tuple[int, ...]] = {}
     weighs: bool = True
+    proofs: tuple[Proof, ...] = ()
 
 
 def merge(validities: Iterable[Validity]) -> Validity:

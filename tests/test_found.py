@@ -2,8 +2,10 @@
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from checkers.confirm import confirm
 from harness.judge import judge
 from harness.verdict import Validity
 
@@ -24,11 +26,16 @@ FINDINGS = [
 
 @pytest.mark.parametrize(("folder", "guarantee", "anomaly", "count"), FINDINGS)
 def test_a_finding_stays_found(folder: str, guarantee: str, anomaly: str, count: int) -> None:
-    _, judgement = judge(FOUND / folder)
+    history, judgement = judge(FOUND / folder)
     assert judgement.validity is Validity.INVALID
     broken = [v for v in judgement.verdicts if v.guarantee == guarantee and anomaly in v.anomalies]
     assert [v.anomalies[anomaly] for v in broken] == [count]
     assert broken[0].witnesses
+    # The verdict as a file keeps it.
+    kept = [msgspec.json.decode(msgspec.json.encode(verdict)) for verdict in judgement.verdicts]
+    proofs = confirm(history, {"verdicts": kept})
+    assert proofs >= sum(len(verdict.proofs) for verdict in judgement.verdicts)
+    assert bool(proofs) == folder.startswith("kafka")
 
 
 def test_every_kept_history_is_judged() -> None:

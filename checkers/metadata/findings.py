@@ -9,7 +9,7 @@ import msgspec
 from checkers.effects import events_of
 from checkers.evidence import Rows, violations
 from harness.operation import Operation
-from harness.verdict import Validity, Verdict, Witness
+from harness.verdict import Proof, Validity, Verdict, Witness
 
 _WITNESSES_MAX = 5
 
@@ -33,6 +33,7 @@ def verdict_of(
     exposure_of: str,
     figures: dict[str, Any],
     evidence: dict[str, Rows],
+    proofs: tuple[Proof, ...] = (),
 ) -> Verdict:
     """`invalid` with `broken` as the reason when anything was found, else what `otherwise` says.
 
@@ -51,6 +52,7 @@ def verdict_of(
         witnesses=tuple(_witness(finding) for finding in findings[:_WITNESSES_MAX]),
         figures=figures,
         evidence={**evidence, **shown},
+        proofs=proofs,
     )
 
 

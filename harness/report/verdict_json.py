@@ -174,6 +174,7 @@ def _verdict(case: ReportCase, verdict: Verdict) -> dict[str, Any]:
         "exposure_min": case.facts.thresholds.exposure_min,
         "anomalies": dict(verdict.anomalies),
         "witnesses": [_witness(case, w) for w in verdict.witnesses],
+        "proofs": [_plain(proof) for proof in verdict.proofs],
         "figures": _plain(_cut(verdict.figures)),
         "evidence": {
             name: {"count": len(rows), "rows": list(rows[:ROWS_MAX])} for name, rows in verdict.evidence.items() if rows
@@ -214,6 +215,7 @@ def _witness(case: ReportCase, witness: Witness) -> dict[str, Any]:
         "from_ns": witness.from_ns,
         "to_ns": witness.to_ns,
         "steps": list(witness.steps),
+        "proof": _plain(witness.proof),
         "indexes": list(witness.events),
         "events": [_plain(events[i]) for i in witness.events[:EVENTS_MAX] if 0 <= i < len(events)],
     }

@@ -49,6 +49,8 @@ def test_stale_read_is_told_in_words() -> None:
         "before this read was invoked at 0.003000 s.",
         "Up to its answer 2 operations on x are explained by one order; in no order may the register then hold 17.",
         "It can hold only 21.",
+        "No order explains even these 3 operations: write of 17 to x (event 0); write of 21 to x (event 2); "
+        "read of x that returned 17 (event 4).",
     )
     assert witness.events == (0, 1, 2, 3, 4, 5)
     assert witness.nodes == ("n1", "n2", "n3")

@@ -1,0 +1,184 @@
+"""Check a kept verdict against the history alone: `confirm(history, document)`.
+
+The document is that of `verdict.json`, or what `fencepost check --json` prints; one of its verdicts will do too. Every
+proof in it is checked by rules that share nothing with what found it: an order is carried out step by step, a window is
+asked for an order by the plain search of `checkers._reference`, a cycle and any other finding about transactions is
+derived again from the rows that it names. Verdicts of other checkers bear no such proof; their numbers name the rows
+that they rest on.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from checkers._reference import NEVER, Row, explains
+from checkers.models import CAS_REGISTER, Columns, encode
+from checkers.proofs import refuted
+from checkers.topic_names import names_of
+from checkers.transaction_history import encode as encode_transactions
+from checkers.transaction_history import transactions_of
+from checkers.transaction_proof import Anomaly, Cycle, ListProof, RegisterProof, Step
+from checkers.weak_isolation import CommitCircle, CommitStep, is_circle
+from harness.errors import UsageError
+from harness.history import History
+from harness.operation import Operation
+from harness.verdict import Proof, Validity
+
+#: By checker: its operations as registers.
+_REGISTERS: Final[dict[str, Callable[[Sequence[Operation]], Columns]]] = {
+    "linearizable": lambda operations: encode(operations, CAS_REGISTER),
+    "topic-names": lambda operations: encode(names_of(operations)),
+}
+_TRANSACTIONS: Final = ("list-append", "rw-register")
+
+
+class _Kept(msgspec.Struct, frozen=True):
+    """What is read of a verdict."""
+
+    checker: str
+    validity: Validity
+    anomalies: dict[str, int] = {}
+    witnesses: tuple["_KeptWitness", ...] = ()
+    proofs: tuple[Proof, ...] = ()
+
+
+class _KeptWitness(msgspec.Struct, frozen=True):
+    anomaly: str
+    proof: Proof | None = None
+
+
+class ProofFails(UsageError):
+    """A kept verdict that its history does not bear out; names the verdict, the proof and what is wrong with it."""
+
+
+class Window(msgspec.Struct, frozen=True, kw_only=True):
+    """A window by the row numbers of one key's operations (`checkers.proofs.Window`)."""
+
+    since: int | None
+    until: int
+    must: tuple[int, ...]
+    may: tuple[int, ...]
+    shown: tuple[tuple[int, int], ...]
+
+
+def confirm(history: History, document: Mapping[str, Any]) -> int:
+    """Check every proof of a verdict, or of all verdicts of a document; the number of proofs that hold.
+
+    Raises:
+        ProofFails: a proof that does not hold, or an `invalid` of a checker that proves its anomalies without any.
+        UsageError: a document that is none.
+    """
+    given = document.get("verdicts", [document])
+    try:
+        verdicts = msgspec.convert(given, list[_Kept])
+    except msgspec.ValidationError as error:
+        raise UsageError(f"the verdict cannot be read: {error}") from None
+    return sum(_confirmed(history, verdict) for verdict in verdicts)
+
+
+def _confirmed(history: History, verdict: _Kept) -> int:
+    proofs = (*verdict.proofs, *(w.proof for w in verdict.witnesses if w.proof is not None))
+    if not proofs and verdict.validity is not Validity.INVALID:
+        return 0
+    if verdict.checker in _REGISTERS:
+        rows = _Registers(_REGISTERS[verdict.checker](history.operations))
+        check: Callable[[Proof], str | None] = rows.wrong
+        if verdict.validity is Validity.INVALID and all(proof.kind == "order" for proof in proofs):
+            raise ProofFails(f"{verdict.checker}: invalid without a proof")
+        if verdict.validity is Validity.VALID and rows.keys != {p.key for p in proofs}:
+            raise ProofFails(f"{verdict.checker}: valid with orders of some keys only")
+    elif verdict.checker in _TRANSACTIONS:
+        check = _Transactions(history.operations, lists=verdict.checker == "list-append").wrong
+        if verdict.validity is Validity.INVALID and not proofs:
+            raise ProofFails(f"{verdict.checker}: invalid without a proof")
+    else:
+        return 0
+    for proof in proofs:
+        if (wrong := check(proof)) is not None:
+            of = "" if proof.key is None else f" of {proof.key}"
+            raise ProofFails(f"{verdict.checker}: the {proof.kind}{of} does not hold: {wrong}")
+    return len(proofs)
+
+
+class _Registers:
+    """The operations of each key as rows."""
+
+    def __init__(self, columns: Columns) -> None:
+        self._rows: dict[str | None, list[Row]] = {key: [] for key in columns.keys}
+        self._place: dict[str | None, dict[int, int]] = {key: {} for key in columns.keys}
+        numbers = zip(
+            columns.key.tolist(),
+            columns.f.tolist(),
+            columns.a.tolist(),
+            columns.b.tolist(),
+            columns.invoked.tolist(),
+            columns.returned.tolist(),
+            strict=True,
+        )
+        for key, f, a, b, invoked, returned in numbers:
+            rows = self._rows[columns.keys[key]]
+            self._place[columns.keys[key]][invoked] = len(rows)
+            rows.append(Row(f, a, b, invoked, NEVER if returned < 0 else returned))
+
+    @property
+    def keys(self) -> set[str | None]:
+        return set(self._rows)
+
+    def wrong(self, proof: Proof) -> str | None:
+        rows, place = self._rows.get(proof.key), self._place.get(proof.key, {})
+        if rows is None:
+            return "the history has no such key"
+        named = {*proof.rows, *proof.may, *(row for pair in proof.shown for row in pair)}
+        missing = sorted(row for row in named if row not in place)
+        if missing:
+            return f"event {missing[0]} invokes no operation on it that may have taken effect"
+        match proof.kind:
+            case "order":
+                holds = explains(rows, [place[row] for row in proof.rows])
+                return None if holds else "the operations cannot have happened in this order"
+            case "window" | "zone-pair" if proof.until is not None:
+                window = Window(
+                    since=proof.since,
+                    until=proof.until,
+                    must=tuple(place[row] for row in proof.rows),
+                    may=tuple(place[row] for row in proof.may),
+                    shown=tuple((place[row], place[by]) for row, by in proof.shown),
+                )
+                return refuted(rows, window)
+        return f"no proof about registers is of the kind {proof.kind!r}"
+
+
+class _Transactions:
+    """The transactions, asked by the rules of `checkers.transaction_proof`."""
+
+    def __init__(self, operations: Sequence[Operation], *, lists: bool) -> None:
+        columns = encode_transactions(transactions_of(operations), lists=lists)
+        self._rules = ListProof(columns) if lists else RegisterProof(columns)
+
+    def wrong(self, proof: Proof) -> str | None:
+        try:
+            match proof.kind:
+                case "cycle":
+                    steps = tuple(msgspec.convert(link, Step) for link in proof.links)
+                    holds = self._rules.cycle(Cycle(proof.name, True, steps))
+                case "circle":
+                    holds = is_circle(self._rules, CommitCircle(proof.name, _circle(proof.links)))
+                case "finding":
+                    (link,) = proof.links
+                    holds = self._rules.anomaly(msgspec.convert((proof.name, *link), Anomaly))
+                case _:
+                    return f"no proof about transactions is of the kind {proof.kind!r}"
+        except (ValueError, IndexError) as error:
+            return f"its links cannot be read: {error}"
+        return None if holds else f"the rows do not show {proof.name}"
+
+
+def _circle(links: Sequence[Sequence[int | str]]) -> tuple[CommitStep, ...]:
+    """The steps of a circle of commits; each says behind it how many links of its path follow."""
+    steps: list[CommitStep] = []
+    rest = iter(links)
+    for *step, read, length in rest:
+        path = tuple(msgspec.convert(next(rest, ()), Step) for _ in range(int(length)))
+        steps.append(msgspec.convert((step, read, path), CommitStep))
+    return tuple(steps)
