@@ -88,7 +88,8 @@ class KeyResult:
 
     @property
     def order(self) -> list[int]:
-        """Valid and asked for: an order that explains all. Invalid: a longest one up to `failed`."""
+        """Valid and asked for: an order that explains all. Invalid: the longest found of what came before
+        `failed`."""
 
     @property
     def failed(self) -> int | None:
@@ -100,7 +101,7 @@ class KeyResult:
 
     @property
     def states(self) -> list[int]:
-        """Invalid: every value that the register may hold then, over all orders."""
+        """Invalid: every value that the register may hold then, over all orders, and perhaps more."""
 
     @property
     def proof(self) -> Proof | None:

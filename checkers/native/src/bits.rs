@@ -6,6 +6,9 @@ pub trait Bits: Clone + Eq {
     fn words(&self) -> &[u64];
     fn words_mut(&mut self) -> &mut [u64];
 
+    /// What one set holds outside of itself.
+    fn heap_bytes(&self) -> usize;
+
     #[inline]
     fn contains(&self, i: usize) -> bool {
         self.words()[i / 64] >> (i % 64) & 1 == 1
@@ -34,13 +37,54 @@ pub trait Bits: Clone + Eq {
     }
 
     #[inline]
-    fn count(&self) -> u32 {
-        self.words().iter().map(|word| word.count_ones()).sum()
+    fn clear(&mut self) {
+        self.words_mut().fill(0);
+    }
+
+    /// Whether a member of `self` is not in `other`.
+    #[inline]
+    fn exceeds(&self, other: &Self) -> bool {
+        !self.is_subset(other)
+    }
+
+    /// Take in all of `other`.
+    #[inline]
+    fn extend(&mut self, other: &Self) {
+        self.words_mut().iter_mut().zip(other.words()).for_each(|(a, b)| *a |= b);
+    }
+
+    /// The members of `self` that are not in `other`, in ascending order.
+    #[inline]
+    fn difference<'a>(&'a self, other: &'a Self) -> impl Iterator<Item = usize> + 'a {
+        self.words()
+            .iter()
+            .zip(other.words())
+            .enumerate()
+            .flat_map(|(at, (a, b))| Members { at: at * 64, rest: a & !b })
     }
 
     #[inline]
-    fn count_in(&self, mask: &Self) -> u32 {
-        self.words().iter().zip(mask.words()).map(|(a, b)| (a & b).count_ones()).sum()
+    fn count(&self) -> u32 {
+        self.words().iter().map(|word| word.count_ones()).sum()
+    }
+}
+
+struct Members {
+    at: usize,
+    rest: u64,
+}
+
+impl Iterator for Members {
+    type Item = usize;
+
+    #[inline]
+    fn next(&mut self) -> Option<usize> {
+        if self.rest == 0 {
+            return None;
+        }
+        let member = self.at + self.rest.trailing_zeros() as usize;
+        self.rest &= self.rest - 1;
+        Some(member)
     }
 }
 
@@ -59,6 +103,10 @@ impl<const N: usize> Bits for [u64; N] {
     fn words_mut(&mut self) -> &mut [u64] {
         self
     }
+
+    fn heap_bytes(&self) -> usize {
+        0
+    }
 }
 
 impl Bits for Vec<u64> {
@@ -73,6 +121,10 @@ impl Bits for Vec<u64> {
     fn words_mut(&mut self) -> &mut [u64] {
         self
     }
+
+    fn heap_bytes(&self) -> usize {
+        size_of_val(self.as_slice()) + 16
+    }
 }
 
 #[cfg(test)]
@@ -85,8 +137,12 @@ mod tests {
         a.insert(3);
         b.insert(3);
         b.insert(last);
-        assert!(a != b && b.count() == 2 && b.count_in(&a) == 1);
+        assert!(a != b && b.count() == 2);
         assert!(a.is_subset(&b) && !b.is_subset(&a) && a.is_equal_within(&b, &a) && !a.is_equal_within(&b, &b));
+        assert!(b.exceeds(&a) && !a.exceeds(&b) && b.difference(&a).eq([last]) && a.difference(&b).next().is_none());
+        a.extend(&b);
+        assert!(a == b && a.difference(&B::empty(words)).eq([3, last]));
+        a.remove(last);
         b.remove(last);
         assert!(a == b && b.contains(3) && !b.contains(last));
     }

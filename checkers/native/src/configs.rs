@@ -3,32 +3,59 @@
 use std::hash::{Hash, Hasher};
 
 use crate::bits::Bits;
+use crate::spent::Spent;
 
 /// `used` are the slots of open operations that are linearized. Every open overwriting operation invoked before
 /// `refreshed` (the number of the event at which the last overwriting one went in) may count as linearized just before
-/// that one: so one configuration stands for many. Of two with equal state and `used`, the greater `refreshed` stands
-/// for more.
+/// that one: so one configuration stands for many. `spent` names how many went in of those that never return, and
+/// `cost` is their sum. Of two with equal state and `used`, the one with the greater `refreshed` stands for more, and
+/// so does the one that spent less.
 #[derive(Clone)]
 pub struct Config<S, B> {
     pub state: S,
     pub used: B,
     pub refreshed: u32,
+    pub spent: u32,
+    pub cost: u32,
     pub trace: u32,
 }
 
-impl<S: Copy + Eq + Hash, B: Bits> Config<S, B> {
-    /// Whatever completes `other` completes `self`: the same operations are in, but for some that are not `needed`.
-    ///
-    /// Needed are those that must go in and do not overwrite. One that never returns need not go in. One that overwrites
-    /// and is in `other` was open when `other` was refreshed, so `self`, refreshed no earlier, may count it as in.
+/// How two configurations are compared.
+pub struct Order<'a, B> {
+    /// Slots of operations that do not overwrite.
+    pub needed: &'a B,
+    pub spent: &'a Spent,
+    /// Fewer spent counts as better, whatever they were: an under-approximation.
+    pub fewest: bool,
+}
+
+impl<B: Bits> Order<'_, B> {
+    /// Whatever completes `other` completes `held`: the same operations are in, but for some that overwrite. One that
+    /// overwrites and is in `other` was open when `other` was refreshed, so `held`, refreshed no earlier, may count it
+    /// as in. True without being sure (only where `fewest` is asked for) sets `lossy`.
     #[inline]
-    fn covers(&self, other: &Self, needed: &B) -> bool {
-        self.state == other.state
-            && self.refreshed >= other.refreshed
-            && self.used.is_subset(&other.used)
-            && self.used.is_equal_within(&other.used, needed)
+    fn covers<S: Eq>(&self, held: &Config<S, B>, other: &Config<S, B>, lossy: &mut bool) -> bool {
+        held.state == other.state
+            && held.refreshed >= other.refreshed
+            && held.used.is_subset(&other.used)
+            && held.used.is_equal_within(&other.used, self.needed)
+            && self.spends_less(held, other, lossy)
     }
 
+    #[inline]
+    fn spends_less<S>(&self, held: &Config<S, B>, other: &Config<S, B>, lossy: &mut bool) -> bool {
+        if held.spent == other.spent {
+            return true;
+        }
+        if self.fewest && held.cost <= other.cost {
+            *lossy = *lossy || !self.spent.is_within(held.spent, other.spent);
+            return true;
+        }
+        self.spent.is_within(held.spent, other.spent)
+    }
+}
+
+impl<S: Copy + Eq + Hash, B: Bits> Config<S, B> {
     fn hash(&self) -> usize {
         let mut hasher = Mix(0);
         self.state.hash(&mut hasher);
@@ -46,35 +73,38 @@ const SCANNED: usize = 16;
 /// is added behind it, so that a walk over the entries meets it.
 pub struct ConfigSet<S, B> {
     pub entries: Vec<Config<S, B>>,
+    /// One was dropped that another may not stand for.
+    pub lossy: bool,
     table: Vec<u32>,
     replacing: bool,
 }
 
 impl<S: Copy + Eq + Hash, B: Bits> ConfigSet<S, B> {
     pub fn new(replacing: bool) -> Self {
-        ConfigSet { entries: Vec::new(), table: Vec::new(), replacing }
+        ConfigSet { entries: Vec::new(), lossy: false, table: Vec::new(), replacing }
     }
 
     pub fn clear(&mut self) {
         self.entries.clear();
         self.table.clear();
+        self.lossy = false;
     }
 
     pub fn bytes(&self) -> usize {
-        let heap = self.entries.first().map_or(0, |c| size_of_val(c.used.words()));
+        let heap = self.entries.first().map_or(0, |c| c.used.heap_bytes());
         self.entries.capacity() * size_of::<Config<S, B>>() + self.entries.len() * heap + self.table.capacity() * 4
     }
 
     #[inline]
-    pub fn add(&mut self, config: Config<S, B>, needed: &B) {
+    pub fn add(&mut self, config: Config<S, B>, order: &Order<'_, B>) {
         if self.entries.len() >= SCANNED {
-            return self.add_hashed(config);
+            return self.add_hashed(config, order);
         }
         for held in &mut self.entries {
-            if held.covers(&config, needed) {
+            if order.covers(held, &config, &mut self.lossy) {
                 return;
             }
-            if self.replacing && config.covers(held, needed) {
+            if self.replacing && order.covers(&config, held, &mut self.lossy) {
                 *held = config;
                 return;
             }
@@ -82,7 +112,7 @@ impl<S: Copy + Eq + Hash, B: Bits> ConfigSet<S, B> {
         self.entries.push(config);
     }
 
-    fn add_hashed(&mut self, config: Config<S, B>) {
+    fn add_hashed(&mut self, config: Config<S, B>, order: &Order<'_, B>) {
         if self.table.len() < 2 * (self.entries.len() + 1) {
             self.rebuild();
         }
@@ -91,10 +121,11 @@ impl<S: Copy + Eq + Hash, B: Bits> ConfigSet<S, B> {
         while self.table[place] != 0 {
             let held = &mut self.entries[self.table[place] as usize - 1];
             if held.state == config.state && held.used == config.used {
-                if held.refreshed >= config.refreshed {
+                if held.refreshed >= config.refreshed && order.spends_less(held, &config, &mut self.lossy) {
                     return;
                 }
-                if self.replacing {
+                let better = config.refreshed >= held.refreshed;
+                if self.replacing && better && order.spends_less(&config, held, &mut self.lossy) {
                     *held = config;
                     return;
                 }
@@ -119,7 +150,7 @@ impl<S: Copy + Eq + Hash, B: Bits> ConfigSet<S, B> {
     }
 
     /// Drop configurations that another one covers. Only the nearest are compared: dropping fewer is always right.
-    pub fn drop_covered(&mut self, needed: &B) {
+    pub fn drop_covered(&mut self, order: &Order<'_, B>) {
         const COMPARED: usize = 64;
         let count = self.entries.len();
         if count <= SCANNED {
@@ -129,7 +160,7 @@ impl<S: Copy + Eq + Hash, B: Bits> ConfigSet<S, B> {
         let group = |c: &Config<S, B>| {
             let mut hasher = Mix(0);
             c.state.hash(&mut hasher);
-            for (word, needed) in c.used.words().iter().zip(needed.words()) {
+            for (word, needed) in c.used.words().iter().zip(order.needed.words()) {
                 hasher.write_u64(word & needed);
             }
             hasher.finish()
@@ -146,7 +177,7 @@ impl<S: Copy + Eq + Hash, B: Bits> ConfigSet<S, B> {
                 kept.clear();
             }
             let candidate = &self.entries[i];
-            if kept.iter().take(COMPARED).any(|&k| self.entries[k].covers(candidate, needed)) {
+            if kept.iter().take(COMPARED).any(|&k| order.covers(&self.entries[k], candidate, &mut self.lossy)) {
                 dropped[i] = true;
             } else {
                 kept.push(i);

@@ -3,6 +3,8 @@
 #[forbid(unsafe_code)]
 mod bits;
 #[forbid(unsafe_code)]
+mod bracket;
+#[forbid(unsafe_code)]
 pub mod closure;
 #[forbid(unsafe_code)]
 mod configs;
@@ -12,6 +14,8 @@ pub mod edn;
 mod edn_binding;
 #[forbid(unsafe_code)]
 pub mod edn_events;
+#[forbid(unsafe_code)]
+mod events;
 #[forbid(unsafe_code)]
 pub mod keys;
 #[forbid(unsafe_code)]
@@ -33,9 +37,13 @@ mod replay;
 #[forbid(unsafe_code)]
 pub mod search;
 #[forbid(unsafe_code)]
+mod spent;
+#[forbid(unsafe_code)]
 mod trace;
 #[forbid(unsafe_code)]
 pub mod txn;
+#[forbid(unsafe_code)]
+mod walk;
 #[forbid(unsafe_code)]
 pub mod window;
 

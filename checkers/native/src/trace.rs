@@ -1,15 +1,25 @@
 //! How each live configuration came to be, as a tree of steps that share their beginnings.
 //!
-//! Dead branches are dropped whenever the tree has doubled, so it grows with what is alive.
+//! Operations that only read are not kept: they go in as soon as the state allows it, so they are found again by going
+//! the same way once more. Dead branches are dropped whenever the tree has doubled, so it grows with what is alive.
+
+use crate::events::{Events, is_return, operation};
+use crate::model::Model;
+use crate::operation::Op;
 
 const ROOT: u32 = u32::MAX;
+/// The operation went in just before the last overwriting one.
 const ABSORBED: u32 = 1 << 31;
+/// Not an operation but a group of them: the first that is not in yet.
+const GROUP: u32 = 1 << 30;
 
 #[derive(Clone, Copy)]
 struct Node {
-    /// Index of the operation; the top bit says that it went in just before the last overwriting one.
+    /// Index of an operation or a group, and one of the bits above.
     step: u32,
     parent: u32,
+    /// Number of the event at which it went in.
+    at: u32,
 }
 
 pub struct Trace {
@@ -19,20 +29,25 @@ pub struct Trace {
 
 impl Trace {
     pub const START: u32 = ROOT;
+    const COLLECT_MIN: usize = 1 << 16;
 
     pub fn new() -> Self {
-        Trace { nodes: Vec::new(), collect_at: 1 << 16 }
+        Trace { nodes: Vec::new(), collect_at: Trace::COLLECT_MIN }
     }
 
     #[inline]
-    pub fn push(&mut self, parent: u32, op: u32) -> u32 {
-        self.nodes.push(Node { step: op, parent });
+    pub fn push(&mut self, parent: u32, op: u32, at: u32) -> u32 {
+        self.nodes.push(Node { step: op, parent, at });
         (self.nodes.len() - 1) as u32
     }
 
     #[inline]
-    pub fn push_absorbed(&mut self, parent: u32, op: u32) -> u32 {
-        self.push(parent, op | ABSORBED)
+    pub fn push_absorbed(&mut self, parent: u32, op: u32, at: u32) -> u32 {
+        self.push(parent, op | ABSORBED, at)
+    }
+
+    pub fn push_group(&mut self, parent: u32, group: u32, at: u32) -> u32 {
+        self.push(parent, group | GROUP, at)
     }
 
     pub fn bytes(&self) -> usize {
@@ -45,82 +60,123 @@ impl Trace {
 
     /// Drop every step that no root leads back to; the roots are moved along.
     pub fn collect<'a>(&mut self, roots: impl Iterator<Item = &'a mut u32>) {
-        let mut live = vec![false; self.nodes.len()];
         let roots: Vec<&mut u32> = roots.collect();
+        let mut moved = vec![ROOT; self.nodes.len()];
         for root in &roots {
             let mut at = **root;
-            while at != ROOT && !live[at as usize] {
-                live[at as usize] = true;
+            while at != ROOT && moved[at as usize] == ROOT {
+                moved[at as usize] = 0;
                 at = self.nodes[at as usize].parent;
             }
         }
-        let mut moved = vec![ROOT; self.nodes.len()];
-        let mut kept: Vec<Node> = Vec::with_capacity(live.iter().filter(|&&alive| alive).count());
-        for (i, node) in self.nodes.iter().enumerate() {
-            if live[i] {
-                moved[i] = kept.len() as u32;
+        let mut kept = 0;
+        for i in 0..self.nodes.len() {
+            if moved[i] != ROOT {
+                let node = self.nodes[i];
+                moved[i] = kept;
                 let parent = if node.parent == ROOT { ROOT } else { moved[node.parent as usize] };
-                kept.push(Node { step: node.step, parent });
+                self.nodes[kept as usize] = Node { parent, ..node };
+                kept += 1;
             }
         }
+        self.nodes.truncate(kept as usize);
         for root in roots {
             if *root != ROOT {
                 *root = moved[*root as usize];
             }
         }
-        self.collect_at = (kept.len() * 2).max(1 << 16);
-        self.nodes = kept;
+        self.collect_at = (self.nodes.len() * 2).max(Trace::COLLECT_MIN);
     }
 
-    pub fn length(&self, mut at: u32) -> usize {
-        let mut length = 0;
-        while at != ROOT {
-            length += 1;
-            at = self.nodes[at as usize].parent;
-        }
-        length
-    }
-
-    /// The operations that lead to `at`, in order.
-    pub fn order(&self, mut at: u32, overwrites: impl Fn(u32) -> bool) -> Vec<u32> {
+    /// The operations of one way from the start through the events before number `until` to the step `leaf`, in order.
+    pub fn order<M: Model>(&self, model: &M, ops: &[Op], events: &Events, leaf: u32, until: usize) -> Vec<u32> {
         let mut steps = Vec::new();
+        let mut at = leaf;
         while at != ROOT {
-            steps.push(self.nodes[at as usize].step);
+            steps.push(self.nodes[at as usize]);
             at = self.nodes[at as usize].parent;
         }
-        let mut order = Vec::with_capacity(steps.len());
-        let mut last_overwrite = 0;
-        for step in steps.into_iter().rev() {
-            let op = step & !ABSORBED;
-            if step & ABSORBED != 0 {
-                order.insert(last_overwrite, op);
-                last_overwrite += 1;
-            } else {
-                if overwrites(op) {
-                    last_overwrite = order.len();
+        let mut way = Way::new(model, ops, events);
+        for (number, &event) in events.list[..until].iter().enumerate() {
+            if is_return(event) {
+                while steps.last().is_some_and(|step| step.at as usize == number) {
+                    steps.pop().into_iter().for_each(|step| way.take(step.step));
                 }
-                order.push(op);
+            } else {
+                way.invoke(operation(event));
             }
         }
-        order
+        // What went in at the event `until` itself, which nothing has passed.
+        steps.iter().rev().for_each(|step| way.take(step.step));
+        way.order
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+/// One way through the events.
+struct Way<'a, M: Model> {
+    model: &'a M,
+    ops: &'a [Op],
+    state: M::State,
+    order: Vec<u32>,
+    last_overwriting: usize,
+    /// Reads that are invoked and not in yet.
+    unread: Vec<u32>,
+    /// Of each group the operations in the order of invocation, and how many are in.
+    groups: Vec<(Vec<u32>, usize)>,
+}
 
-    #[test]
-    fn collection_keeps_the_living() {
-        let mut trace = Trace::new();
-        let a = trace.push(Trace::START, 1);
-        let _dead = trace.push(a, 9);
-        let b = trace.push(a, 2);
-        let mut c = trace.push_absorbed(b, 3);
-        trace.collect([&mut c].into_iter());
-        assert_eq!(trace.nodes.len(), 3);
-        assert_eq!(trace.length(c), 3);
-        // 1 and 2 overwrite; 3 was taken in just before 2.
-        assert_eq!(trace.order(c, |op| op < 3), vec![1, 3, 2]);
+impl<'a, M: Model> Way<'a, M> {
+    fn new(model: &'a M, ops: &'a [Op], events: &Events) -> Self {
+        let mut groups = vec![(Vec::new(), 0); events.groups.len()];
+        if !groups.is_empty() {
+            for (i, op) in ops.iter().enumerate() {
+                if op.is_open_ended() && (events.place[i] as usize) < groups.len() {
+                    groups[events.place[i] as usize].0.push(i as u32);
+                }
+            }
+        }
+        let order = Vec::with_capacity(ops.len());
+        Way { model, ops, state: model.initial(), order, last_overwriting: 0, unread: Vec::new(), groups }
+    }
+
+    fn invoke(&mut self, i: u32) {
+        let op = &self.ops[i as usize];
+        if self.model.reads_only(op) && !op.is_open_ended() {
+            self.unread.push(i);
+            self.read();
+        }
+    }
+
+    fn read(&mut self) {
+        let Way { model, ops, state, order, unread, .. } = self;
+        unread.retain(|&i| {
+            let allowed = model.step(*state, &ops[i as usize]).is_some();
+            if allowed {
+                order.push(i);
+            }
+            !allowed
+        });
+    }
+
+    fn take(&mut self, step: u32) {
+        if step & ABSORBED != 0 {
+            self.order.insert(self.last_overwriting, step & !ABSORBED);
+            self.last_overwriting += 1;
+            return;
+        }
+        let i = if step & GROUP == 0 {
+            step
+        } else {
+            let (members, taken) = &mut self.groups[(step & !GROUP) as usize];
+            *taken += 1;
+            members[*taken - 1]
+        };
+        let op = &self.ops[i as usize];
+        self.state = self.model.step(self.state, op).expect("the walk took this step");
+        if self.model.overwrites(op) {
+            self.last_overwriting = self.order.len();
+        }
+        self.order.push(i);
+        self.read();
     }
 }
