@@ -212,6 +212,25 @@ OPERATIONS_TABLE: Final = _table(
     returned=_LONG,
 )
 
+#: The same with the key's name beside its number.
+NAMED_OPERATIONS: Final = T.StructType([*OPERATIONS_TABLE.fields, *_table(name=_TEXT).fields])
+
+#: Operations of a history with what they carried, as JSON text; `broken` is the rule that their event breaks.
+PAIRED: Final = _table(
+    index=_LONG,
+    complete_index=_LONG,
+    process=_LONG,
+    f=_TEXT,
+    node=_TEXT,
+    key=_TEXT,
+    type=_TEXT,
+    invoked_ns=_LONG,
+    completed_ns=_LONG,
+    value=_TEXT,
+    result=_TEXT,
+    broken=_TEXT,
+)
+
 #: What the native search found, as `checkers.operations_table.Found`: keys that are not valid, and sums of the others.
 FOUND: Final = _table(
     key=_LONG,

@@ -125,7 +125,7 @@ def run(plan_file: Path | None, results: Path, as_json: bool, times: int, use_sp
     "--spark/--no-spark",
     "use_spark",
     default=None,
-    help="RUN: with Spark's part of the report (the default), or without. FILE of operations: judged through Spark.",
+    help="RUN: with Spark's part of the report (the default), or without. FILE in Parquet: judged through Spark.",
 )
 @click.option("--model", help="FILE: register, cas-register, set, ... Default: told by its operations.")
 @click.option("--format", "form", help="FILE: edn, porcupine, jsonl, parquet. Default: told by its first bytes.")
@@ -164,19 +164,15 @@ def check(
     """
     from harness.cli.file_report import check_report
     from harness.cli.foreign import check_file, is_run
-    from harness.cli.operations import check_table, is_table
+    from harness.cli.operations import check_history_by_spark, check_table, is_table, refuse_beside
     from harness.cli.second_opinions import asked_by
 
     if report is not None:
         check_report(report)
     asked = asked_by(also, also_command, also_time_limit)
+    beside = {"--also": asked.names, "--report": report, "--consistency": consistency}
     if form in (None, "parquet") and keyed is None and is_table(folder):
-        if asked.names:
-            raise UsageError(f"{folder}: a table of operations is for no other checker", hint="leave --also out")
-        if report is not None:
-            raise UsageError(f"{folder}: a table of operations has no report", hint="leave --report out")
-        if consistency is not None:
-            raise UsageError(f"{folder}: a table of operations has no transactions", hint="leave --consistency out")
+        refuse_beside(folder, beside)
         return check_table(folder, model=model, spark_master=spark_master if use_spark else None, as_json=as_json)
     if model is None and form is None and keyed is None and consistency is None and is_run(folder):
         if report is not None:
@@ -185,10 +181,8 @@ def check(
         with_spark = use_spark is not False
         return _judge_again(folder, as_json=as_json, spark_master=spark_master, use_spark=with_spark, asked=asked)
     if use_spark:
-        raise UsageError(
-            f"{folder}: only a table of operations is judged through Spark",
-            hint="without --spark it is judged on this machine",
-        )
+        refuse_beside(folder, beside)
+        return check_history_by_spark(folder, model=model, spark_master=spark_master, as_json=as_json)
     return check_file(
         folder,
         form=form,

@@ -1,7 +1,11 @@
-"""`fencepost check TABLE`: operations in integer columns, judged on this machine or, asked to, through Spark."""
+"""`fencepost check TABLE`: operations in integer columns, judged on this machine or, asked to, through Spark.
+
+A Parquet history of registers that stands alone is judged through Spark likewise.
+"""
 
 import json
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -39,23 +43,61 @@ def is_table(path: Path) -> bool:
 
 def check_table(path: Path, *, model: str | None, spark_master: str | None, as_json: bool) -> int:
     """Judge the table's registers for linearizability; through Spark when a master is given."""
-    from harness.cli.outcome import say_judgement
+    facts = _facts(path, model)
+    verdict = _native(path, facts) if spark_master is None else _by_spark(path, facts, spark_master, history=False)
+    return _say(path, verdict, facts, form="operations", as_json=as_json)
 
+
+def check_history_by_spark(path: Path, *, model: str | None, spark_master: str, as_json: bool) -> int:
+    """Judge a Parquet history of registers through Spark, where it becomes a table of operations first."""
+    if not _is_history(path):
+        raise UsageError(
+            f"{path}: only a table of operations and a history of ours in Parquet are judged through Spark",
+            hint="without --spark it is judged on this machine",
+        )
+    facts = _facts(path, model)
+    verdict = _by_spark(path, facts, spark_master, history=True)
+    return _say(path, verdict, facts, form="parquet", as_json=as_json)
+
+
+def refuse_beside(path: Path, flags: Mapping[str, object]) -> None:
+    """Raise UsageError for a flag, given, that needs the events or the transactions of a history."""
+    for flag, given in flags.items():
+        if given:
+            raise UsageError(
+                f"{path}: {flag} is for histories that are judged from their events, not from columns",
+                hint=f"leave {flag} out",
+            )
+
+
+def _is_history(path: Path) -> bool:
+    try:
+        return path.is_file() and VERSION_KEY in (pq.read_schema(path).metadata or {})
+    except (pa.ArrowException, OSError):
+        return False
+
+
+def _facts(path: Path, model: str | None) -> Facts:
     if model not in (None, *MODELS):
         raise UsageError(
             f"{path}: a table of operations is of the model cas-register, not {model}",
             hint="docs/operations-table.md says what its columns mean",
         )
-    facts = Facts(
+    return Facts(
         system="", workload="cas-register", nodes=(), guarantees=(), required=(_GUARANTEE,), read_guarantee=_GUARANTEE
     )
-    verdict = _native(path, facts) if spark_master is None else _by_spark(path, facts, spark_master)
+
+
+def _say(path: Path, verdict: Verdict, facts: Facts, *, form: str, as_json: bool) -> int:
+    from harness.cli.outcome import say_judgement
+
     judgement = Judgement(validity=verdict.validity, headline=_headline(verdict), verdicts=(verdict,), facts=facts)
     figures = verdict.figures
     said = f"{figures['operations']} operations on {figures['keys']} keys; model cas-register"
-    click.echo(f"{path}: table of operations, {said}, by {figures['engine']}", err=True)
+    what = "table of operations" if form == "operations" else form
+    click.echo(f"{path}: {what}, {said}, by {figures['engine']}", err=True)
     if as_json:
-        sys.stdout.write(json.dumps(_document(path, judgement), indent=2) + "\n")
+        sys.stdout.write(json.dumps(_document(path, judgement, form), indent=2) + "\n")
     else:
         say_judgement(judgement)
     sys.stdout.flush()
@@ -79,16 +121,17 @@ def _native(path: Path, facts: Facts) -> Verdict:
     return table_file.check(path, facts)
 
 
-def _by_spark(path: Path, facts: Facts, master: str) -> Verdict:
+def _by_spark(path: Path, facts: Facts, master: str, *, history: bool) -> Verdict:
     from pyspark.errors import PythonException
 
-    from checkers.spark import linearizable
+    from checkers.spark import linearizable, register_histories
     from harness.spark_session import FULLY_COMPILED, SparkHandle
 
     large = _bytes(path) >= _LARGE_BYTES
     with SparkHandle(master, jvm_flags=FULLY_COMPILED if large else None) as handle:
         try:
-            return linearizable.check(handle.session(_SESSION_S), str(path.resolve()), facts)
+            judge = register_histories.check if history else linearizable.check
+            return judge(handle.session(_SESSION_S), str(path.resolve()), facts)
         except PythonException as error:
             said = [line for line in str(error).splitlines() if line.strip() and not line.startswith("JVM stacktrace")]
             raise HarnessError(
@@ -107,7 +150,7 @@ def _reason(lines: list[str]) -> str:
     return (named or lines or ["no reason given"])[-1]
 
 
-def _document(path: Path, judgement: Judgement) -> dict[str, Any]:
+def _document(path: Path, judgement: Judgement, form: str) -> dict[str, Any]:
     """The judgement as plain data, as of any file that stands alone."""
     (verdict,) = judgement.verdicts
     return {
@@ -116,7 +159,7 @@ def _document(path: Path, judgement: Judgement) -> dict[str, Any]:
         "exit_code": exit_code(judgement),
         "headline": judgement.headline,
         "file": str(path),
-        "form": "operations",
+        "form": form,
         "model": "cas-register",
         "keyed": True,
         "events": 0,

@@ -169,12 +169,15 @@ def test_check(tmp_path: Path, capsys: Any, words: str, code: int) -> None:
 def test_other_models_and_forms_are_refused(tmp_path: Path, capsys: Any) -> None:
     path = store(from_operations(parse(VALID).operations), tmp_path / "table.parquet")
     assert main(["check", path, "--also", "porcupine"]) == 254
-    assert "for no other checker" in capsys.readouterr().err
+    assert "--also is for histories that are judged from their events" in capsys.readouterr().err
     assert main(["check", path, "--model", "set"]) == 254
     assert "is of the model cas-register, not set" in capsys.readouterr().err
     (tmp_path / "history.edn").write_text("[]")
     assert main(["check", str(tmp_path / "history.edn"), "--spark"]) == 254
-    assert "only a table of operations is judged through Spark" in capsys.readouterr().err
+    assert (
+        "only a table of operations and a history of ours in Parquet are judged through Spark"
+        in capsys.readouterr().err
+    )
 
 
 def test_a_witness_tells_why(tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ from harness.verdict import Budget, Facts, Thresholds, Verdict
 from tests.checkers.test_operations_table import STALE, VALID, direct, hard
 from tests.histories.language import parse
 from tests.operations_tables import arrow, from_operations, generate, joined, known_tables, shuffled, store
+from tests.spark.handle import handle_of
 
 pytestmark = pytest.mark.spark
 
@@ -174,22 +175,8 @@ def test_an_empty_table_is_unknown(spark: SparkSession, tmp_path: Path) -> None:
 def test_the_command_asks_spark(
     spark: SparkSession, tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked = []
-
-    class Handle:
-        def __init__(self, master: str, *, jvm_flags: object) -> None:
-            asked.append(master)
-
-        def session(self, timeout_s: float) -> SparkSession:
-            return spark
-
-        def __enter__(self) -> "Handle":
-            return self
-
-        def __exit__(self, *_: object) -> None:
-            pass
-
-    monkeypatch.setattr("harness.spark_session.SparkHandle", Handle)
+    asked: list[str] = []
+    monkeypatch.setattr("harness.spark_session.SparkHandle", handle_of(spark, asked))
     path = store(from_operations(parse(STALE).operations), tmp_path / "table.parquet")
     assert main(["check", path, "--spark", "--spark-master", "local[3]"]) == 1
     said = capsys.readouterr()
