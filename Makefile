@@ -38,7 +38,7 @@ check: $(CORE)  ## formatting, lint, types, the native core's own tests
 bench: setup  ## the figures of docs/benchmarks.md, measured on this machine
 	@$(PY) -m tests.bench
 
-bench-checkers: setup  ## our checker and Porcupine in turns: 20 minutes, or 3 with QUICK=1; SEED= repeats a run
+bench-checkers: setup  ## our checker and Porcupine in turns: 20 minutes, or 4 with QUICK=1; SEED= repeats a run
 	@$(PY) -m tests.bench.against_porcupine $(if $(QUICK),--quick) $(if $(SEED),--seed $(SEED)) $(BENCH_FLAGS)
 
 fuzz:  ## ten minutes of coverage-guided fuzzing for each of the EDN reader, the search and the transactions (FUZZ_S)
