@@ -4,11 +4,13 @@ A micro-operation is [function, key, value]: `append` (lists) or `w` (registers)
 was read, null before it was answered. Numbers stand for themselves; any other value is given a number of its own.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
 
+from checkers.consistency_models import ruled_out, ruled_out_of_registers
 from checkers.evidence import violations
 from checkers.transaction_columns import (
     FAIL,
@@ -155,7 +157,7 @@ def _verdict(checker: str, operations: Sequence[Operation], judged: TransactionV
         exposure=reads,
         exposure_of=EXPOSURE_OF,
         anomalies=judged.anomalies,
-        witnesses=tuple(_witness(finding, operations) for finding in judged.findings[:_WITNESSES_MAX]),
+        witnesses=tuple(_witness(finding, operations) for finding in _most_telling(checker, judged)[:_WITNESSES_MAX]),
         figures={
             **judged.figures,
             "ruled_out": list(judged.ruled_out),
@@ -169,6 +171,17 @@ def _verdict(checker: str, operations: Sequence[Operation], judged: TransactionV
             if judged.anomalies[found.anomaly] <= SHOWN_MAX
         ),
     )
+
+
+def _most_telling(checker: str, judged: TransactionVerdict) -> list[Finding]:
+    """One finding of each name before the second of any, and of those first the ones that rule out the model."""
+    rule = ruled_out if checker == "list-append" else ruled_out_of_registers
+    before = Counter[str]()
+    ranked = []
+    for finding in judged.findings:
+        ranked.append((before[finding.anomaly], judged.model not in rule([finding.anomaly]), finding))
+        before[finding.anomaly] += 1
+    return [finding for _, _, finding in sorted(ranked, key=lambda found: found[:2])]
 
 
 def _witness(finding: Finding, operations: Sequence[Operation]) -> Witness:

@@ -344,6 +344,10 @@ class _Findings:
         """Models, weakest first."""
         return self._rules_out(self.counts)
 
+    def against(self, model: str) -> list[str]:
+        """The anomalies that rule it out."""
+        return [name for name in self.counts if model in self._rules_out([name])]
+
     def take(self, anomalies: Iterable[Anomaly], cycles: Iterable[Cycle], suffix: str = "") -> None:
         """Confirm and tell; `suffix`: what the cycles' order of versions rests on, if their names do not say it."""
         for found in anomalies:
@@ -391,7 +395,7 @@ def _conclude(
     unfinished: bool,
 ) -> tuple[Validity, str]:
     if model in out:
-        return Validity.INVALID, f"{model} is ruled out by {', '.join(findings.counts)}"
+        return Validity.INVALID, f"{model} is ruled out by {', '.join(findings.against(model))}"
     if not _anything_read(columns):
         return Validity.UNKNOWN, "no ok transaction read anything: there is nothing to judge"
     if proof is not None and model in implied(proof.model):

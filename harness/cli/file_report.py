@@ -86,5 +86,5 @@ def _models(verdicts: tuple[Verdict, ...]) -> tuple[ModelRow, ...]:
     for model in MODELS:
         because = [name for name in verdict.anomalies if model.name in out and model.name in rule([name])]
         said = "ruled out" if model.name in out else "kept" if model.name in proven else "not ruled out"
-        rows.append(ModelRow(name=model.name, said=said, because=", ".join(because), source=model.source))
+        rows.append(ModelRow(name=model.name, said=said, because=tuple(because), source=model.source))
     return tuple(rows)

@@ -220,6 +220,7 @@ def witness_context(page: Page, verdict: Verdict, witness: Witness, number: int)
         "key": witness.key if any(getattr(e, "key", None) is not None for e in found) else None,
         "nodes": [node for node in witness.nodes if node != UNNAMED_NODE],
         "verdict": verdict,
+        "breaks": verdict.validity is Validity.INVALID,
         "story": of_witness(witness, verdict, page.stories),
         "steps": _steps(witness),
         "events": rows,

@@ -32,7 +32,7 @@ class ModelRow(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     said: str
-    because: str
+    because: tuple[str, ...]
     source: str
 
 
@@ -64,7 +64,7 @@ def render_file(judged: JudgedFile) -> Rendered:
         plan_toml="",
     )
     sections: Sections = (
-        ("anomalies", "Anomalies", _anomalies),
+        ("anomalies", "Anomalies", lambda page: _anomalies(page, judged)),
         ("models", "Consistency models", lambda page: _models(page, judged)),
         ("judged", "What was judged", lambda page: _judged(page, judged)),
         ("repeat", "Repeat", lambda page: _repeat(page, judged)),
@@ -101,14 +101,24 @@ def _missing(verdicts: Sequence[Verdict]) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def _anomalies(page: Page) -> Markup:
+def _anomalies(page: Page, judged: JudgedFile) -> Markup:
     """Every witness, by verdict and name; the first of each name open."""
     groups = []
+    # Of transactions an anomaly may rule out other models only.
+    harmless = {
+        (row.name, witness.anomaly)
+        for row in judged.models
+        for verdict in page.case.verdicts
+        for witness in verdict.witnesses
+        if witness.anomaly not in row.because
+    }
     for verdict in page.case.verdicts:
         by_name: dict[str, list[dict[str, Any]]] = {}
         for witness in verdict.witnesses:
             named = by_name.setdefault(witness.anomaly, [])
-            named.append(witness_context(page, verdict, witness, len(named) + 1))
+            context = witness_context(page, verdict, witness, len(named) + 1)
+            context["breaks"] &= (verdict.guarantee, witness.anomaly) not in harmless
+            named.append(context)
         groups += [{"first": first, "more": more, "again": False} for first, *more in by_name.values()]
         told = set(by_name)
         groups += [{"untold": name, "count": number} for name, number in verdict.anomalies.items() if name not in told]
@@ -121,7 +131,7 @@ def _models(page: Page, judged: JudgedFile) -> Markup | None:
     table = tables.Table(
         caption="Consistency models, weakest first",
         columns=("model", "this history", "because of", "defined by"),
-        rows=tuple((row.name, row.said, row.because, row.source) for row in judged.models),
+        rows=tuple((row.name, row.said, ", ".join(row.because), row.source) for row in judged.models),
         note=judged.sources,
     )
     intro = "A model implies those above it from which it is built; what rules one out rules out all that imply it."

@@ -115,6 +115,26 @@ def test_a_weaker_model_is_judged_again_as_such(page: Make) -> None:
     assert '<td class="short">snapshot-isolation</td><td class="short">kept</td>' in html
 
 
+#: Process 0 wrote x, then y; who saw y did not see x.
+_UNSEEN = """\
+{:type :invoke :process 0 :f :txn :value [[:w :x 1]]}
+{:type :ok :process 0 :f :txn :value [[:w :x 1]]}
+{:type :invoke :process 0 :f :txn :value [[:w :y 1]]}
+{:type :ok :process 0 :f :txn :value [[:w :y 1]]}
+{:type :invoke :process 1 :f :txn :value [[:r :y nil] [:r :x nil]]}
+{:type :ok :process 1 :f :txn :value [[:r :y 1] [:r :x nil]]}
+"""
+
+
+def test_what_breaks_other_models_only_is_said_not_to_break_this_one(page: Make) -> None:
+    code, html = page(_UNSEEN, "--consistency", "causal")
+    assert code == 1
+    said = re.findall(r"<h3>([\w-]+)<small>(breaks|does not break) causal", html)
+    assert said[0] == ("causality-violation-process", "breaks")
+    assert ("G-single-process", "does not break") in said
+    assert ">causal is ruled out by causality-violation-process<" in html
+
+
 def test_who_defined_a_model_is_named() -> None:
     letters = {source.split()[0] for model in MODELS for source in model.source.split(", ")}
     assert letters == set(_SOURCES)
