@@ -14,9 +14,11 @@ from harness.cli.new_file import write_new
 from harness.errors import ExitCode
 from harness.history import History
 from harness.operation import FaultEvent, OpEvent, Outcome, pair
+from harness.verdict import Validity
 
 if TYPE_CHECKING:
     from harness.cli.second_opinions import Asked
+    from harness.judge import Judgement
 
 #: The files of a run, of which each stands for all.
 _OF_A_RUN: Final = frozenset(
@@ -77,12 +79,19 @@ def check_file(
     if report is not None:
         write_report(report, found, judgement, path)
         _err(f"report: {report}")
+    elif not as_json and (more := _not_drawn(judgement)):
+        _err(f"{more} more witness{'' if more == 1 else 'es'}: --report FILE.html draws {'it' if more == 1 else 'all'}")
     opinions = asked.of(question)
     if as_json:
         told = with_opinions(document(found, judgement, source), opinions, ours)
         sys.stdout.write(json.dumps(told, indent=2, default=str) + "\n")
     say_opinions(opinions, as_json=as_json)
     return exit_code_with(ours, opinions)
+
+
+def _not_drawn(judgement: "Judgement") -> int:
+    """Witnesses of what is broken, but for the first."""
+    return max(sum(len(v.witnesses) for v in judgement.verdicts if v.validity is Validity.INVALID) - 1, 0)
 
 
 def export(path: Path, form: str, output: Path | None) -> int:

@@ -162,6 +162,21 @@ def test_json_is_what_it_was(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert said[0] == said[1] and "└" not in json.dumps(said[0])
 
 
+@pytest.mark.parametrize(
+    ("text", "hint"), [(_LOST_UPDATE, "1 more witness: --report FILE.html draws it"), (_STALE, ""), (_KEPT, "")]
+)
+def test_a_page_is_offered_where_there_is_more_to_draw(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, hint: str
+) -> None:
+    source = tmp_path / "history.edn"
+    source.write_text(text, encoding="utf-8")
+    main(["check", str(source)])
+    said = capsys.readouterr().err
+    assert hint in said and ("--report" in said) == bool(hint)
+    main(["check", str(source), "--json"])
+    assert "--report" not in capsys.readouterr().err
+
+
 def test_what_is_there_is_never_overwritten(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     source, output = tmp_path / "history.edn", tmp_path / "out.html"
     source.write_text(_STALE, encoding="utf-8")
