@@ -83,6 +83,7 @@ FILE_CHECKERS: Final = {
     "bank": "checkers.objects.bank:check",
     "counter": "checkers.objects.counter:check",
     "fenced-mutex": "checkers.objects.mutexes:check_fenced_mutex",
+    "kafka-log": "checkers.kafka_history:check",
     "linearizable-set": "checkers.objects.sets:check",
     "list-append": "checkers.transaction_history:check_lists",
     "multi-register": "checkers.objects.multi_register:check",

@@ -14,6 +14,8 @@ use super::queue::Queue;
 use super::reduce::reduce;
 use super::set::Set;
 use super::{Call, Object};
+use crate::closure::{Item, any_order};
+use crate::model::Model;
 use crate::operation::{Function, NEVER, Op};
 use crate::replay;
 use crate::search::{Finding, Limits, Stop, judge};
@@ -127,10 +129,23 @@ fn judge_one<O: Object>(object: &O, subhistory: &Subhistory, limits: Limits) -> 
     let mut ops = subhistory.ops.clone();
     reduce(object, &subhistory.calls, &mut ops);
     let model = Interned::new(object, &subhistory.calls, limits.memory_bytes);
-    let (finding, steps) = judge(&model, &ops, limits);
+    let (finding, mut steps) = judge(&model, &ops, limits);
     let operations = subhistory.ops.len();
+    let stopped = |steps, stop| Ok(Judged { operations, steps, finding: Finding::Stopped(stop), states_count: 0 });
     if model.is_exhausted() {
-        return Ok(Judged { operations, steps, finding: Finding::Stopped(Stop::Memory), states_count: 0 });
+        return stopped(steps, Stop::Memory);
+    }
+    if let Finding::Refuted { failed, .. } = finding {
+        let rest = Limits { steps: limits.steps.saturating_sub(steps), ..limits };
+        let (confirmed, more) =
+            confirm_refuted(object, &model, &subhistory.ops, &ops, ops[failed as usize].blame, rest)?;
+        steps += more;
+        if model.is_exhausted() {
+            return stopped(steps, Stop::Memory);
+        }
+        if let Err(stop) = confirmed {
+            return stopped(steps, stop);
+        }
     }
     let ids = |list: Vec<u32>| list.into_iter().map(|i| ops[i as usize].id).collect();
     let mut states_count = 0;
@@ -153,6 +168,48 @@ fn judge_one<O: Object>(object: &O, subhistory: &Subhistory, limits: Limits) -> 
         Finding::Stopped(stop) => Finding::Stopped(stop),
     };
     Ok(Judged { operations, steps, finding, states_count })
+}
+
+/// Confirm by a plain walk that no order passes the operation whose id is `failed`; also the steps that it took.
+///
+/// First nothing is believed: the walk is over `all` operations. When half of what is left does not suffice, those of
+/// unknown outcome are what `reduce` made of them.
+fn confirm_refuted<O: Object>(
+    object: &O,
+    model: &Interned<'_, O>,
+    all: &[Op],
+    reduced: &[Op],
+    failed: u32,
+    limits: Limits,
+) -> Result<(Result<(), Stop>, u64), String> {
+    let mut spent = 0;
+    let mut stopped = Stop::Steps;
+    for (ops, steps) in [(all, limits.steps / 2), (reduced, limits.steps)] {
+        if std::ptr::eq(ops, all) && !object.is_complete() {
+            continue;
+        }
+        let place = ops.iter().position(|op| op.id == failed).filter(|&i| !ops[i].is_open_ended());
+        let place = place.ok_or_else(|| format!("the search refutes operation {failed}, which never returned"))?;
+        let rest = Limits { steps: steps.saturating_sub(spent), ..limits };
+        let until = ops[place].returned;
+        let items: Vec<Item> = ops
+            .iter()
+            .filter(|op| op.invoked <= until)
+            .map(|&op| match op.returned <= until {
+                true => Item { op, must: true },
+                false => Item { op: Op { returned: NEVER, ..op }, must: false },
+            })
+            .collect();
+        let (found, more) = any_order(model, &items, &[model.initial()], true, rest);
+        spent += more;
+        match found {
+            _ if model.is_exhausted() => return Ok((Err(Stop::Memory), spent)),
+            Ok(false) => return Ok((Ok(()), spent)),
+            Ok(true) => return Err(format!("the search refutes operation {failed}, and there is an order with it")),
+            Err(stop) => stopped = stop,
+        }
+    }
+    Ok((Err(stopped), spent))
 }
 
 fn message(panic: &(dyn std::any::Any + Send)) -> String {

@@ -42,6 +42,11 @@ pub trait Object: Sync {
         0
     }
 
+    /// Whether `step` tells all that an order must keep. If not, it does of what `reduce` leaves.
+    fn is_complete(&self) -> bool {
+        true
+    }
+
     /// `call` never changes any state.
     fn reads_only(&self, _call: &Call) -> bool {
         false
