@@ -1,8 +1,8 @@
 """Kafka's sends and polls: what each key's log held at which offset, and whether everybody was shown that, in order.
 
-Operations `send`, `poll` and `txn` are lists of `[send key value]`, which returns `[offset value]` (offset nil where it is
-not known), and `[poll]`, which returns `{key: [[offset value] ...]}`; `assign` and `subscribe` say what a process polls.
-Offsets need not be without gaps, since transactions leave markers. What is judged, by the names of `jepsen.tests.kafka`:
+Operations `send`, `poll` and `txn` are lists of `[send key value]`, which returns `[offset value]` (offset nil where it
+is not known), and `[poll]`, which returns `{key: [[offset value] ...]}`; `assign` and `subscribe` say what a process
+polls. Offsets may have gaps, since transactions leave markers. What is judged, by the names of `jepsen.tests.kafka`:
 
   inconsistent-offsets   two values at one offset
   duplicate              a value at more offsets than it was sent
@@ -12,9 +12,10 @@ Offsets need not be without gaps, since transactions leave markers. What is judg
   poll-skip, nonmonotonic-poll   from one poll of a process to its next; `int-...`: within one operation
   nonmonotonic-send      of one process; `int-...`: within one operation
 
-A consumer begins at the beginning or where its group's consumers stopped. Between polls a process is held to go on where
-it was only while it polls what it was assigned: a group may move what was subscribed, at any time. After an operation
-with polls of unknown outcome nothing counts as lost: it may have been shown.
+A consumer begins at the beginning, or where its group's consumers stopped. From poll to poll a process is held to go on
+where it was only while it polls what it was assigned: what is subscribed a group may move at any time. Where an
+operation with polls did not end ok, what nobody else was shown may have been shown by it: that is lost only when a
+consumer passed over it, else it is unknown.
 """
 
 from bisect import bisect_right
@@ -52,20 +53,30 @@ class Moved(msgspec.Struct):
 
     op: Operation
     sent: list[Record]
-    polled: list[Record]
+    polls: list[list[Record]]
+    #: It polls what the process was assigned, not what it subscribed to.
+    is_assigned: bool = False
+
+    @property
+    def polled(self) -> list[Record]:
+        return [record for poll in self.polls for record in poll]
 
 
 def check(history: History, facts: Facts) -> list[Verdict]:
     """One verdict on all sends and polls."""
-    moved = [_moved(op) for op in history.operations if op.f in _MOVES]
+    moved = _all_moved(history.operations)
     logs = _Logs(moved)
     flaws = [*logs.disagreements(), *logs.unsent(), *_within(moved, logs), *_between(history.operations, moved, logs)]
-    flaws += logs.lost()
+    lost, untold = logs.lost()
+    flaws += lost
     exposed = logs.passed()
     operations = [each.op for each in moved]
     validity, reason = Validity.VALID, ""
     if flaws:
         validity, reason = Validity.INVALID, f"{len(flaws)} violations"
+    elif untold:
+        validity = Validity.UNKNOWN
+        reason = f"{len(untold)} acknowledged sends were shown by no poll, unless by one that did not end ok"
     elif len(exposed) < facts.thresholds.exposure_min:
         least = facts.thresholds.exposure_min
         validity, reason = Validity.UNKNOWN, f"{len(exposed)} {EXPOSURE_OF}; at least {least} are asked for"
@@ -95,6 +106,21 @@ def check(history: History, facts: Facts) -> list[Verdict]:
     ]
 
 
+def _all_moved(operations: Sequence[Operation]) -> list[Moved]:
+    moved: list[Moved] = []
+    assigned = set[int]()
+    for op in operations:
+        if op.f in _MOVES:
+            each = _moved(op)
+            each.is_assigned = op.process in assigned
+            moved.append(each)
+        elif op.f == "assign" and is_ok(op):
+            assigned.add(op.process)
+        else:
+            assigned.discard(op.process)
+    return moved
+
+
 def _moved(op: Operation) -> Moved:
     """What an operation did; of one that is not ok only what it was to send is known."""
     given: Any = op.result if is_ok(op) and op.result is not None else op.value
@@ -108,7 +134,7 @@ def _moved(op: Operation) -> Moved:
             case ["poll"]:
                 pass
             case ["poll", dict(found)] if is_ok(op):
-                moved.polled += _polled(op, found)
+                moved.polls.append(list(_polled(op, found)))
             case ["poll", _] if not is_ok(op):
                 pass
             case _:
@@ -143,7 +169,9 @@ class _Logs:
     def __init__(self, moved: Sequence[Moved]) -> None:
         self._numbers = Numbers()
         self._moved = moved
-        self._polls_unknown = any(_polls(each.op) and each.op.type is Outcome.INFO for each in moved)
+        self._may_have_shown = any(_polls(each.op) and not is_ok(each.op) for each in moved)
+        #: What consumers passed over: key, offset before, offset behind.
+        self.skips: list[tuple[str, int, int]] = []
         self.sent = [record for each in moved if is_ok(each.op) for record in each.sent]
         self.polled = [record for each in moved for record in each.polled]
         self.keys = {record.key for record in (*self.sent, *self.polled)}
@@ -202,7 +230,7 @@ class _Logs:
                     f"{self._numbers.named[number]!r:.80} was sent {sends[key, number]} times to {key} and stands at "
                     f"{len(offsets)} offsets: {where}.",
                 )
-                operations = tuple(dict.fromkeys(record.op for record in reversed(shows[:8])))
+                operations = tuple({record.op.invoke_index: record.op for record in reversed(shows[:8])}.values())
                 yield Flaw(anomaly="duplicate", operations=operations, steps=steps)
 
     def unsent(self) -> Iterator[Flaw]:
@@ -229,20 +257,26 @@ class _Logs:
                 steps = (shows, f"Only {describe(maker)} sent that, and it failed.")
                 yield Flaw(anomaly="aborted-read", operations=(record.op, maker), steps=steps)
 
-    def lost(self) -> Iterator[Flaw]:
-        """Acknowledged sends that polls went past, and none showed."""
-        if self._polls_unknown:
-            return
+    def lost(self) -> tuple[list[Flaw], list[Record]]:
+        """Acknowledged sends that polls went past and none showed; and those that an unanswered poll may have shown."""
+        flaws, untold = [], []
         for record in self.sent:
             low, high = self._span.get(record.key, (0, -1))
             missing = (record.key, self._number(record)) not in self._seen
-            if record.offset is not None and low < record.offset < high and missing:
-                steps = (
-                    f"{describe(record.op)} was acknowledged: {record.value!r:.80} at offset {record.offset} of "
-                    f"{record.key}.",
-                    f"Polls showed offsets from {low} to {high} of it; none showed this value.",
-                )
-                yield Flaw(anomaly="lost-write", operations=(record.op,), steps=steps)
+            if record.offset is None or not low < record.offset < high or not missing:
+                continue
+            if self._may_have_shown and not self._is_skipped(record.key, record.offset):
+                untold.append(record)
+                continue
+            steps = (
+                f"{describe(record.op)} was acknowledged, with {record.value!r:.80} at offset {record.offset}.",
+                f"Polls showed offsets from {low} to {high} of it; none showed this value.",
+            )
+            flaws.append(Flaw(anomaly="lost-write", operations=(record.op,), steps=steps))
+        return flaws, untold
+
+    def _is_skipped(self, key: str, offset: int) -> bool:
+        return any(key == other and low < offset < high for other, low, high in self.skips)
 
     def passed(self) -> list[Record]:
         """Acknowledged sends that a poll showed, or went past."""
@@ -266,44 +300,40 @@ def _within(moved: Sequence[Moved], logs: _Logs) -> Iterator[Flaw]:
             continue
         own = {(record.key, numbers.number(record.value)) for record in each.sent}
         at: dict[str, int] = {}
-        for record in each.polled:
-            yield from _step(record, at.get(record.key), None, logs, "int-")
-            at[record.key] = record.offset or 0
-            if (record.key, numbers.number(record.value)) in own:
-                steps = (f"{describe(each.op)} polled {record.value!r:.80} of {record.key}, which it sent itself.",)
-                yield Flaw(anomaly="precommitted-read", operations=(each.op,), steps=steps)
+        for poll in each.polls:
+            if not each.is_assigned:
+                at = {}  # a group may have moved its keys between two polls
+            for record in poll:
+                yield from _step(record, at.get(record.key), None, logs, "int-")
+                at[record.key] = record.offset or 0
+                if (record.key, numbers.number(record.value)) in own:
+                    steps = (f"{describe(each.op)} polled {record.value!r:.80} of {record.key}, which it sent itself.",)
+                    yield Flaw(anomaly="precommitted-read", operations=(each.op,), steps=steps)
         yield from _sends(each.sent, {}, "int-")
 
 
 def _between(operations: Sequence[Operation], moved: Sequence[Moved], logs: _Logs) -> Iterator[Flaw]:
     """Order from one operation of a process to its next."""
     of = {id(each.op): each for each in moved}
-    assigned: dict[int, dict[str, Record]] = {}
+    position: dict[int, dict[str, Record]] = {}
     produced: dict[int, dict[str, Record]] = {}
     for op in operations:
-        if op.f not in _MOVES:
-            # The position in what is assigned anew may be any; what is subscribed may be moved at any time.
-            assigned.pop(op.process, None)
-            if op.f == "assign" and is_ok(op):
-                assigned[op.process] = {}
-            continue
-        each = of[id(op)]
-        if not is_ok(op):
-            if op.process in assigned and _polls(op):
-                # It may have moved on, or been set back.
-                assigned[op.process] = {}
+        each = of.get(id(op))
+        if each is None or (_polls(op) and not is_ok(op)):
+            # Assigned anew, or perhaps set back, or moved on.
+            position.pop(op.process, None)
+        if each is None or not is_ok(op):
             continue
         last = produced.setdefault(op.process, {})
         yield from _sends(list(_first_of_keys(each.sent)), last, "")
         last |= {record.key: record for record in each.sent if record.offset is not None}
-        at = assigned.get(op.process)
-        if at is None:
-            continue
-        for record in _first_of_keys(each.polled):
-            before = at.get(record.key)
-            if before is not None:
-                yield from _step(record, before.offset, before.op, logs, "")
-        at |= {record.key: record for record in each.polled}
+        if each.is_assigned:
+            at = position.setdefault(op.process, {})
+            for record in _first_of_keys(each.polled):
+                before = at.get(record.key)
+                if before is not None:
+                    yield from _step(record, before.offset, before.op, logs, "")
+            at |= {record.key: record for record in each.polled}
 
 
 def _first_of_keys(records: Sequence[Record]) -> Iterator[Record]:
@@ -324,6 +354,7 @@ def _step(record: Record, last: int | None, before: Operation | None, logs: _Log
         steps = (f"{describe(record.op)} polled offset {record.offset} of {record.key} {after}.",)
         yield Flaw(anomaly=f"{prefix}nonmonotonic-poll", operations=shown, steps=steps)
     elif (skipped := logs.between(record.key, last, record.offset)) is not None:
+        logs.skips.append((record.key, last, record.offset))
         steps = (
             f"{describe(record.op)} polled offset {record.offset} of {record.key} {after}, past offset {skipped}, "
             "where a send was acknowledged.",
@@ -340,8 +371,8 @@ def _sends(sent: Sequence[Record], last: dict[str, Record], prefix: str) -> Iter
             continue
         if before is not None and before.offset is not None and record.offset <= before.offset:
             steps = (
-                f"{describe(record.op)} sent {record.value!r:.80} to {record.key}, which went to offset {record.offset}.",
-                f"Before that the same process had sent {before.value!r:.80}, which went to offset {before.offset}.",
+                f"{describe(record.op)} sent {record.value!r:.80} to {record.key}, to offset {record.offset}.",
+                f"Before that the same process had sent {before.value!r:.80}, to offset {before.offset}.",
             )
             operations = (record.op,) if before.op is record.op else (record.op, before.op)
             yield Flaw(anomaly=f"{prefix}nonmonotonic-send", operations=operations, steps=steps)

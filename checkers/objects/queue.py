@@ -4,6 +4,7 @@ A drain dequeues one element after the other; it is no single step, and says not
 may have taken any number of the elements that nobody else got.
 """
 
+import math
 from collections import Counter
 from collections.abc import Hashable, Iterator, Sequence
 from typing import Final
@@ -108,7 +109,51 @@ def _flaws(operations: Sequence[Operation]) -> list[Flaw]:
             of(element_of(op)).into.append(op)
     for op, value in _taken(operations):
         of(value).out.append(op)
-    return [flaw for element in elements for flaw in _flaw_of(element)]
+    found = [flaw for element in elements for flaw in _flaw_of(element)]
+    return found or list(_out_of_order(operations, elements))
+
+
+def _out_of_order(operations: Sequence[Operation], elements: Sequence[_Element]) -> Iterator[Flaw]:
+    """The first element that was taken before one that was certainly enqueued before it, and a queue found empty though
+    an element was certainly in it all the while (Henzinger, Sezgin & Vafeiadis, CONCUR 2013).
+
+    Only of elements that were enqueued once; and of those that nobody took only where no dequeue is of unknown result.
+    """
+    unknown = any(op.f != "enqueue" and not is_ok(op) for op in not_failed(operations))
+    once = [e for e in elements if len(e.into) == 1 and (e.out or not unknown)]
+    before = sorted((e for e in once if is_ok(e.into[0])), key=lambda e: answered(e.into[0]))
+    after: list[tuple[int, int, Operation, str]] = [
+        (e.into[0].invoke_index, answered(e.out[0]), e.out[0], repr(e.value)[:80]) for e in once if e.out
+    ]
+    after += [
+        (op.invoke_index, answered(op), op, "that the queue was empty")
+        for op in operations
+        if op.f == "dequeue" and is_ok(op) and op.result is None
+    ]
+    longest: _Element | None = None
+    at = 0
+    for since, until, op, returned in sorted(after, key=lambda entry: entry[:2]):
+        while at < len(before) and answered(before[at].into[0]) < since:
+            if longest is None or _in_until(longest) < _in_until(before[at]):
+                longest = before[at]
+            at += 1
+        if longest is None or _in_until(longest) <= until:
+            continue
+        first = longest.into[0]
+        taken_by = f"{describe(longest.out[0])} took it only later" if longest.out else "nobody ever took it"
+        lost = not longest.out or op.result is None
+        steps = (
+            f"{describe(op)} returned {returned}.",
+            f"{describe(first)} came before, and {taken_by}.",
+        )
+        anomaly = "lost-element" if lost else "reordered-element"
+        yield Flaw(anomaly=anomaly, operations=(op, first, *longest.out), steps=steps)
+        return
+
+
+def _in_until(element: _Element) -> float:
+    """The event up to which an element that was enqueued is in the queue for certain."""
+    return element.out[0].invoke_index if element.out else math.inf
 
 
 def _flaw_of(element: _Element) -> Iterator[Flaw]:

@@ -127,7 +127,7 @@ def run(plan_file: Path | None, results: Path, as_json: bool, times: int, use_sp
     default=None,
     help="RUN: with Spark's part of the report (the default), or without. FILE in Parquet: judged through Spark.",
 )
-@click.option("--model", help="FILE: register, cas-register, set, ... Default: told by its operations.")
+@click.option("--model", help="FILE: register, queue, ..., or module:Model. Default: told by its operations.")
 @click.option("--format", "form", help="FILE: edn, porcupine, jsonl, parquet. Default: told by its first bytes.")
 @click.option("--keyed/--no-keyed", default=None, help="FILE in EDN: values are [key value], or not.")
 @click.option("--report", type=click.Path(path_type=Path), help="FILE: a new HTML file, with every anomaly drawn.")

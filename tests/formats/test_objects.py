@@ -6,9 +6,12 @@ from typing import Any
 
 import pytest
 
+from harness import judge_foreign as foreign
+from harness.errors import UsageError
 from harness.formats.jepsen import read_edn
 from harness.judge import Judgement
 from harness.judge_foreign import judge_foreign
+from harness.verdict import Budget, Facts
 
 
 def edn(*lines: str) -> str:
@@ -208,3 +211,63 @@ def test_a_known_verdict(model: str | None, lines: list[str], wanted: str) -> No
         assert (judgement.validity, dict(verdict.anomalies)) == ("invalid", {wanted: 1}), verdict
         witness = verdict.witnesses[0]
         assert witness.anomaly == wanted and witness.events and all(step.endswith(".") for step in witness.steps)
+
+
+@pytest.mark.parametrize(
+    ("model", "lines", "said"),
+    [
+        ("fenced-mutex", both("0 acquire"), "event 0: the fencing token of an ok acquire is None; expected an integer"),
+        ("fenced-mutex", both("0 acquire nil -> {:fence -1}"), "expected an integer from 0"),
+        ("semaphore", both("0 acquire"), "a semaphore of unknown size"),
+        ("semaphore:0", both("0 acquire"), "a semaphore of 0"),
+        ("semaphore:2", both("0 acquire -1"), "the number of permits is -1"),
+        (None, both("0 increment :a"), "the step is ':a'"),
+        ("counter", both("0 add 1", '0 read nil -> "x"'), "expected an integer as in line 1"),
+        (None, both("0 enqueue"), "the element of an enqueue is missing"),
+        (None, both("0 enqueue 1 -> 2"), "enqueue completes with 2, but was invoked with 1"),
+        (None, both("0 drain nil -> 7"), "a drain returned 7"),
+        (None, both("0 enqueue :a", '0 dequeue nil -> ":a"'), "is a string; expected a keyword as in line 1"),
+        ("grow-only-set", both("0 add 1", "0 read nil -> 7"), "the read of a set returns 7; expected its elements"),
+        (None, both("0 contains 1 -> 1"), "contains returned 1, no boolean"),
+        (None, both("0 append 1"), "append returned 1; expected [offset, value]"),
+        (None, both("0 append 1 -> [0 2]"), "append completes with 2, but was invoked with 1"),
+        ("append-log", both("0 read 1 -> [2 nil]"), "read of offset 1 returned offset 2"),
+        ("multi-register", both("0 txn [[:w :x nil]]"), "a value is missing"),
+        ("multi-register", both("0 txn [[:append :x 1]]"), "a transaction has ':append'; expected r or w"),
+        (None, both("0 transfer {:from 0 :to 1}"), "expected a map of from, to and amount"),
+        (None, both("0 transfer {:from 0 :to 1 :amount -1}"), "the amount is -1; expected an integer from 0"),
+        (None, both("0 transfer T0 1 5", "0 read nil -> {0 1}"), "a transfer with account 1; expected one of 0"),
+        (None, both("0 transfer T0 1 5", "0 read nil -> {0 1, 1 1}", "0 read nil -> {0 1}"), "expected 0, 1"),
+    ],
+)
+def test_what_is_refused(model: str | None, lines: list[str], said: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        judged(lines, model)
+    assert said in caught.value.message and caught.value.hint
+
+
+def test_keys_are_objects_of_their_own() -> None:
+    lines = both(
+        "0 enqueue [:a 1]", "0 enqueue [:b 2]", "1 dequeue [:b nil] -> [:b 2]", "1 dequeue [:a nil] -> [:a nil]"
+    )
+    verdict = judged(lines, keyed=True).verdicts[0]
+    assert (verdict.figures["keys"], dict(verdict.anomalies), verdict.witnesses[0].key) == (
+        2,
+        {"lost-element": 1},
+        ":a",
+    )
+
+
+def test_the_budget_ends_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ten concurrent additions, and then a sum that none of the orders makes, though it is within bounds."""
+    lines = [f"{i} add 2" for i in range(10)] + ["10 read", *(f"{i} :ok" for i in range(10)), "10 :ok 7"]
+    assert dict(judged(lines).verdicts[0].anomalies) == {"impossible-value": 1}
+    monkeypatch.setattr(foreign, "_facts", tight)
+    judgement = judged(lines)
+    assert (judgement.validity, judgement.verdicts[0].anomalies) == ("unknown", {})
+    assert "1 objects were not finished, none is invalid; the budget of steps is spent" in judgement.headline
+
+
+def tight(guarantee: str, model: str, *more: Any) -> Facts:
+    budget = Budget(steps=300)
+    return Facts(system="", workload=model, nodes=(), guarantees=(), required=(guarantee,), budget=budget)
