@@ -211,7 +211,7 @@ class _Logs:
             places.setdefault((record.key, self._number(record)), {}).setdefault(record.offset, record)
             if self._number(other) != self._number(record) and place not in told:
                 told.add(place)
-                steps = (
+                steps: tuple[str, ...] = (
                     f"{describe(other.op)} has {other.value!r:.80} at offset {record.offset} of {record.key}.",
                     f"{describe(record.op)} has {record.value!r:.80} there.",
                 )
