@@ -105,7 +105,10 @@ class KeyResult:
 
     @property
     def proof(self) -> Proof | None:
-        """Invalid: the window by which a plain walk confirmed the search's answer; without that it is unknown."""
+        """Invalid: the window by which a plain walk confirmed the answer; without that the search's is unknown.
+
+        By zones, a smaller check of their own has confirmed it, and there is none if it rests on very many operations.
+        """
 
     @property
     def minimal(self) -> Proof | None:

@@ -12,7 +12,7 @@ use std::time::Instant;
 
 use crate::model::Model;
 use crate::operation::Op;
-use crate::portfolio::{Defect, Judged, judge_one};
+use crate::portfolio::{Defect, Judged, Scratch, judge_one};
 use crate::search::{Finding, Limits, Stop};
 
 const THREADS_MAX: usize = 16;
@@ -58,7 +58,7 @@ pub fn judge_keys(
             break;
         }
         let limits = Limits { steps, memory_bytes: budget.memory_bytes, deadline: budget.deadline };
-        let judged = judge_safely(model, &subhistories[key], limits)?;
+        let judged = judge_safely(model, &subhistories[key], limits, &mut Scratch::default())?;
         remaining = remaining.saturating_sub(judged.steps);
         results[key] = Some(judged);
     }
@@ -78,8 +78,9 @@ fn in_parallel(
     let next = AtomicUsize::new(0);
     let work = || -> Result<Vec<(usize, Judged<u32>)>, Defect> {
         let mut done = Vec::new();
+        let mut scratch = Scratch::default();
         while let Some(&key) = keys.get(next.fetch_add(1, Ordering::Relaxed)) {
-            done.push((key, judge_safely(model, &subhistories[key], limits)?));
+            done.push((key, judge_safely(model, &subhistories[key], limits, &mut scratch)?));
         }
         Ok(done)
     };
@@ -100,8 +101,13 @@ fn in_parallel(
     Ok(all)
 }
 
-fn judge_safely(model: &impl Model<State = u32>, ops: &[Op], limits: Limits) -> Result<Judged<u32>, Defect> {
-    catch_unwind(AssertUnwindSafe(|| judge_one(model, ops, limits)))
+fn judge_safely(
+    model: &impl Model<State = u32>,
+    ops: &[Op],
+    limits: Limits,
+    scratch: &mut Scratch,
+) -> Result<Judged<u32>, Defect> {
+    catch_unwind(AssertUnwindSafe(|| judge_one(model, ops, limits, scratch)))
         .unwrap_or_else(|panic| Err(Defect(message(&*panic))))
 }
 

@@ -35,6 +35,8 @@ mod reduce;
 #[forbid(unsafe_code)]
 mod replay;
 #[forbid(unsafe_code)]
+mod returns;
+#[forbid(unsafe_code)]
 pub mod search;
 #[forbid(unsafe_code)]
 mod spent;
@@ -46,6 +48,14 @@ pub mod txn;
 mod walk;
 #[forbid(unsafe_code)]
 pub mod window;
+#[forbid(unsafe_code)]
+mod zone_evidence;
+#[forbid(unsafe_code)]
+mod zone_order;
+#[forbid(unsafe_code)]
+pub mod zone_proof;
+#[forbid(unsafe_code)]
+mod zones;
 
 use pyo3::prelude::*;
 

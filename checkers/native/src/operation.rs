@@ -32,6 +32,25 @@ impl Op {
         self.returned == NEVER
     }
 
+    /// The value that it leaves a register with; None for a read.
+    #[inline]
+    pub fn made(&self) -> Option<u32> {
+        match self.function {
+            Function::Read | Function::Call => None,
+            Function::Write => Some(self.a),
+            Function::CompareAndSet => Some(self.b),
+        }
+    }
+
+    /// The value that it finds in a register; None for a write.
+    #[inline]
+    pub fn observed(&self) -> Option<u32> {
+        match self.function {
+            Function::Write | Function::Call => None,
+            Function::Read | Function::CompareAndSet => Some(self.a),
+        }
+    }
+
     /// Two open-ended operations that ask the same differ only in when they were invoked.
     pub fn asks_the_same(&self, other: &Op) -> bool {
         self.function == other.function && self.a == other.a && self.b == other.b

@@ -6,6 +6,13 @@ use crate::proving::{Proofs, prove};
 use crate::reduce::reduce;
 use crate::replay;
 use crate::search::{self, Finding, Limits, Stop};
+use crate::zone_evidence;
+use crate::zone_proof::{self, Proof};
+use crate::zones::{NONE, Zones};
+
+/// A proof that rests on more operations is not cut down further.
+const CLOSED_MAX: usize = 64;
+const CLOSED_STEPS_MAX: u64 = 1_000_000;
 
 /// What became of one key; operations are named by their ids.
 pub struct Judged<S> {
@@ -27,12 +34,26 @@ impl<S> Judged<S> {
     }
 }
 
+/// Tables that one key after the other uses.
+#[derive(Default)]
+pub struct Scratch {
+    zones: Zones,
+}
+
 /// The core failed us: a defect here, never a statement about the history.
 #[derive(Debug)]
 pub struct Defect(pub String);
 
 /// Judge `all`, one object's operations by invocation.
-pub fn judge_one(model: &impl Model<State = u32>, all: &[Op], limits: Limits) -> Result<Judged<u32>, Defect> {
+pub fn judge_one(
+    model: &impl Model<State = u32>,
+    all: &[Op],
+    limits: Limits,
+    scratch: &mut Scratch,
+) -> Result<Judged<u32>, Defect> {
+    if model.is_register() && scratch.zones.suit(all, model.initial()) {
+        return judge_zones(model, all, limits, &mut scratch.zones);
+    }
     let mut ops = all.to_vec();
     reduce(&mut ops, model.initial());
     let (finding, steps) = search::judge(model, &ops, limits);
@@ -55,6 +76,71 @@ pub fn judge_one(model: &impl Model<State = u32>, all: &[Op], limits: Limits) ->
     Ok(judged)
 }
 
+/// Judge a register that `zones` is prepared for.
+fn judge_zones(
+    model: &impl Model<State = u32>,
+    ops: &[Op],
+    limits: Limits,
+    zones: &mut Zones,
+) -> Result<Judged<u32>, Defect> {
+    const METHOD: &str = "zones";
+    // One for each invocation and each return.
+    let steps = 2 * ops.len() as u64;
+    if steps > limits.steps {
+        return Ok(Judged::stopped(ops.len(), 0, METHOD, Stop::Steps));
+    }
+    let (passed, violation) = zones.walk(ops, model.initial());
+    let order = zones.order(ops, passed);
+    let judged = |finding, proofs| Judged {
+        operations: ops.len(),
+        steps,
+        method: METHOD,
+        finding: named(finding, ops),
+        proofs,
+        is_unconfirmed: false,
+    };
+    let Some(violation) = violation else {
+        if let Some(fault) = replay::refute(model, ops, &order) {
+            return Err(Defect(format!("the order of the zones does not replay: {fault}")));
+        }
+        return Ok(judged(Finding::Explained { order }, None));
+    };
+    let proof = zone_evidence::proof(zones, ops, passed, violation);
+    if let Some(fault) = zone_proof::refute(ops, model.initial(), &proof) {
+        return Err(Defect(format!("{violation:?} is not confirmed by {proof:?}: {fault}")));
+    }
+    let failed = zones.moments[passed + 1].op;
+    let proofs = match closed(zones, ops, &proof) {
+        Some(few) => {
+            let rest = Limits { steps: (limits.steps - steps).min(CLOSED_STEPS_MAX), ..limits };
+            prove(model, &few, ops[failed as usize].id, rest)?.0.ok()
+        }
+        None => None,
+    };
+    let open = zones.open(ops, passed);
+    let finding = Finding::Refuted { failed, prefix: order, states: zones.states(ops, passed), open };
+    Ok(judged(finding, proofs))
+}
+
+/// The operations of a proof with the makers of all that they saw, and so on: a history by itself. None if they are
+/// many, which compare-and-sets in a row can be.
+fn closed(zones: &Zones, ops: &[Op], proof: &Proof) -> Option<Vec<Op>> {
+    let mut few = proof.operations();
+    let mut at = 0;
+    while at < few.len() {
+        if few.len() > CLOSED_MAX {
+            return None;
+        }
+        let maker = ops[few[at] as usize].observed().map_or(NONE, |value| zones.values[value as usize].maker);
+        if maker != NONE && !few.contains(&maker) {
+            few.push(maker);
+        }
+        at += 1;
+    }
+    few.sort_unstable();
+    Some(few.into_iter().map(|i| ops[i as usize]).collect())
+}
+
 /// Check an order that the search found in `ops` (which it names by index); what it refuted is proven afterwards.
 fn confirm(model: &impl Model<State = u32>, ops: &[Op], finding: &Finding<u32>) -> Result<(), Defect> {
     match finding {
@@ -68,7 +154,10 @@ fn confirm(model: &impl Model<State = u32>, ops: &[Op], finding: &Finding<u32>) 
 
 /// The same finding, with operations named by their ids.
 fn named(finding: Finding<u32>, ops: &[Op]) -> Finding<u32> {
-    let ids = |list: Vec<u32>| list.into_iter().map(|i| ops[i as usize].id).collect();
+    let ids = |mut list: Vec<u32>| {
+        list.iter_mut().for_each(|i| *i = ops[*i as usize].id);
+        list
+    };
     match finding {
         Finding::Explained { order } => Finding::Explained { order: ids(order) },
         Finding::Refuted { failed, prefix, states, open } => {
