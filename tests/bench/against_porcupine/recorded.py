@@ -17,4 +17,4 @@ def recorded(folders: Iterable[Path]) -> Iterator[tuple[str, Columns]]:
         for path in sorted({run.parent for name in (store.HISTORY, store.HISTORY_LINES) for run in folder.rglob(name)}):
             operations = read_history(path).operations
             if any(op.f == "write" for op in operations) and any(op.f == "read" for op in operations):
-                yield path.name, encode(operations, CAS_REGISTER)
+                yield str(path.relative_to(folder)), encode(operations, CAS_REGISTER)
