@@ -3,6 +3,8 @@
 The page must run from a file with no network; its own content policy would report anything else on the console.
 """
 
+import html as entities
+import json
 import os
 import re
 import shutil
@@ -13,8 +15,10 @@ from pathlib import Path
 
 import pytest
 
+from harness.cli import main
 from harness.report.case import ReportCase
 from harness.report.html import render
+from tests.drawing import scenes
 from tests.report import sample, sample_kafka
 from tests.report.sample_kraft import kraft_zombie
 
@@ -131,3 +135,43 @@ def test_verdict_and_timeline_are_visible_and_drawn(name: str, browser: str, tmp
     assert "process" in probe  # `n` described an operation
     if name == "zookeeper-invalid":
         assert '"view":"11.97' in probe  # it starts at the witness
+
+
+#: Of each text in a box of a cycle's picture: whether it is drawn within its box, by the browser's own fonts.
+BOXES = """
+(() => {
+  const out = [];
+  for (const group of document.querySelectorAll("svg g")) {
+    const rect = group.querySelector("rect"), texts = [...group.querySelectorAll("text")];
+    if (!rect || !texts.length) continue;
+    const box = rect.getBoundingClientRect();
+    for (const text of texts) {
+      const b = text.getBoundingClientRect();
+      const within = b.left >= box.left && b.right <= box.right && b.top >= box.top - 1 && b.bottom <= box.bottom + 1;
+      out.push([text.textContent, within]);
+    }
+  }
+  const p = document.createElement("p"); p.id = "boxes"; p.textContent = JSON.stringify(out);
+  document.body.append(p);
+})();
+"""
+
+
+def test_page_of_a_file_opens_without_a_console_error_and_its_words_fit(browser: str, tmp_path: Path) -> None:
+    (tmp_path / "history.edn").write_text(scenes.ring(6, '"' + "W" * 120 + '-{}"'), encoding="utf-8")
+    page = tmp_path / "out.html"
+    assert main(["check", str(tmp_path / "history.edn"), "--report", str(page)]) == 1
+    dom, console = opened(browser, page, tmp_path / "profile")
+    assert console == [] and "</span> invalid</h1>" in dom
+    html = page.read_text(encoding="utf-8")
+    page.write_text(
+        html.replace("script-src &#39;none&#39;", "script-src &#39;unsafe-inline&#39;").replace(
+            "</body>", f"<script>{BOXES}</script></body>"
+        ),
+        encoding="utf-8",
+    )
+    dom, _ = opened(browser, page, tmp_path / "profile")
+    found = re.search(r'<p id="boxes">(.*?)</p>', dom)
+    assert found is not None
+    told = json.loads(entities.unescape(found[1]))
+    assert len(told) == 6 * 6 and [said for said, within in told if not within] == []
