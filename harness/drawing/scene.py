@@ -23,6 +23,7 @@ OPERATIONS_MAX: Final = 12
 _NAMED: Final = re.compile(r"\bevent (\d+)|\b(T\d+)\b")
 #: Of what came before so many are drawn.
 _BEFORE_MAX: Final = 6
+_FAULTS_MAX: Final = 3
 #: What asks for a value: an answer without one says that there was nothing.
 _ASKS: Final = frozenset({"read", "dequeue"})
 
@@ -51,6 +52,14 @@ class Lane(msgspec.Struct, frozen=True, kw_only=True):
     bars: tuple[Bar, ...]
 
 
+class Disturbance(msgspec.Struct, frozen=True, kw_only=True):
+    """A fault from the event that proves it to the one that begins to heal it; `end` is None where nobody did."""
+
+    said: str
+    begin: int
+    end: int | None
+
+
 class Scene(msgspec.Struct, frozen=True, kw_only=True):
     """The lanes in the order in which they begin, the events that are their moments, and how much is left out."""
 
@@ -58,6 +67,7 @@ class Scene(msgspec.Struct, frozen=True, kw_only=True):
     lanes: tuple[Lane, ...]
     moments: tuple[int, ...]
     left_out: int
+    faults: tuple[Disturbance, ...] = ()
 
     @property
     def bars(self) -> list[Bar]:
@@ -152,9 +162,28 @@ def scene(witness: Witness, history: History) -> Scene | None:
     )
     bars = [bar for lane in made for bar in lane.bars]
     moments = {bar.begin for bar in bars} | {bar.end for bar in bars if bar.end is not None}
+    faults = _faults(history, min(moments), max(moments))
+    moments |= {fault.begin for fault in faults} | {fault.end for fault in faults if fault.end is not None}
     return Scene(
-        anomaly=witness.anomaly, lanes=made, moments=tuple(sorted(moments)), left_out=len(everything) - len(named)
+        anomaly=witness.anomaly,
+        lanes=made,
+        moments=tuple(sorted(moments)),
+        left_out=len(everything) - len(named),
+        faults=faults,
     )
+
+
+def _faults(history: History, first: int, last: int) -> tuple[Disturbance, ...]:
+    """Those that were certainly in force between two events, the last few."""
+    found = []
+    for fault in history.faults:
+        if fault.certain_from_ns is None:
+            continue
+        begin, end = fault.events[1], None if fault.certain_to_ns is None else fault.events[2]
+        if begin < last and (end is None or end > first):
+            said = f"{fault.fault} {','.join(fault.nodes) or fault.target}"
+            found.append(Disturbance(said=said, begin=begin, end=end))
+    return tuple(found[-_FAULTS_MAX:])
 
 
 def _most_telling(witness: Witness, operations: list[Operation], about: Operation | None) -> list[Operation]:

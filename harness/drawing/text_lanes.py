@@ -16,7 +16,7 @@ import msgspec
 
 from harness.drawing.cells import cells, clipped, plain, wrapped
 from harness.drawing.cycle import events_words
-from harness.drawing.scene import Bar, Lane, Scene, outcome_words
+from harness.drawing.scene import Bar, Disturbance, Lane, Scene, outcome_words
 from harness.drawing.terminal import Terminal
 from harness.formats.imported import UNNAMED_NODE
 from harness.operation import Outcome
@@ -26,6 +26,9 @@ _LIMITS: Final = (44, 28)
 #: How long they may be below the picture.
 _WHOLE: Final = 120
 _AXIS: Final = "event"
+_FAULT: Final = "fault"
+_FAULT_LINE: Final = "~"
+_FAULT_MAX: Final = 20
 
 
 class _Signs(msgspec.Struct, frozen=True):
@@ -46,9 +49,10 @@ _UNICODE: Final = _Signs("├", "─", "┤", "┝", "━", "┥", "╌", "┄",
 
 
 class _Layout(msgspec.Struct, frozen=True):
-    """The words of each bar by its invocation, the column of each moment, and where the lanes end."""
+    """The words of each bar and fault by its first event, the column of each moment, and where the lanes end."""
 
     words: dict[int, str]
+    lettered: bool
     columns: dict[int, int]
     end: int
 
@@ -58,9 +62,9 @@ def lanes_text(scene: Scene, terminal: Terminal) -> list[str]:
     signs = _UNICODE if terminal.unicode else _ASCII
     for long in (True, False):
         names = [plain(_lane_name(lane, long), unicode=terminal.unicode) for lane in scene.lanes]
-        left = max(cells(name) for name in (*names, _AXIS)) + 2
-        for words in _choices(scene, terminal, signs, lettered=not long):
-            layout = _laid_out(scene, words, left, lettered=words == _names(scene))
+        left = max(cells(name) for name in (*names, _AXIS, _FAULT)) + 2
+        for words, lettered in _choices(scene, terminal, signs, lettered=not long):
+            layout = _laid_out(scene, words, left, lettered=lettered)
             if layout.end <= terminal.width:
                 return _drawn(scene, layout, names, terminal, signs)
     return _listed(scene, terminal, signs)
@@ -77,11 +81,18 @@ def _names(scene: Scene) -> dict[int, str]:
     return {bar.begin: bar.name or letter for bar, letter in zip(scene.bars, string.ascii_letters, strict=False)}
 
 
-def _choices(scene: Scene, terminal: Terminal, signs: _Signs, *, lettered: bool) -> list[dict[int, str]]:
-    """Words for the bars, the fullest first; the short names last, for all lanes that could be named shortly too."""
+def _choices(scene: Scene, terminal: Terminal, signs: _Signs, *, lettered: bool) -> list[tuple[dict[int, str], bool]]:
+    """Words for the bars, the fullest first; the short names last, for all lanes that could be named shortly too.
+
+    With each choice: whether it is short names, whose words stand below.
+    """
+    faults = {
+        fault.begin: clipped(plain(fault.said, unicode=terminal.unicode), _FAULT_MAX, signs.more)
+        for fault in scene.faults
+    }
     # A transaction that is cut says less than its name, below which it stands in full.
     named = any(bar.name for bar in scene.bars)
-    found = []
+    found: list[tuple[dict[int, str], bool]] = []
     for limit in _LIMITS[: 1 if named else None]:
         words = {}
         for bar in scene.bars:
@@ -90,26 +101,27 @@ def _choices(scene: Scene, terminal: Terminal, signs: _Signs, *, lettered: bool)
             said = clipped(said, limit - len(failed), signs.more) + failed
             words[bar.begin] = said if bar.named else f"({said})"
         if not named or all(cells(bar.said) <= limit for bar in scene.bars):
-            found.append(words)
-    return [*found, _names(scene)] if lettered or named else found
+            found.append((words | faults, False))
+    return [*found, (_names(scene) | faults, True)] if lettered or named else found
 
 
 def _laid_out(scene: Scene, words: Mapping[int, str], left: int, *, lettered: bool) -> _Layout:
     """The narrowest columns in which every bar has room for its words."""
     around = 2 if lettered else 6
+    spans = [(bar.begin, bar.end) for bar in scene.bars] + [(fault.begin, fault.end) for fault in scene.faults]
     columns: dict[int, int] = {}
     at = left - 2
     for moment in scene.moments:
         at += 2
-        for bar in scene.bars:
-            if bar.end == moment:
-                at = max(at, columns[bar.begin] + cells(words[bar.begin]) + around - 1)
+        for begin, end in spans:
+            if end == moment:
+                at = max(at, columns[begin] + cells(words[begin]) + around - 1)
         columns[moment] = at
-    end = at + 1
-    for bar in scene.bars:
-        if bar.end is None:
-            end = max(end, columns[bar.begin] + cells(words[bar.begin]) + around + 4)
-    return _Layout(dict(words), columns, end)
+    last = at + 1
+    for begin, end in spans:
+        if end is None:
+            last = max(last, columns[begin] + cells(words[begin]) + around + 4)
+    return _Layout(dict(words), lettered, columns, last)
 
 
 class _Row:
@@ -132,7 +144,7 @@ class _Row:
 
 
 def _drawn(scene: Scene, layout: _Layout, names: list[str], terminal: Terminal, signs: _Signs) -> list[str]:
-    lines = []
+    lines = [_fault(fault, layout, terminal, signs) for fault in scene.faults]
     for lane, name in zip(scene.lanes, names, strict=True):
         row = _Row(terminal)
         row.write(0, name)
@@ -149,9 +161,24 @@ def _drawn(scene: Scene, layout: _Layout, names: list[str], terminal: Terminal, 
     lines.append(_axis(scene, layout, terminal))
     lines.append("")
     lines += _notes(scene, terminal, signs)
-    if layout.words == _names(scene):
+    if layout.lettered:
         lines += _legend(scene, layout, terminal, signs)
     return lines
+
+
+def _fault(fault: Disturbance, layout: _Layout, terminal: Terminal, signs: _Signs) -> str:
+    """A lane of its own: `|~ pause n2 ~|`."""
+    x0, words = layout.columns[fault.begin], layout.words[fault.begin]
+    width = (layout.end - 1 if fault.end is None else layout.columns[fault.end]) - x0 + 1
+    said = f" {words} " if width - 2 - cells(words) >= 4 else words
+    lines = width - 1 - cells(said) - (fault.end is not None)
+    end = "" if fault.end is None else signs.end
+    row = _Row(terminal)
+    row.write(0, _FAULT)
+    row.write(
+        x0, f"{signs.begin}{_FAULT_LINE * (lines // 2)}{said}{_FAULT_LINE * (lines - lines // 2)}{end}", "unknown"
+    )
+    return row.said
 
 
 def _colour(bar: Bar) -> str:
@@ -216,7 +243,7 @@ def _notes(scene: Scene, terminal: Terminal, signs: _Signs) -> list[str]:
 
 
 def _legend(scene: Scene, layout: _Layout, terminal: Terminal, signs: _Signs) -> list[str]:
-    wide = max(cells(name) for name in layout.words.values()) + 2
+    wide = max(cells(layout.words[bar.begin]) for bar in scene.bars) + 2
     lines = []
     for bar in scene.bars:
         name = layout.words[bar.begin]
@@ -231,6 +258,10 @@ def _listed(scene: Scene, terminal: Terminal, signs: _Signs) -> list[str]:
     for bar, process in sorted(processes, key=lambda found: found[0].begin):
         begin = "> " if bar.marked else "- "
         lines += _told(bar, terminal, signs, f"{begin}process {process}: ", "  ")
+    for fault in scene.faults:
+        until = "never healed" if fault.end is None else f"healed from event {fault.end} on"
+        said = f"- {_FAULT}: {fault.said} (proven at event {fault.begin}, {until})"
+        lines += wrapped(plain(said, unicode=terminal.unicode), terminal.width, "", "  ")
     if scene.left_out:
         lines += wrapped(f"{scene.left_out} more left out.", terminal.width)
     return lines

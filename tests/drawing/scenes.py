@@ -3,7 +3,7 @@
 from checkers.linearizable import check as linearizable
 from harness.history import History
 from harness.judge_foreign import judge_foreign
-from harness.operation import Event, OpEvent, Outcome
+from harness.operation import Event, FaultAction, FaultEvent, FaultOutcome, FaultStage, OpEvent, Outcome
 from harness.verdict import Facts, Witness
 from tests.formats.histories import edn, read
 
@@ -68,3 +68,50 @@ def of_run() -> tuple[Witness, History]:
     ]
     history = History(events)
     return linearizable(history, FACTS)[0].witnesses[0], history
+
+
+def disturbed(*, healed: bool) -> tuple[Witness, History]:
+    """A pause that is proven while the second write is open; another that was skipped, and one when all is over."""
+    rows: list[tuple[Outcome, int] | tuple[FaultAction, FaultStage, FaultOutcome, int]] = [
+        (Outcome.INVOKE, 0),
+        (Outcome.OK, 0),
+        (Outcome.INVOKE, 1),
+        (FaultAction.INJECT, FaultStage.BEGIN, FaultOutcome.PENDING, 1),
+        (FaultAction.INJECT, FaultStage.END, FaultOutcome.SKIPPED, 1),
+        (FaultAction.INJECT, FaultStage.BEGIN, FaultOutcome.PENDING, 2),
+        (FaultAction.INJECT, FaultStage.END, FaultOutcome.INSTALLED, 2),
+        *([(FaultAction.HEAL, FaultStage.BEGIN, FaultOutcome.PENDING, 2)] * healed),
+        (Outcome.OK, 1),
+        (Outcome.INVOKE, 2),
+        (Outcome.OK, 2),
+        (FaultAction.INJECT, FaultStage.BEGIN, FaultOutcome.PENDING, 3),
+        (FaultAction.INJECT, FaultStage.END, FaultOutcome.INSTALLED, 3),
+    ]
+    operations = (("write", 1), ("write", 2), ("read", 1))
+    events: list[Event] = []
+    for i, row in enumerate(rows):
+        if len(row) == 2:
+            kind, p = row
+            f, value = operations[p]
+            done = None if f == "read" and kind is Outcome.INVOKE else value
+            events.append(OpEvent(index=i, time_ns=i, type=kind, process=p, f=f, node=f"n{p + 1}", value=done))
+        else:
+            action, stage, outcome, number = row
+            node = f"n{number}"
+            events.append(
+                FaultEvent(
+                    index=i,
+                    time_ns=i,
+                    fault_id=number,
+                    fault="pause",
+                    action=action,
+                    stage=stage,
+                    outcome=outcome,
+                    target="one",
+                    nodes=(node,),
+                )
+            )
+    read_at = 9 if healed else 8
+    step = f"It was the read (event {read_at})."
+    named = tuple(i for i, row in enumerate(rows) if len(row) == 2)
+    return Witness(anomaly="by-hand", events=named, steps=(step,), from_ns=0, to_ns=1), History(events)

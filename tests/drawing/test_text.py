@@ -229,7 +229,8 @@ def test_no_line_is_wider_than_the_terminal(width: int) -> None:
     rng = random.Random(width)
     crowds = [_crowd(rng) for _ in range(40)]
     rings = [scenes.judged(scenes.ring(count, value)) for count in (2, 5) for value in ("{}", '"' + "v" * 70 + '-{}"')]
-    for found in [*crowds, *rings]:
+    faults = [scenes.disturbed(healed=healed) for healed in (True, False)]
+    for found in [*crowds, *rings, *faults]:
         for unicode in (True, False):
             lines = drawing(*found, Terminal(width=width, unicode=unicode)).lines
             assert lines and max(cells(line) for line in lines) <= width, "\n".join(lines)
@@ -328,6 +329,25 @@ def test_words_of_operations() -> None:
 def test_a_witness_without_operations_has_no_drawing() -> None:
     witness, history = scenes.named(_STALE, (), "Nobody was there.")
     assert drawing(witness, history, Terminal()).lines == []
+
+
+def test_faults_stand_above() -> None:
+    """Those that were certainly in force meanwhile: neither one that was skipped, nor one that came later."""
+    terminal = Terminal(unicode=False)
+    assert drawing(*scenes.disturbed(healed=True), terminal).lines[:6] == [
+        "fault                            |~ pause n2 ~|",
+        "process 0 on n1  |- write 1 -|",
+        "process 1 on n2                |--- write 2 ----|",
+        "process 2 on n3                                   |= read = 1 =|",
+        "                                                  ^^^^^^^^^^^^^^ by-hand",
+        "event            0           1 2 6            7 8 9            10",
+    ]
+    endless = "fault                            |~~~~~~~ pause n2 ~~~~~~~~"
+    assert drawing(*scenes.disturbed(healed=False), terminal).lines[0] == endless
+    lettered = drawing(*scenes.disturbed(healed=True), Terminal(unicode=False, width=40)).lines
+    assert lettered[0] == "fault        |pause n2|" and "a  write 1 on n1 (events 0 and 1)" in lettered
+    listed = drawing(*scenes.disturbed(healed=True), Terminal(width=20)).lines
+    assert listed[-4:] == ["- fault: pause n2", "  (proven at event", "  6, healed from", "  event 7 on)"]
 
 
 def test_what_a_cycle_tells_is_not_told_again() -> None:
