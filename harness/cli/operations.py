@@ -4,6 +4,7 @@ A Parquet history of registers that stands alone is judged through Spark likewis
 """
 
 import json
+import re
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -122,7 +123,8 @@ def _native(path: Path, facts: Facts) -> Verdict:
 
 
 def _by_spark(path: Path, facts: Facts, master: str, *, history: bool) -> Verdict:
-    from pyspark.errors import PythonException
+    from py4j.protocol import Py4JJavaError
+    from pyspark.errors import PySparkException
 
     from checkers.spark import linearizable, register_histories
     from harness.spark_session import FULLY_COMPILED, SparkHandle
@@ -132,11 +134,14 @@ def _by_spark(path: Path, facts: Facts, master: str, *, history: bool) -> Verdic
         try:
             judge = register_histories.check if history else linearizable.check
             return judge(handle.session(_SESSION_S), str(path.resolve()), facts)
-        except PythonException as error:
-            said = [line for line in str(error).splitlines() if line.strip() and not line.startswith("JVM stacktrace")]
+        except (PySparkException, Py4JJavaError) as error:
+            said = _reason(str(error).splitlines())
+            lacking = "ModuleNotFoundError" in said or "ImportError" in said
             raise HarnessError(
-                f"the search failed in a Spark executor at {master}: {_reason(said)}",
-                hint="executors need fencepost and its native core for the Python that PYSPARK_PYTHON names there",
+                f"{path}: Spark at {master} gave no verdict: {said}",
+                hint="executors need fencepost and its native core for the Python that PYSPARK_PYTHON names there"
+                if lacking
+                else "without --spark it is judged on this machine",
             ) from error
 
 
@@ -145,9 +150,10 @@ def _bytes(path: Path) -> int:
 
 
 def _reason(lines: list[str]) -> str:
-    """The exception itself, which stands behind its traceback."""
-    named = [line.strip() for line in lines if not line.startswith((" ", "\t")) and "Error" in line]
-    return (named or lines or ["no reason given"])[-1]
+    """The innermost exception that is named: it stands behind its traceback, before Spark's own."""
+    named = [line.strip() for line in lines if re.match(r"(Caused by: )?[\w.]+(Error|Exception)\b", line)]
+    told = [line for line in lines if line.strip()]
+    return (named[-1] if named else told[0] if told else "no reason given").removeprefix("Caused by: ")
 
 
 def _document(path: Path, judgement: Judgement, form: str) -> dict[str, Any]:

@@ -13,7 +13,7 @@ import pytest
 
 from checkers import _core, linearizable
 from checkers.models import READ, encode
-from checkers.operations_table import COLUMNS, ORDER, Deal, Rows, explain_rows, exposed, judge, whole_keys
+from checkers.operations_table import COLUMNS, ORDER, Deal, Rows, explain_rows, exposed, in_order, judge, whole_keys
 from checkers.table_file import TableFile, check
 from harness.cli import main
 from harness.verdict import Budget, Facts, Thresholds
@@ -242,3 +242,41 @@ def test_further_columns_are_not_read(tmp_path: Path) -> None:
         table.append_column("node", pa.array(["n1"] * len(table))).select(["node", *reversed(COLUMNS)]), path
     )
     assert check(path, FACTS).validity == "valid"
+
+
+def test_rows_are_put_in_one_order_whatever_ties_they_have() -> None:
+    rng = np.random.default_rng(1)
+    for _ in range(30):
+        n = int(rng.integers(1, 60))
+        rows = Rows(*(rng.integers(0, 4, n) for _ in COLUMNS))
+        order = np.lexsort([getattr(rows, name) for name in reversed(ORDER)])
+        for column, expected in zip(in_order(rows), rows.at(order), strict=True):
+            assert np.array_equal(column, expected)
+
+
+def test_a_read_of_unknown_outcome_makes_no_key(tmp_path: Path) -> None:
+    rows = joined([from_operations(parse(VALID).operations), from_operations(parse(VALID).operations)])
+    unknown = rows.returned.copy()
+    unknown[[1, 5]] = -1
+    found = TableFile(Path(store(rows._replace(returned=unknown), tmp_path / "table.parquet"))).search(Budget())
+    assert (found.keys, found.operations, found.info_operations) == (2, 6, 0)
+    alone = rows._replace(returned=unknown).at([1])
+    assert TableFile(Path(store(alone, tmp_path / "alone.parquet"))).search(Budget()).keys == 0
+
+
+def test_no_more_is_spent_than_there_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Calls of one hard key each: every one of them could be finished, all of them can not."""
+    monkeypatch.setattr("checkers.table_file._PART_ROWS", 50)
+    alone = judge(hard(1), Deal(steps=10**9, operations=400, memory_bytes=10**9, wall_s=60.0))[0].steps
+    file = TableFile(Path(store(joined([hard(1)] * 6), tmp_path / "table.parquet")))
+    budget = Budget(steps=2 * alone)
+    found = file.search(budget)
+    assert found.others and found.steps <= budget.steps
+
+
+def test_keys_beyond_those_explained_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("checkers.operations_table.EXPLAINED_MAX", 2)
+    path = Path(store(joined([from_operations(parse(STALE).operations)] * 5), tmp_path / "table.parquet"))
+    verdict = check(path, FACTS)
+    assert (verdict.anomalies, len(verdict.witnesses)) == ({"stale-read": 2, "non-linearizable": 3}, 2)
+    assert verdict.reason == "no order explains 5 of 5 keys"

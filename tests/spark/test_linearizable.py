@@ -185,7 +185,26 @@ def test_the_command_asks_spark(
     monkeypatch.setattr(by_spark, "judge_batches", _without_core)
     assert main(["check", path, "--spark"]) == 255
     said = capsys.readouterr()
-    assert "the search failed in a Spark executor" in said.err and "No module named 'checkers'" in said.err
+    assert "Spark at local[*] gave no verdict: ModuleNotFoundError: No module named 'checkers'" in said.err
+    assert "hint: executors need fencepost" in said.err
+
+
+@pytest.mark.long
+def test_a_file_with_a_hole_ends_with_its_reason(
+    spark: SparkSession, tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The end of a Parquet file says what it holds; its pages are looked at by the executors."""
+    monkeypatch.setattr("harness.spark_session.SparkHandle", handle_of(spark, []))
+    path = tmp_path / "table.parquet"
+    generate(path, 5_000, 100)
+    whole = bytearray(path.read_bytes())
+    whole[100 : len(whole) // 2] = bytes(len(whole) // 2 - 100)
+    path.write_bytes(whole)
+    assert main(["check", str(path)]) == 254
+    assert f"{path}: not a whole Parquet file" in capsys.readouterr().err
+    assert main(["check", str(path), "--spark"]) == 255
+    said = capsys.readouterr().err
+    assert f"error: {path}: Spark at local[*] gave no verdict: " in said and "Traceback" not in said
 
 
 def _without_core(deal: Any, batches: Any) -> Any:
