@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from checkers.operations_table import ORDER, UNKNOWN
+from checkers.operations_table import ORDER, UNKNOWN, Deal, judge
 from checkers.spark import linearizable as by_spark
 from checkers.table_file import TableFile
 from checkers.table_file import check as check_here
@@ -87,7 +87,7 @@ def test_a_partition_holds_whole_keys_side_by_side(spark: SparkSession, tmp_path
 
 def test_a_spent_budget_is_told_in_part(spark: SparkSession, tmp_path: Path) -> None:
     easy = [from_operations(parse(VALID).operations) for _ in range(9)]
-    path = store(joined([*easy, hard(1)]), tmp_path / "table.parquet")
+    path = store(joined([*easy, hard()]), tmp_path / "table.parquet")
     facts = msgspec.structs.replace(FACTS, budget=Budget(steps=3_000))
     found = [by_spark.check(spark, path, facts) for _ in range(2)]
     assert found[0].reason == "9 of 10 keys checked, none invalid; the budget of steps is spent"
@@ -99,10 +99,12 @@ def test_what_other_partitions_leave_is_used(spark: SparkSession, tmp_path: Path
     path = tmp_path / "easy.parquet"
     generate(path, 40_000, 800)
     easy = TableFile(path).read()
-    path = Path(store(joined([easy, hard(1)]), tmp_path / "table.parquet"))
+    path = Path(store(joined([easy, hard()]), tmp_path / "table.parquet"))
     own = by_spark.tuned(spark)
     table = by_spark.read_table(own, str(path))
-    own_operations = len(hard(1).key)
+    own_operations = len(hard().key)
+    deal = Deal(steps=10**9, operations=own_operations, memory_bytes=10**9, wall_s=60.0)
+    alone = judge(hard(), deal)[0].steps
     rounds = []
     original = by_spark.judged
 
@@ -112,7 +114,7 @@ def test_what_other_partitions_leave_is_used(spark: SparkSession, tmp_path: Path
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(by_spark, "judged", counted)
-        assert not by_spark.judge_table(table, Budget(steps=600_000), str(path)).others
+        assert not by_spark.judge_table(table, Budget(steps=200_000 + 2 * alone), str(path)).others
     assert [deal.operations for deal in rounds] == [40_000 + own_operations, own_operations]
 
 
