@@ -37,6 +37,8 @@ mod replay;
 #[forbid(unsafe_code)]
 mod returns;
 #[forbid(unsafe_code)]
+pub mod rows;
+#[forbid(unsafe_code)]
 pub mod search;
 #[forbid(unsafe_code)]
 mod spent;
@@ -73,9 +75,9 @@ mod core {
     use crate::keys::{Budget, judge_keys};
     use crate::minimal;
     use crate::model::CasRegister;
-    use crate::operation::{Function, NEVER, Op};
     use crate::portfolio::Judged;
     use crate::proving::Proofs;
+    use crate::rows::Rows;
     use crate::search::{Finding, Stop};
     use crate::window::BEGINNING;
 
@@ -155,70 +157,11 @@ mod core {
         let threads = if threads == 0 { available_parallelism().map_or(1, usize::from) } else { threads };
         let budget = Budget { steps, memory_bytes, deadline, threads };
         py.detach(|| {
-            let (keys, subhistories) = rows.split().map_err(PyValueError::new_err)?;
+            let split = rows.split().map_err(PyValueError::new_err)?;
             let judged =
-                judge_keys(&CasRegister, &subhistories, &budget).map_err(|defect| PyRuntimeError::new_err(defect.0))?;
-            Ok(keys.into_iter().zip(judged).map(|(key, judged)| result(key, judged, orders)).collect())
+                judge_keys(&CasRegister, &split.each(), &budget).map_err(|defect| PyRuntimeError::new_err(defect.0))?;
+            Ok(split.keys.into_iter().zip(judged).map(|(key, judged)| result(key, judged, orders)).collect())
         })
-    }
-
-    #[derive(Clone, Copy)]
-    struct Rows<'a> {
-        key: &'a [i64],
-        f: &'a [i64],
-        a: &'a [i64],
-        b: &'a [i64],
-        invoked: &'a [i64],
-        returned: &'a [i64],
-    }
-
-    impl Rows<'_> {
-        /// The distinct keys in ascending order, and the operations of each by invocation.
-        fn split(&self) -> Result<(Vec<i64>, Vec<Vec<Op>>), String> {
-            let n = self.key.len();
-            let rest = [self.f, self.a, self.b, self.invoked, self.returned];
-            if rest.iter().any(|column| column.len() != n) {
-                return Err(format!("the columns differ in length: key has {n}"));
-            }
-            u32::try_from(n).ok().filter(|&n| n < 1 << 30).ok_or("more than 2^30 rows")?;
-            let mut keys = self.key.to_vec();
-            keys.sort_unstable();
-            keys.dedup();
-            let mut subhistories: Vec<Vec<Op>> = keys.iter().map(|_| Vec::new()).collect();
-            for row in 0..n {
-                let place = keys.binary_search(&self.key[row]).map_err(|_| "a key vanished")?;
-                subhistories[place].push(self.operation(row)?);
-            }
-            for ops in &mut subhistories {
-                ops.sort_by_key(|op| op.invoked);
-            }
-            Ok((keys, subhistories))
-        }
-
-        fn operation(&self, row: usize) -> Result<Op, String> {
-            let function = match self.f[row] {
-                0 => Function::Read,
-                1 => Function::Write,
-                2 => Function::CompareAndSet,
-                other => return Err(format!("row {row}: f is {other}; expected 0 read, 1 write or 2 cas")),
-            };
-            let value = |name: &str, given: i64| {
-                u32::try_from(given).map_err(|_| format!("row {row}: {name} is {given}; expected 0 to 2^32 - 1"))
-            };
-            let (invoked, returned) = (self.invoked[row], self.returned[row]);
-            if returned >= 0 && returned < invoked {
-                return Err(format!("row {row}: returned at {returned}, before it was invoked at {invoked}"));
-            }
-            Ok(Op {
-                id: row as u32,
-                blame: row as u32,
-                function,
-                a: value("a", self.a[row])?,
-                b: value("b", self.b[row])?,
-                invoked,
-                returned: if returned < 0 { NEVER } else { returned },
-            })
-        }
     }
 
     fn told(proof: minimal::Proof, steps: u64) -> Proof {

@@ -38,6 +38,7 @@ impl<S> Judged<S> {
 #[derive(Default)]
 pub struct Scratch {
     zones: Zones,
+    reduced: Vec<Op>,
 }
 
 /// The core failed us: a defect here, never a statement about the history.
@@ -54,11 +55,13 @@ pub fn judge_one(
     if model.is_register() && scratch.zones.suit(all, model.initial()) {
         return judge_zones(model, all, limits, &mut scratch.zones);
     }
-    let mut ops = all.to_vec();
-    reduce(&mut ops, model.initial());
-    let (finding, steps) = search::judge(model, &ops, limits);
-    confirm(model, &ops, &finding)?;
-    let finding = named(finding, &ops);
+    let ops = &mut scratch.reduced;
+    ops.clear();
+    ops.extend_from_slice(all);
+    reduce(ops, model.initial());
+    let (finding, steps) = search::judge(model, ops, limits);
+    confirm(model, ops, &finding)?;
+    let finding = named(finding, ops);
     let mut judged =
         Judged { operations: all.len(), steps, method: "search", finding, proofs: None, is_unconfirmed: false };
     if let Finding::Refuted { failed, .. } = judged.finding {
