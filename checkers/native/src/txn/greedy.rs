@@ -2,8 +2,9 @@
 //!
 //! A transaction may follow when all that precede it are placed and it overwrites no version that somebody has yet to
 //! read. When nothing may follow, some writer waits for a reader that itself must follow that writer: so the version
-//! read was written too early. The writer is put before it for good, and the order is taken back to that point. That is
-//! no complete search (the problem is NP-hard: Papadimitriou 1979): where no such pair is found, the order is given up.
+//! read was written too early. The writer is put before it for good, and the order is taken back to that point. Where
+//! several writers wait for each other's readers in a circle, one of them is put so. That is no complete search (the problem
+//! is NP-hard: Papadimitriou 1979): where nobody can be, or too much was taken back, the order is given up.
 //!
 //! A transaction is due when the first of those that must follow it was completed.
 
@@ -17,7 +18,7 @@ use super::registers::Registers;
 /// Nodes looked at to find out whether a writer must precede a reader.
 const LOOK_MAX: usize = 4096;
 /// Placements taken back, as a multiple of the nodes, before the order is given up.
-const UNDO_MAX: usize = 8;
+const UNDO_MAX: usize = 4;
 
 pub type Due = (i64, Reverse<u32>);
 
@@ -50,6 +51,8 @@ struct Placing<'a> {
     waiting: Vec<u32>,
     is_placed: Vec<bool>,
     placed: Vec<u32>,
+    /// Per placed node: where it stands in `placed`.
+    place: Vec<u32>,
     /// Nodes whose predecessors are placed, but for those in `blocked`.
     ready: BTreeSet<(Due, u32)>,
     /// Writers that wait for the version that their key holds to be read, with the key.
@@ -66,6 +69,9 @@ struct Placing<'a> {
     after: HashMap<u32, Vec<u32>>,
     before: HashMap<u32, Vec<u32>>,
     backwards: Option<Graph>,
+    /// Per node: the last walk that met it; and the number of walks.
+    marks: Vec<u32>,
+    mark: u32,
 }
 
 impl<'a> Placing<'a> {
@@ -94,6 +100,7 @@ impl<'a> Placing<'a> {
             due,
             waiting,
             is_placed: vec![false; graph.nodes()],
+            place: vec![0; graph.nodes()],
             placed: Vec::with_capacity(graph.nodes()),
             blocked: Vec::new(),
             reads,
@@ -104,6 +111,8 @@ impl<'a> Placing<'a> {
             after: HashMap::new(),
             before: HashMap::new(),
             backwards: None,
+            marks: vec![0; graph.nodes()],
+            mark: 0,
         }
     }
 
@@ -139,6 +148,7 @@ impl<'a> Placing<'a> {
                 self.carry_out(node);
             }
             self.is_placed[node as usize] = true;
+            self.place[node as usize] = self.placed.len() as u32;
             self.placed.push(node);
             let learned = self.after.get(&node).into_iter().flatten().copied();
             for next in self.graph.from(node).iter().map(|target| target.node()).chain(learned) {
@@ -171,7 +181,11 @@ impl<'a> Placing<'a> {
         self.ready.extend(freed.into_iter().map(|node| (self.due[node as usize], node)));
     }
 
-    /// A blocked writer that a reader of the version it waits for must follow, and that version.
+    /// A blocked writer to be put before the version that it waits for, and that version.
+    ///
+    /// Each blocked writer waits for readers of a version, and these for other blocked writers. Where a reader waits for
+    /// the writer that waits for it, the writer belongs before the version; in a longer circle one of them does, and the
+    /// one is taken that takes back least.
     fn conflict(&mut self) -> Option<(u32, u32)> {
         if self.backwards.is_none() {
             let mut edges = Vec::new();
@@ -180,33 +194,65 @@ impl<'a> Placing<'a> {
             }
             self.backwards = Some(Graph::new(self.graph.nodes(), &edges));
         }
-        let backwards = self.backwards.as_ref()?;
-        self.blocked.iter().find_map(|&(writer, key)| {
+        let blocked = self.blocked.clone();
+        let mut waits: Vec<Vec<usize>> = Vec::with_capacity(blocked.len());
+        for &(writer, key) in &blocked {
             let version = self.held[key];
-            if !self.registers.is_write(version) {
-                return None;
-            }
             let from = self.readers.partition_point(|&(other, _)| other < version);
-            let mut open: Vec<u32> = self.readers[from..]
-                .iter()
-                .take_while(|&&(other, _)| other == version)
-                .map(|&(_, t)| t)
-                .filter(|&t| t != writer && !self.is_placed[t as usize])
-                .collect();
-            let mut seen: BTreeSet<u32> = open.iter().copied().collect();
-            while let Some(node) = open.pop() {
-                if node == writer {
+            let readers = self.readers[from..].iter().take_while(|&&(other, _)| other == version).map(|&(_, t)| t);
+            let open: Vec<u32> = readers.filter(|&t| t != writer && !self.is_placed[t as usize]).collect();
+            let mark = self.mark_behind(open, |placing, node| !placing.is_placed[node as usize]);
+            if self.marks[writer as usize] == mark {
+                if self.registers.is_write(version) {
                     return Some((writer, version));
                 }
-                let learned = self.before.get(&node).into_iter().flatten().copied();
-                for before in backwards.from(node).iter().map(|target| target.node()).chain(learned) {
-                    if !self.is_placed[before as usize] && seen.len() < LOOK_MAX && seen.insert(before) {
-                        open.push(before);
-                    }
+                waits.push(Vec::new());
+                continue;
+            }
+            waits.push((0..blocked.len()).filter(|&at| self.marks[blocked[at].0 as usize] == mark).collect());
+        }
+        // Of all who wait in a circle, the one whose version was written last.
+        let mut best = None;
+        for at in (0..blocked.len()).filter(|&at| leads_to_itself(&waits, at)) {
+            let (writer, key) = blocked[at];
+            let version = self.held[key];
+            if !self.registers.is_write(version) {
+                continue;
+            }
+            let early = self.registers.writer(version);
+            let place = self.place[early as usize];
+            let since =
+                |placing: &Self, node: u32| !placing.is_placed[node as usize] || placing.place[node as usize] >= place;
+            let mark = self.mark_behind(vec![writer], since);
+            if self.marks[early as usize] != mark {
+                best = best.max(Some((place, writer, version)));
+            }
+        }
+        best.map(|(_, writer, version)| (writer, version))
+    }
+
+    /// Mark the nodes that some nodes must follow, and these, as far as `open` lets through and no more than `LOOK_MAX`;
+    /// the mark.
+    fn mark_behind(&mut self, mut waiting: Vec<u32>, open: impl Fn(&Self, u32) -> bool) -> u32 {
+        self.mark += 1;
+        let mark = self.mark;
+        for &node in &waiting {
+            self.marks[node as usize] = mark;
+        }
+        let mut seen = waiting.len();
+        let Some(backwards) = self.backwards.take() else { return mark };
+        while let Some(node) = waiting.pop() {
+            let learned = self.before.get(&node).into_iter().flatten().copied();
+            for before in backwards.from(node).iter().map(|target| target.node()).chain(learned) {
+                if self.marks[before as usize] != mark && seen < LOOK_MAX && open(self, before) {
+                    self.marks[before as usize] = mark;
+                    seen += 1;
+                    waiting.push(before);
                 }
             }
-            None
-        })
+        }
+        self.backwards = Some(backwards);
+        mark
     }
 
     /// Take the order back to before `version` was written, and have `writer` precede that for good.
@@ -243,6 +289,21 @@ impl<'a> Placing<'a> {
         self.after.entry(writer).or_default().push(early);
         self.before.entry(early).or_default().push(writer);
     }
+}
+
+/// Whether who waits for whom leads from a place back to it.
+fn leads_to_itself(waits: &[Vec<usize>], begin: usize) -> bool {
+    let mut seen = vec![false; waits.len()];
+    let mut open = waits[begin].clone();
+    while let Some(at) = open.pop() {
+        if at == begin {
+            return true;
+        }
+        if !std::mem::replace(&mut seen[at], true) {
+            open.extend(&waits[at]);
+        }
+    }
+    false
 }
 
 /// When each node is due: the earliest completion among itself and what follows, the one further from it first.

@@ -379,18 +379,30 @@ impl<'a> Lists<'a> {
         self.unseen(full, edges);
     }
 
-    /// Reads that show another transaction's append at their end, or nothing, by micro-operation.
+    /// All reads of ok transactions that show another's append before their own, or nothing, repeated ones too.
     pub fn observed(&self) -> Vec<Observed> {
-        let key = |op: u32| self.input.key[op as usize] as usize;
-        let shown = |read: &Read| match read.external.checked_sub(1) {
-            None => Some(Observed { op: read.op, write: NONE }),
-            Some(last) => {
-                let append = self.append_at(read, key(read.op), last);
-                let others = append != NONE && self.owner[append as usize] != self.owner[read.op as usize];
-                others.then_some(Observed { op: read.op, write: append })
+        let input = self.input;
+        let mut found = Vec::with_capacity(self.reads.len());
+        let mut appended = vec![(NONE, 0_usize); input.keys()];
+        for t in (0..input.len()).filter(|&t| input.is_ok(t)) {
+            for m in input.ops(t) {
+                let key = input.key[m] as usize;
+                let own = if appended[key].0 == t as u32 { appended[key].1 } else { 0 };
+                if input.kind[m] == WRITE {
+                    appended[key] = (t as u32, own + 1);
+                } else if input.kind[m] == READ
+                    && let Some(outside) = input.list(m).len().checked_sub(own)
+                {
+                    let last = outside.checked_sub(1).map(|last| input.list(m)[last]);
+                    let write = last.map_or(NONE, |value| self.writers.get(input, key, value));
+                    let others = write != NONE && self.owner[write as usize] != t as u32;
+                    if others || last.is_none() {
+                        found.push(Observed { op: m as u32, write });
+                    }
+                }
             }
-        };
-        self.reads.iter().filter_map(shown).collect()
+        }
+        found
     }
 
     /// The last append in a read by another transaction that happened.

@@ -17,7 +17,7 @@ use super::input::{FAIL, INFO, Input, NIL, NONE, OK, READ, WRITE, Writers};
 use super::lists::pairs;
 use super::weak::Observed;
 
-/// Completions that one invocation is linked to, the latest ones; leaving the others out only infers less.
+/// Versions that one is linked to, those that were met to the end last; leaving the others out only infers less.
 const LINKS_MAX: usize = 32;
 /// Versions in a circle up to which a shortest one is looked for.
 const CIRCLE_MAX: usize = 64;
@@ -44,13 +44,12 @@ struct Before {
     shown: [u32; 2],
 }
 
-/// What one transaction met of one key: the version it found and the one it left, with the micro-operations.
+/// A version that a transaction found or left, and the micro-operation.
 #[derive(Clone, Copy)]
 struct Met {
     key: u32,
-    transaction: u32,
-    found: Read,
-    left: Read,
+    op: u32,
+    version: u32,
 }
 
 pub struct Registers<'a> {
@@ -191,56 +190,122 @@ impl<'a> Registers<'a> {
 
     /// Versions in the order in which one process met them, or transactions that were not concurrent.
     fn met_in_order(&mut self, by_invocation: &[u32], assumed: Assumed) {
-        let mut met = self.met(by_invocation);
         if assumed.linearizable {
-            met.sort_by_key(|met| met.key);
-            for group in met.chunk_by(|a, b| a.key == b.key) {
-                link(self.input, group, &mut self.order);
-            }
-        } else {
-            let process = |met: &Met| (met.key, self.input.process[met.transaction as usize]);
-            met.sort_by_key(process);
-            for group in met.chunk_by(|a, b| process(a) == process(b)) {
-                link(self.input, group, &mut self.order);
+            self.met_in_time();
+            return;
+        }
+        let mut met = Vec::with_capacity(self.input.kind.len());
+        self.each_met(|t, read| met.push((read.key, self.input.process[t as usize], t, read)));
+        let mut place = vec![0_u32; self.input.len()];
+        for (at, &t) in by_invocation.iter().enumerate() {
+            place[t as usize] = at as u32;
+        }
+        met.sort_by_key(|&(key, process, t, _)| (key, process, place[t as usize]));
+        for pair in met.windows(2) {
+            let ((key, process, s, first), (other_key, other_process, t, second)) = (pair[0], pair[1]);
+            let follows = key == other_key && process == other_process && s != t && self.input.is_ok(s as usize);
+            if follows && first.version != second.version {
+                let shown = [first.op, second.op];
+                self.order.push(Before { first: first.version, second: second.version, shown });
             }
         }
     }
 
-    /// Per transaction and key, by invocation: what it found and what it left.
-    fn met(&self, by_invocation: &[u32]) -> Vec<Met> {
+    /// What each transaction that happened found and left of each key, by transaction and micro-operation.
+    fn each_met(&self, mut take: impl FnMut(u32, Met)) {
         let input = self.input;
-        let mut of_op = vec![NONE; input.kind.len()];
-        for (place, read) in self.reads.iter().enumerate() {
-            of_op[read.op as usize] = place as u32;
-        }
-        let mut met = Vec::with_capacity(input.kind.len());
-        let mut begun = vec![(NONE, 0_usize); input.keys()];
-        for &t in by_invocation.iter().filter(|&&t| self.happened[t as usize]) {
-            for m in input.ops(t as usize) {
-                let key = input.key[m] as usize;
+        let mut read = self.reads.iter().peekable();
+        for t in (0..input.len()).filter(|&t| self.happened[t]) {
+            for m in input.ops(t) {
+                while read.next_if(|read| (read.op as usize) < m).is_some() {}
                 let version = if input.kind[m] == WRITE && self.is_final[m] {
                     m as u32
-                } else if of_op[m] != NONE {
-                    let version = self.reads[of_op[m] as usize].version;
-                    let failed = self.is_write(version) && !self.happened[self.owner[version as usize] as usize];
-                    if failed { NONE } else { version }
+                } else if let Some(read) = read.next_if(|read| read.op as usize == m) {
+                    let failed =
+                        self.is_write(read.version) && !self.happened[self.owner[read.version as usize] as usize];
+                    if failed {
+                        continue;
+                    }
+                    read.version
                 } else {
-                    NONE
-                };
-                if version == NONE {
                     continue;
-                }
-                let read = Read { op: m as u32, version };
-                let (seen, place) = begun[key];
-                if seen != t {
-                    begun[key] = (t, met.len());
-                    met.push(Met { key: key as u32, transaction: t, found: read, left: read });
-                } else if input.kind[m] == WRITE {
-                    met[place].left = read;
-                }
+                };
+                take(t as u32, Met { key: input.key[m] as u32, op: m as u32, version });
             }
         }
-        met
+    }
+
+    /// One version precedes another if a transaction that met it was completed before one that met the other was invoked:
+    /// so if its first completion comes before the other's last invocation. Of each version the last few before it.
+    fn met_in_time(&mut self) {
+        let input = self.input;
+        let versions = input.kind.len() + input.keys();
+        // Per version: the first completion and the last invocation among those who met it, with their rows.
+        let mut first_end = vec![(i64::MAX, NONE); versions];
+        let mut last_begin = vec![(i64::MIN, NONE); versions];
+        let mut of_key: Vec<(u32, u32)> = Vec::with_capacity(versions);
+        self.each_met(|t, met| {
+            let version = met.version as usize;
+            if last_begin[version].1 == NONE {
+                of_key.push((met.key, met.version));
+            }
+            last_begin[version] = last_begin[version].max((input.invoked[t as usize], met.op));
+            if input.is_ok(t as usize) {
+                first_end[version] = first_end[version].min((input.completed[t as usize], met.op));
+            }
+        });
+        let mut starts = vec![0_u32; input.keys() + 1];
+        for &(key, _) in &of_key {
+            starts[key as usize + 1] += 1;
+        }
+        for key in 0..input.keys() {
+            starts[key + 1] += starts[key];
+        }
+        let mut place = starts.clone();
+        let mut grouped = vec![0_u32; of_key.len()];
+        for &(key, version) in &of_key {
+            grouped[place[key as usize] as usize] = version;
+            place[key as usize] += 1;
+        }
+        let (mut ends, mut begins) = (Vec::new(), Vec::new());
+        for key in 0..input.keys() {
+            let versions = &grouped[starts[key] as usize..starts[key + 1] as usize];
+            ends.clear();
+            ends.extend(versions.iter().map(|&v| (first_end[v as usize].0, v)).filter(|&(end, _)| end != i64::MAX));
+            ends.sort_unstable();
+            begins.clear();
+            begins.extend(versions.iter().map(|&v| (last_begin[v as usize].0, v)));
+            begins.sort_unstable();
+            // Of those that ended: the three that were met last.
+            let mut latest = [(i64::MIN, NONE); 3];
+            let mut ended = 0;
+            for &(begin, second) in &begins {
+                while ended < ends.len() && ends[ended].0 < begin {
+                    let version = ends[ended].1;
+                    let new = (last_begin[version as usize].0, version);
+                    let at = latest.iter().position(|&other| other < new);
+                    if let Some(at) = at {
+                        latest[at..].rotate_right(1);
+                        latest[at] = new;
+                    }
+                    ended += 1;
+                }
+                // A third version stands between the two if it began after the one and ended before the other.
+                let mut others = latest.iter().filter(|&&(_, version)| version != second);
+                let (after, third) = others.next().copied().unwrap_or((i64::MIN, NONE));
+                let next = others.next().map_or(i64::MIN, |&(begin, _)| begin);
+                let from = ends[..ended].partition_point(|&(end, _)| end < after);
+                let mut link = |first: u32| {
+                    let shown = [first_end[first as usize].1, last_begin[second as usize].1];
+                    self.order.push(Before { first, second, shown });
+                };
+                if third != NONE && first_end[third as usize].0 < after && first_end[third as usize].0 >= next {
+                    link(third);
+                }
+                let from = from.max(ended.saturating_sub(LINKS_MAX));
+                ends[from..ended].iter().filter(|&&(_, first)| first != second).for_each(|&(_, first)| link(first));
+            }
+        }
     }
 
     /// Nothing precedes every version; it is linked to those that nothing else precedes, and only where it was read.
@@ -378,10 +443,27 @@ impl<'a> Registers<'a> {
         if value == NIL { self.nothing(key) } else { self.writers.get(self.input, key, value) }
     }
 
-    /// Reads that show another transaction's write, or nothing, by micro-operation.
+    /// All reads of ok transactions that show another's write, or nothing, repeated ones too.
     pub fn observed(&self) -> Vec<Observed> {
-        let write = |version| if self.is_write(version) { version } else { NONE };
-        self.reads.iter().map(|read| Observed { op: read.op, write: write(read.version) }).collect()
+        let input = self.input;
+        let mut found = Vec::with_capacity(self.reads.len());
+        let mut wrote = vec![NONE; input.keys()];
+        for t in (0..input.len()).filter(|&t| input.is_ok(t)) {
+            for m in input.ops(t) {
+                let key = input.key[m] as usize;
+                if input.kind[m] == WRITE {
+                    wrote[key] = t as u32;
+                } else if input.kind[m] == READ && wrote[key] != t as u32 {
+                    let nothing = input.value[m] == NIL;
+                    let write = if nothing { NONE } else { self.writers.get(input, key, input.value[m]) };
+                    let others = write != NONE && self.owner[write as usize] != t as u32;
+                    if others || nothing {
+                        found.push(Observed { op: m as u32, write });
+                    }
+                }
+            }
+        }
+        found
     }
 
     /// Reads that show another transaction's write, or nothing: (transaction, version).
@@ -397,35 +479,6 @@ impl<'a> Registers<'a> {
     /// Whether a micro-operation writes what its transaction leaves.
     pub fn leaves(&self, m: usize) -> bool {
         self.is_final[m]
-    }
-}
-
-/// Links what transactions met of one key, in the order of invocation, where one was completed before the other.
-///
-/// Only completions that no later one already implies are linked: those since the latest invocation among the completed.
-fn link(input: &Input<'_>, group: &[Met], order: &mut Vec<Before>) {
-    let mut ends: Vec<(i64, u32)> = (0..group.len() as u32)
-        .filter(|&place| input.is_ok(group[place as usize].transaction as usize))
-        .map(|place| (input.completed[group[place as usize].transaction as usize], place))
-        .collect();
-    ends.sort_unstable();
-    let (mut oldest, mut ended, mut latest) = (0, 0, i64::MIN);
-    for met in group {
-        let invoked = input.invoked[met.transaction as usize];
-        while ended < ends.len() && ends[ended].0 < invoked {
-            latest = latest.max(input.invoked[group[ends[ended].1 as usize].transaction as usize]);
-            ended += 1;
-        }
-        while oldest < ended && ends[oldest].0 < latest {
-            oldest += 1;
-        }
-        for &(_, place) in &ends[oldest.max(ended.saturating_sub(LINKS_MAX))..ended] {
-            let before = group[place as usize].left;
-            if before.version != met.found.version {
-                let shown = [before.op, met.found.op];
-                order.push(Before { first: before.version, second: met.found.version, shown });
-            }
-        }
     }
 }
 
