@@ -231,13 +231,20 @@ def _certify(
             if order is not None:
                 return _Certificate(name, words, order)
     needed = [name for name in weak_isolation.COMMITS if name in implied(model)]
-    return _commits(columns, needed[-1], findings, lists=lists) if needed else None
+    return _commits(columns, needed[-1], findings, lists=lists, steps=weak_isolation.REFUTING_STEPS) if needed else None
 
 
-def _commits(columns: TransactionColumns, model: str, findings: "_Findings", *, lists: bool) -> _Certificate | None:
+def _commits(
+    columns: TransactionColumns,
+    model: str,
+    findings: "_Findings",
+    *,
+    lists: bool,
+    steps: int = weak_isolation.STEPS,
+) -> _Certificate | None:
     if findings.misses_own:
         return None
-    found = weak_isolation.commits(columns, model, lists=lists)
+    found = weak_isolation.commits(columns, model, lists=lists, steps=steps)
     if isinstance(found, weak_isolation.CommitCircle):
         findings.take_circle(found)
         return None
@@ -353,7 +360,7 @@ class _Findings:
         for found in anomalies:
             self.counts[found.name] += 1
             if found.name == "internal":
-                self.misses_own |= self._wrote_before(found)
+                self.misses_own |= self._lacks_own(found)
             if self.counts[found.name] <= SHOWN_MAX:
                 if not self._proof.anomaly(found):
                     raise HarnessError(f"a finding of the native checker of transactions is not confirmed: {found}")
@@ -375,10 +382,15 @@ class _Findings:
         self.counts[circle.name] += 1
         self.told.append(self._words.circle(circle))
 
-    def _wrote_before(self, found: Anomaly) -> bool:
+    def _lacks_own(self, found: Anomaly) -> bool:
+        """Whether a read that contradicts its transaction lacks what that had written; a list ends with it."""
         c = self._columns
         ops = slice(int(c.first[found.transaction]), found.op)
-        return bool(np.any((c.kind[ops] == WRITE) & (c.key[ops] == c.key[found.op])))
+        own = c.value[ops][(c.kind[ops] == WRITE) & (c.key[ops] == c.key[found.op])].tolist()
+        if not isinstance(self._proof, ListProof):
+            return bool(own)
+        seen = c.elements[int(c.start[found.op]) : int(c.start[found.op + 1])].tolist()
+        return bool(seen[len(seen) - len(own) :] != own)
 
 
 def _anything_read(columns: TransactionColumns) -> bool:

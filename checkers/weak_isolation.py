@@ -32,8 +32,9 @@ SNAPSHOTS: Final = {
     "strong-session-snapshot-isolation": (True, False),
     "strong-snapshot-isolation": (False, True),
 }
-#: Steps for the order of commits of causal consistency.
+#: Steps for the order of commits of causal consistency; and where it is only to refute a stronger model.
 STEPS: Final = 2_000_000_000
+REFUTING_STEPS: Final = 5_000_000
 _NAMES: Final = {
     "view": "observed-transaction-vanishes",
     "atomic": "fractured-reads",
@@ -60,13 +61,15 @@ class CommitCircle(NamedTuple):
     steps: tuple[CommitStep, ...]
 
 
-def commits(columns: TransactionColumns, model: str, *, lists: bool) -> NDArray[np.uint32] | CommitCircle | None:
+def commits(
+    columns: TransactionColumns, model: str, *, lists: bool, steps: int = STEPS
+) -> NDArray[np.uint32] | CommitCircle | None:
     """An order of commits that shows `model`, the confirmed circle that rules it out, or None: the budget ended.
 
     The history shows no anomaly that read committed forbids.
     """
     level, sessions = COMMITS[model]
-    report = _ask(columns, lists=lists, level=level, sessions=sessions, realtime=False)
+    report = _ask(columns, lists=lists, level=level, sessions=sessions, realtime=False, steps=steps)
     if report.order is not None:
         return report.order
     if not report.circle:
@@ -83,10 +86,12 @@ def commits(columns: TransactionColumns, model: str, *, lists: bool) -> NDArray[
 def schedule(columns: TransactionColumns, model: str, *, lists: bool) -> NDArray[np.uint32] | None:
     """Starts (twice the row) and commits (one more) that show a kind of snapshot isolation, or None: not found."""
     sessions, realtime = SNAPSHOTS[model]
-    return _ask(columns, lists=lists, level="snapshot", sessions=sessions, realtime=realtime).order
+    return _ask(columns, lists=lists, level="snapshot", sessions=sessions, realtime=realtime, steps=STEPS).order
 
 
-def _ask(columns: TransactionColumns, *, lists: bool, level: str, sessions: bool, realtime: bool) -> _core.WeakReport:
+def _ask(
+    columns: TransactionColumns, *, lists: bool, level: str, sessions: bool, realtime: bool, steps: int
+) -> _core.WeakReport:
     c = columns
     try:
         return _core.check_weak_isolation(
@@ -104,7 +109,7 @@ def _ask(columns: TransactionColumns, *, lists: bool, level: str, sessions: bool
             level=level,
             sessions=sessions,
             realtime=realtime,
-            steps=STEPS,
+            steps=steps,
         )
     except RuntimeError as error:
         raise HarnessError(f"the native checker of transactions: {error}") from error

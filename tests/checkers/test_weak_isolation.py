@@ -1,16 +1,18 @@
 """Models weaker than serializability: cases, brute-force oracles, and circles that the proof must refuse."""
 
 import random
+from dataclasses import replace
 from typing import Final
 
 import pytest
 
-from checkers.transaction_columns import OK, READ
+from checkers.consistency_models import NAMES, implied
+from checkers.transaction_columns import FAIL, OK, READ, WRITE, TransactionColumns
 from checkers.transaction_proof import RegisterProof, Step
 from checkers.transactions import TransactionVerdict, check_list_append, check_register
 from checkers.weak_isolation import COMMITS, SNAPSHOTS, CommitCircle, CommitStep, is_circle
 from harness.verdict import Validity
-from tests.checkers.transaction_histories import Txn, columns, small, told
+from tests.checkers.transaction_histories import Shape, Txn, columns, replicated, simulated, small, told
 from tests.checkers.transaction_oracle import kept_by_commits, kept_by_schedule
 
 SMALL: Final = 250
@@ -19,6 +21,10 @@ SMALL_LONG: Final = 20_000
 
 def judged(txns: list[Txn], model: str, *, lists: bool) -> TransactionVerdict:
     return (check_list_append if lists else check_register)(columns(txns), model=model)
+
+
+def judged_columns(history: TransactionColumns, model: str, *, lists: bool) -> TransactionVerdict:
+    return (check_list_append if lists else check_register)(history, model=model)
 
 
 def _compare(seeds: range, *, lists: bool) -> dict[str, list[int]]:
@@ -113,6 +119,81 @@ def test_the_proof_refuses_circles_that_the_rows_do_not_show() -> None:
         assert not is_circle(proof, CommitCircle("fractured-reads", (CommitStep(wrong, 2, (seen,)),)))
     assert not is_circle(proof, CommitCircle("fractured-reads", (CommitStep(step, 2, (seen._replace(after=2),)),)))
     assert not is_circle(proof, CommitCircle("fractured-reads", ()))
+
+
+#: Seeds whose disagreement the long comparison found: repeated reads, and a second read of one transaction's writes.
+FOUND: Final = {True: (1477, 3901), False: (16112,)}
+
+
+@pytest.mark.parametrize("lists", [True, False])
+def test_histories_that_once_were_misjudged(lists: bool) -> None:
+    for seed in FOUND[lists]:
+        _compare(range(seed, seed + 1), lists=lists)
+
+
+#: The strongest model that each simulated store keeps; the snapshots that its transactions see are current.
+KEPT: Final = {
+    "serializable": "strict-serializable",
+    "snapshot": "strong-snapshot-isolation",
+    "read-committed": "monotonic-atomic-view",
+}
+#: What many histories of such a store must show at least once.
+BROKEN: Final = {"snapshot": "serializable", "read-committed": "read-atomic"}
+
+
+@pytest.mark.parametrize("lists", [True, False])
+@pytest.mark.parametrize("isolation", ["serializable", "snapshot", "read-committed"])
+def test_simulated_stores_are_never_accused_of_what_they_keep(isolation: str, lists: bool) -> None:
+    kept, broken = KEPT[isolation], BROKEN.get(isolation)
+    refuted = shown = 0
+    for seed in range(12):
+        rng = random.Random(f"weak {isolation} {seed}")
+        shape = Shape(transactions=60, isolation=isolation, info=0.05, fails=0.05, keys=rng.randint(2, 6), lists=lists)
+        history = columns(simulated(rng, shape))
+        for model in sorted(implied(kept) - {"read-uncommitted"}):
+            verdict = (check_list_append if lists else check_register)(history, model=model)
+            assert verdict.validity is not Validity.INVALID, (seed, model, verdict)
+            shown += model == kept and verdict.validity is Validity.VALID
+            assert model not in COMMITS or verdict.validity is Validity.VALID, (seed, model, verdict)
+        if broken:
+            refuted += judged_columns(history, broken, lists=lists).validity is Validity.INVALID
+    assert shown >= 9
+    assert not broken or refuted >= 1
+
+
+@pytest.mark.parametrize("sticky", [True, False])
+def test_replicas_that_merge_are_causal_only_if_clients_stay_with_one(sticky: bool) -> None:
+    refuted = 0
+    for seed in range(15):
+        history = columns(replicated(random.Random(f"replicas {seed}"), transactions=60, sticky=sticky))
+        assert judged_columns(history, "read-atomic", lists=False).validity is Validity.VALID
+        causal = judged_columns(history, "causal", lists=False)
+        assert causal.validity is not Validity.UNKNOWN
+        assert not sticky or causal.validity is Validity.VALID, causal
+        refuted += causal.validity is Validity.INVALID
+        assert judged_columns(history, "strict-serializable", lists=False).validity is not Validity.VALID
+    assert sticky or refuted >= 10
+
+
+def test_names_times_and_failures_without_effect_change_no_verdict() -> None:
+    for seed in range(60):
+        rng = random.Random(f"metamorphic {seed}")
+        lists = bool(seed % 2)
+        txns = small(rng, lists=lists)
+        unread = [txn for txn in txns if txn.outcome != FAIL or any(op.kind == WRITE for op in txn.ops)]
+        changed = [
+            replace(
+                txn,
+                process=1000 - txn.process,
+                invoked=7 * txn.invoked + 5,
+                completed=7 * txn.completed + 5,
+                ops=tuple(replace(op, key=f"renamed {op.key}") for op in txn.ops),
+            )
+            for txn in unread
+        ]
+        for model in NAMES:
+            before, after = judged(txns, model, lists=lists), judged(changed, model, lists=lists)
+            assert (before.validity, before.anomalies) == (after.validity, after.anomalies), (seed, model)
 
 
 @pytest.mark.long

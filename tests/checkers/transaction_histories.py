@@ -420,3 +420,38 @@ def ring(kind: str, count: int) -> list[Txn]:
             seen = (Op(READ, f"k{place}", 1, (0, 1)),)
             txns.append(Txn(seen, count + place, 20 * count + place, count + place))
     return txns
+
+
+def replicated(rng: random.Random, *, transactions: int, sticky: bool) -> list[Txn]:
+    """Registers on three replicas that take each other's transactions whole, in causal order, the last writer winning.
+
+    `sticky`: each client stays with one replica, which is causal consistency; else only atomic reads are kept.
+    """
+    replicas: list[dict[str, tuple[int, int]]] = [{}, {}, {}]
+    known: list[set[int]] = [set(), set(), set()]
+    made: list[tuple[set[int], dict[str, tuple[int, int]]]] = []
+    txns = []
+    for number in range(transactions):
+        client = rng.randrange(6)
+        at = client % 3 if sticky else rng.randrange(3)
+        # Logical time: above everything that the replica has seen.
+        time = number + 1
+        ops, left, view = list[Op](), dict[str, tuple[int, int]](), dict(replicas[at])
+        for place in range(rng.randint(1, 4)):
+            key = rng.choice("xyz")
+            if rng.random() < 0.5:
+                left[key] = view[key] = (time, 10 * number + place)
+                ops.append(Op(WRITE, key, 10 * number + place))
+            else:
+                ops.append(Op(READ, key, view[key][1] if key in view else NIL))
+        replicas[at] = view
+        made.append((set(known[at]), left))
+        known[at].add(number)
+        txns.append(Txn(tuple(ops), 2 * number, 2 * number + 1, client))
+        for to in range(3):
+            for other, (needed, wrote) in enumerate(made):
+                if other not in known[to] and needed <= known[to] and rng.random() < 0.3:
+                    known[to].add(other)
+                    for key, version in wrote.items():
+                        replicas[to][key] = max(replicas[to].get(key, (0, 0)), version)
+    return txns

@@ -2,6 +2,7 @@
 
 mod anomaly;
 pub mod binding;
+mod commit_order;
 mod cycles;
 mod graph;
 mod greedy;
@@ -10,6 +11,7 @@ mod lists;
 mod realtime;
 mod registers;
 mod replay;
+mod saturation;
 mod snapshot;
 mod weak;
 
