@@ -74,10 +74,10 @@ def commits(
         return report.order
     if not report.circle:
         return None
-    steps = tuple(
+    told = tuple(
         CommitStep(Step(*step), read, tuple(Step(*other) for other in path)) for step, read, path in report.circle
     )
-    circle = CommitCircle(_name(level, steps), steps)
+    circle = CommitCircle(_name(level, told), told)
     if not is_circle(ListProof(columns) if lists else RegisterProof(columns), circle):
         raise HarnessError(f"a circle of commits of the native checker of transactions is not confirmed: {circle}")
     return circle
