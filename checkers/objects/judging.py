@@ -60,6 +60,8 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
     encode: Callable[[Calls, Hashable, Sequence[Operation]], None]
     flaws: Callable[[Sequence[Operation]], list[Flaw]]
     explain: Callable[[Refused], tuple[str, tuple[str, ...]]]
+    #: Whether one order that is found without a search, and was replayed, explains one key's operations.
+    is_explained: Callable[[Sequence[Operation]], bool] = lambda operations: False
     holds: Callable[[Sequence[int], Sequence[Value]], str]
 
     @property
@@ -82,7 +84,7 @@ def judge(kind: Kind, history: History, facts: Facts, *, permits: int = 1) -> li
     for key, operations in groups.items():
         flaws = kind.flaws(operations)
         flawed += flaws
-        if not flaws:
+        if not flaws and not kind.is_explained(operations):
             kind.encode(calls, (key,), operations)
     results = calls.judged(kind.native, facts.budget, permits=permits) if calls.operations else []
     refused = [result for result in results if result.verdict == "invalid"]

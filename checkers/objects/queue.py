@@ -13,6 +13,7 @@ import msgspec
 
 from checkers.objects.calls import Calls, Numbers, answered, is_ok, not_failed, same_again, something, wrong
 from checkers.objects.judging import NON_LINEARIZABLE, Flaw, Kind, Refused, describe, judge
+from checkers.objects.queue_order import is_explained
 from harness.history import History
 from harness.operation import Operation, Value
 from harness.verdict import Facts, Verdict
@@ -207,5 +208,6 @@ QUEUE: Final = Kind(
     encode=_encode,
     flaws=_flaws,
     explain=_explain,
+    is_explained=lambda operations: is_explained(not_failed(operations)),
     holds=_holds,
 )
