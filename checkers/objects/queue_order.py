@@ -99,7 +99,7 @@ def _ordered(elements: list[_Element]) -> list[_Element] | None:
     number = {id(e): i for i, e in enumerate(elements)}
     done = [False] * len(elements)
     near: list[_Element] = []
-    order = []
+    order: list[_Element] = []
     while len(order) < len(elements):
         for heap in (first_in, first_out):
             while done[heap[0][1]]:
