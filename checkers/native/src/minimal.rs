@@ -70,6 +70,9 @@ pub fn proof<M: Model>(history: &History<'_, M>, ops: &[Op], window: &Window) ->
 pub fn minimise<M: Model>(history: &History<'_, M>, ops: &[Op], window: &Window, limits: Limits) -> (Proof, u64) {
     let effects = history.effects(window.since, window.until);
     let (small, mut spent) = cut(history, window.clone(), effects, limits);
+    let rest = Limits { steps: limits.steps.saturating_sub(spent), ..limits };
+    let (small, steps) = later(history, small, rest);
+    spent += steps;
     let found = proof(history, ops, &small);
     if small.since == BEGINNING && found.shown.is_empty() {
         return (found, spent);
@@ -116,6 +119,19 @@ fn cut<M: Model>(history: &History<'_, M>, window: Window, mut effects: Vec<u32>
         }
     }
     (kept, spent)
+}
+
+/// The window begun where the first operation that must go in was invoked, if it still has no order then: fewer could
+/// take effect within it.
+fn later<M: Model>(history: &History<'_, M>, window: Window, limits: Limits) -> (Window, u64) {
+    let first = window.must.iter().map(|&i| history.ops[i as usize].invoked).min();
+    let Some(since) = first.filter(|&first| first > window.since && history.model.is_register()) else {
+        return (window, 0);
+    };
+    let begun = Window { since, ..window.clone() };
+    let effects = history.effects(since, window.until);
+    let (fails, steps) = history.fails(&begun, &effects, limits);
+    (if fails == Ok(true) { begun } else { window }, steps)
 }
 
 /// A window from the beginning with what `found` holds, all that made a value seen there, and what showed them.

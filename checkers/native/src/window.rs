@@ -197,9 +197,13 @@ impl<'a, M: Model> History<'a, M> {
     }
 }
 
+fn longer(length: usize) -> usize {
+    length + length.div_ceil(2)
+}
+
 /// Look for a window without an order that ends at `until`, where operation `failed` returns.
 ///
-/// It begins some operations before that one, and twice as many each time; a walk that takes too long is put off until
+/// It begins some operations before that one, and half as many more each time; a walk that takes too long is put off until
 /// all lengths had their chance. Also the steps that it took.
 pub fn confirm<M: Model>(history: &History<'_, M>, failed: u32, until: i64, limits: Limits) -> (Confirmation, u64) {
     let mut spent = 0;
@@ -220,14 +224,14 @@ pub fn confirm<M: Model>(history: &History<'_, M>, failed: u32, until: i64, limi
                 Ok(true) => return (Confirmation::Holds(window), spent),
                 Ok(false) if from == 0 => return (Confirmation::Contradicted, spent),
                 // What is shorter has an order too.
-                Ok(false) => shortest = 2 * length,
+                Ok(false) => shortest = longer(length),
                 Err(Stop::Time) => return (Confirmation::Stopped(Stop::Time), spent),
                 Err(stop) => stopped = stop,
             }
             if from == 0 {
                 break;
             }
-            length *= 2;
+            length = longer(length);
         }
         if spent >= limits.steps || stopped == Stop::Memory {
             return (Confirmation::Stopped(stopped), spent);
