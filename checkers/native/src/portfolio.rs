@@ -10,7 +10,7 @@ use crate::zone_evidence;
 use crate::zone_proof::{self, Proof};
 use crate::zones::{NONE, Zones};
 
-/// A proof that rests on more operations is not cut down further.
+/// A proof that rests on more operations is not cut down, but looked for anew.
 const CLOSED_MAX: usize = 64;
 const CLOSED_STEPS_MAX: u64 = 1_000_000;
 
@@ -113,13 +113,10 @@ fn judge_zones(
         return Err(Defect(format!("{violation:?} is not confirmed by {proof:?}: {fault}")));
     }
     let failed = zones.moments[passed + 1].op;
-    let proofs = match closed(zones, ops, &proof) {
-        Some(few) => {
-            let rest = Limits { steps: (limits.steps - steps).min(CLOSED_STEPS_MAX), ..limits };
-            prove(model, &few, ops[failed as usize].id, rest)?.0.ok()
-        }
-        None => None,
-    };
+    // Of a proof that rests on many operations a window may need but a few.
+    let few = closed(zones, ops, &proof);
+    let rest = Limits { steps: (limits.steps - steps).min(CLOSED_STEPS_MAX), ..limits };
+    let proofs = prove(model, few.as_deref().unwrap_or(ops), ops[failed as usize].id, rest)?.0.ok();
     let open = zones.open(ops, passed);
     let finding = Finding::Refuted { failed, prefix: order, states: zones.states(ops, passed), open };
     Ok(judged(finding, proofs))
