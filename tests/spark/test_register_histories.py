@@ -76,6 +76,7 @@ def test_equals_the_checker_on_one_machine(
     assert here == there and len(here) == sum(expected.anomalies.values())
 
 
+@pytest.mark.long
 def test_a_written_table_is_judged_without_spark(spark: SparkSession, tmp_path: Path) -> None:
     events = one_history()
     (expected,) = linearizable.check(History(events), FACTS)
@@ -115,6 +116,7 @@ def test_a_broken_rule_is_named(spark: SparkSession, tmp_path: Path, events: lis
     assert refused.value.message.startswith(f"{uri}: {said}")
 
 
+@pytest.mark.long
 def test_the_command_takes_a_history(
     spark: SparkSession, tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -123,11 +125,16 @@ def test_the_command_takes_a_history(
     assert main(["check", uri, "--spark", "--json"]) == 1
     said = capsys.readouterr()
     assert json.loads(said.out)["form"] == "parquet" and "by spark" in said.err
+
+
+def test_flags_that_need_events_are_refused(tmp_path: Path, capsys: Any) -> None:
+    uri = stored([op(0, "invoke"), op(1, "ok")], tmp_path / "copy.parquet")
     for flag in (["--also", "porcupine"], ["--report", str(tmp_path / "new.html")], ["--consistency", "serializable"]):
         assert main(["check", uri, "--spark", *flag]) == 254
         assert f"{flag[0]} is for histories that are judged from their events" in capsys.readouterr().err
 
 
+@pytest.mark.long
 def test_other_operations_are_refused(spark: SparkSession, tmp_path: Path) -> None:
     uri = stored([op(0, "invoke", f="add"), op(1, "ok", f="add")], tmp_path / "history.parquet")
     with pytest.raises(UsageError, match="operations add: only registers"):
