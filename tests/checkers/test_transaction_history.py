@@ -2,10 +2,11 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from checkers.transaction_history import check_lists, check_registers, encode
-from harness.errors import MalformedHistory
+from harness.errors import MalformedHistory, UsageError
 from harness.history import History
 from harness.operation import OpEvent, Outcome
 from harness.verdict import Facts, Validity
@@ -65,3 +66,15 @@ def test_what_is_no_micro_operation_is_refused(value: Any, lists: bool) -> None:
 def test_a_list_is_read_or_nothing() -> None:
     with pytest.raises(MalformedHistory, match="expected a list"):
         encode(told(("ok", [["r", "x", None]], [["r", "x", 3]])).operations, lists=True)
+
+
+def test_the_model_that_is_required_is_judged() -> None:
+    skew = [
+        ("ok", [["r", "x", None], ["append", "y", 1]], [["r", "x", []], ["append", "y", 1]]),
+        ("ok", [["r", "y", None], ["append", "x", 1]], [["r", "y", []], ["append", "x", 1]]),
+    ]
+    for model, validity in (("snapshot-isolation", Validity.VALID), ("repeatable-read", Validity.INVALID)):
+        (verdict,) = check_lists(told(*skew), msgspec.structs.replace(FACTS, required=(model,)))
+        assert (verdict.validity, verdict.guarantee) == (validity, model)
+    with pytest.raises(UsageError, match="unknown consistency model 'sequential'"):
+        check_lists(told(*skew), msgspec.structs.replace(FACTS, required=("sequential",)))

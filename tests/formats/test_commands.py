@@ -169,3 +169,19 @@ def test_export_says_what_it_leaves_out(tmp_path: Path, capsys: Any) -> None:
     code, out, err = run(capsys, "export", source, "--format", "porcupine")
     assert code == 0 and len(json.loads(out)) == 1
     assert "left out: 1 events that are no operations, and operations that failed" in err
+
+
+def test_transactions_are_held_to_the_model_that_is_named(tmp_path: Path, capsys: Any) -> None:
+    skew = (("[[:r :x nil] [:append :y 1]]", "[[:r :x []] [:append :y 1]]"),)
+    other = _txns(*skew).replace(":x", ":z").replace(":y", ":x").replace(":z", ":y").replace(":process 0", ":process 1")
+    (first, ended), (begun, last) = _txns(*skew).splitlines(), other.splitlines()
+    file = kept(tmp_path, "\n".join((first, begun, ended, last)))
+    assert run(capsys, "check", file)[0] == 1
+    code, said, _ = run(capsys, "check", file, "--consistency", "snapshot-isolation")
+    assert (code, "no violation of snapshot-isolation was found" in said) == (0, True)
+    code, said, _ = run(capsys, "check", file, "--consistency", "repeatable-read")
+    assert (code, "repeatable-read is broken: 1 x G2-item" in said) == (1, True)
+    code, _, told = run(capsys, "check", file, "--consistency", "eventual")
+    assert (code, "unknown consistency model 'eventual'" in told) == (254, True)
+    code, _, told = run(capsys, "check", kept(tmp_path, _VALID, "r.edn"), "--consistency", "causal")
+    assert (code, "--consistency is about transactions" in told) == (254, True)
