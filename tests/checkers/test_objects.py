@@ -113,3 +113,12 @@ def test_an_order_of_a_queue_is_replayed(order: str, wanted: bool) -> None:
     ]
     steps = steps_of(operations_of(calls))
     assert replays(steps, [steps[int(i)] for i in order.split()]) == wanted
+
+
+def test_real_time_and_emptiness_are_replayed() -> None:
+    one_after_the_other = [Drawn(0, "enqueue", 1, None, 0, 1, True), Drawn(0, "enqueue", 2, None, 2, 3, True)]
+    steps = steps_of(operations_of(one_after_the_other))
+    assert replays(steps, steps) and not replays(steps, steps[::-1])
+    beside = [Drawn(0, "enqueue", 1, None, 0, 2, True), Drawn(1, "dequeue", None, None, 1, 3, True)]
+    steps = steps_of(operations_of(beside))
+    assert replays(steps, steps[::-1]) and not replays(steps, steps)

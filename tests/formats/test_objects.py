@@ -109,6 +109,8 @@ CASES: list[tuple[str | None, list[str], str]] = [
         [*_("0 enqueue 1", "0 enqueue 2"), "1 drain", "1 :info", *_("2 dequeue nil -> 2", "0 dequeue nil -> 1")],
         "reordered-element",
     ),
+    (None, [*_("0 enqueue 1", "0 enqueue 2"), "2 dequeue", "1 dequeue", "2 :ok 2", "1 :ok 1"], "valid"),
+    (None, ["0 enqueue 1", "0 :info", *_("2 enqueue 2"), "1 dequeue", "1 :info", *_("3 dequeue nil -> 1")], "valid"),
     # Sets.
     ("grow-only-set", _("0 add 1", "1 read nil -> #{1}"), "valid"),
     ("grow-only-set", _("0 add 1", "0 add 2", "1 read nil -> #{1}"), "lost-element"),
