@@ -9,7 +9,6 @@
 
 use std::collections::HashSet;
 use std::hash::{BuildHasherDefault, Hash, Hasher};
-use std::time::Instant;
 
 use crate::bits::Bits;
 use crate::model::Model;
@@ -257,7 +256,7 @@ impl<M: Model, B: Bits> Walk<'_, M, B> {
         }
         if self.steps - self.polled_at > 4096 {
             self.polled_at = self.steps;
-            if Instant::now() > self.limits.deadline {
+            if self.limits.deadline.has_passed() {
                 return Err(Stop::Time);
             }
         }

@@ -3,6 +3,7 @@
 use std::hash::{Hash, Hasher};
 
 use crate::bits::Bits;
+use crate::growth;
 use crate::spent::Spent;
 
 /// `used` are the slots of open operations that are linearized. Every open overwriting operation invoked before
@@ -69,6 +70,9 @@ impl<S: Copy + Eq + Hash, B: Bits> Config<S, B> {
 /// Up to this many are searched one by one, which is faster than a table and sees every covering pair.
 const SCANNED: usize = 16;
 
+/// What a configuration takes for a moment in lists beside its set: while covered ones are dropped or traces collected.
+const WORKED_BYTES: usize = 32;
+
 /// A set without duplicates. With `replacing`, a better configuration takes the place of a worse one; without, it
 /// is added behind it, so that a walk over the entries meets it.
 pub struct ConfigSet<S, B> {
@@ -92,7 +96,8 @@ impl<S: Copy + Eq + Hash, B: Bits> ConfigSet<S, B> {
 
     pub fn bytes(&self) -> usize {
         let heap = self.entries.first().map_or(0, |c| c.used.heap_bytes());
-        self.entries.capacity() * size_of::<Config<S, B>>() + self.entries.len() * heap + self.table.capacity() * 4
+        let each = size_of::<Config<S, B>>() + WORKED_BYTES;
+        self.entries.capacity() * each + self.entries.len() * heap + self.table.capacity() * 4
     }
 
     #[inline]
@@ -109,7 +114,7 @@ impl<S: Copy + Eq + Hash, B: Bits> ConfigSet<S, B> {
                 return;
             }
         }
-        self.entries.push(config);
+        growth::push(&mut self.entries, config);
     }
 
     fn add_hashed(&mut self, config: Config<S, B>, order: &Order<'_, B>) {
@@ -132,12 +137,12 @@ impl<S: Copy + Eq + Hash, B: Bits> ConfigSet<S, B> {
             }
             place = (place + 1) & mask;
         }
-        self.entries.push(config);
+        growth::push(&mut self.entries, config);
         self.table[place] = self.entries.len() as u32;
     }
 
     fn rebuild(&mut self) {
-        let size = (4 * (self.entries.len() + 1)).next_power_of_two();
+        let size = (2 * (self.entries.len() + 2)).next_power_of_two();
         self.table.clear();
         self.table.resize(size, 0);
         for (i, config) in self.entries.iter().enumerate() {

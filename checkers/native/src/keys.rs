@@ -8,8 +8,8 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
-use std::time::Instant;
 
+use crate::interrupt::Deadline;
 use crate::model::Model;
 use crate::operation::Op;
 use crate::portfolio::{Defect, Judged, Scratch, judge_one};
@@ -22,7 +22,7 @@ const WORTH_THREADS: usize = 2_000;
 pub struct Budget {
     pub steps: u64,
     pub memory_bytes: usize,
-    pub deadline: Instant,
+    pub deadline: Deadline,
     pub threads: usize,
 }
 

@@ -1,6 +1,8 @@
 //! The binding between Python and the search: columns in, one result per key out; nothing else.
 
 #[forbid(unsafe_code)]
+mod attend;
+#[forbid(unsafe_code)]
 mod bits;
 #[forbid(unsafe_code)]
 mod bracket;
@@ -16,6 +18,10 @@ mod edn_binding;
 pub mod edn_events;
 #[forbid(unsafe_code)]
 mod events;
+#[forbid(unsafe_code)]
+mod growth;
+#[forbid(unsafe_code)]
+pub mod interrupt;
 #[forbid(unsafe_code)]
 pub mod keys;
 #[forbid(unsafe_code)]
@@ -66,12 +72,12 @@ use pyo3::prelude::*;
 mod core {
     use std::collections::BTreeMap;
     use std::thread::available_parallelism;
-    use std::time::{Duration, Instant};
 
     use numpy::PyReadonlyArray1;
     use pyo3::exceptions::{PyRuntimeError, PyValueError};
     use pyo3::prelude::*;
 
+    use crate::attend::attend;
     use crate::keys::{Budget, judge_keys};
     use crate::minimal;
     use crate::model::CasRegister;
@@ -150,18 +156,14 @@ mod core {
         let columns = [&key, &f, &a, &b, &invoked, &returned];
         let [key, f, a, b, invoked, returned] = columns.map(|column| column.as_slice());
         let rows = Rows { key: key?, f: f?, a: a?, b: b?, invoked: invoked?, returned: returned? };
-        let wall = Duration::try_from_secs_f64(wall_s).map_err(|error| PyValueError::new_err(error.to_string()))?;
-        let deadline = Instant::now()
-            .checked_add(wall)
-            .ok_or_else(|| PyValueError::new_err(format!("wall_s {wall_s} is too long")))?;
         let threads = if threads == 0 { available_parallelism().map_or(1, usize::from) } else { threads };
-        let budget = Budget { steps, memory_bytes, deadline, threads };
-        py.detach(|| {
+        attend(py, wall_s, |deadline| {
+            let budget = Budget { steps, memory_bytes, deadline, threads };
             let split = rows.split().map_err(PyValueError::new_err)?;
             let judged =
                 judge_keys(&CasRegister, &split.each(), &budget).map_err(|defect| PyRuntimeError::new_err(defect.0))?;
             Ok(split.keys.into_iter().zip(judged).map(|(key, judged)| result(key, judged, orders)).collect())
-        })
+        })?
     }
 
     fn told(proof: minimal::Proof, steps: u64) -> Proof {

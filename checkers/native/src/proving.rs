@@ -58,6 +58,7 @@ mod tests {
     use std::time::{Duration, Instant};
 
     use super::*;
+    use crate::interrupt::Deadline;
     use crate::model::CasRegister;
     use crate::operation::{Function, NEVER};
 
@@ -66,7 +67,7 @@ mod tests {
     }
 
     fn limits(steps: u64) -> Limits {
-        Limits { steps, memory_bytes: 1 << 20, deadline: Instant::now() + Duration::from_secs(60) }
+        Limits { steps, memory_bytes: 1 << 20, deadline: Deadline::new(Instant::now() + Duration::from_secs(60)) }
     }
 
     fn stale() -> Vec<Op> {

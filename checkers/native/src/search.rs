@@ -4,11 +4,10 @@
 //! may prove (`bracket`), or the walk kept the wrong few: so it goes back some way and comes again with more, wider and
 //! from further back each time, and narrow once it has passed. Last comes a walk that keeps everything, and decides.
 
-use std::time::Instant;
-
 use crate::bits::Bits;
 use crate::bracket;
 use crate::events::{Events, operation};
+use crate::interrupt::Deadline;
 use crate::model::Model;
 use crate::operation::Op;
 use crate::walk::{Breadth, Walk};
@@ -18,7 +17,7 @@ use crate::walk::{Breadth, Walk};
 pub struct Limits {
     pub steps: u64,
     pub memory_bytes: usize,
-    pub deadline: Instant,
+    pub deadline: Deadline,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -126,6 +125,7 @@ impl<'a, M: Model, B: Bits> Search<'a, M, B> {
             passed_at = dry.saturating_add(attempt.back).min(end);
             walk.go_back(attempt.back);
         }
+        drop(walk);
         let mut walk = Walk::<M, B>::new(self.model, self.ops, self.events, self.words, self.limits);
         walk.steps = self.spent;
         let dry = walk.run(end, Breadth::ALL);

@@ -4,6 +4,7 @@
 //! the same way once more. Dead branches are dropped whenever the tree has doubled, so it grows with what is alive.
 
 use crate::events::{Events, is_return, operation};
+use crate::growth;
 use crate::model::Model;
 use crate::operation::Op;
 
@@ -37,7 +38,7 @@ impl Trace {
 
     #[inline]
     pub fn push(&mut self, parent: u32, op: u32, at: u32) -> u32 {
-        self.nodes.push(Node { step: op, parent, at });
+        growth::push(&mut self.nodes, Node { step: op, parent, at });
         (self.nodes.len() - 1) as u32
     }
 
@@ -51,7 +52,8 @@ impl Trace {
     }
 
     pub fn bytes(&self) -> usize {
-        self.nodes.capacity() * size_of::<Node>()
+        // While it is collected, each node's new place stands beside it.
+        self.nodes.capacity() * (size_of::<Node>() + size_of::<u32>())
     }
 
     pub fn wants_collection(&self) -> bool {

@@ -20,7 +20,6 @@
 //! is no order, and reaching the end proves nothing.
 
 use std::collections::HashMap;
-use std::time::Instant;
 
 use crate::bits::Bits;
 use crate::configs::{Config, ConfigSet, Order};
@@ -646,7 +645,7 @@ impl<'a, M: Model, B: Bits> Walk<'a, M, B> {
         if self.bytes() > self.limits.memory_bytes {
             return Err(Stop::Memory);
         }
-        if Instant::now() > self.limits.deadline {
+        if self.limits.deadline.has_passed() {
             return Err(Stop::Time);
         }
         Ok(())

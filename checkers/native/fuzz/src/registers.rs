@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
+use fencepost_core::interrupt::Deadline;
 use fencepost_core::model::{CasRegister, Model};
 use fencepost_core::operation::{Function, NEVER, Op};
 use fencepost_core::portfolio::judge_one;
@@ -72,8 +73,11 @@ fn linearizable(ops: &[Op]) -> bool {
 
 pub fn try_one(data: &[u8]) {
     let ops = told(data);
-    let limits =
-        Limits { steps: 10_000_000, memory_bytes: 1 << 30, deadline: Instant::now() + Duration::from_secs(60) };
+    let limits = Limits {
+        steps: 10_000_000,
+        memory_bytes: 1 << 30,
+        deadline: Deadline::new(Instant::now() + Duration::from_secs(60)),
+    };
     let judged = judge_one(&CasRegister, &ops, limits).expect("no defect");
     let expected = linearizable(&ops);
     match judged.finding {

@@ -1,13 +1,12 @@
 //! The binding of objects beyond registers: columns in, one result per object out; nothing else.
 
-use std::time::{Duration, Instant};
-
 use numpy::PyReadonlyArray1;
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 
 use super::judge::{Judged, Kind, Spending, Subhistory, judge_objects};
 use super::{Call, log, multi_register};
+use crate::attend::attend;
 use crate::search::{Finding, Stop};
 
 type Column<'py> = PyReadonlyArray1<'py, i64>;
@@ -55,16 +54,12 @@ pub fn check_objects(
     let [key, f, first, arguments, invoked, returned] = columns.map(|column| column.as_slice());
     let rows =
         Rows { kind, key: key?, f: f?, first: first?, arguments: arguments?, invoked: invoked?, returned: returned? };
-    let wall = Duration::try_from_secs_f64(wall_s).map_err(|error| PyValueError::new_err(error.to_string()))?;
-    let deadline = Instant::now()
-        .checked_add(wall)
-        .ok_or_else(|| PyValueError::new_err(format!("wall_s {wall_s} is too long")))?;
-    let budget = Spending { steps, memory_bytes, deadline };
-    py.detach(|| {
+    attend(py, wall_s, |deadline| {
+        let budget = Spending { steps, memory_bytes, deadline };
         let (keys, subhistories) = rows.split().map_err(PyValueError::new_err)?;
         let judged = judge_objects(kind, &subhistories, &budget).map_err(PyRuntimeError::new_err)?;
         Ok(keys.into_iter().zip(judged).map(|(key, judged)| result(key, judged, orders)).collect())
-    })
+    })?
 }
 
 fn kind_of(name: &str, permits: i64) -> Result<Kind, String> {

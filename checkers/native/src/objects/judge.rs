@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::time::Instant;
 
 use super::bank::{self, Bank};
 use super::counter::Counter;
@@ -15,6 +14,7 @@ use super::reduce::reduce;
 use super::set::Set;
 use super::{Call, Object};
 use crate::closure::{Item, any_order};
+use crate::interrupt::Deadline;
 use crate::model::Model;
 use crate::operation::{Function, NEVER, Op};
 use crate::replay;
@@ -64,7 +64,7 @@ impl Subhistory {
 pub struct Spending {
     pub steps: u64,
     pub memory_bytes: usize,
-    pub deadline: Instant,
+    pub deadline: Deadline,
 }
 
 /// What became of one object. Calls are named by their rows; a refuted one's `states` are in numbers, at most a few of

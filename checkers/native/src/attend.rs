@@ -1,0 +1,41 @@
+//! Run native work while the interpreter's signals are attended to.
+
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+
+use crate::interrupt::Deadline;
+
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+/// What `work` returns, done on another thread with the interpreter's lock released, by a deadline in `wall_s` seconds.
+///
+/// A signal whose handler raises (Ctrl-C) makes that deadline pass at once, and is raised when the work has ended.
+pub fn attend<T: Send>(py: Python<'_>, wall_s: f64, work: impl FnOnce(Deadline) -> T + Send) -> PyResult<T> {
+    let wall = Duration::try_from_secs_f64(wall_s).map_err(|error| PyValueError::new_err(error.to_string()))?;
+    let deadline = Instant::now()
+        .checked_add(wall)
+        .ok_or_else(|| PyValueError::new_err(format!("wall_s {wall_s} is too long")))?;
+    let deadline = Deadline::new(deadline);
+    py.detach(|| {
+        thread::scope(|scope| {
+            let (done, finished) = channel::<()>();
+            let worker = scope.spawn(move || {
+                let _at_the_end = done;
+                work(deadline)
+            });
+            let mut raised = Ok(());
+            while raised.is_ok() && finished.recv_timeout(LOOK_EVERY) == Err(RecvTimeoutError::Timeout) {
+                raised = Python::attach(|py| py.check_signals());
+            }
+            if raised.is_err() {
+                deadline.interrupt();
+            }
+            let result = worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            raised.map(|()| result)
+        })
+    })
+}
