@@ -7,6 +7,8 @@ and the read is the first operation that none passes.
 
 import random
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from types import FrameType
 
@@ -124,3 +126,27 @@ def test_an_interrupt_ends_a_check_at_once() -> None:
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0.0)
         signal.signal(signal.SIGALRM, before)
+
+
+_PEAK = """
+import resource, sys
+from tests.checkers.test_linearizable import judge
+from tests.histories.simulate import Shape, valid_history
+import random
+history = valid_history(random.Random(2), Shape(operations=600, clients=120, values=40))
+judge([history], steps=1000)
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+(result,) = judge([history], memory_bytes=int(sys.argv[1]), threads=1)
+print(result.reason, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before, sep="|")
+"""
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("megabytes", [64, 256])
+def test_memory_is_kept_to(megabytes: int) -> None:
+    """The peak of the process, over what it held before, is what the search was given, within a tenth."""
+    command = [sys.executable, "-c", _PEAK, str(megabytes * 2**20)]
+    done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=600)
+    reason, grown_kb = done.stdout.strip().split("|")
+    assert reason == "the memory budget is spent"
+    assert 0.5 * megabytes < int(grown_kb) / 1024 <= 1.1 * megabytes + 2
