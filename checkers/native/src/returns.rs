@@ -11,6 +11,7 @@ const EMPTY: u32 = u32::MAX;
 /// `ops` are sorted by invocation. Times are places in one order, so they are mostly dense, and mostly distinct.
 pub fn by_return(ops: &[Op], table: &mut Vec<u32>, sorted: &mut Vec<u32>) {
     sorted.clear();
+    sorted.reserve(ops.len());
     let returned = ops.iter().filter(|op| op.returned != NEVER).map(|op| op.returned);
     let Some((first, last)) = returned.fold(None, |range, at| match range {
         None => Some((at, at)),

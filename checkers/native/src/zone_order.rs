@@ -20,18 +20,20 @@ impl Zones {
                 }
             }
         }
-        let mut order = Vec::with_capacity(ops.len());
+        let mut order = vec![NONE; ops.len()];
+        let mut length = 0;
         for (at, &end) in ending.iter().enumerate() {
             let mut end = end;
             while end != NONE {
-                self.place(self.moments[end as usize].first_of, &mut order);
+                length = self.place(self.moments[end as usize].first_of, &mut order, length);
                 end = next[end as usize];
             }
             let head = self.moments[at].first_of;
             if head != NONE && self.values[head as usize].until as usize > at {
-                self.place(head, &mut order);
+                length = self.place(head, &mut order, length);
             }
         }
+        order.truncate(length);
         let stop = self.stop(ops, passed);
         for (i, op) in ops.iter().enumerate() {
             if op.function == Function::Read && (op.returned, i as u32) < stop {
@@ -43,19 +45,23 @@ impl Zones {
         order
     }
 
-    /// Place the makers of a block, and room for the reads: from here on `reads` tells where the next one goes.
-    fn place(&mut self, head: u32, order: &mut Vec<u32>) {
+    /// Place the makers of a block from `length` on, with room for the reads; where it ends. From here on `reads` tells
+    /// where the next one goes.
+    #[inline]
+    fn place(&mut self, head: u32, order: &mut [u32], mut length: usize) -> usize {
         let mut value = head;
         while value != NONE {
             let known = &mut self.values[value as usize];
             if known.maker != NONE {
-                order.push(known.maker);
+                order[length] = known.maker;
+                length += 1;
             }
-            let first = order.len();
-            order.resize(first + known.reads as usize, NONE);
+            let first = length;
+            length += known.reads as usize;
             known.reads = first as u32;
             value = known.next;
         }
+        length
     }
 
     /// The first return that is not passed, as (moment, operation).

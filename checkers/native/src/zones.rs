@@ -124,19 +124,22 @@ impl Zones {
     pub fn walk(&mut self, ops: &[Op], initial: u32) -> (usize, Option<Violation>) {
         by_return(ops, &mut self.table, &mut self.returns);
         self.invoked_after.clear();
-        self.invoked_after.reserve(ops.len());
+        self.invoked_after.resize(ops.len(), NONE);
         self.moments.clear();
         self.moments.reserve(self.returns.len() + 1);
         self.moments.push(Moment { first_of: initial, ..START });
+        self.moments.extend(self.returns.iter().map(|&op| Moment { op, ..START }));
+        let mut invoked = 0;
         for passed in 0..self.returns.len() {
             let op = self.returns[passed];
             let now = passed as u32 + 1;
             let at = ops[op as usize].returned;
-            while ops.get(self.invoked_after.len()).is_some_and(|next| next.invoked <= at) {
-                self.invoked_after.push(now);
+            while invoked < ops.len() && ops[invoked].invoked <= at {
+                self.invoked_after[invoked] = now;
+                invoked += 1;
             }
-            self.moments.push(Moment { op, ..START });
             if let Err(violation) = self.pass(ops, op, now) {
+                self.invoked_after.truncate(invoked);
                 return (passed, Some(violation));
             }
         }
