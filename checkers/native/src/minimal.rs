@@ -71,7 +71,12 @@ pub fn minimise<M: Model>(history: &History<'_, M>, ops: &[Op], window: &Window,
     let effects = history.effects(window.since, window.until);
     let (small, mut spent) = cut(history, window.clone(), effects, limits);
     let rest = Limits { steps: limits.steps.saturating_sub(spent), ..limits };
-    let (small, steps) = later(history, small, rest);
+    let (begun, steps) = later(history, small, rest);
+    spent += steps;
+    // What has become optional at its border may make more of it unneeded.
+    let rest = Limits { steps: limits.steps.saturating_sub(spent), ..limits };
+    let effects = history.effects(begun.since, begun.until);
+    let (small, steps) = cut(history, begun, effects, rest);
     spent += steps;
     let found = proof(history, ops, &small);
     if small.since == BEGINNING && found.shown.is_empty() {
