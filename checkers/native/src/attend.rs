@@ -1,5 +1,6 @@
 //! Run native work while the interpreter's signals are attended to.
 
+use std::cell::RefCell;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -7,19 +8,32 @@ use std::time::{Duration, Instant};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
-use crate::interrupt::Deadline;
+use crate::interrupt::{Deadline, LOOK_EVERY, attending};
 
-const LOOK_EVERY: Duration = Duration::from_millis(50);
+thread_local! {
+    static RAISED: RefCell<Option<PyErr>> = const { RefCell::new(None) };
+}
 
-/// What `work` returns, done on another thread with the interpreter's lock released, by a deadline in `wall_s` seconds.
+/// What `work` returns, done with the interpreter's lock released, by a deadline in `wall_s` seconds.
 ///
-/// A signal whose handler raises (Ctrl-C) makes that deadline pass at once, and is raised when the work has ended.
-pub fn attend<T: Send>(py: Python<'_>, wall_s: f64, work: impl FnOnce(Deadline) -> T + Send) -> PyResult<T> {
+/// A signal whose handler raises (Ctrl-C) makes that deadline pass at once, and is raised when the work has ended. Work
+/// that is `alone`, on one thread, stays on this one, which then looks for signals itself: another thread would cost
+/// more than a short search.
+pub fn attend<T: Send>(
+    py: Python<'_>,
+    wall_s: f64,
+    alone: bool,
+    work: impl FnOnce(Deadline) -> T + Send,
+) -> PyResult<T> {
     let wall = Duration::try_from_secs_f64(wall_s).map_err(|error| PyValueError::new_err(error.to_string()))?;
     let deadline = Instant::now()
         .checked_add(wall)
         .ok_or_else(|| PyValueError::new_err(format!("wall_s {wall_s} is too long")))?;
     let deadline = Deadline::new(deadline);
+    if alone {
+        let result = py.detach(|| attending(look, || work(deadline)));
+        return RAISED.take().map_or(Ok(result), Err);
+    }
     py.detach(|| {
         thread::scope(|scope| {
             let (done, finished) = channel::<()>();
@@ -38,4 +52,13 @@ pub fn attend<T: Send>(py: Python<'_>, wall_s: f64, work: impl FnOnce(Deadline) 
             raised.map(|()| result)
         })
     })
+}
+
+fn look() -> bool {
+    let raised = Python::attach(|py| py.check_signals()).err();
+    let calm = raised.is_none();
+    if !calm {
+        RAISED.set(raised);
+    }
+    calm
 }

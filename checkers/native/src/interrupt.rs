@@ -3,11 +3,36 @@
 //! Signals are only ever handled on the interpreter's main thread, so at most one run is interrupted at a time, and one
 //! number is enough to tell all its threads.
 
+use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+/// So often signals are looked for.
+pub const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 static RUNS: AtomicU64 = AtomicU64::new(1);
 static INTERRUPTED: AtomicU64 = AtomicU64::new(0);
+
+/// Looks for signals; false where one was raised.
+pub type Look = fn() -> bool;
+
+thread_local! {
+    /// Of a thread that works and attends to signals itself: how it looks for them, and when it does so next.
+    static ATTENDING: Cell<Option<(Look, Instant)>> = const { Cell::new(None) };
+}
+
+/// What `work` returns, done on this thread, which looks for signals wherever it asks for the time.
+pub fn attending<T>(look: Look, work: impl FnOnce() -> T) -> T {
+    struct Restore;
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            ATTENDING.set(None);
+        }
+    }
+    let _restore = Restore;
+    ATTENDING.set(Some((look, Instant::now() + LOOK_EVERY)));
+    work()
+}
 
 #[derive(Clone, Copy)]
 pub struct Deadline {
@@ -26,14 +51,21 @@ impl Deadline {
     }
 
     pub fn has_passed(self) -> bool {
-        INTERRUPTED.load(Ordering::Relaxed) == self.run || Instant::now() > self.at
+        let now = Instant::now();
+        if let Some((look, next)) = ATTENDING.get()
+            && now >= next
+        {
+            ATTENDING.set(Some((look, now + LOOK_EVERY)));
+            if !look() {
+                self.interrupt();
+            }
+        }
+        INTERRUPTED.load(Ordering::Relaxed) == self.run || now > self.at
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     #[test]
@@ -44,5 +76,20 @@ mod tests {
         one.interrupt();
         assert!(one.has_passed() && !other.has_passed());
         assert!(Deadline::new(Instant::now() - Duration::from_secs(1)).has_passed());
+    }
+
+    #[test]
+    fn a_thread_that_attends_looks_now_and_then_and_is_interrupted() {
+        thread_local! {
+            static LOOKS: Cell<u32> = const { Cell::new(0) };
+        }
+        let look = || {
+            LOOKS.set(LOOKS.get() + 1);
+            LOOKS.get() < 2
+        };
+        let deadline = Deadline::new(Instant::now() + Duration::from_secs(3600));
+        attending(look, || while !deadline.has_passed() {});
+        assert_eq!(LOOKS.get(), 2);
+        assert!(deadline.has_passed() && LOOKS.get() == 2, "it attends no longer");
     }
 }

@@ -17,7 +17,7 @@ use crate::search::{Finding, Limits, Stop};
 
 const THREADS_MAX: usize = 16;
 /// Below this many operations threads cost more than they save.
-const WORTH_THREADS: usize = 2_000;
+pub const WORTH_THREADS: usize = 2_000;
 
 pub struct Budget {
     pub steps: u64,

@@ -78,7 +78,7 @@ mod core {
     use pyo3::prelude::*;
 
     use crate::attend::attend;
-    use crate::keys::{Budget, judge_keys};
+    use crate::keys::{Budget, WORTH_THREADS, judge_keys};
     use crate::minimal;
     use crate::model::CasRegister;
     use crate::portfolio::Judged;
@@ -157,7 +157,8 @@ mod core {
         let [key, f, a, b, invoked, returned] = columns.map(|column| column.as_slice());
         let rows = Rows { key: key?, f: f?, a: a?, b: b?, invoked: invoked?, returned: returned? };
         let threads = if threads == 0 { available_parallelism().map_or(1, usize::from) } else { threads };
-        attend(py, wall_s, |deadline| {
+        let alone = threads == 1 || rows.key.len() < WORTH_THREADS;
+        attend(py, wall_s, alone, |deadline| {
             let budget = Budget { steps, memory_bytes, deadline, threads };
             let split = rows.split().map_err(PyValueError::new_err)?;
             let judged =

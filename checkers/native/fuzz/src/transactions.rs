@@ -1,6 +1,8 @@
 //! Transactions: whatever the numbers, a report or a refusal, the same twice; and renamed keys change nothing.
 
-use fencepost_core::txn::{Assumed, Input, Refused, Report, check_lists, check_registers};
+use fencepost_core::txn::{
+    Asked, Assumed, Input, Kept, Level, Refused, Report, check_lists, check_registers, check_weak,
+};
 
 const BUDGET: u64 = 100_000;
 const NIL: i64 = i64::MIN;
@@ -119,12 +121,12 @@ fn simulated(data: &[u8], lists: bool) -> Columns {
     columns
 }
 
-fn judge(columns: &Columns, lists: bool, realtime: bool) -> Result<Report, String> {
-    let all = Assumed { wfr: true, sequential: true, linearizable: realtime };
+fn judge(columns: &Columns, lists: bool, kept: Kept) -> Result<Report, String> {
+    let all = Assumed { wfr: true, sequential: true, linearizable: matches!(kept, Kept::Realtime) };
     let found = if lists {
-        check_lists(&columns.input(), realtime, BUDGET)
+        check_lists(&columns.input(), kept, BUDGET)
     } else {
-        check_registers(&columns.input(), all, realtime, BUDGET)
+        check_registers(&columns.input(), all, kept, BUDGET)
     };
     found.map_err(|refused| match refused {
         Refused::Malformed(why) => why,
@@ -142,18 +144,30 @@ fn told(report: &Report) -> (Vec<&'static str>, bool, bool) {
 
 pub fn try_one(data: &[u8]) {
     let Some((&mode, data)) = data.split_first() else { return };
-    let (lists, realtime) = (mode & 1 == 0, mode & 2 == 0);
-    if mode & 4 == 0 {
-        drop(judge(&arbitrary(data), lists, realtime));
+    let lists = mode & 1 == 0;
+    let kept = [Kept::Nothing, Kept::Process, Kept::Realtime, Kept::Realtime][usize::from(mode >> 1 & 3)];
+    if mode & 8 == 0 {
+        drop(judge(&arbitrary(data), lists, kept));
         return;
     }
     let columns = simulated(data, lists);
-    let Ok(report) = judge(&columns, lists, realtime) else { return };
-    let again = judge(&columns, lists, realtime).expect("it was judged before");
+    let Ok(report) = judge(&columns, lists, kept) else { return };
+    let level = [Level::Committed, Level::View, Level::Atomic, Level::Causal][usize::from(mode >> 4 & 3)];
+    // It is asked for of histories that show nothing that read committed forbids.
+    let clean = report.cycles.iter().all(|cycle| !cycle.name.starts_with("G0") && !cycle.name.starts_with("G1"));
+    for asked in [Asked::Commits { level, sessions: mode & 64 == 0 }, Asked::Snapshots(kept)] {
+        if report.anomalies.is_empty()
+            && clean
+            && let Err(Refused::Defect(why)) = check_weak(&columns.input(), lists, asked, BUDGET)
+        {
+            panic!("{why}");
+        }
+    }
+    let again = judge(&columns, lists, kept).expect("it was judged before");
     assert_eq!(told(&report), told(&again));
     // Keys are numbered below the number of micro-operations.
     if report.unfinished.is_empty() && columns.kind.len() >= KEYS {
-        let renamed = judge(&columns.renamed(), lists, realtime).expect("only names differ");
+        let renamed = judge(&columns.renamed(), lists, kept).expect("only names differ");
         assert_eq!(told(&report), told(&renamed));
     }
 }

@@ -54,7 +54,7 @@ pub fn check_objects(
     let [key, f, first, arguments, invoked, returned] = columns.map(|column| column.as_slice());
     let rows =
         Rows { kind, key: key?, f: f?, first: first?, arguments: arguments?, invoked: invoked?, returned: returned? };
-    attend(py, wall_s, |deadline| {
+    attend(py, wall_s, true, |deadline| {
         let budget = Spending { steps, memory_bytes, deadline };
         let (keys, subhistories) = rows.split().map_err(PyValueError::new_err)?;
         let judged = judge_objects(kind, &subhistories, &budget).map_err(PyRuntimeError::new_err)?;
