@@ -6,6 +6,7 @@ image is built, rather than when the side-car starts inside of it.
 
 import ast
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -14,6 +15,8 @@ import harness
 from harness.errors import HarnessError
 
 AGENT: Final = "harness.runtime.sidecar_agent"
+#: Images are made ready by several threads, and two that parse at once can fail by a defect of CPython's (gh-106905).
+_PARSER: Final = threading.Lock()
 
 
 def module_files(root: str = AGENT) -> dict[str, Path]:
@@ -61,7 +64,10 @@ def _with_parents(name: str) -> list[str]:
 def _imports(path: Path, name: str, above: Path) -> Iterator[str]:
     """Names of imported modules, without those that are imported for the type checker only."""
     package = name if path.name == "__init__.py" else name.rpartition(".")[0]
-    for node in _run_time_nodes(ast.parse(path.read_text(encoding="utf-8"))):
+    source = path.read_text(encoding="utf-8")
+    with _PARSER:
+        tree = ast.parse(source)
+    for node in _run_time_nodes(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
