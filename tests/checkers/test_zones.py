@@ -64,11 +64,15 @@ def compare(rng: random.Random, count: int, operations_max: int, *, reference: b
     """Judge `count` drawn histories by zones and by others; how many were found invalid by zones."""
     drawn = (drawn_history(rng, rng.randrange(1, operations_max + 1)) for _ in range(count))
     histories = [history for history in drawn if history]
-    refused = 0
+    refused = undecided = 0
     first = first_by_search = 0
     searched = judge([by_search(history) for history in histories])
     for history, result, other in zip(histories, judge(histories), searched, strict=True):
         assert other.method == "search"
+        if other.verdict == "unknown":  # all of many operations overlap: more orders than the search's budget
+            undecided += 1
+            first, first_by_search = first + len(history), first_by_search + len(history) + 1
+            continue
         assert result.verdict == other.verdict, history
         if reference:
             assert result.verdict == ("invalid" if linearize(history) is None else "valid"), history
@@ -83,6 +87,7 @@ def compare(rng: random.Random, count: int, operations_max: int, *, reference: b
                 assert_same_refusal(history, order, result, first, there, reference=reference)
         first += len(history)
         first_by_search += len(history) + 1
+    assert undecided <= count // 100
     return refused
 
 

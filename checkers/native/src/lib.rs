@@ -156,7 +156,12 @@ mod core {
         let columns = [&key, &f, &a, &b, &invoked, &returned];
         let [key, f, a, b, invoked, returned] = columns.map(|column| column.as_slice());
         let rows = Rows { key: key?, f: f?, a: a?, b: b?, invoked: invoked?, returned: returned? };
-        let threads = if threads == 0 { available_parallelism().map_or(1, usize::from) } else { threads };
+        let threads = match threads {
+            // To ask how many there are takes longer than to judge so few.
+            0 if rows.key.len() < WORTH_THREADS => 1,
+            0 => available_parallelism().map_or(1, usize::from),
+            given => given,
+        };
         let alone = threads == 1 || rows.key.len() < WORTH_THREADS;
         attend(py, wall_s, alone, |deadline| {
             let budget = Budget { steps, memory_bytes, deadline, threads };

@@ -30,8 +30,8 @@ from harness.verdict import Budget
 from tests.bench.against_porcupine.cells import End, Outcome, Side
 from tests.bench.against_porcupine.histories import Shape
 
-#: Shorter ones are repeated on the clock until they take so long together.
-_MEASURABLE_S: Final = 0.002
+#: Shorter ones are repeated on the clock until they take so long together: ten times what changing sides costs.
+_MEASURABLE_S: Final = 0.02
 _ROUNDS: Final = ((0.2, 7), (1.0, 5), (3.0, 3))
 #: A busy machine lets a process run for a part of the time.
 _WALL_FACTOR: Final = 8
