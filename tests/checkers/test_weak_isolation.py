@@ -12,7 +12,7 @@ from checkers.transaction_proof import RegisterProof, Step
 from checkers.transactions import TransactionVerdict, check_list_append, check_register
 from checkers.weak_isolation import COMMITS, SNAPSHOTS, CommitCircle, CommitStep, is_circle
 from harness.verdict import Validity
-from tests.checkers.transaction_histories import Shape, Txn, columns, replicated, simulated, small, told
+from tests.checkers.transaction_histories import Op, Shape, Txn, columns, replicated, simulated, small, told
 from tests.checkers.transaction_oracle import kept_by_commits, kept_by_schedule
 
 SMALL: Final = 250
@@ -51,6 +51,14 @@ def _compare(seeds: range, *, lists: bool) -> dict[str, list[int]]:
 def _hold(verdict: TransactionVerdict, kept: bool, given: object) -> None:
     assert verdict.validity is not Validity.VALID or kept, (given, verdict)
     assert verdict.validity is not Validity.INVALID or not kept, (given, verdict)
+
+
+def test_an_own_append_that_only_a_second_read_shows_early_is_a_future_read() -> None:
+    """Against the first read it is `internal`, which alone does not rule out read committed."""
+    reads = (Op(READ, "x", seen=()), Op(READ, "x", seen=(1,)))
+    txn = Txn(ops=(*reads, Op(WRITE, "x", 1)), invoked=0, completed=1, process=0, outcome=OK)
+    verdict = judged([txn], "read-committed", lists=True)
+    assert (verdict.validity, verdict.anomalies) == (Validity.INVALID, {"internal": 1, "future-read": 1})
 
 
 @pytest.mark.parametrize("lists", [True, False])

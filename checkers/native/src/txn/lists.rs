@@ -287,6 +287,8 @@ impl<'a> Lists<'a> {
         // Per key and length read: who read that much first and then appended.
         let mut updated = vec![NONE; self.versions.len() + input.keys()];
         let mut read = vec![(NONE, 0_usize, NONE); input.keys()];
+        // Per key: the last read whose list is not the one before it, and of which transaction.
+        let mut last_read = vec![(NONE, NONE); input.keys()];
         let mut next_read = 0;
         for t in (0..input.len()).filter(|&t| input.is_ok(t)) {
             for m in input.ops(t) {
@@ -294,6 +296,7 @@ impl<'a> Lists<'a> {
                 if self.reads.get(next_read).is_some_and(|read| read.op == m as u32) {
                     let found = &self.reads[next_read];
                     next_read += 1;
+                    last_read[key] = (t as u32, m as u32);
                     if found.first {
                         let slot = self.base[key] as usize + key + found.external as usize;
                         read[key] = (t as u32, if found.compatible { slot } else { usize::MAX }, m as u32);
@@ -306,8 +309,10 @@ impl<'a> Lists<'a> {
                 if input.kind[m] != WRITE || reader != t as u32 {
                     continue;
                 }
-                let place = self.place[m] as usize;
-                if input.list(op as usize).get(place) == Some(&input.value[m]) {
+                let (place, last) = (self.place[m] as usize, last_read[key]);
+                let shows = |op: u32| input.list(op as usize).get(place) == Some(&input.value[m]);
+                let early = if shows(op) { Some(op) } else { (last.0 == t as u32 && shows(last.1)).then_some(last.1) };
+                if let Some(op) = early {
                     let rows = [t as u32, t as u32];
                     let value = input.value[m];
                     self.anomalies.push(Anomaly::new("future-read", rows, [op, m as u32], key, value));
