@@ -75,7 +75,7 @@ def _program(folder: Path, answers: str) -> Path:
 
 
 def _says(result: str) -> str:
-    return f'echo "{{\\"result\\": \\"{result}\\", \\"cpu_ns\\": 5000000, \\"wall_ns\\": 1, \\"peak_bytes\\": 7}}"'
+    return f'echo "{{\\"result\\": \\"{result}\\", \\"cpu_ns\\": 30000000, \\"wall_ns\\": 1, \\"peak_bytes\\": 7}}"'
 
 
 def _held(tmp_path: Path, shape: Shape, answers: str, expected: str | None, *, ask: bool = True) -> Outcome:
@@ -85,9 +85,9 @@ def _held(tmp_path: Path, shape: Shape, answers: str, expected: str | None, *, a
 
 def test_a_contest(tmp_path: Path) -> None:
     outcome = _held(tmp_path, _SMALL, _says("Ok"), "valid")
-    assert (outcome.theirs.end, outcome.theirs.cpu_s, outcome.theirs.peak_bytes) == (End.DONE, 0.005, 7)
+    assert (outcome.theirs.end, outcome.theirs.cpu_s, outcome.theirs.peak_bytes) == (End.DONE, 0.03, 7)
     assert outcome.ours.end is End.DONE and outcome.ours.cpu_s > 0
-    assert outcome.ratio == pytest.approx(0.005 / outcome.ours.cpu_s)
+    assert outcome.ratio == pytest.approx(0.03 / outcome.ours.cpu_s)
     assert [path.name for path in tmp_path.iterdir()] == ["program"]
 
 
