@@ -84,7 +84,7 @@ mod core {
     use crate::portfolio::Judged;
     use crate::proving::Proofs;
     use crate::rows::Rows;
-    use crate::search::{Finding, Stop};
+    use crate::search::Finding;
     use crate::window::BEGINNING;
 
     #[pymodule_export]
@@ -208,13 +208,10 @@ mod core {
             }
             Finding::Stopped(stop) => {
                 out.verdict = "unknown";
-                out.reason = match stop {
-                    _ if judged.is_unconfirmed => {
-                        "no order was found, but the refutation could not be confirmed within the budget"
-                    }
-                    Stop::Steps => "the budget of steps is spent",
-                    Stop::Memory => "the memory budget is spent",
-                    Stop::Time => "the time limit of the search has passed",
+                out.reason = if judged.is_unconfirmed {
+                    "no order was found, but the refutation could not be confirmed within the budget"
+                } else {
+                    stop.reason()
                 };
             }
         }

@@ -27,6 +27,17 @@ pub enum Stop {
     Time,
 }
 
+impl Stop {
+    /// Why there is no answer.
+    pub fn reason(self) -> &'static str {
+        match self {
+            Self::Steps => "the budget of steps is spent",
+            Self::Memory => "the memory budget is spent",
+            Self::Time => "the time limit of the search has passed",
+        }
+    }
+}
+
 #[derive(Debug)]
 pub enum Finding<S> {
     /// One order that explains everything (indexes of operations).

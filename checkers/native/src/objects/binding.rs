@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 use super::judge::{Judged, Kind, Spending, Subhistory, judge_objects};
 use super::{Call, log, multi_register};
 use crate::attend::attend;
-use crate::search::{Finding, Stop};
+use crate::search::Finding;
 
 type Column<'py> = PyReadonlyArray1<'py, i64>;
 
@@ -199,11 +199,7 @@ fn result(key: i64, judged: Judged, orders: bool) -> ObjectResult {
         }
         Finding::Stopped(stop) => {
             out.verdict = "unknown";
-            out.reason = match stop {
-                Stop::Steps => "the budget of steps is spent",
-                Stop::Memory => "the memory budget is spent",
-                Stop::Time => "the time limit of the search has passed",
-            };
+            out.reason = stop.reason();
         }
     }
     out

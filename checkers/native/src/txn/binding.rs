@@ -12,6 +12,11 @@ type StepRow = (i64, i64, &'static str, i64, i64, i64, i64);
 type WeakStepRow = (StepRow, i64, Vec<StepRow>);
 type CycleRow = (&'static str, bool, Vec<StepRow>);
 
+/// The input of these columns, and of slices that are borrowed already.
+macro_rules! borrowed {
+    ($($column:ident),+; $($slice:ident),+) => { Input { $($column: $column.as_slice()?,)+ $($slice,)+ } };
+}
+
 /// What was found about a history of transactions. Rows are those of the columns; -1 where there is none.
 #[pyclass(frozen, module = "checkers._core")]
 pub struct TransactionReport {
@@ -139,18 +144,8 @@ pub fn check_weak_isolation(
     realtime: bool,
     steps: u64,
 ) -> PyResult<WeakReport> {
-    let input = Input {
-        process: process.as_slice()?,
-        outcome: outcome.as_slice()?,
-        invoked: invoked.as_slice()?,
-        completed: completed.as_slice()?,
-        first: first.as_slice()?,
-        kind: kind.as_slice()?,
-        key: key.as_slice()?,
-        value: value.as_slice()?,
-        start: start.as_slice()?,
-        elements: elements.as_slice()?,
-    };
+    let (start, elements) = (start.as_slice()?, elements.as_slice()?);
+    let input = borrowed!(process, outcome, invoked, completed, first, kind, key, value; start, elements);
     let commits = |level| Asked::Commits { level, sessions };
     let asked = match level {
         "committed" => commits(Level::Committed),
@@ -188,18 +183,8 @@ pub fn check_list_append(
     steps: u64,
     sessions: bool,
 ) -> PyResult<TransactionReport> {
-    let input = Input {
-        process: process.as_slice()?,
-        outcome: outcome.as_slice()?,
-        invoked: invoked.as_slice()?,
-        completed: completed.as_slice()?,
-        first: first.as_slice()?,
-        kind: kind.as_slice()?,
-        key: key.as_slice()?,
-        value: value.as_slice()?,
-        start: start.as_slice()?,
-        elements: elements.as_slice()?,
-    };
+    let (start, elements) = (start.as_slice()?, elements.as_slice()?);
+    let input = borrowed!(process, outcome, invoked, completed, first, kind, key, value; start, elements);
     hand_over(py.detach(|| super::check_lists(&input, kept(sessions, realtime), steps)))
 }
 
@@ -227,18 +212,8 @@ pub fn check_rw_register(
     steps: u64,
     sessions: bool,
 ) -> PyResult<TransactionReport> {
-    let input = Input {
-        process: process.as_slice()?,
-        outcome: outcome.as_slice()?,
-        invoked: invoked.as_slice()?,
-        completed: completed.as_slice()?,
-        first: first.as_slice()?,
-        kind: kind.as_slice()?,
-        key: key.as_slice()?,
-        value: value.as_slice()?,
-        start: &[],
-        elements: &[],
-    };
+    let (start, elements): (&[i64], &[i64]) = (&[], &[]);
+    let input = borrowed!(process, outcome, invoked, completed, first, kind, key, value; start, elements);
     let assumed = Assumed { wfr, sequential, linearizable };
     hand_over(py.detach(|| super::check_registers(&input, assumed, kept(sessions, realtime), steps)))
 }
