@@ -11,6 +11,7 @@ from harness.durations import parse_duration_ns
 from harness.errors import ExitCode, UsageError
 from harness.formats.family import Family
 from harness.history import History
+from harness.interruptible import interruptible
 from harness.judge import Judgement
 from harness.second_opinion.asking import ask, check_names, commands_of
 from harness.second_opinion.opinion import Opinion, Question, Standing
@@ -30,7 +31,9 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     time_limit_s: float
 
     def of(self, question: Question) -> tuple[Opinion, ...]:
-        return ask(self.names, question, time_limit_s=self.time_limit_s, commands=self.commands)
+        """Asks each; Ctrl-C and SIGTERM end the tool and take its files away."""
+        with interruptible():
+            return ask(self.names, question, time_limit_s=self.time_limit_s, commands=self.commands)
 
 
 def asked_by(also: Sequence[str], also_command: Sequence[str], also_time_limit: str) -> Asked:

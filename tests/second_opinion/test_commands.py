@@ -3,6 +3,9 @@
 import json
 import os
 import shlex
+import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -123,6 +126,32 @@ def test_too_late_is_no_answer_and_leaves_nothing(tmp_path: Path, capsys: Any, f
     while _runs(pid) and time.monotonic() < deadline:
         time.sleep(0.02)
     assert not _runs(pid)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_the_tool_and_leaves_nothing(tmp_path: Path, fake: Fake, number: signal.Signals) -> None:
+    script = f"echo $$ > {tmp_path}/begun; exec sleep 60"
+    (tmp_path / "scratch").mkdir()
+    command = [sys.executable, "-m", "harness.cli"]
+    child = subprocess.Popen(
+        [*command, "check", kept(tmp_path, _VALID), "--also-command", f"knossos={fake.command(script)}"],
+        env={**os.environ, "TMPDIR": str(tmp_path / "scratch")},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    with child:
+        try:
+            deadline = time.monotonic() + 30
+            while not (begun := tmp_path / "begun").exists() or not begun.read_text():
+                assert child.poll() is None and time.monotonic() < deadline
+                time.sleep(0.02)
+            child.send_signal(number)
+            out, _ = child.communicate(timeout=30)
+        finally:
+            child.kill()
+    assert child.returncode == 130 and b"valid" in out, "our own verdict had been said"
+    assert not list((tmp_path / "scratch").iterdir())
+    assert not _runs(int(begun.read_text()))
 
 
 def _runs(pid: int) -> bool:

@@ -10,13 +10,10 @@ import hashlib
 import os
 import re
 import shutil
-import signal
 import sys
 import tempfile
-import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import IO, Final
 
@@ -24,6 +21,7 @@ import msgspec
 import platformdirs
 
 from harness.errors import MachineError
+from harness.interruptible import interruptible
 
 #: How often a waiting process looks whether the lock is free.
 _LOOK_S: Final = 0.1
@@ -76,36 +74,11 @@ def kept(kind: str, key: str, make: Callable[[Path], None], *, wait_s: float = 1
         lock = (folder / f".{key}.lock").open("a")
     except OSError as error:
         raise _unwritable(folder, error) from None
-    with lock, _interruptible():
+    with lock, interruptible():
         _wait_for(lock, path, wait_s)
         if not path.is_dir():
             _make(path, make)
     return path
-
-
-@contextmanager
-def _interruptible() -> Iterator[None]:
-    """Let Ctrl-C and SIGTERM end the making at once.
-
-    A run takes both as a wish to heal and to judge what there is; before the cluster starts there is neither, and a
-    build of minutes would go on. What ignores a signal goes on ignoring it.
-    """
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    taken = {number: handler for number, handler in before.items() if handler not in (signal.SIG_IGN, None)}
-    try:
-        for number in taken:
-            signal.signal(number, _interrupt)
-        yield
-    finally:
-        for number, handler in taken.items():
-            signal.signal(number, handler)
-
-
-def _interrupt(number: int, frame: object) -> None:
-    raise KeyboardInterrupt
 
 
 def _make(path: Path, make: Callable[[Path], None]) -> None:
