@@ -4,6 +4,9 @@ Every repetition is a process of its own, and one after the other: native, one c
 process judges twice and the second time counts, when its code is compiled; the first is told beside it. OPERATIONS=
 in the environment names another size, such as 100000000; keys have 50 operations each, of five clients.
 
+A process may use as many processors as its engine has cores: the one task of `local[1]` is a thread of the JVM and a
+Python beside it, which would take two, and the second core of an executor would seem to bring little.
+
 `python -m tests.bench.spark_checks PATH native|local[N]` is one of them and prints its seconds as JSON.
 """
 
@@ -26,7 +29,8 @@ from tests.operations_tables import generate
 
 OPERATIONS: Final = 10_000_000
 PER_KEY: Final = 50
-_ENGINES: Final = ("native", "local[1]", "local[2]")
+#: Each with the processors that it may use.
+_ENGINES: Final = {"native": 1, "local[1]": 1, "local[2]": 2}
 #: What a child may take at most: some start, and so many seconds for each million operations.
 _CHILD_S: Final = (120.0, 60.0)
 
@@ -44,7 +48,10 @@ def run(repeats: int = 3) -> list[Figure]:
                 told[engine].append(_child(path, engine, operations))
     native, one, two = (_median(told[engine], "wall_s") for engine in _ENGINES)
     of = f"{operations:,} operations"
-    note = f"median of {repeats}; {operations // PER_KEY:,} keys, Parquet to verdict; load {os.getloadavg()[0]:.0f}"
+    note = (
+        f"median of {repeats}; {operations // PER_KEY:,} keys, Parquet to verdict, a processor for each core; "
+        f"load {os.getloadavg()[0]:.0f}"
+    )
 
     def cpu(engine: str) -> str:
         return f"{note}; CPU time {_median(told[engine], 'cpu_s'):.0f} s"
@@ -71,7 +78,7 @@ def _median(runs: list[dict[str, float]], name: str) -> float:
 def _child(path: Path, engine: str, operations: int) -> dict[str, float]:
     command = [sys.executable, "-m", "tests.bench.spark_checks", str(path), engine]
     limit_s = _CHILD_S[0] + _CHILD_S[1] * operations / 1e6
-    done = subprocess.run(command, capture_output=True, text=True, timeout=limit_s, check=True)
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=limit_s, check=True)
     found: dict[str, float] = json.loads(done.stdout)
     return found
 
@@ -122,6 +129,15 @@ def _cpu_s(session: int) -> float:
     return ticks / os.sysconf("SC_CLK_TCK")
 
 
+def _bind(processors: int) -> None:
+    """This process and all that it starts; raises SystemExit where there are not as many."""
+    allowed = sorted(os.sched_getaffinity(0))
+    if len(allowed) < processors:
+        raise SystemExit(f"{processors} processors wanted, {len(allowed)} allowed")
+    os.sched_setaffinity(0, allowed[:processors])
+
+
 if __name__ == "__main__":
     where, engine_ = Path(sys.argv[1]), sys.argv[2]
+    _bind(_ENGINES[engine_])
     print(json.dumps(_native(where) if engine_ == "native" else _spark(where, engine_)))
