@@ -156,8 +156,9 @@ def check(
     """Judge a stored history again, offline.
 
     A run is judged by its plan; verdict, JUnit and report are written anew. A FILE that stands alone (Jepsen's
-    history.edn or its folder; operations in JSON; a .parquet or .jsonl of ours; a table of operations in Parquet; -
-    for standard input) is judged by a model, and nothing is written but the --report that is asked for.
+    history.edn or its folder; operations in JSON; a .parquet or .jsonl of ours; a table of operations or of
+    transactions in Parquet; - for standard input) is judged by a model, and nothing is written but the --report that is
+    asked for.
 
     --also hands the same history to another checker. A tool that is missing is skipped; one that contradicts the
     verdict makes the exit code 255, with both verdicts shown.
@@ -166,13 +167,20 @@ def check(
     from harness.cli.foreign import check_file, is_run
     from harness.cli.operations import check_history_by_spark, check_table, is_table, refuse_beside
     from harness.cli.second_opinions import asked_by
+    from harness.cli.transactions import check_transactions, has_transactions
 
     if report is not None:
         check_report(report)
     asked = asked_by(also, also_command, also_time_limit)
-    beside = {"--also": asked.names, "--report": report, "--consistency": consistency}
+    beside = {"--also": asked.names, "--report": report}
     if form in (None, "parquet") and keyed is None and is_table(folder):
         refuse_beside(folder, beside)
+        if has_transactions(folder):
+            master = spark_master if use_spark else None
+            return check_transactions(
+                folder, model=model, consistency=consistency, spark_master=master, as_json=as_json
+            )
+        refuse_beside(folder, {"--consistency": consistency})
         return check_table(folder, model=model, spark_master=spark_master if use_spark else None, as_json=as_json)
     if model is None and form is None and keyed is None and consistency is None and is_run(folder):
         if report is not None:
@@ -181,7 +189,7 @@ def check(
         with_spark = use_spark is not False
         return _judge_again(folder, as_json=as_json, spark_master=spark_master, use_spark=with_spark, asked=asked)
     if use_spark:
-        refuse_beside(folder, beside)
+        refuse_beside(folder, beside | {"--consistency": consistency})
         return check_history_by_spark(folder, model=model, spark_master=spark_master, as_json=as_json)
     return check_file(
         folder,

@@ -6,9 +6,9 @@ A Parquet history of registers that stands alone is judged through Spark likewis
 import json
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 import msgspec
@@ -22,6 +22,9 @@ from harness.formats.recognise import JEPSEN_EDN
 from harness.judge import Judgement
 from harness.judge_foreign import FORMAT, exit_code
 from harness.verdict import Facts, Validity, Verdict
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 MODELS: Final = ("register", "cas-register")
 _GUARANTEE: Final = "linearizable"
@@ -46,7 +49,7 @@ def check_table(path: Path, *, model: str | None, spark_master: str | None, as_j
     """Judge the table's registers for linearizability; through Spark when a master is given."""
     facts = _facts(path, model)
     verdict = _native(path, facts) if spark_master is None else _by_spark(path, facts, spark_master, history=False)
-    return _say(path, verdict, facts, form="operations", as_json=as_json)
+    return _say_registers(path, verdict, facts, form="operations", as_json=as_json)
 
 
 def check_history_by_spark(path: Path, *, model: str | None, spark_master: str, as_json: bool) -> int:
@@ -58,7 +61,7 @@ def check_history_by_spark(path: Path, *, model: str | None, spark_master: str, 
         )
     facts = _facts(path, model)
     verdict = _by_spark(path, facts, spark_master, history=True)
-    return _say(path, verdict, facts, form="parquet", as_json=as_json)
+    return _say_registers(path, verdict, facts, form="parquet", as_json=as_json)
 
 
 def refuse_beside(path: Path, flags: Mapping[str, object]) -> None:
@@ -89,14 +92,20 @@ def _facts(path: Path, model: str | None) -> Facts:
     )
 
 
-def _say(path: Path, verdict: Verdict, facts: Facts, *, form: str, as_json: bool) -> int:
+def _say_registers(path: Path, verdict: Verdict, facts: Facts, *, form: str, as_json: bool) -> int:
+    figures = verdict.figures
+    said = f"{figures['operations']} operations on {figures['keys']} keys"
+    what = "table of operations" if form == "operations" else form
+    return say(path, verdict, facts, form=form, what=what, said=said, as_json=as_json)
+
+
+def say(path: Path, verdict: Verdict, facts: Facts, *, form: str, what: str, said: str, as_json: bool) -> int:
+    """Tell the verdict on a table; the exit code. `said`: how much there is in it."""
     from harness.cli.outcome import say_judgement
 
-    judgement = Judgement(validity=verdict.validity, headline=_headline(verdict), verdicts=(verdict,), facts=facts)
-    figures = verdict.figures
-    said = f"{figures['operations']} operations on {figures['keys']} keys; model cas-register"
-    what = "table of operations" if form == "operations" else form
-    click.echo(f"{path}: {what}, {said}, by {figures['engine']}", err=True)
+    headline = _headline(verdict, said.partition(" on ")[0])
+    judgement = Judgement(validity=verdict.validity, headline=headline, verdicts=(verdict,), facts=facts)
+    click.echo(f"{path}: {what}, {said}; model {facts.workload}, by {verdict.figures['engine']}", err=True)
     if as_json:
         sys.stdout.write(json.dumps(_document(path, judgement, form), indent=2) + "\n")
     else:
@@ -105,15 +114,15 @@ def _say(path: Path, verdict: Verdict, facts: Facts, *, form: str, as_json: bool
     return exit_code(judgement)
 
 
-def _headline(verdict: Verdict) -> str:
+def _headline(verdict: Verdict, much: str) -> str:
     match verdict.validity:
         case Validity.INVALID:
             counts = ", ".join(f"{count} x {name}" for name, count in verdict.anomalies.items())
-            return f"{_GUARANTEE} is broken: {counts}"
+            return f"{verdict.guarantee} is broken: {counts}"
         case Validity.UNKNOWN:
             return verdict.reason
         case Validity.VALID:
-            return f"{verdict.figures['operations']} operations: no violation of {_GUARANTEE} was found"
+            return f"{much}: no violation of {verdict.guarantee} was found"
 
 
 def _native(path: Path, facts: Facts) -> Verdict:
@@ -123,17 +132,23 @@ def _native(path: Path, facts: Facts) -> Verdict:
 
 
 def _by_spark(path: Path, facts: Facts, master: str, *, history: bool) -> Verdict:
+    from checkers.spark import linearizable, register_histories
+
+    judge = register_histories.check if history else linearizable.check
+    return by_spark(path, master, lambda session, uri: judge(session, uri, facts))
+
+
+def by_spark(path: Path, master: str, judge: "Callable[[SparkSession, str], Verdict]") -> Verdict:
+    """What `judge` says with a session at `master`; what Spark itself fails with is no verdict."""
     from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkException
 
-    from checkers.spark import linearizable, register_histories
     from harness.spark_session import FULLY_COMPILED, SparkHandle
 
     large = _bytes(path) >= _LARGE_BYTES
     with SparkHandle(master, jvm_flags=FULLY_COMPILED if large else None) as handle:
         try:
-            judge = register_histories.check if history else linearizable.check
-            return judge(handle.session(_SESSION_S), str(path.resolve()), facts)
+            return judge(handle.session(_SESSION_S), str(path.resolve()))
         except (PySparkException, Py4JJavaError) as error:
             said = _reason(str(error).splitlines())
             lacking = "ModuleNotFoundError" in said or "ImportError" in said
@@ -166,9 +181,9 @@ def _document(path: Path, judgement: Judgement, form: str) -> dict[str, Any]:
         "headline": judgement.headline,
         "file": str(path),
         "form": form,
-        "model": "cas-register",
+        "model": judgement.facts.workload,
         "keyed": True,
         "events": 0,
-        "operations": verdict.figures["operations"],
+        "operations": verdict.figures.get("operations", verdict.figures.get("transactions")),
         "verdicts": [msgspec.to_builtins(verdict)],
     }

@@ -1,0 +1,110 @@
+"""A table of transactions in Parquet, judged on one machine.
+
+`checkers.spark.transactions` judges the same file through Spark, to the same verdict.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.dataset as ds
+
+from checkers.transaction_columns import OK, READ
+from checkers.transactions import TransactionVerdict, check_list_append, check_register
+from checkers.transactions_table import (
+    LIST_APPEND,
+    Rows,
+    malformed,
+    model_of,
+    same_number,
+    schema,
+    two_open,
+    two_writes,
+    verdict,
+)
+from harness.errors import MalformedHistory
+from harness.verdict import Facts, Verdict
+
+
+def check(path: Path, facts: Facts, model: str | None = None) -> Verdict:
+    """The verdict on the table in `path`, a file or a folder of files; raises MalformedHistory."""
+    file = TransactionsFile(path, model)
+    return judged(file.read(), facts, file.model, str(path), {"engine": "native"})
+
+
+class TransactionsFile:
+    """The Parquet file or files of one table."""
+
+    def __init__(self, path: Path, model: str | None = None) -> None:
+        self.source = str(path)
+        try:
+            self._files = ds.dataset(path, format="parquet")
+        except (pa.ArrowException, OSError) as error:
+            raise MalformedHistory(f"{path}: not a whole Parquet file: {error}") from None
+        self.model = model_of(self._files.schema, self.source, model)
+
+    def read(self) -> Rows:
+        """All rows, in the order of invocation."""
+        lists = self.model == LIST_APPEND
+        try:
+            table = self._files.to_table(columns=schema(lists=lists).names)
+        except (pa.ArrowException, OSError) as error:
+            raise MalformedHistory(f"{self.source}: not a whole Parquet file: {error}") from None
+        return rows_of(table, lists=lists, source=self.source)
+
+
+def rows_of(table: Any, *, lists: bool, source: str) -> Rows:
+    """The rows of a whole table, which break no rule; raises MalformedHistory."""
+    try:
+        rows = Rows(table, lists=lists)
+    except MalformedHistory as error:
+        raise MalformedHistory(f"{source}: {error.message}", hint=error.hint) from None
+    broken = rows.broken()
+    if broken is not None:
+        raise malformed(source, *broken[1:])
+    numbers = np.sort(rows.numbers)
+    again = numbers[1:][numbers[1:] == numbers[:-1]]
+    if len(again):
+        raise same_number(source, int(again[0]), int((numbers == again[0]).sum()))
+    return rows
+
+
+def judged(rows: Rows, facts: Facts, model: str, source: str, figures: dict[str, Any]) -> Verdict:
+    """The verdict of the native core on all rows of a table."""
+    found = judge(rows, facts.required[0], source)
+    c = rows.columns
+    reads = int(np.count_nonzero((c.kind == READ) & np.repeat(c.outcome == OK, np.diff(c.first))))
+    return verdict(
+        facts,
+        model=model,
+        validity=found.validity,
+        reason=found.reason,
+        reads=reads,
+        anomalies=found.anomalies,
+        findings=found.findings,
+        rows=rows,
+        figures={
+            **figures,
+            **found.figures,
+            "keys": len(np.unique(c.key)),
+            "ruled_out": list(found.ruled_out),
+            "weakest_ruled_out": list(found.weakest),
+            "unfinished": list(found.unfinished),
+            **({"certificate": found.certificate} if found.certificate else {}),
+        },
+    )
+
+
+def judge(rows: Rows, consistency: str, source: str) -> TransactionVerdict:
+    """What the native core says of these rows; raises MalformedHistory in the table's own numbers."""
+    try:
+        check_ = check_list_append if rows.lists else check_register
+        return check_(rows.numbered(), model=consistency)
+    except MalformedHistory:
+        twice, opened = rows.written_twice(), rows.open_twice()
+        if opened is not None:
+            raise two_open(source, *opened) from None
+        if twice is not None:
+            raise two_writes(source, *twice) from None
+        raise

@@ -1,0 +1,110 @@
+"""A table of transactions is judged as the history that it tells, however its rows and files lie."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+
+from checkers.transactions import check_list_append, check_register
+from checkers.transactions_file import check, rows_of
+from checkers.transactions_table import arrow_table, named
+from harness.cli import main
+from harness.errors import MalformedHistory
+from harness.verdict import Facts, Validity
+from tests.checkers.transaction_histories import columns, told
+from tests.transaction_tables import in_time, longer, small_ones, table, wrong, wrongly_typed
+
+
+def facts(consistency: str = "strict-serializable") -> Facts:
+    return Facts(system="", workload="", nodes=(), guarantees=(), required=(consistency,), read_guarantee=consistency)
+
+
+@pytest.mark.parametrize("lists", [True, False])
+def test_as_the_history_itself(tmp_path: Path, lists: bool) -> None:
+    direct = check_list_append if lists else check_register
+    seen = set()
+    histories = [*small_ones(40, lists=lists), longer(1, 200, lists=lists, isolation="snapshot")]
+    for number, history in enumerate(histories):
+        path = tmp_path / f"{number}.parquet"
+        pq.write_table(table(history, lists=lists, seed=number), path, row_group_size=7)
+        for model in ("strict-serializable", "read-committed"):
+            found, wanted = check(path, facts(model)), direct(columns(in_time(history)), model=model)
+            assert (found.validity, found.anomalies, found.reason) == (
+                wanted.validity,
+                wanted.anomalies,
+                wanted.reason,
+            )
+            assert found.figures["ruled_out"] == list(wanted.ruled_out)
+            seen.add(found.validity)
+    assert seen == set(Validity)
+
+
+@pytest.mark.parametrize("lists", [True, False])
+def test_written_and_read_again(lists: bool) -> None:
+    for history in [[*small_ones(1, lists=lists)[0]], longer(2, 100, lists=lists)]:
+        made = table(history, lists=lists)
+        rows = rows_of(made, lists=lists, source="it")
+        assert arrow_table(rows.columns, lists=lists) == made
+        assert rows.columns.value.tolist() == [
+            op.value if op.kind == 0 or (op.kind == 1 and not lists) else -(2**63)
+            for txn in in_time(history)
+            for op in txn.ops
+        ]
+
+
+@pytest.mark.parametrize("case", range(16))
+def test_what_breaks_a_rule_is_told_by_its_number(tmp_path: Path, case: int) -> None:
+    cases = wrong(table(longer(3, 20, lists=True), lists=True))
+    assert len(cases) == 16
+    made, said = cases[case]
+    pq.write_table(made, tmp_path / "table.parquet")
+    with pytest.raises(MalformedHistory) as caught:
+        check(tmp_path / "table.parquet", facts())
+    assert said in caught.value.message and str(tmp_path) in caught.value.message
+
+
+def test_columns_of_another_type(tmp_path: Path) -> None:
+    path = tmp_path / "table.parquet"
+    for made, said in wrongly_typed(table(longer(3, 20, lists=True), lists=True)):
+        pq.write_table(made, path)
+        with pytest.raises(MalformedHistory, match=said):
+            check(path, facts())
+
+
+def test_a_register_may_not_hold_the_number_of_nothing(tmp_path: Path) -> None:
+    made = table(told("wx-9223372036854775808"), lists=False)
+    with pytest.raises(MalformedHistory, match="it writes null"):
+        rows_of(made, lists=False, source="it")
+
+
+def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Part files in a folder; transactions are named by their numbers in the table."""
+    made = table(told("rx ay1 @0-9", "ry ax1 @1-8", "rx1 ry1 @20-30"), lists=True)
+    numbers = made.column("transaction")
+    made = made.set_column(0, "transaction", pc.add(numbers, 70))
+    folder = tmp_path / "table"
+    folder.mkdir()
+    pq.write_table(made.slice(0, 1), folder / "part-0.parquet")
+    pq.write_table(made.slice(1), folder / "part-1.parquet")
+    assert main(["check", str(folder)]) == 1
+    told_ = capsys.readouterr()
+    assert "table of transactions, 3 transactions on 2 keys; model list-append, by native" in told_.err
+    assert "T70 < T71 (rw): T70 read [] from key 0, without 1, which T71 appended" in told_.out
+    assert main(["check", str(folder), "--consistency", "snapshot-isolation", "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert (document["validity"], document["model"], document["operations"]) == ("valid", "list-append", 3)
+    for flags, said in (
+        (["--consistency", "serialisable"], "unknown consistency model 'serialisable'"),
+        (["--model", "register"], "is of the model list-append or rw-register, not register"),
+        (["--model", "rw-register"], "have a field `list`, so it is list-append, not rw-register"),
+        (["--also", "elle"], "--also is for histories that are judged from their events"),
+    ):
+        assert main(["check", str(folder), *flags]) == 254
+        assert said in capsys.readouterr().err
+
+
+def test_only_transactions_are_renamed() -> None:
+    assert named(("T1 < T0 (rw): key T2x", "AT1"), np.array([5, 60])) == ("T60 < T5 (rw): key T2x", "AT1")
