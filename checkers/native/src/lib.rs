@@ -29,6 +29,8 @@ pub mod minimal;
 #[forbid(unsafe_code)]
 pub mod model;
 #[forbid(unsafe_code)]
+mod narrow;
+#[forbid(unsafe_code)]
 pub mod objects;
 #[forbid(unsafe_code)]
 pub mod operation;

@@ -1,6 +1,7 @@
 //! Judge one object by the cheapest method that is certain to be right for it, and believe none of them unchecked.
 
 use crate::model::Model;
+use crate::narrow::Narrow;
 use crate::operation::Op;
 use crate::proving::{Proofs, prove};
 use crate::reduce::reduce;
@@ -38,6 +39,7 @@ impl<S> Judged<S> {
 #[derive(Default)]
 pub struct Scratch {
     zones: Zones,
+    narrow: Narrow,
     reduced: Vec<Op>,
 }
 
@@ -55,11 +57,16 @@ pub fn judge_one(
     if model.is_register() && scratch.zones.suit(all, model.initial()) {
         return judge_zones(model, all, limits, &mut scratch.zones);
     }
-    let ops = &mut scratch.reduced;
-    ops.clear();
-    ops.extend_from_slice(all);
-    reduce(ops, model.initial());
-    let (finding, steps) = search::judge(model, ops, limits);
+    let reduced = &mut scratch.reduced;
+    let ops = if all.iter().any(Op::is_open_ended) {
+        reduced.clear();
+        reduced.extend_from_slice(all);
+        reduce(reduced, model.initial());
+        &reduced[..]
+    } else {
+        all
+    };
+    let (finding, steps) = searched(model, ops, limits, &mut scratch.narrow);
     confirm(model, ops, &finding)?;
     let finding = named(finding, ops);
     let mut judged =
@@ -77,6 +84,23 @@ pub fn judge_one(
         }
     }
     Ok(judged)
+}
+
+/// What a narrow walk finds, or else the search.
+fn searched<M: Model<State = u32>>(model: &M, ops: &[Op], limits: Limits, narrow: &mut Narrow) -> (Finding<u32>, u64) {
+    if !model.is_register() {
+        return search::judge(model, ops, limits);
+    }
+    let (found, steps) = narrow.order(ops, model.initial(), limits);
+    match found {
+        Ok(Some(order)) => (Finding::Explained { order }, steps),
+        Ok(None) => {
+            let rest = Limits { steps: limits.steps.saturating_sub(steps), ..limits };
+            let (finding, more) = search::judge(model, ops, rest);
+            (finding, steps + more)
+        }
+        Err(stop) => (Finding::Stopped(stop), steps),
+    }
 }
 
 /// Judge a register that `zones` is prepared for.
