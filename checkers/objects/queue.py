@@ -5,6 +5,7 @@ may have taken any number of the elements that nobody else got.
 """
 
 import math
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Hashable, Iterator, Sequence
 from typing import Final
@@ -13,7 +14,7 @@ import msgspec
 
 from checkers.objects.calls import Calls, Numbers, answered, is_ok, not_failed, same_again, something, wrong
 from checkers.objects.judging import NON_LINEARIZABLE, Flaw, Kind, Refused, describe, judge
-from checkers.objects.queue_order import is_explained
+from checkers.objects.queue_order import order_of
 from harness.history import History
 from harness.operation import Operation, Value
 from harness.verdict import Facts, Verdict
@@ -111,7 +112,7 @@ def _flaws(operations: Sequence[Operation]) -> list[Flaw]:
     for op, value in _taken(operations):
         of(value).out.append(op)
     found = [flaw for element in elements for flaw in _flaw_of(element)]
-    return found or list(_out_of_order(operations, elements))
+    return found or list(_out_of_order(operations, elements)) or list(_too_few_takers(operations, elements))
 
 
 def _out_of_order(operations: Sequence[Operation], elements: Sequence[_Element]) -> Iterator[Flaw]:
@@ -123,17 +124,10 @@ def _out_of_order(operations: Sequence[Operation], elements: Sequence[_Element])
     unknown = any(op.f != "enqueue" and not is_ok(op) for op in not_failed(operations))
     once = [e for e in elements if len(e.into) == 1 and (e.out or not unknown)]
     before = sorted((e for e in once if is_ok(e.into[0])), key=lambda e: answered(e.into[0]))
-    after: list[tuple[int, int, Operation, str]] = [
-        (e.into[0].invoke_index, answered(e.out[0]), e.out[0], repr(e.value)[:80]) for e in once if e.out
-    ]
-    after += [
-        (op.invoke_index, answered(op), op, "that the queue was empty")
-        for op in operations
-        if op.f == "dequeue" and is_ok(op) and op.result is None
-    ]
+    after = _found_later(operations, once)
     longest: _Element | None = None
     at = 0
-    for since, until, op, returned in sorted(after, key=lambda entry: entry[:2]):
+    for since, until, op, returned in after:
         while at < len(before) and answered(before[at].into[0]) < since:
             if longest is None or _in_until(longest) < _in_until(before[at]):
                 longest = before[at]
@@ -150,6 +144,55 @@ def _out_of_order(operations: Sequence[Operation], elements: Sequence[_Element])
         anomaly = "lost-element" if lost else "reordered-element"
         yield Flaw(anomaly=anomaly, operations=(op, first, *longest.out), steps=steps)
         return
+
+
+def _found_later(operations: Sequence[Operation], once: Sequence[_Element]) -> list[tuple[int, int, Operation, str]]:
+    """What shows that all that was certainly enqueued before was gone: dequeues of elements enqueued later, with the
+    invocation of that enqueue, and dequeues that found nothing. Each with its answer, in order of the first."""
+    found = [(e.into[0].invoke_index, answered(e.out[0]), e.out[0], repr(e.value)[:80]) for e in once if e.out]
+    found += [
+        (op.invoke_index, answered(op), op, "that the queue was empty")
+        for op in operations
+        if op.f == "dequeue" and is_ok(op) and op.result is None
+    ]
+    return sorted(found, key=lambda entry: entry[:2])
+
+
+def _too_few_takers(operations: Sequence[Operation], elements: Sequence[_Element]) -> Iterator[Flaw]:
+    """Elements that nobody returned and that were gone by some answer, more of them than there were dequeues of unknown
+    result invoked by then. Only of elements that were enqueued once, and where no drain is of unknown outcome."""
+    unknown = [op for op in not_failed(operations) if op.f != "enqueue" and not is_ok(op)]
+    if any(op.f == "drain" for op in unknown):
+        return
+    once = [e for e in elements if len(e.into) == 1]
+    after = _found_later(operations, once)
+    gone: list[tuple[int, Operation, _Element]] = []
+    soonest: tuple[int, Operation] | None = None
+    for element in sorted(
+        (e for e in once if not e.out and is_ok(e.into[0])), key=lambda e: answered(e.into[0]), reverse=True
+    ):
+        while after and after[-1][0] > answered(element.into[0]):
+            _, until, op, _ = after.pop()
+            soonest = min(soonest or (until, op), (until, op), key=lambda entry: entry[0])
+        if soonest is not None:
+            gone.append((*soonest, element))
+    invoked = sorted(op.invoke_index for op in unknown)
+    for count, (until, op, _) in enumerate(sorted(gone, key=lambda entry: entry[0]), start=1):
+        if (takers := bisect_left(invoked, until)) < count:
+            shown = [element for by, _, element in gone if by <= until][:count]
+            names = ", ".join(repr(element.value)[:40] for element in shown[:_SHOWN_MAX])
+            steps = (
+                f"{describe(op)} returned {op.result!r:.80}, which was enqueued after "
+                if op.result is not None
+                else f"{describe(op)} found the queue empty after ",
+                f"{names}{' and more' if count > _SHOWN_MAX else ''} had been enqueued; nobody ever returned "
+                f"{'it' if count == 1 else 'these ' + str(count)}.",
+                f"Dequeues of unknown result that may have taken any of them: {takers}.",
+            )
+            by_then = tuple(taker for taker in unknown if taker.invoke_index < until)
+            into = tuple(element.into[0] for element in shown)
+            yield Flaw(anomaly="lost-element", operations=(op, *into, *by_then), steps=(steps[0] + steps[1], steps[2]))
+            return
 
 
 def _in_until(element: _Element) -> float:
@@ -208,6 +251,6 @@ QUEUE: Final = Kind(
     encode=_encode,
     flaws=_flaws,
     explain=_explain,
-    is_explained=lambda operations: is_explained(not_failed(operations)),
+    is_explained=lambda operations: order_of(not_failed(operations)) is not None,
     holds=_holds,
 )
