@@ -12,6 +12,7 @@ mod realtime;
 mod registers;
 mod replay;
 mod saturation;
+mod serial;
 mod snapshot;
 mod weak;
 
@@ -27,6 +28,7 @@ use cycles::Found;
 use graph::Edges;
 use lists::Lists;
 use registers::Registers;
+use serial::Serial;
 use weak::Isolation;
 
 /// What the native core hands over. Rows are transactions and micro-operations of the input.
@@ -96,7 +98,14 @@ pub fn check_registers(input: &Input<'_>, assumed: Assumed, kept: Kept, budget: 
         let found = cycles::search(&graph, input, &predecessors, &sorted, budget);
         report.take(found, |step| registers.show(step));
     } else if registers.anomalies.is_empty() && registers.circles.is_empty() {
-        let order = greedy::order(&graph, &sorted, input, &registers);
+        let order = match kept {
+            Kept::Realtime => match serial::search(input, &registers) {
+                Serial::Order(order) => Some(order),
+                Serial::Impossible => None,
+                Serial::GivenUp => greedy::order(&graph, &sorted, input, &registers),
+            },
+            Kept::Nothing | Kept::Process => greedy::order(&graph, &sorted, input, &registers),
+        };
         if order.as_ref().is_some_and(|order| !replay::registers(input, order, &predecessors, kept)) {
             return Err(Refused::Defect("an order of transactions that was found does not explain the reads"));
         }

@@ -362,7 +362,7 @@ impl<'a> Registers<'a> {
         self.order.retain(|_| places.next().is_some_and(|&key| !circular[key]));
     }
 
-    fn key_of(&self, version: u32) -> usize {
+    pub fn key_of(&self, version: u32) -> usize {
         let writes = self.input.kind.len();
         if self.is_write(version) { self.input.key[version as usize] as usize } else { version as usize - writes }
     }
@@ -467,7 +467,7 @@ impl<'a> Registers<'a> {
     }
 
     /// Reads that show another transaction's write, or nothing: (transaction, version).
-    pub fn external(&self) -> impl Iterator<Item = (u32, u32)> + '_ {
+    pub fn external(&self) -> impl Iterator<Item = (u32, u32)> + Clone + '_ {
         self.reads.iter().map(|read| (self.owner[read.op as usize], read.version))
     }
 

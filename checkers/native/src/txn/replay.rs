@@ -81,3 +81,61 @@ pub fn registers(input: &Input<'_>, order: &[u32], before: &[u32], kept: Kept) -
 pub fn of(nodes: &[u32], happened: &[bool]) -> Vec<u32> {
     nodes.iter().copied().filter(|&node| happened.get(node as usize).copied().unwrap_or(false)).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::input::{INFO, OK};
+    use super::*;
+
+    /// Three transactions of one process that write 1 and 2 and read 2, one after the other.
+    fn with_columns(outcome: [i64; 3], judge: impl Fn(&Input<'_>)) {
+        judge(&Input {
+            process: &[7, 7, 7],
+            outcome: &outcome,
+            invoked: &[0, 2, 4],
+            completed: &[1, 3, 5],
+            first: &[0, 1, 2, 3],
+            kind: &[WRITE, WRITE, READ],
+            key: &[0, 0, 0],
+            value: &[1, 2, 2],
+            start: &[0, 0, 0, 2],
+            elements: &[1, 2],
+        });
+    }
+
+    #[test]
+    fn an_order_is_no_proof_against_real_time_or_the_order_of_a_process() {
+        with_columns([OK; 3], |input| {
+            let before = [NONE, 0, 1];
+            for kept in [Kept::Nothing, Kept::Process, Kept::Realtime] {
+                assert!(registers(input, &[0, 1, 2], &before, kept));
+                assert!(lists(input, &[0, 1, 2], &before, kept));
+            }
+            // The values of registers allow the first to come last.
+            assert!(registers(input, &[1, 2, 0], &before, Kept::Nothing));
+            assert!(!registers(input, &[1, 2, 0], &before, Kept::Process));
+            assert!(!registers(input, &[1, 2, 0], &before, Kept::Realtime));
+            assert!(!lists(input, &[1, 2, 0], &before, Kept::Nothing));
+        });
+    }
+
+    #[test]
+    fn an_order_is_no_proof_that_lacks_or_repeats_a_transaction() {
+        with_columns([OK; 3], |input| {
+            for order in [&[0, 1][..], &[1, 2], &[0, 1, 1, 2], &[0, 1, 2, 2]] {
+                assert!(!registers(input, order, &[NONE, 0, 1], Kept::Realtime));
+                assert!(!lists(input, order, &[NONE, 0, 1], Kept::Realtime));
+            }
+        });
+        with_columns([FAIL, OK, OK], |input| {
+            assert!(registers(input, &[1, 2], &[NONE; 3], Kept::Realtime));
+            assert!(!registers(input, &[0, 1, 2], &[NONE; 3], Kept::Realtime));
+        });
+        // What never ended may come late, or not at all.
+        with_columns([INFO, OK, OK], |input| {
+            assert!(registers(input, &[1, 2], &[NONE; 3], Kept::Realtime));
+            assert!(registers(input, &[1, 2, 0], &[NONE; 3], Kept::Realtime));
+            assert!(!registers(input, &[1, 0, 2], &[NONE; 3], Kept::Realtime));
+        });
+    }
+}

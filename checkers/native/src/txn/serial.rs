@@ -1,0 +1,467 @@
+//! A serial order of transactions on registers that keeps real time, found just in time.
+//!
+//! Invocations and completions are walked through in order; a transaction is placed when it has to be: at its completion
+//! at the latest. Since values are unique, a version is never overwritten while somebody has yet to read it; so what keys
+//! hold, as far as anybody will look, follows from the set of transactions placed, and a set that led nowhere is not
+//! tried again. Whoever writes nothing that others read is placed as soon as it may be: that never hinders anybody.
+//!
+//! Two versions of a key are told apart ahead of time: if somebody who met the one was completed before somebody who met
+//! the other was invoked, the one is to be written, and read by all who read it, before the other is written.
+//!
+//! The open transactions at a time are no more than the clients, so what is tried stays small where histories are valid
+//! (Lowe, "Testing for Linearizability", 2017, for single operations). The problem is NP-hard (Papadimitriou 1979): after
+//! a number of placements it is given up.
+
+use std::collections::HashSet;
+
+use super::input::{Input, NONE};
+use super::registers::Registers;
+
+/// Placements, as a multiple of the transactions and of at least so many of them, before the order is given up.
+const TRIES: usize = 64;
+const TRANSACTIONS_LEAST: usize = 4096;
+
+/// What the search for an order came to.
+pub enum Serial {
+    Order(Vec<u32>),
+    /// Every order was tried that could explain the reads.
+    Impossible,
+    GivenUp,
+}
+
+/// A transaction that is invoked, or has to be placed.
+#[derive(Clone, Copy)]
+struct Event {
+    t: u32,
+    is_end: bool,
+}
+
+/// Where one of several transactions can be placed next.
+struct Choice {
+    event: usize,
+    done: usize,
+    candidates: Vec<u32>,
+    next: usize,
+}
+
+/// What is taken back in reverse.
+#[derive(Clone, Copy)]
+enum Done {
+    Invoked(u32),
+    Placed(u32),
+    /// A key held a version before.
+    Held {
+        key: u32,
+        version: u32,
+    },
+    /// Nobody has to read a version any more.
+    Closed(u32),
+}
+
+/// Rows grouped by a number: those of group g at `starts[g]..starts[g + 1]`.
+struct Groups<T> {
+    starts: Vec<u32>,
+    rows: Vec<T>,
+}
+
+impl<T: Copy + Default> Groups<T> {
+    /// Keeps the order of `rows` within a group.
+    fn new(groups: usize, rows: impl Iterator<Item = (u32, T)> + Clone) -> Self {
+        let mut starts = vec![0_u32; groups + 1];
+        for (group, _) in rows.clone() {
+            starts[group as usize + 1] += 1;
+        }
+        for group in 0..groups {
+            starts[group + 1] += starts[group];
+        }
+        let mut place = starts.clone();
+        let mut grouped = vec![T::default(); starts[groups] as usize];
+        for (group, row) in rows {
+            grouped[place[group as usize] as usize] = row;
+            place[group as usize] += 1;
+        }
+        Self { starts, rows: grouped }
+    }
+
+    fn of(&self, group: u32) -> &[T] {
+        &self.rows[self.starts[group as usize] as usize..self.starts[group as usize + 1] as usize]
+    }
+}
+
+/// A key and one of its versions.
+#[derive(Clone, Copy, Default)]
+struct Version {
+    key: u32,
+    version: u32,
+}
+
+struct Search<'a> {
+    registers: &'a Registers<'a>,
+    /// Per transaction: what it reads of others, and what it leaves.
+    reads: Groups<Version>,
+    writes: Groups<Version>,
+    /// Per version: the transactions that read it; the first completion and the last invocation of all who met it.
+    readers: Groups<u32>,
+    first_end: Vec<i64>,
+    last_begin: Vec<i64>,
+    /// Per transaction: whether others read what it writes; the first completion that it has to precede.
+    is_read: Vec<bool>,
+    due: Vec<i64>,
+    events: Vec<Event>,
+
+    is_invoked: Vec<bool>,
+    is_placed: Vec<bool>,
+    /// Invoked and not placed.
+    open: Vec<u32>,
+    order: Vec<u32>,
+    held: Vec<u32>,
+    /// Per version: reads of it that are not placed.
+    unread: Vec<u32>,
+    /// Per key, in the order of first completions: versions that are yet to be written or to be read. The last rows of
+    /// `after` and `before`, one per key, stand for both ends.
+    after: Vec<u32>,
+    before: Vec<u32>,
+    done: Vec<Done>,
+    /// The set of transactions placed, in a number; and sets with the event that they were met at.
+    placed_set: u64,
+    tried: HashSet<u64>,
+    placements: usize,
+    marks: Vec<u32>,
+    mark: u32,
+}
+
+/// Look for a serial order that keeps real time, of all transactions that happened.
+pub fn search(input: &Input<'_>, registers: &Registers<'_>) -> Serial {
+    let mut search = Search::new(input, registers);
+    let placements_max = TRIES * input.len().max(TRANSACTIONS_LEAST);
+    let mut choices: Vec<Choice> = Vec::new();
+    let mut event = 0;
+    loop {
+        event = search.advance(event);
+        let Some(&Event { t, .. }) = search.events.get(event) else { return Serial::Order(search.order) };
+        let candidates = search.candidates(t, event);
+        choices.push(Choice { event, done: search.done.len(), candidates, next: 0 });
+        loop {
+            let Some(choice) = choices.last_mut() else { return Serial::Impossible };
+            event = choice.event;
+            search.take_back(choice.done);
+            if let Some(&candidate) = choice.candidates.get(choice.next) {
+                choice.next += 1;
+                search.place(candidate);
+                break;
+            }
+            choices.pop();
+        }
+        if search.placements > placements_max {
+            return Serial::GivenUp;
+        }
+    }
+}
+
+impl<'a> Search<'a> {
+    fn new(input: &'a Input<'a>, registers: &'a Registers<'a>) -> Self {
+        let n = input.len();
+        let (keys, versions) = (input.keys(), input.kind.len() + input.keys());
+        let happened = |t: u32| registers.happened[t as usize];
+        let key = |version: u32| registers.key_of(version) as u32;
+        let reads =
+            Groups::new(n, registers.external().map(|(t, version)| (t, Version { key: key(version), version })));
+        let readers = Groups::new(versions, registers.external().map(|(t, version)| (version, t)));
+        let left = (0..n as u32)
+            .filter(|&t| happened(t))
+            .flat_map(|t| input.ops(t as usize).map(move |m| (t, m)))
+            .filter(|&(_, m)| registers.leaves(m));
+        let writes = Groups::new(n, left.map(|(t, m)| (t, Version { key: input.key[m] as u32, version: m as u32 })));
+        let mut first_end = vec![i64::MAX; versions];
+        let mut last_begin = vec![i64::MIN; versions];
+        let mut events = Vec::with_capacity(2 * n);
+        for t in (0..n as u32).filter(|&t| happened(t)) {
+            let (begin, is_ok) = (input.invoked[t as usize], input.is_ok(t as usize));
+            events.push((begin, false, t));
+            if is_ok {
+                events.push((input.completed[t as usize], true, t));
+            }
+            for met in reads.of(t).iter().chain(writes.of(t)) {
+                let version = met.version as usize;
+                last_begin[version] = last_begin[version].max(begin);
+                if is_ok {
+                    first_end[version] = first_end[version].min(input.completed[t as usize]);
+                }
+            }
+        }
+        // What is invoked when another is completed does not follow it.
+        events.sort_unstable();
+        let is_read: Vec<bool> =
+            (0..n as u32).map(|t| writes.of(t).iter().any(|wrote| !readers.of(wrote.version).is_empty())).collect();
+        let due = (0..n as u32)
+            .map(|t| {
+                let own = if input.is_ok(t as usize) { input.completed[t as usize] } else { i64::MAX };
+                writes.of(t).iter().map(|wrote| first_end[wrote.version as usize]).fold(own, i64::min)
+            })
+            .collect();
+        let mut search = Self {
+            registers,
+            is_read,
+            due,
+            events: events.iter().map(|&(_, is_end, t)| Event { t, is_end }).collect(),
+            is_invoked: vec![false; n],
+            is_placed: vec![false; n],
+            open: Vec::new(),
+            order: Vec::with_capacity(n),
+            held: (0..keys).map(|key| (input.kind.len() + key) as u32).collect(),
+            unread: (0..versions as u32).map(|version| readers.of(version).len() as u32).collect(),
+            after: vec![NONE; versions + keys],
+            before: vec![NONE; versions + keys],
+            done: Vec::with_capacity(4 * n),
+            placed_set: 0,
+            tried: HashSet::new(),
+            placements: 0,
+            marks: vec![0; n],
+            mark: 0,
+            reads,
+            writes,
+            readers,
+            first_end,
+            last_begin,
+        };
+        search.line_up(keys);
+        search
+    }
+
+    /// Every version that happened into the row of its key.
+    fn line_up(&mut self, keys: usize) {
+        let ends = self.after.len() - keys;
+        let mut last: Vec<u32> = (0..keys).map(|key| (ends + key) as u32).collect();
+        let mut is_in = vec![false; ends];
+        let mut rows = Vec::new();
+        for event in self.events.iter().filter(|event| event.is_end) {
+            rows.extend(self.writes.of(event.t).iter().chain(self.reads.of(event.t)).copied());
+        }
+        // Of unknown outcome, and read by nobody.
+        rows.extend(self.writes.rows.iter().copied());
+        for Version { key, version } in rows {
+            let is_write = self.registers.is_write(version);
+            if is_write && !std::mem::replace(&mut is_in[version as usize], true) {
+                let previous = std::mem::replace(&mut last[key as usize], version);
+                self.after[previous as usize] = version;
+                self.before[version as usize] = previous;
+            }
+        }
+        for (key, &last) in last.iter().enumerate() {
+            self.after[last as usize] = (ends + key) as u32;
+            self.before[ends + key] = last;
+        }
+    }
+
+    /// Go on to the next completion of a transaction that is not placed, or to the end.
+    fn advance(&mut self, mut event: usize) -> usize {
+        while let Some(&Event { t, is_end }) = self.events.get(event) {
+            if !is_end {
+                self.is_invoked[t as usize] = true;
+                self.open.push(t);
+                self.done.push(Done::Invoked(t));
+                if !self.is_read[t as usize] && self.may_follow(t) {
+                    self.place(t);
+                }
+            } else if !self.is_placed[t as usize] {
+                return event;
+            }
+            event += 1;
+        }
+        event
+    }
+
+    /// Whether a transaction, placed next, reads what it read and overwrites nothing that others have yet to read.
+    fn may_follow(&self, t: u32) -> bool {
+        let reads = self.reads.of(t);
+        reads.iter().all(|read| self.held[read.key as usize] == read.version)
+            && self.writes.of(t).iter().all(|wrote| {
+                let held = self.held[wrote.key as usize];
+                let own = reads.iter().any(|read| read.key == wrote.key);
+                self.unread[held as usize] <= u32::from(own) && self.earlier(wrote, t).is_none()
+            })
+    }
+
+    /// A version that has to be written, and read by all but `t`, before another of its key is written; the first of them.
+    fn earlier(&self, wrote: &Version, t: u32) -> Option<u32> {
+        let begin = self.last_begin[wrote.version as usize];
+        let end = self.end(wrote.key);
+        let mut version = self.after[end as usize];
+        while version != end && self.first_end[version as usize] < begin {
+            let is_own = version == wrote.version || self.left_to(version, t);
+            if !is_own {
+                return Some(version);
+            }
+            version = self.after[version as usize];
+        }
+        None
+    }
+
+    /// Whether a version is written, and only `t` has yet to read it.
+    fn left_to(&self, version: u32, t: u32) -> bool {
+        self.is_placed[self.registers.writer(version) as usize]
+            && self.unread[version as usize] == 1
+            && self.reads.of(t).iter().any(|read| read.version == version)
+    }
+
+    fn end(&self, key: u32) -> u32 {
+        (self.after.len() - self.held.len()) as u32 + key
+    }
+
+    fn place(&mut self, t: u32) {
+        let mut waiting = vec![t];
+        while let Some(t) = waiting.pop() {
+            self.place_one(t);
+            for at in 0..self.open.len() {
+                let other = self.open[at];
+                if !self.is_read[other as usize] && self.may_follow(other) {
+                    waiting.push(other);
+                    break;
+                }
+            }
+        }
+    }
+
+    fn place_one(&mut self, t: u32) {
+        self.placements += 1;
+        self.is_placed[t as usize] = true;
+        self.placed_set ^= number(u64::from(t));
+        self.order.push(t);
+        self.done.push(Done::Placed(t));
+        if let Some(at) = self.open.iter().position(|&other| other == t) {
+            self.open.swap_remove(at);
+        }
+        for at in 0..self.reads.of(t).len() {
+            let read = self.reads.of(t)[at];
+            self.unread[read.version as usize] -= 1;
+            if self.unread[read.version as usize] == 0 && self.registers.is_write(read.version) {
+                self.close(read.version);
+            }
+        }
+        for at in 0..self.writes.of(t).len() {
+            let Version { key, version } = self.writes.of(t)[at];
+            self.done.push(Done::Held { key, version: self.held[key as usize] });
+            self.held[key as usize] = version;
+            if self.unread[version as usize] == 0 {
+                self.close(version);
+            }
+        }
+    }
+
+    fn close(&mut self, version: u32) {
+        let (before, after) = (self.before[version as usize], self.after[version as usize]);
+        self.after[before as usize] = after;
+        self.before[after as usize] = before;
+        self.done.push(Done::Closed(version));
+    }
+
+    fn take_back(&mut self, done: usize) {
+        while self.done.len() > done {
+            match self.done.pop() {
+                Some(Done::Invoked(t)) => {
+                    self.is_invoked[t as usize] = false;
+                    self.open.retain(|&other| other != t);
+                }
+                Some(Done::Placed(t)) => {
+                    for at in 0..self.reads.of(t).len() {
+                        self.unread[self.reads.of(t)[at].version as usize] += 1;
+                    }
+                    self.is_placed[t as usize] = false;
+                    self.placed_set ^= number(u64::from(t));
+                    self.order.pop();
+                    self.open.push(t);
+                }
+                Some(Done::Held { key, version }) => self.held[key as usize] = version,
+                Some(Done::Closed(version)) => {
+                    let (before, after) = (self.before[version as usize], self.after[version as usize]);
+                    self.after[before as usize] = version;
+                    self.before[after as usize] = version;
+                }
+                None => return,
+            }
+        }
+    }
+
+    /// Which transactions may be placed next so that `t` is placed before the event; none where that leads nowhere.
+    fn candidates(&mut self, t: u32, event: usize) -> Vec<u32> {
+        if !self.tried.insert(self.placed_set ^ number(!(event as u64))) {
+            return Vec::new();
+        }
+        let Some(needed) = self.needed(t) else { return Vec::new() };
+        let mut found: Vec<(bool, i64, u32)> = self
+            .open
+            .iter()
+            .filter(|&&other| self.may_follow(other))
+            .map(|&other| (!needed.contains(&other), self.due[other as usize], other))
+            .collect();
+        found.sort_unstable();
+        found.into_iter().map(|(_, _, t)| t).collect()
+    }
+
+    /// The transactions that have to be placed before `t`, and itself; None where one of them cannot be.
+    fn needed(&mut self, t: u32) -> Option<Vec<u32>> {
+        self.mark += 1;
+        self.marks[t as usize] = self.mark;
+        let mut needed = vec![t];
+        let mut next = 0;
+        while next < needed.len() {
+            let by = needed[next];
+            let mut circular = false;
+            let mut need = |search: &mut Self, other: u32| {
+                circular |= other == t || !search.is_invoked[other as usize];
+                if std::mem::replace(&mut search.marks[other as usize], search.mark) != search.mark {
+                    needed.push(other);
+                }
+            };
+            for at in 0..self.reads.of(by).len() {
+                let read = self.reads.of(by)[at];
+                if self.held[read.key as usize] != read.version {
+                    need(self, self.registers.writer(read.version));
+                }
+            }
+            for at in 0..self.writes.of(by).len() {
+                let wrote = self.writes.of(by)[at];
+                let held = self.held[wrote.key as usize];
+                self.need_readers(held, by, &mut need);
+                let (begin, end) = (self.last_begin[wrote.version as usize], self.end(wrote.key));
+                let mut version = self.after[end as usize];
+                while version != end && self.first_end[version as usize] < begin {
+                    if version != wrote.version {
+                        let writer = self.registers.writer(version);
+                        if !self.is_placed[writer as usize] {
+                            need(self, writer);
+                        }
+                        self.need_readers(version, by, &mut need);
+                    }
+                    version = self.after[version as usize];
+                }
+            }
+            if circular {
+                return None;
+            }
+            next += 1;
+        }
+        Some(needed)
+    }
+
+    /// All who have yet to read a version, but for one.
+    fn need_readers(&mut self, version: u32, but: u32, need: &mut impl FnMut(&mut Self, u32)) {
+        if self.unread[version as usize] == 0 {
+            return;
+        }
+        for at in 0..self.readers.of(version).len() {
+            let reader = self.readers.of(version)[at];
+            if reader != but && !self.is_placed[reader as usize] {
+                need(self, reader);
+            }
+        }
+    }
+}
+
+/// A number that looks like chance (splitmix64).
+fn number(of: u64) -> u64 {
+    let mut mixed = of.wrapping_add(0x9E37_79B9_7F4A_7C15);
+    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    mixed ^ (mixed >> 31)
+}
