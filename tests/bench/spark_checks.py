@@ -2,12 +2,13 @@
 
 Every repetition is a process of its own, and one after the other: native, one core of Spark's, two, and again. A Spark
 process judges twice and the second time counts, when its code is compiled; the first is told beside it. OPERATIONS=
-in the environment names another size, such as 100000000; keys have 50 operations each, of five clients.
+in the environment names another size; what is larger than ten million, such as 100000000, is judged once in a process,
+after a million for the compiler. They are on 200,000 keys, of five clients each, or on as many as have 50 operations.
 
 A process may use as many processors as its engine has cores: the one task of `local[1]` is a thread of the JVM and a
 Python beside it, which would take two, and the second core of an executor would seem to bring little.
 
-`python -m tests.bench.spark_checks PATH native|local[N]` is one of them and prints its seconds as JSON.
+`python -m tests.bench.spark_checks PATH WARMING native|local[N]` is one of them and prints its seconds as JSON.
 """
 
 import json
@@ -28,7 +29,9 @@ from tests.bench.figure import Figure, peak_mb
 from tests.operations_tables import generate
 
 OPERATIONS: Final = 10_000_000
-PER_KEY: Final = 50
+KEYS: Final = 200_000
+PER_KEY_MIN: Final = 50
+WARMING: Final = 1_000_000
 #: Each with the processors that it may use.
 _ENGINES: Final = {"native": 1, "local[1]": 1, "local[2]": 2}
 #: What a child may take at most: some start, and so many seconds for each million operations.
@@ -38,18 +41,23 @@ _CHILD_S: Final = (120.0, 60.0)
 def run(repeats: int = 3) -> list[Figure]:
     """Medians; beyond ten million operations once, since it takes long."""
     operations = int(os.environ.get("OPERATIONS", OPERATIONS))
+    keys = min(KEYS, operations // PER_KEY_MIN)
     repeats = repeats if operations <= OPERATIONS else 1
     with tempfile.TemporaryDirectory(prefix="fencepost-bench-") as folder:
         path = Path(folder) / "table.parquet"
-        generate(path, operations, operations // PER_KEY)
+        generate(path, operations, keys)
+        warming = path
+        if operations > OPERATIONS:
+            warming = Path(folder) / "warming.parquet"
+            generate(warming, WARMING, WARMING // PER_KEY_MIN)
         told: dict[str, list[dict[str, float]]] = {engine: [] for engine in _ENGINES}
         for _ in range(repeats):
             for engine in _ENGINES:
-                told[engine].append(_child(path, engine, operations))
+                told[engine].append(_child(path, warming, engine, operations))
     native, one, two = (_median(told[engine], "wall_s") for engine in _ENGINES)
     of = f"{operations:,} operations"
     note = (
-        f"median of {repeats}; {operations // PER_KEY:,} keys, Parquet to verdict, a processor for each core; "
+        f"median of {repeats}; {keys:,} keys, Parquet to verdict, a processor for each core; "
         f"load {os.getloadavg()[0]:.0f}"
     )
 
@@ -57,7 +65,10 @@ def run(repeats: int = 3) -> list[Figure]:
         return f"{note}; CPU time {_median(told[engine], 'cpu_s'):.0f} s"
 
     def first(engine: str) -> str:
-        return f"{cpu(engine)}; the first time, without the session, {_median(told[engine], 'first_s'):.0f} s"
+        warm = (
+            "the first time, without the session," if warming == path else f"{WARMING:,} before, without the session,"
+        )
+        return f"{cpu(engine)}; {warm} {_median(told[engine], 'first_s'):.0f} s"
 
     peak = _median(told["native"], "peak_mb")
     by_core = f"its time on one core by that of one native core ({one:.0f} s, {native:.0f} s): with more it is faster"
@@ -75,8 +86,8 @@ def _median(runs: list[dict[str, float]], name: str) -> float:
     return statistics.median(run[name] for run in runs)
 
 
-def _child(path: Path, engine: str, operations: int) -> dict[str, float]:
-    command = [sys.executable, "-m", "tests.bench.spark_checks", str(path), engine]
+def _child(path: Path, warming: Path, engine: str, operations: int) -> dict[str, float]:
+    command = [sys.executable, "-m", "tests.bench.spark_checks", str(path), str(warming), engine]
     limit_s = _CHILD_S[0] + _CHILD_S[1] * operations / 1e6
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=limit_s, check=True)
     found: dict[str, float] = json.loads(done.stdout)
@@ -93,7 +104,7 @@ def _native(path: Path) -> dict[str, float]:
     }
 
 
-def _spark(path: Path, master: str) -> dict[str, float]:
+def _spark(path: Path, warming: Path, master: str) -> dict[str, float]:
     from checkers.spark.linearizable import judge_table, read_table, tuned
 
     with (
@@ -103,9 +114,9 @@ def _spark(path: Path, master: str) -> dict[str, float]:
         spark = tuned(handle.session(timeout_s=110))
         assert handle.pid is not None
         walls, spent = [], [0.0]
-        for _ in range(2):
+        for table in (warming, path):
             began = time.perf_counter()
-            _must_be_valid(judge_table(read_table(spark, str(path)), Budget(), str(path)))
+            _must_be_valid(judge_table(read_table(spark, str(table)), Budget(), str(table)))
             walls.append(time.perf_counter() - began)
             spent.append(_cpu_s(handle.pid))
     return {"first_s": walls[0], "wall_s": walls[1], "cpu_s": spent[2] - spent[1]}
@@ -138,6 +149,6 @@ def _bind(processors: int) -> None:
 
 
 if __name__ == "__main__":
-    where, engine_ = Path(sys.argv[1]), sys.argv[2]
+    where, before, engine_ = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3]
     _bind(_ENGINES[engine_])
-    print(json.dumps(_native(where) if engine_ == "native" else _spark(where, engine_)))
+    print(json.dumps(_native(where) if engine_ == "native" else _spark(where, before, engine_)))
