@@ -82,6 +82,7 @@ FILE_CHECKERS: Final = {
     "append-log": "checkers.objects.append_log:check",
     "bank": "checkers.objects.bank:check",
     "counter": "checkers.objects.counter:check",
+    "etcd-kv": "checkers.kv.etcd:check",
     "fenced-mutex": "checkers.objects.mutexes:check_fenced_mutex",
     "kafka-log": "checkers.kafka_history:check",
     "linearizable-set": "checkers.objects.sets:check",
@@ -93,6 +94,7 @@ FILE_CHECKERS: Final = {
     "rw-register": "checkers.transaction_history:check_registers",
     "semaphore": "checkers.objects.mutexes:check_semaphore",
     "user-model": "checkers.user_objects:check",
+    "zookeeper-kv": "checkers.kv.zookeeper:check",
 }
 
 #: Systems whose replicated log can be read off their disks after a run.

@@ -68,13 +68,23 @@ FAMILIES: Final = {
         _family("semaphore", "so many permits: semaphore:3", "acquire release", "semaphore", "linearizable"),
         _family("grow-only-set", "adds and reads", "add contains read", "linearizable-set", "linearizable"),
         _family("add-remove-set", "with removals", "add remove contains read", "linearizable-set", "linearizable"),
+        _family("etcd-kv", "keys with revisions", "read write put cas create delete", "etcd-kv", "linearizable"),
+        _family(
+            "zookeeper-kv",
+            "znodes with zxids",
+            "read write cas create delete sync",
+            "zookeeper-kv",
+            "ordered-sequential",
+        ),
         _family("multi-register", "transactions of several registers", "txn", "multi-register", "linearizable"),
     )
 }
 
 #: Asked for no name, the first of these whose functions cover the history's is taken.
 _BY_FUNCTIONS: Final = ("register", "cas-register", "queue", "bank", "log", "append-log")
-_WITH_PARAMETER: Final = ("semaphore",)
+_WITH_PARAMETER: Final = ("semaphore", "etcd-kv", "zookeeper-kv")
+#: Models whose values are what the store's replies say; their checkers read these by themselves.
+STORES: Final = ("etcd-kv", "zookeeper-kv")
 #: Models of transactions: these can be held to any of the consistency models.
 TRANSACTIONS: Final = ("list-append", "rw-register")
 JUDGED: Final = tuple(name for name, family in FAMILIES.items() if family.checker)
@@ -142,6 +152,8 @@ def _recognised(functions: set[str], sample: Callable[[str], Any]) -> Family | N
         return FAMILIES[_transactions(sample("txn"))]
     if functions and functions <= {"acquire", "release"}:
         return FAMILIES["mutex" if sample("acquire") is None else "fenced-mutex"]
+    if "sync" in functions and functions <= FAMILIES["zookeeper-kv"].functions:
+        return FAMILIES["zookeeper-kv"]
     if functions & {"remove", "contains"}:
         return next(FAMILIES[n] for n in ("grow-only-set", "add-remove-set") if functions <= FAMILIES[n].functions)
     return next((FAMILIES[name] for name in _BY_FUNCTIONS if functions <= FAMILIES[name].functions), None)

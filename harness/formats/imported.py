@@ -12,7 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from harness.errors import MalformedHistory
-from harness.formats.family import Family
+from harness.formats.family import STORES, Family
 from harness.history import History
 from harness.operation import Event, Operation, OpEvent, Outcome, pair
 
@@ -93,7 +93,8 @@ def _with_last_reads(operations: list[Operation]) -> list[Operation]:
 def check_values(history: ImportedHistory, place: Callable[[int], str]) -> None:
     """Raise MalformedHistory where a model would misread a value. `place(i)` says where event i stands."""
     expected: tuple[type, int] | None = None
-    for op in () if history.family.is_users else history.operations:
+    of_its_own = history.family.is_users or history.family.name in STORES
+    for op in () if of_its_own else history.operations:
         known = op.type is Outcome.OK and op.complete_index is not None
         at = op.complete_index if known and op.complete_index is not None else op.invoke_index
         if op.f in ("write", "cas", "add"):

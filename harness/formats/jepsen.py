@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from harness.errors import UsageError
 from harness.formats.edn import Edn, EdnEvents, edn_string, edn_text, key_text, kind_of, malformed, plain, read_events
-from harness.formats.family import choose
+from harness.formats.family import STORES, choose
 from harness.formats.imported import Imported, ImportedHistory, check_values
 from harness.operation import Event, FaultEvent, NoteEvent, OpEvent, Outcome
 
@@ -24,6 +24,8 @@ _NONE: Final = 2**32 - 1
 _INVOKE: Final = 0
 _OK: Final = 1
 _OUTCOMES: Final = (Outcome.INVOKE, Outcome.OK, Outcome.FAIL, Outcome.INFO)
+#: Functions that concern no key.
+_KEYLESS: Final = ("sync",)
 #: Ends of the tags by which a pair of key and value may be marked.
 _PAIR_TAGS: Final = ("tuple", "Tuple", "MapEntry")
 #: Functions whose values a model compares: of invocations, of ok completions.
@@ -57,7 +59,9 @@ class _Reading:
             self._check_missing()
         if pairs:
             self._check_pairs()
-        if family.checker and not family.is_users:
+        if family.name in STORES:
+            self._check_kinds(pairs, _stored, _stored)
+        elif family.checker and not family.is_users:
             self._check_kinds(pairs, _READ_AS.get(family.name) or (_elements if "add" in family.functions else _whole))
         history = ImportedHistory(self._events(keys, values, pairs), family, source=self._source)
         check_values(history, self._place)
@@ -131,20 +135,22 @@ class _Reading:
                 )
 
     def _check_pairs(self) -> None:
-        for rows in (self._rows(self._functions.values(), _INVOKE), self._rows(_SEEN, _OK)):
+        keyed = [f for f in self._functions.values() if f not in _KEYLESS]
+        for rows in (self._rows(keyed, _INVOKE), self._rows(_SEEN, _OK)):
             ids = self._columns.value[rows]
             wrong = np.isin(ids, self._unpaired(ids))
             if wrong.any():
                 raise self._wrong(int(rows[np.argmax(wrong)]), "a value without its key; expected [key value]")
 
-    def _check_kinds(self, pairs: bool, read: _Parts) -> None:
+    def _check_kinds(self, pairs: bool, read: _Parts, wrote: _Parts | None = None) -> None:
         """Values that are equal as JSON but not in EDN, as a keyword and its text, must not meet; nor such keys."""
+        wrote = wrote or _whole
         first: dict[str, tuple[str, int]] = {}
         for rows, parts in (
-            (self._rows(("write", "add", "remove", "contains", "enqueue", "append"), _INVOKE), _whole),
+            (self._rows(("write", "add", "remove", "contains", "enqueue", "append", "put", "create"), _INVOKE), wrote),
             (self._rows(("dequeue",), _OK), _whole),
             (self._rows(("drain",), _OK), _elements),
-            (self._rows(("cas",), _INVOKE), _elements),
+            (self._rows(("cas",), _INVOKE), _elements if wrote is _whole else wrote),
             (self._rows(_SEEN, _INVOKE), _nothing),
             (self._rows(_SEEN, _OK), read),
         ):
@@ -240,6 +246,14 @@ def _elements(form: Any) -> list[Any]:
     if isinstance(form, Edn) and form.kind in ("set", "list"):
         return form.items
     return form if type(form) is list else [form]
+
+
+def _stored(form: Any) -> list[Any]:
+    """The value in a map that is a request or a reply, of a plain request, or the two of [old new]."""
+    if isinstance(form, Edn) and form.kind == "map":
+        named = zip(form.items[::2], form.items[1::2], strict=True)
+        return [value for key, value in named if plain(key) in ("value", ":value")]
+    return _elements(form)
 
 
 def _second(form: Any) -> list[Any]:

@@ -1,0 +1,40 @@
+"""`etcd-kv`: keys whose writes have revisions, as etcd answers them.
+
+Judged is linearizability of a store that also answers with its numbers: every write has a revision of its own, greater
+than all that was answered before it was invoked; a read shows the newest version at its header's revision, which is no
+older than anything answered before; a version counts the writes since the key was created. A serializable read may be
+late, but is the state of some revision.
+Source: etcd's API reference, "KV API guarantees" and "Revisions".
+"""
+
+from typing import Final
+
+from checkers.kv.acts import Condition, Dialect, Kind
+from checkers.kv.judging import judged
+from harness.history import History
+from harness.verdict import Facts, Verdict
+
+ETCD: Final = Dialect(
+    name="etcd-kv",
+    number="revision",
+    made="mod-revision",
+    created="create-revision",
+    sign="serializable",
+    others=frozenset({"deleted"}),
+    conditions={"mod-revision": Condition.MADE, "version": Condition.VERSION},
+    functions={
+        "read": Kind.READ,
+        "write": Kind.PUT,
+        "put": Kind.PUT,
+        "cas": Kind.PUT,
+        "create": Kind.PUT,
+        "delete": Kind.DELETE,
+    },
+    first_version=1,
+    current=True,
+)
+
+
+def check(history: History, facts: Facts) -> list[Verdict]:
+    """One verdict on all keys, whose revisions are one order."""
+    return judged(history, facts, ETCD)

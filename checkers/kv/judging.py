@@ -1,0 +1,134 @@
+"""From a history of a store with numbered writes to its verdict; what is valid has been carried out once more."""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Final
+
+from checkers.evidence import rows, violations
+from checkers.kv.acts import Act, Dialect, Kind, acts_of
+from checkers.kv.breach import Breach
+from checkers.kv.order import Judged, judge
+from checkers.kv.replay import refusal
+from checkers.objects.judging import exposed
+from harness.history import History
+from harness.operation import Operation, Outcome
+from harness.verdict import Facts, Proof, Validity, Verdict, Witness
+
+#: Of longer histories the order is not kept in the verdict.
+ORDERED_MAX: Final = 5_000
+_WITNESSES_OF_EACH: Final = 2
+_WITNESSES_MAX: Final = 10
+
+
+def judged(history: History, facts: Facts, dialect: Dialect) -> list[Verdict]:
+    """One verdict on all operations; raises MalformedHistory, and RuntimeError where the order does not bear it out."""
+    operations = [op for op in history.operations if op.f in dialect.functions]
+    acts = acts_of(operations, dialect, facts)
+    found = judge(acts, dialect)
+    if not found.breaches and not found.doubts and (wrong := refusal(acts, dialect, found.order)) is not None:
+        if not found.placed and all(act.at is not None for act, _ in found.order):
+            raise RuntimeError(f"{dialect.name}: an order was found that cannot be: {wrong}")
+        found.doubts.append("it is open where what no reply places took effect")
+    seen = _exposed(operations, dialect)
+    validity, reason = _conclude(found, acts, seen, facts, dialect)
+    answered = [act for act in acts if act.done is not None]
+    keys: dict[str | None, Operation] = {}
+    for act in acts:
+        if act.kind is not Kind.SYNC:
+            keys.setdefault(act.key, act.op)
+    counted = {
+        "keys": list(keys.values()),
+        "operations": operations,
+        "answers_judged": [act.op for act in answered],
+        "info_operations": [op for op in operations if op.type is Outcome.INFO],
+        "info_that_took_effect": [act.op for act in found.placed],
+    }
+    return [
+        Verdict(
+            checker=dialect.name,
+            guarantee=facts.read_guarantee,
+            validity=validity,
+            reason=reason,
+            exposure=len(seen),
+            exposure_of=_exposure_of(dialect),
+            anomalies=dict(Counter(breach.anomaly for breach in found.breaches)),
+            witnesses=tuple(_witness(breach) for breach in _most_telling(found.breaches)),
+            proofs=_proofs(found, validity),
+            figures={name: len(own) for name, own in counted.items()},
+            evidence={
+                "exposure": rows(seen),
+                **violations((breach.anomaly, breach.acts[-1].op) for breach in found.breaches),
+                **{name: rows(own) for name, own in counted.items()},
+            },
+        )
+    ]
+
+
+def _exposed(operations: Sequence[Operation], dialect: Dialect) -> list[Operation]:
+    by_key: dict[str | None, list[Operation]] = {}
+    for op in operations:
+        by_key.setdefault(op.key, []).append(op)
+
+    def kind(op: Operation) -> Kind:
+        return dialect.functions[op.f]
+
+    return [
+        op
+        for own in by_key.values()
+        for op in exposed(own, lambda op: kind(op) in (Kind.PUT, Kind.DELETE), lambda op: kind(op) is Kind.READ)
+    ]
+
+
+def _exposure_of(dialect: Dialect) -> str:
+    return f"ok reads of a key invoked after another process's write of it had its {dialect.number}"
+
+
+def _conclude(
+    found: Judged, acts: Sequence[Act], seen: Sequence[Operation], facts: Facts, dialect: Dialect
+) -> tuple[Validity, str]:
+    if found.breaches:
+        return Validity.INVALID, f"{len(found.breaches)} answers fit no order of the {dialect.number}s"
+    if not any(act.done is not None for act in acts):
+        return Validity.UNKNOWN, f"no {', '.join(dialect.functions)} was answered in this history"
+    if found.doubts:
+        more = len(found.doubts) - 1
+        return Validity.UNKNOWN, f"{found.doubts[0]}{f'; and {more} more' if more else ''}"
+    if len(seen) < facts.thresholds.exposure_min:
+        return Validity.UNKNOWN, f"{len(seen)} {_exposure_of(dialect)}; at least {facts.thresholds.exposure_min}"
+    return Validity.VALID, ""
+
+
+def _proofs(found: Judged, validity: Validity) -> tuple[Proof, ...]:
+    if validity is not Validity.VALID or len(found.order) > ORDERED_MAX:
+        return ()
+    links = tuple((act.row, at) for act, at in found.order if act.at is None)
+    return (Proof(kind="order", rows=tuple(act.row for act, _ in found.order), links=links),)
+
+
+def _most_telling(breaches: Sequence[Breach]) -> list[Breach]:
+    """The first ones of each name; those of few operations before those of many."""
+    met: Counter[str] = Counter()
+    shown = []
+    for breach in sorted(breaches, key=lambda b: len(b.acts)):
+        met[breach.anomaly] += 1
+        if met[breach.anomaly] <= _WITNESSES_OF_EACH:
+            shown.append((met[breach.anomaly], breach))
+    return [breach for _, breach in sorted(shown, key=lambda s: s[0])][:_WITNESSES_MAX]
+
+
+def _witness(breach: Breach) -> Witness:
+    shown = [act.op for act in breach.acts]
+    events = {op.invoke_index for op in shown} | {op.complete_index for op in shown if op.complete_index is not None}
+    proof = Proof(
+        kind="finding", key=breach.acts[-1].key, rows=tuple(act.row for act in breach.acts), name=breach.anomaly
+    )
+    return Witness(
+        anomaly=breach.anomaly,
+        events=tuple(sorted(events)),
+        steps=breach.steps,
+        from_ns=min(op.invoked_ns for op in shown),
+        to_ns=max(op.completed_ns if op.completed_ns is not None else op.invoked_ns for op in shown),
+        key=breach.acts[-1].key,
+        nodes=tuple(sorted({op.node for op in shown})),
+        proof=proof,
+    )

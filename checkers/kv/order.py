@@ -1,0 +1,391 @@
+"""Whether the answers of a store with numbered writes agree with one order: that of the numbers.
+
+Three things are asked, each in near-linear time. Do the numbers agree with real time? Is what was read of a key its
+newest version at the number that the answer stands at? And does each version follow from the one before it: counted,
+created, and compared with as conditions say?
+
+A write of unknown outcome has a place only where an answer shows that it took effect: the version that was read, or the
+gap that a count, a deletion or a condition leaves. It may stand at any number beyond what the store had reached when it
+was invoked. Where no such write can fill a place, no order explains the history: that is a breach. Where several could
+and the first choice does not work out, it is left open. Versions of numbers at which the history had not begun yet were
+there before; later ones need a writer.
+"""
+
+from collections.abc import Iterator, Sequence, Set
+from typing import Final
+
+import msgspec
+
+from checkers.effects import shown
+from checkers.kv.acts import Act, Condition, Dialect, Kind
+from checkers.kv.breach import Breach, breach_of, named, reached_words
+from checkers.kv.chain import Chain
+from checkers.kv.floors import Floors, Session
+from checkers.kv.versions import Key, Need, Version
+
+#: Tries to fill the gaps of one key.
+_PLACED_MAX: Final = 10_000
+_ENDLESS: Final = 1 << 63
+
+
+class Judged(msgspec.Struct, frozen=True, kw_only=True):
+    """What is wrong, what is left open, and else the order: every act that took effect, with its position."""
+
+    breaches: list[Breach]
+    doubts: list[str]
+    order: list[tuple[Act, int]]
+    placed: list[Act]
+
+
+def judge(acts: Sequence[Act], dialect: Dialect) -> Judged:
+    """The acts of one history, in the order of invocation. Cost: O(n log n) but for gaps that are filled."""
+    return _Store(acts, dialect).judged()
+
+
+class _Store:
+    """All keys and the numbers that they share."""
+
+    def __init__(self, acts: Sequence[Act], dialect: Dialect) -> None:
+        self._acts = acts
+        self._dialect = dialect
+        self._breaches: list[Breach] = []
+        self._doubts: list[str] = []
+        self._keys: dict[str | None, Key] = {}
+        self._used: set[int] = set()
+        #: The least position that the store can have reached when the history began, were it one of its first answers.
+        told = [
+            a.known - 1 if a.writes else a.known for a in acts if a.done is not None and a.current and a.at is not None
+        ]
+        self.base = min(told, default=_ENDLESS)
+        self.owners: dict[int, Act] = {}
+        #: Positions of versions that no acknowledged write made.
+        self.taken: set[int] = set()
+        self._filled: set[int] = set()
+        self._floors = Floors(acts)
+
+    def judged(self) -> Judged:
+        for act in self._acts:
+            if act.writes and act.done is not None:
+                self._own(act)
+        for at, act in self.owners.items():
+            key = self._key(act.key)
+            self._declare(key, key.versions[at], act)
+        for act in self._acts:
+            if act.kind is Kind.READ:
+                self._show(act)
+        self._name_writers()
+        self._real_time()
+        for key in self._keys.values():
+            self._settle(key)
+        placed = [v.owner for v in self._versions() if v.owner is not None and v.owner.done is None]
+        order = [] if self._breaches or self._doubts else self._order()
+        return Judged(breaches=self._breaches, doubts=list(dict.fromkeys(self._doubts)), order=order, placed=placed)
+
+    def floor(self, act: Act) -> int:
+        """The highest position that anything answered before `act` was invoked had told."""
+        return self._floors.before(act.invoked)[0]
+
+    # Versions
+
+    def _key(self, key: str | None) -> Key:
+        if key not in self._keys:
+            self._keys[key] = Key(key, self._dialect, self.base)
+        return self._keys[key]
+
+    def _versions(self) -> Iterator[Version]:
+        for key in self._keys.values():
+            yield from key.versions.values()
+
+    def _own(self, act: Act) -> None:
+        other = self.owners.setdefault(act.known, act)
+        if other is not act:
+            step = f"Each was acknowledged with the {self._dialect.number} {shown(act.at)}, which belongs to one write."
+            self._break("duplicate-revision", (other, act), step)
+            return
+        version = Version(at=act.known, kind=act.kind, value=act.value, owner=act, last=act.known)
+        self._key(act.key).versions[act.known] = version
+
+    def _show(self, act: Act) -> None:
+        key = self._key(act.key)
+        key.reads.append(act)
+        if act.made is None:
+            return
+        if act.at is not None and act.made > act.at:
+            number, made = self._dialect.number, self._dialect.made
+            step = f"It was answered with {made} {shown(act.made)}, beyond its own {number} {shown(act.at)}."
+            self._break("impossible-metadata", (act,), step)
+            key.reads.pop()
+            return
+        owner = self.owners.get(act.made)
+        if owner is not None and owner.key != act.key:
+            step = f"{shown(act.made)} is the {self._dialect.number} of a write of {named(owner.key)}, not of this key."
+            self._break("duplicate-revision", (owner, act), step)
+            key.reads.pop()
+            return
+        version = key.versions.get(act.made)
+        if version is None:
+            version = Version(at=act.made, kind=Kind.PUT, value=act.value, shown_by=act, last=act.made)
+            key.versions[act.made] = version
+        elif version.kind is Kind.DELETE or version.value not in (None, act.value):
+            step = f"Of what {shown(act.made)} made of {named(act.key)} they say two different things."
+            self._break("two-values", (*version.told_by, act), step)
+            key.reads.pop()
+            return
+        elif version.value is None:
+            version.value = act.value
+            version.shown_by = act
+        self._declare(key, version, act)
+
+    def _declare(self, key: Key, version: Version, act: Act) -> None:
+        """What a reply says of when the key was created, and of its version."""
+        names = self._dialect
+        if (wrong := self._impossible(version.at, act)) is not None:
+            self._break("impossible-metadata", (act,), wrong)
+            return
+        # The first version is the creation.
+        created = version.at if act.created is None and act.version == names.first_version else act.created
+        if created is not None:
+            if version.created is not None and version.created != created and version.created_by is not None:
+                step = f"Of the version that {shown(version.at)} made they give {shown(version.created)} and "
+                step += f"{shown(created)} as {names.created}."
+                self._break("wrong-creation", (version.created_by, act), step)
+                return
+            version.created, version.created_by = created, act
+            beginning = key.versions.setdefault(
+                created,
+                Version(at=created, kind=Kind.PUT, value=None, shown_by=act, last=created),
+            )
+            if beginning.kind is Kind.DELETE or beginning.created not in (None, created):
+                step = f"It was answered with {names.created} {shown(created)}, where the key was not created."
+                self._break("wrong-creation", (*beginning.told_by, act), step)
+                return
+            if beginning.created is None:
+                beginning.created, beginning.created_by = created, act
+        if act.version is not None:
+            if version.version is not None and version.version != act.version and version.version_by is not None:
+                step = f"Of what {shown(version.at)} made they give {version.version} and {act.version} as version."
+                self._break("wrong-version", (version.version_by, act), step)
+                return
+            version.version, version.version_by = act.version, act
+
+    def _impossible(self, made: int, act: Act) -> str | None:
+        """Why one answer's numbers cannot be of one version."""
+        names, first = self._dialect, self._dialect.first_version
+        created, version, children = act.created, act.version, act.children
+        if created is not None and created > made:
+            return f"It tells of {names.created} {shown(created)}, beyond {shown(made)}, when it was last written."
+        if version is not None and version < first:
+            return f"It tells of version {version}; the first one is {first}."
+        if version is not None and version - first > made - (created or 1):
+            return f"It tells of version {version}: more writes than there can be up to {shown(made)}."
+        if version is not None and created is not None and (created == made) != (version == first):
+            return f"It tells of version {version}, created at {shown(created)} and written at {shown(made)}."
+        if children is not None and (children < (created or 0) or (act.at is not None and children > act.at)):
+            return f"It tells of pzxid {shown(children)}, before the key was created or beyond the answer."
+        return None
+
+    # Writers
+
+    def _name_writers(self) -> None:
+        """Who made the versions that no acknowledged write made: a write of unknown outcome, each one at most."""
+        unknown: dict[tuple[str | None, int], list[Act]] = {}
+        for act in self._acts:
+            if act.done is None:
+                self._key(act.key).unknown.append(act)
+                if act.kind is Kind.PUT:
+                    unknown.setdefault((act.key, act.value), []).append(act)
+        for act in self._acts:
+            if act.expected is not None and act.expected.condition is Condition.MADE and act.done is not None:
+                key = self._key(act.key)
+                made = act.expected.number
+                if made not in key.versions and made < act.known and made not in self.owners:
+                    key.versions[made] = Version(at=made, kind=Kind.PUT, value=None, shown_by=act, last=made)
+        wanted: dict[tuple[str | None, int | None], list[Version]] = {}
+        taken: dict[int, tuple[str | None, Version]] = {}
+        for name, key in self._keys.items():
+            for version in key.versions.values():
+                self.taken.add(version.at)
+                if version.owner is not None or version.at <= self.base:
+                    continue
+                other = taken.setdefault(version.at, (name, version))
+                owner = self.owners.get(version.at)
+                if owner is not None or other[1] is not version:
+                    step = f"Both are said to have been made at {shown(version.at)}, which belongs to one write."
+                    told = (owner,) if owner is not None else other[1].told_by
+                    self._break("duplicate-revision", (*told, *version.told_by), step)
+                    continue
+                wanted.setdefault((name, version.value), []).append(version)
+        for (name, value), versions in wanted.items():
+            if value is not None:
+                self._assign(versions, unknown.get((name, value), []), exact=True)
+        for (name, value), versions in wanted.items():
+            if value is None:
+                puts = [act for act in self._keys[name].unknown if act.kind is Kind.PUT]
+                self._assign(versions, puts, exact=False)
+
+    def _assign(self, versions: list[Version], puts: list[Act], *, exact: bool) -> None:
+        """To each version one of `puts`. `exact`: nobody else wants these, so that what fails cannot be had."""
+        waiting = sorted(((self.floor(act), act.invoked, act) for act in puts), key=lambda w: w[:2], reverse=True)
+        plain, conditional = list[Act](), list[Act]()
+        met = 0
+        # Whoever can have written a version can have written any later one, so the choice among them is free.
+        for version in sorted(versions, key=lambda v: v.at):
+            while waiting and waiting[-1][0] < version.at:
+                act = waiting.pop()[2]
+                met += 1
+                if act.invoked not in self._used:
+                    (plain if act.expected is None else conditional).append(act)
+            free = plain or conditional
+            if free:
+                version.owner, version.forced = free.pop(), met == 1
+                self._used.add(version.owner.invoked)
+                version.guessed = version.value is None and not version.forced
+                version.value = version.owner.value if version.value is None else version.value
+            elif exact or not met:
+                self._unwritten(version, met)
+            else:
+                self._doubts.append(f"it is open who wrote {named(version.told_by[0].key)} at {shown(version.at)}")
+
+    def _unwritten(self, version: Version, met: int) -> None:
+        (act,) = version.told_by
+        why = (
+            f"No write of this value to {named(act.key)} was acknowledged there, and none of unknown outcome can have "
+        )
+        why += f"made it by then{', but for those that made other versions' if met else ''}."
+        if act.expected == (Condition.MADE, version.at):
+            step = f"It compared with what {shown(version.at)} made of {named(act.key)}, and was accepted."
+            self._break("cas-on-wrong-revision", (act,), step, why)
+            return
+        step = f"It tells of a version of {named(act.key)} that was made at {shown(version.at)}."
+        self._break("phantom-read", (act,), step, why)
+
+    # Real time
+
+    def _real_time(self) -> None:
+        number = self._dialect.number
+        sessions = self._sessions()
+        for act in self._acts:
+            if act.kind is Kind.SYNC:
+                sessions[act.session].synced(act, self._floors.written(act.invoked))
+            elif act.done is not None and act.current:
+                floor, by = self._floors.before(act.invoked)
+                if by is not None and act.writes and (floor > act.known or (floor == act.known and not by.writes)):
+                    step = f"{reached_words(by, number)}, before the other was invoked, which yet has {shown(act.at)}."
+                    self._break("revision-went-back", (by, act), step)
+                elif by is not None and not act.writes and floor > act.known:
+                    step = f"{reached_words(by, number)}, before the read was invoked, which yet was answered from "
+                    self._break("stale-read", (by, act), f"{step}{shown(act.at)}.")
+            elif act.kind is Kind.READ and not self._dialect.current:
+                self._session_read(act, sessions[act.session])
+
+    def _sessions(self) -> dict[tuple[str, int], Session]:
+        """Nothing where reads are not held to sessions."""
+        grouped: dict[tuple[str, int], list[Act]] = {}
+        for act in () if self._dialect.current else self._acts:
+            grouped.setdefault(act.session, []).append(act)
+        return {session: Session(acts) for session, acts in grouped.items()}
+
+    def _session_read(self, act: Act, session: Session) -> None:
+        """A read of a session is not older than the session, nor than what its last `sync` found acknowledged."""
+        number = self._dialect.number
+        floor, by = session.before(act.invoked)
+        sync = session.sync
+        if act.fresh:
+            sync = max(sync, (self._floors.written(act.invoked), act), key=lambda s: s[0][0])
+        (fresh, write), since = sync
+        key = self._key(act.key)
+        at = max(act.made or 0, floor, fresh) if act.at is None else act.at
+        if act.at is None:
+            at = key.nothing_from(at, act) if act.made is None else at
+            key.positions[act.invoked] = at
+            key.bounds[act.invoked] = (floor, by, fresh, since)
+        session.seen(act, at)
+        if at < floor and by is not None and by.reached < floor:
+            self._doubts.append("it is open from which state a session was answered with nothing")
+        elif at < floor and by is not None:
+            step = f"{reached_words(by, number)}; after that the same session was answered from {shown(at)}."
+            self._break("session-went-back", (by, act), step)
+        if at < fresh and write is not None and since is not None:
+            step = f"{reached_words(write, number)}, before the sync was invoked."
+            after = f"The read behind that sync was answered from {shown(at)}, where this write is missing."
+            self._break("stale-after-sync", (write, *(() if since is act else (since,)), act), step, after)
+
+    # Gaps
+
+    def _settle(self, key: Key) -> None:
+        """Find what is wrong with a key, or fill its gaps one after the other."""
+        for _ in range(_PLACED_MAX):
+            before, breaches = key.bind()
+            found = breaches or Chain(key, before, self._dialect, self.base).look()
+            if not isinstance(found, Need):
+                if key.chosen:
+                    self._doubts.append(f"it is open where answers about {named(key.name)} stand that do not say it")
+                else:
+                    self._breaches += found
+                return
+            if not self._possible(key, found):
+                if found.certain:
+                    self._breaches.append(found.breach)
+                else:
+                    self._doubts.append(
+                        f"it is open whether {named(key.name)} has an order: {found.breach.anomaly}, or not"
+                    )
+                return
+            if not self._place(key, found):
+                self._doubts.append(f"it is open which writes of unknown outcome of {named(key.name)} took effect when")
+                return
+        self._doubts.append(f"{named(key.name)} has too many writes of unknown outcome")
+
+    def _could(self, key: Key, need: Need, filled: Set[int] = frozenset()) -> list[tuple[int, Act]]:
+        """Who could stand in a gap, wanted elsewhere or not, each with the first place there but for those `filled`."""
+        found = []
+        for act in key.unknown:
+            if act.kind is need.kind and need.value in (None, act.value):
+                floor = self.floor(act)
+                place = next(
+                    (p for low, high in need.gaps for p in self._places(max(low, floor), high, 1, filled)), None
+                )
+                if place is not None:
+                    found.append((place, act))
+        return found
+
+    def _places(self, low: int, high: int, count: int, filled: Set[int] = frozenset()) -> list[int]:
+        """Up to `count` numbers between the two (both exclusive) that no known write has."""
+        found: list[int] = []
+        at = low + 1
+        while at < high and len(found) < count:
+            if at not in self.owners and at not in self.taken and at not in filled:
+                found.append(at)
+            at += 1
+        return found
+
+    def _possible(self, key: Key, need: Need) -> bool:
+        room = sum(len(self._places(low, high, need.number)) for low, high in need.gaps)
+        return room >= need.number and len(self._could(key, need)) >= need.number
+
+    def _place(self, key: Key, need: Need) -> bool:
+        """Put one write of unknown outcome into a gap."""
+        free = [(place, act) for place, act in self._could(key, need, self._filled) if act.invoked not in self._used]
+        if not free:
+            return False
+        place, act = min(free, key=lambda found: (found[1].expected is not None, found[0], found[1].invoked))
+        if act.kind is Kind.DELETE:
+            key.nothing_between(need.gaps[0][0], place)
+        self._used.add(act.invoked)
+        self._filled.add(place)
+        key.versions[place] = Version(
+            at=place, kind=act.kind, value=act.value, owner=act, forced=False, hidden=True, last=place
+        )
+        return True
+
+    # The order
+
+    def _order(self) -> list[tuple[Act, int]]:
+        told: list[tuple[int, bool, int, Act]] = []
+        for key in self._keys.values():
+            told += [(v.at, False, v.owner.invoked, v.owner) for v in key.versions.values() if v.owner is not None]
+            told += [(key.position(act), True, act.invoked, act) for act in key.reads]
+        return [(act, at) for at, _, _, act in sorted(told, key=lambda t: t[:3])]
+
+    def _break(self, anomaly: str, acts: tuple[Act, ...], *steps: str) -> None:
+        self._breaches.append(breach_of(anomaly, acts, *steps))

@@ -1,0 +1,172 @@
+"""The verdict on a small history of a store with numbered writes, by trying everything: slow and obvious.
+
+Every write of unknown outcome is put at every free position or left out, every read whose reply does not say where it
+stands at every position, every key begins with everything that could have been there; then the rules are looked at one
+by one, for each pair of operations.
+"""
+
+from collections.abc import Iterator, Sequence
+from itertools import combinations, product
+from typing import NamedTuple
+
+from checkers.kv.acts import Act, Condition, Dialect, Kind
+
+ENDLESS = 1 << 60
+
+
+class State(NamedTuple):
+    """What a key holds; None: nothing."""
+
+    made: int
+    value: int
+    created: int
+    version: int
+
+
+def explained(acts: Sequence[Act], dialect: Dialect) -> bool:
+    """Whether any choice explains all answers."""
+    answered = [act for act in acts if act.done is not None]
+    begun = min((a.known - a.writes for a in answered if a.current and a.kind is not Kind.SYNC), default=ENDLESS)
+    highest = max([a.reached for a in answered], default=0)
+    unknown = [act for act in acts if act.done is None]
+    floating = [act for act in answered if act.kind is Kind.READ and act.at is None]
+    fixed = [(act, act.known) for act in answered if act.kind is not Kind.SYNC and act.at is not None]
+    places = range(highest + 1)
+    for chosen in product([None, *range(begun + 1, highest + 1)], repeat=len(unknown)):
+        placed = [(act, at) for act, at in zip(unknown, chosen, strict=True) if at is not None]
+        taken = [at for act, at in (*fixed, *placed) if act.writes]
+        if len(set(taken)) != len(taken):
+            continue
+        for floats in product(places, repeat=len(floating)):
+            told = [*fixed, *placed, *zip(floating, floats, strict=True)]
+            if _in_time(told, acts, dialect) and all(
+                _key_explained([(a, at) for a, at in told if a.key == key], begun, dialect.first_version)
+                for key in {a.key for a, _ in told}
+            ):
+                return True
+    return False
+
+
+def _in_time(told: Sequence[tuple[Act, int]], acts: Sequence[Act], dialect: Dialect) -> bool:
+    for (a, p), (b, q) in product(told, repeat=2):
+        if a is b or a.done is None or a.done > b.invoked:
+            continue
+        same_session = not dialect.current and a.session == b.session
+        if (b.current or same_session) and (q < p or (b.writes and q <= p)):
+            return False
+    for sync in acts:
+        if sync.kind is Kind.SYNC and sync.done is not None:
+            before = [p for a, p in told if a.writes and a.done is not None and a.done < sync.invoked]
+            after = [q for b, q in told if b.kind is Kind.READ and b.session == sync.session and sync.done < b.invoked]
+            if before and after and min(after) < max(before):
+                return False
+    for b, q in told:
+        if b.fresh and any(a.writes and a.done is not None and a.done < b.invoked and p > q for a, p in told):
+            return False
+    return True
+
+
+def _key_explained(told: Sequence[tuple[Act, int]], begun: int, first: int) -> bool:
+    told = sorted(told, key=lambda t: (t[1], not t[0].writes))
+    early = [(act, at) for act, at in told if at < begun and not act.writes]
+    for (a, p), (b, q) in combinations(early, 2):
+        if a.made is None and b.made is not None and not _sensible(b, q, first, p + 1):
+            return False
+        if p == q and (a.made, a.value) != (b.made, b.value):
+            return False
+        if b.made is not None and b.made != a.made and b.made <= p:
+            return False
+        if a.made is not None and b.made is not None and a.made == b.made and not _agree(a, b):
+            return False
+        if a.made == b.made and a.made is not None:
+            between = [c for c, r in early if p <= r <= q]
+            if any(c.made != a.made for c in between):
+                return False
+    if not all(_sensible(act, at, first) for act, at in told):
+        return False
+    late = [(act, at) for act, at in told if at >= begun or act.writes]
+    return any(_runs(state, late, first) for state in _beginnings(early, late, begun, first))
+
+
+def _agree(a: Act, b: Act) -> bool:
+    pairs = ((a.value, b.value), (a.created, b.created), (a.version, b.version))
+    return all(x is None or y is None or x == y for x, y in pairs)
+
+
+def _sensible(act: Act, at: int, first: int, since: int = 1) -> bool:
+    """The numbers of one reply can be of one version, of a key created no earlier than `since`."""
+    made = at if act.writes else act.made
+    if act.made is not None and act.made > at:
+        return False
+    if act.children is not None and not (act.created or 0) <= act.children <= at:
+        return False
+    if act.created is not None and made is not None:
+        if not since <= act.created <= made:
+            return False
+        if act.version is not None and (act.created == made) != (act.version == first):
+            return False
+    if act.version is None or made is None:
+        return True
+    return first <= act.version <= first + made - (act.created or since)
+
+
+def _beginnings(
+    early: Sequence[tuple[Act, int]], late: Sequence[tuple[Act, int]], begun: int, first: int
+) -> Iterator[State | None]:
+    """What may have been there at the beginning."""
+    yield None
+    if begun >= ENDLESS:
+        begun = max((at for _, at in (*early, *late)), default=0)
+    values = {act.value for act, _ in (*early, *late) if act.value >= 0}
+    values |= {act.expected.number for act, _ in late if act.expected and act.expected.condition is Condition.VALUE}
+    values.add(-2)
+    for made, value, version in product(range(1, begun + 1), values, range(first, first + 9)):
+        for created in range(1, made + 1):
+            if (created == made) != (version == first) or version - first > made - created:
+                continue
+            ok = True
+            for act, at in early:
+                if act.made == made:
+                    shown = (act.value, act.created or created, act.version if act.version is not None else version)
+                    ok = ok and shown == (value, created, version)
+                elif made <= at or (created <= at and not _before(act, created)):
+                    ok = False
+            if ok:
+                yield State(made, value, created, version)
+
+
+def _before(act: Act, created: int) -> bool:
+    """Whether a read may have shown an earlier version of the same creation."""
+    return act.made is not None and act.made >= created and act.created in (None, created)
+
+
+def _runs(state: State | None, late: Sequence[tuple[Act, int]], first: int) -> bool:
+    for act, at in late:
+        if act.expected is not None:
+            number = act.expected.number
+            match act.expected.condition:
+                case Condition.ABSENT:
+                    holds = state is None
+                case Condition.MADE:
+                    holds = state is not None and state.made == number
+                case Condition.VALUE:
+                    holds = state is not None and state.value == number
+                case Condition.VERSION:
+                    holds = state is not None and state.version == number
+            if not holds:
+                return False
+        if act.kind is Kind.DELETE:
+            if state is None:
+                return False
+            state = None
+            continue
+        if act.kind is Kind.PUT:
+            created, version = (at, first) if state is None else (state.created, state.version + 1)
+            state = State(at, act.value, created, version)
+        elif (act.made is None) != (state is None) or (state and (act.made, act.value) != (state.made, state.value)):
+            return False
+        if state is not None and act.created not in (None, state.created):
+            return False
+        if state is not None and act.version not in (None, state.version):
+            return False
+    return True

@@ -1,0 +1,455 @@
+"""Key-value stores with numbered writes: each anomaly by name, and its neighbour that is none; simulated stores."""
+
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from checkers.kv import etcd, zookeeper
+from checkers.kv.acts import Dialect, Kind, operations_as_acts
+from checkers.kv.etcd import ETCD
+from checkers.kv.order import judge
+from checkers.kv.replay import refusal
+from checkers.kv.zookeeper import ZOOKEEPER
+from harness.history import History
+from harness.operation import Event, OpEvent, Outcome, pair
+from harness.reader import read_history
+from harness.verdict import Facts, Thresholds, Validity, Verdict
+from tests.checkers.kv_oracle import explained
+from tests.checkers.kv_stores import ETCD_BUGS, ZOOKEEPER_BUGS, Simulated
+
+FOUND = Path(__file__).parent.parent / "histories" / "found"
+
+
+def facts(parameter: str = "", exposure_min: int = 0) -> Facts:
+    return Facts(
+        system="",
+        workload="a store",
+        nodes=(),
+        guarantees=(),
+        options={"parameter": parameter} if parameter else {},
+        thresholds=Thresholds(exposure_min=exposure_min),
+    )
+
+
+def tell(*lines: str) -> History:
+    """`0 write x 5` invokes, `0 ok {"revision": 7}` completes, `0 info`; `0 write x 5 -> {...}` does both at once."""
+    events: list[Event] = []
+    opened: dict[str, tuple[str, str | None, Any]] = {}
+
+    def add(process: str, type_: Outcome, value: Any) -> None:
+        f, key, _ = opened[process]
+        index = len(events)
+        events.append(
+            OpEvent(
+                index=index, time_ns=index * 1000, type=type_, process=int(process), f=f, node="n", key=key, value=value
+            )
+        )
+
+    for line in lines:
+        said, _, answer = line.partition(" -> ")
+        process, word, *rest = said.split(maxsplit=3 if said.split()[1] not in ("ok", "fail", "info") else 2)
+        if word in ("ok", "fail", "info"):
+            value = json.loads(rest[0]) if rest else opened[process][2]
+            add(process, Outcome(word), value)
+            continue
+        value = json.loads(rest[1]) if len(rest) > 1 else None
+        opened[process] = word, rest[0] if rest else None, value
+        add(process, Outcome.INVOKE, value)
+        if answer:
+            add(process, Outcome.OK, json.loads(answer))
+    return History(events)
+
+
+def judged(dialect: Dialect, *lines: str, parameter: str = "") -> Verdict:
+    check = etcd.check if dialect is ETCD else zookeeper.check
+    (verdict,) = check(tell(*lines), facts(parameter))
+    return verdict
+
+
+E, Z = ETCD, ZOOKEEPER
+CASES: list[tuple[Dialect, list[str], str]] = [
+    (E, ['0 write x 5 -> {"revision": 2}', '1 read x -> {"value": 5, "revision": 2, "mod-revision": 2}'], "valid"),
+    # A write that was acknowledged is not in a state behind it.
+    (
+        E,
+        ['0 write x 5 -> {"revision": 2}', '1 read x -> {"revision": 2}'],
+        "lost-write",
+    ),
+    (
+        E,
+        [
+            '0 write x 5 -> {"revision": 2}',
+            '0 write x 6 -> {"revision": 3}',
+            '1 read x -> {"value": 5, "revision": 4, "mod-revision": 2}',
+        ],
+        "lost-write",
+    ),
+    # A state from before what had been answered.
+    (
+        E,
+        [
+            '0 write x 5 -> {"revision": 2}',
+            '0 write x 6 -> {"revision": 3}',
+            '1 read x -> {"value": 5, "revision": 2, "mod-revision": 2}',
+        ],
+        "stale-read",
+    ),
+    (
+        E,
+        [
+            '0 write x 5 -> {"revision": 2}',
+            '0 write x 6 -> {"revision": 3}',
+            '1 read x {"serializable": true} -> {"value": 5, "revision": 2, "mod-revision": 2}',
+        ],
+        "valid",
+    ),
+    # What another read had shown, of a write without an answer.
+    (
+        E,
+        [
+            '0 write x 5 -> {"revision": 2}',
+            "0 write x 6",
+            "0 info",
+            '1 read x -> {"value": 6, "revision": 3, "mod-revision": 3}',
+            '1 read x -> {"value": 5, "revision": 2, "mod-revision": 2}',
+        ],
+        "stale-read",
+    ),
+    (E, ['0 write x 5 -> {"revision": 2}', '1 write y 6 -> {"revision": 2}'], "duplicate-revision"),
+    (E, ['0 write x 5 -> {"revision": 3}', '1 write y 6 -> {"revision": 2}'], "revision-went-back"),
+    (
+        E,
+        ["0 write x 5", "1 write y 6", '0 ok {"revision": 3}', '1 ok {"revision": 2}'],
+        "valid",
+    ),
+    (
+        E,
+        ['0 write x 5 -> {"revision": 2}', '1 read x -> {"value": 6, "revision": 2, "mod-revision": 2}'],
+        "two-values",
+    ),
+    # Of a write that failed, and of one that nobody made.
+    (
+        E,
+        [
+            '0 write y 5 -> {"revision": 2}',
+            "0 write x 6",
+            "0 fail",
+            '1 read x -> {"value": 6, "revision": 3, "mod-revision": 3}',
+        ],
+        "phantom-read",
+    ),
+    # One write of unknown outcome can have made one version only.
+    (
+        E,
+        [
+            '0 write y 5 -> {"revision": 2}',
+            "0 write x 6",
+            "0 info",
+            '1 read x -> {"value": 6, "revision": 3, "mod-revision": 3}',
+            '1 read x -> {"value": 6, "revision": 4, "mod-revision": 4}',
+        ],
+        "phantom-read",
+    ),
+    # It was there before the history began.
+    (E, ['1 read x -> {"value": 6, "revision": 9, "mod-revision": 8, "version": 3}'], "valid"),
+    # Versions count.
+    (
+        E,
+        [
+            '0 write x 5 -> {"revision": 9}',
+            '1 read x -> {"value": 5, "revision": 9, "mod-revision": 9, "create-revision": 9, "version": 2}',
+        ],
+        "impossible-metadata",
+    ),
+    (
+        E,
+        [
+            '0 create x 5 -> {"revision": 9}',
+            '0 write x 6 -> {"revision": 12}',
+            '1 read x -> {"value": 6, "revision": 12, "mod-revision": 12, "create-revision": 9, "version": 3}',
+        ],
+        "wrong-version",
+    ),
+    (
+        E,
+        [
+            '0 create x 5 -> {"revision": 9}',
+            "0 write x 7",
+            "0 info",
+            '2 write x 6 -> {"revision": 11}',
+            '1 read x -> {"value": 6, "revision": 11, "mod-revision": 11, "create-revision": 9, "version": 3}',
+        ],
+        "valid",
+    ),
+    (
+        E,
+        [
+            '0 create x 5 -> {"revision": 9}',
+            '0 write x 6 -> {"revision": 10}',
+            '1 read x -> {"value": 6, "revision": 10, "mod-revision": 10, "create-revision": 10}',
+        ],
+        "wrong-creation",
+    ),
+    # Conditions.
+    (
+        E,
+        [
+            '0 write x 5 -> {"revision": 2}',
+            '0 write x 6 -> {"revision": 3}',
+            '1 cas x {"value": 7, "mod-revision": 2} -> {"revision": 4}',
+        ],
+        "cas-on-wrong-revision",
+    ),
+    (
+        E,
+        ['0 write x 5 -> {"revision": 2}', '1 cas x {"value": 7, "mod-revision": 2} -> {"revision": 4}'],
+        "valid",
+    ),
+    (
+        E,
+        ['0 write x 5 -> {"revision": 2}', '1 cas x {"value": 7, "mod-revision": 0} -> {"revision": 4}'],
+        "cas-on-wrong-revision",
+    ),
+    (E, ['0 write x 5 -> {"revision": 2}', '1 cas x [6, 7] -> {"revision": 4}'], "cas-on-wrong-value"),
+    (
+        E,
+        ["0 write x 6", "0 info", '2 write x 5 -> {"revision": 2}', '1 cas x [6, 7] -> {"revision": 4}'],
+        "valid",
+    ),
+    (
+        E,
+        ["0 write x 6", "0 info", '2 write x 5 -> {"revision": 2}', '1 cas x [6, 7] -> {"revision": 3}'],
+        "cas-on-wrong-value",
+    ),
+    (E, ['0 write x 5 -> {"revision": 2}', '1 create x 7 -> {"revision": 4}'], "create-over-existing"),
+    (
+        E,
+        [
+            '0 write x 5 -> {"revision": 2}',
+            '0 delete x -> {"revision": 3}',
+            '1 create x 7 -> {"revision": 4, "version": 1}',
+        ],
+        "valid",
+    ),
+    (
+        E,
+        ['0 write x 5 -> {"revision": 2}', '0 delete x -> {"revision": 3}', '1 delete x -> {"revision": 4}'],
+        "delete-of-nothing",
+    ),
+    (
+        E,
+        [
+            '0 write x 5 -> {"revision": 2}',
+            '0 delete x -> {"revision": 3}',
+            '1 delete x -> {"revision": 3, "deleted": 0}',
+        ],
+        "valid",
+    ),
+    # ZooKeeper: a session may be late, but never goes back.
+    (
+        Z,
+        [
+            '0 write x 5 -> {"zxid": 2}',
+            '0 write x 6 -> {"zxid": 3}',
+            '1 read x -> {"value": 5, "zxid": 2, "mzxid": 2}',
+        ],
+        "valid",
+    ),
+    (
+        Z,
+        [
+            '0 write x 5 -> {"zxid": 2}',
+            '0 write x 6 -> {"zxid": 3}',
+            '1 read x -> {"value": 6, "zxid": 3, "mzxid": 3}',
+            '1 read x -> {"value": 5, "zxid": 2, "mzxid": 2}',
+        ],
+        "session-went-back",
+    ),
+    # The same where replies tell of the znode only.
+    (
+        Z,
+        [
+            '0 write x 5 -> {"zxid": 2}',
+            '0 write x 6 -> {"zxid": 3}',
+            '1 read x -> {"value": 6, "mzxid": 3}',
+            '1 read x -> {"value": 5, "mzxid": 2}',
+        ],
+        "session-went-back",
+    ),
+    (
+        Z,
+        [
+            '0 write x 5 -> {"zxid": 2}',
+            '0 write x 6 -> {"zxid": 3}',
+            '1 read x -> {"value": 6, "zxid": 3, "mzxid": 3, "session": 7}',
+            '2 read x -> {"value": 5, "zxid": 2, "mzxid": 2, "session": 7}',
+        ],
+        "session-went-back",
+    ),
+    # Behind a sync.
+    (
+        Z,
+        [
+            '0 write x 5 -> {"zxid": 2}',
+            '0 write x 6 -> {"zxid": 3}',
+            "1 sync -> null",
+            '1 read x -> {"value": 5, "zxid": 2, "mzxid": 2}',
+        ],
+        "stale-after-sync",
+    ),
+    (
+        Z,
+        [
+            '0 write x 5 -> {"zxid": 2}',
+            '0 write x 6 -> {"zxid": 3}',
+            '1 read x {"sync": true} -> {"value": 5, "mzxid": 2}',
+        ],
+        "stale-after-sync",
+    ),
+    # The write was answered only after the sync was invoked.
+    (
+        Z,
+        [
+            '0 write x 5 -> {"zxid": 2}',
+            "0 write x 6",
+            "1 sync",
+            '0 ok {"zxid": 3}',
+            "1 ok",
+            '1 read x -> {"value": 5, "zxid": 2, "mzxid": 2}',
+        ],
+        "valid",
+    ),
+    (
+        Z,
+        [
+            '0 create x 5 -> {"zxid": 2, "version": 0}',
+            '0 cas x {"value": 6, "version": 0} -> {"zxid": 3, "version": 1}',
+            '1 cas x {"value": 7, "version": 0} -> {"zxid": 4}',
+        ],
+        "cas-on-wrong-version",
+    ),
+    (
+        Z,
+        ['0 create x 5 -> {"zxid": 9}', '1 read x -> {"value": 5, "mzxid": 9, "zxid": 9, "pzxid": 8, "czxid": 9}'],
+        "impossible-metadata",
+    ),
+]
+
+
+@pytest.mark.parametrize(("dialect", "lines", "said"), CASES)
+def test_each_anomaly_and_its_neighbour(dialect: Dialect, lines: list[str], said: str) -> None:
+    history = tell(*lines)
+    verdict = judged(dialect, *lines)
+    if said == "valid":
+        assert verdict.validity is Validity.VALID and not verdict.anomalies
+    else:
+        assert verdict.validity is Validity.INVALID
+        assert list(verdict.anomalies) == [said]
+        assert 1 <= len(verdict.witnesses[0].events) <= 6
+    acts = operations_as_acts(history.operations, dialect, signed=False)
+    assert explained(acts, dialect) == (said == "valid")
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_a_correct_store_is_never_accused(seed: int) -> None:
+    rng = random.Random(seed)
+    told = Simulated(
+        rng.choice((ETCD, ZOOKEEPER)),
+        rng,
+        steps=rng.choice((60, 600)),
+        clients=rng.choice((1, 4, 8)),
+        keys=rng.choice(("x", "vwxyz")),
+        values=rng.choice((0, 3)),
+        told=rng.choice((0.0, 0.5, 1.0)),
+        unknown=rng.choice((0.0, 0.1, 0.4)),
+        sparse=rng.random() < 0.5,
+        headers=rng.choice((0.5, 1.0)),
+    )
+    if not told.late:
+        told.drop(quiet(told.events))
+    check = etcd.check if told.dialect is ETCD else zookeeper.check
+    (verdict,) = check(told.history, facts())
+    assert not verdict.anomalies, verdict.witnesses[0]
+    if verdict.validity is Validity.UNKNOWN:
+        assert "open" in verdict.reason or not any(op.type is Outcome.OK for op in pair(told.events))
+
+
+def quiet(events: list[Event]) -> int:
+    """Where the history could as well have begun: the last of the first moments at which nothing is open."""
+    opened, found = 0, 0
+    for at, event in enumerate(events[:60]):
+        assert type(event) is OpEvent
+        opened += 1 if event.type is Outcome.INVOKE else -1
+        if event.type is Outcome.INFO:
+            return found
+        found = at + 1 if not opened else found
+    return found
+
+
+BUGS = [(ETCD, bug) for bug in ETCD_BUGS] + [(ZOOKEEPER, bug) for bug in ZOOKEEPER_BUGS]
+
+
+@pytest.mark.parametrize(("dialect", "bug"), BUGS, ids=lambda value: value if isinstance(value, str) else value.name)
+def test_a_bug_of_the_store_is_named(dialect: Dialect, bug: str) -> None:
+    check = etcd.check if dialect is ETCD else zookeeper.check
+    named = fired = 0
+    for seed in range(12):
+        told = Simulated(dialect, random.Random(seed), steps=240, unknown=0.03, sparse=True, bug=bug)
+        (verdict,) = check(told.history, facts())
+        assert told.fired or not verdict.anomalies
+        fired += told.fired
+        named += bug in verdict.anomalies or (bug == "wrong-version" and "impossible-metadata" in verdict.anomalies)
+    assert fired >= 8
+    # What was lost shows only where it is read before it is overwritten.
+    assert named >= fired * (0.25 if bug == "lost-write" else 0.8)
+
+
+@pytest.mark.parametrize(
+    ("seed", "count"), [(1, 1_500), *(pytest.param(seed, 20_000, marks=pytest.mark.long) for seed in range(2, 6))]
+)
+def test_the_verdict_is_that_of_trying_everything(seed: int, count: int) -> None:
+    rng = random.Random(seed)
+    met = {"valid": 0, "invalid": 0, "unknown": 0}
+    for _ in range(count):
+        told = Simulated(
+            rng.choice((ETCD, ZOOKEEPER)),
+            random.Random(rng.random()),
+            steps=rng.randint(8, 26),
+            clients=rng.randint(1, 3),
+            keys=rng.choice(("x", "xy")),
+            values=rng.choice((0, 1, 2)),
+            told=rng.choice((0.0, 0.5, 1.0)),
+            unknown=rng.choice((0.0, 0.2, 0.4)),
+            first=rng.choice((0, 1, 1, 2, 3)),
+            sparse=rng.random() < 0.3,
+            headers=rng.choice((1.0, 0.5)),
+        )
+        for _ in range(rng.choice((0, 1, 1, 2))):
+            told.bend()
+        if rng.random() < 0.15:
+            told.drop(rng.randint(0, 3))
+        acts = operations_as_acts(pair(told.events), told.dialect, signed=False)
+        floating = sum(act.done is None or (act.kind is Kind.READ and act.at is None) for act in acts)
+        if floating > 4:
+            continue
+        found = judge(acts, told.dialect)
+        said = "invalid" if found.breaches else "unknown" if found.doubts else "valid"
+        if said == "valid" and (wrong := refusal(acts, told.dialect, found.order)) is not None:
+            assert found.placed or any(act.at is None for act, _ in found.order), wrong
+            said = "unknown"
+        met[said] += 1
+        assert said == "unknown" or (said == "valid") == explained(acts, told.dialect), told.events
+    assert met["unknown"] <= count // 100
+    assert min(met["valid"], met["invalid"]) >= count // 4
+
+
+@pytest.mark.parametrize(("parameter", "said"), [("", Validity.VALID), ("sync", Validity.INVALID)])
+def test_a_run_of_ours(parameter: str, said: Validity) -> None:
+    """ZOOKEEPER-1675, as a run recorded it: its reads stand behind a sync, which the history itself does not say."""
+    history = read_history(FOUND / "zookeeper-3.9.5-stale-after-sync")
+    (verdict,) = zookeeper.check(history, facts(parameter, exposure_min=1))
+    assert verdict.validity is said
+    assert set(verdict.anomalies) == ({"stale-after-sync"} if parameter else set())
