@@ -18,6 +18,8 @@ __all__ = [
     "KeyResult",
     "ObjectResult",
     "Proof",
+    "TransactionCore",
+    "TransactionPart",
     "TransactionReport",
     "WeakReport",
     "build_info",
@@ -26,7 +28,9 @@ __all__ = [
     "check_registers",
     "check_rw_register",
     "check_weak_isolation",
+    "judge_transaction_core",
     "read_edn",
+    "transaction_part",
 ]
 
 _Column = NDArray[np.int64]
@@ -174,6 +178,55 @@ class TransactionReport:
     def steps(self) -> int:
         """Spent on shortest cycles; the same input always takes the same number."""
 
+@final
+class TransactionPart:
+    """What whole keys of a history of transactions show. Rows are those of the columns; -1 where there is none.
+
+    Transactions of unknown outcome are taken to have happened. Nodes of edges from the transactions on are virtual.
+    """
+
+    @property
+    def anomalies(self) -> list[tuple[str, int, int, int, int, int, int]]:
+        """As of a report."""
+
+    @property
+    def circles(self) -> list[int]:
+        """The key of every circle of versions that precede each other."""
+
+    @property
+    def observed(self) -> NDArray[np.uint32]:
+        """Transactions of unknown outcome of which somebody saw a write."""
+
+    @property
+    def edges(self) -> tuple[NDArray[np.uint32], NDArray[np.uint32], NDArray[np.uint8]]:
+        """From, to, and the kind: 0 ww, 1 wr, 2 rw, 5 out of a virtual node."""
+
+    @property
+    def moments(self) -> NDArray[np.int64]:
+        """Per node: twice the invocation of a transaction; of a virtual one, after all that lead to it."""
+
+@final
+class TransactionCore:
+    """What edges between transactions come to."""
+
+    @property
+    def cycles(self) -> list[tuple[str, bool, list[tuple[int, int, str, int, int, int, int]]]]:
+        """As of a report, without the micro-operations that show the steps."""
+
+    @property
+    def unfinished(self) -> list[str]:
+        """As of a report."""
+
+    @property
+    def components(self) -> int: ...
+    @property
+    def largest(self) -> int: ...
+    @property
+    def steps(self) -> int: ...
+    @property
+    def points(self) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
+        """Without a cycle, times and levels of transactions: the least after those of all that lead to each."""
+
 def build_info() -> dict[str, str]:
     """Version and build profile of this module."""
 
@@ -224,6 +277,50 @@ def check_objects(
     `first[i + 1]`, as the object's file under `native/src/objects/` says; times are as in `check_registers`.
 
     Raises: as `check_registers`.
+    """
+
+def transaction_part(
+    process: _Column,
+    outcome: _Column,
+    invoked: _Column,
+    completed: _Column,
+    first: _Column,
+    kind: _Column,
+    key: _Column,
+    value: _Column,
+    start: _Column,
+    elements: _Column,
+    *,
+    lists: bool,
+    wfr: bool,
+    sequential: bool,
+    linearizable: bool,
+) -> TransactionPart:
+    """What whole keys show, rows in the order of invocation; the columns and flags as of the checkers below.
+
+    Raises: as `check_registers`.
+    """
+
+def judge_transaction_core(
+    process: _Column,
+    outcome: _Column,
+    invoked: _Column,
+    completed: _Column,
+    times: _Column,
+    levels: _Column,
+    sources: _Column,
+    targets: _Column,
+    kinds: _Column,
+    *,
+    nodes: int,
+    steps: int,
+) -> TransactionCore:
+    """Judge transactions, all of which happened, by real time and these edges; `nodes` counts virtual ones too.
+
+    `times`, `levels`: a point for each, from which on those of the answer are looked for.
+
+    Raises:
+        ValueError: columns of different lengths, edges of other nodes or kinds.
     """
 
 def check_list_append(

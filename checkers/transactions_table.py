@@ -253,6 +253,11 @@ def _no_null(column: Any, what: str) -> None:
         raise MalformedHistory(f"{what} is null in {column.null_count} rows", hint=_HINT)
 
 
+def null_in(source: str, what: str, count: int) -> MalformedHistory:
+    """Something that may not be null."""
+    return MalformedHistory(f"{source}: {what} is null in {count} rows", hint=_HINT)
+
+
 def malformed(source: str, transaction: int, said: str) -> MalformedHistory:
     """A row that cannot be judged."""
     return MalformedHistory(f"{source}: transaction {transaction}: {said}", hint=_HINT)

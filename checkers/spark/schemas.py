@@ -245,6 +245,36 @@ FOUND: Final = _table(
     failed_invoked=_LONG,
 )
 
+#: Micro-operations and what whole keys of them show: `MICRO` and `PIECE` of `checkers.transactions_by_key`.
+MICRO_OPERATIONS: Final = _table(
+    key=_LONG,
+    transaction=_LONG,
+    process=_LONG,
+    outcome=_LONG,
+    invoked=_LONG,
+    completed=_LONG,
+    place=_LONG,
+    f=_LONG,
+    value=_LONG,
+    list=_LONGS,
+    said=_TEXT,
+)
+PIECES: Final = _table(
+    what=_LONG,
+    name=_TEXT,
+    key=_LONG,
+    source=_LONG,
+    target=_LONG,
+    kind=_LONG,
+    source_time=_LONG,
+    target_time=_LONG,
+    target_until=_LONG,
+    uncertain=_LONG,
+)
+
+#: Keys that an order of transactions does not explain.
+UNEXPLAINED: Final = _table(key=_LONG)
+
 
 def conforms(frame: DataFrame, schema: T.StructType) -> DataFrame:
     """`frame` itself, once its names and types are those of `schema`, in that order; else a TypeError that says where.

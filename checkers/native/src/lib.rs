@@ -97,6 +97,8 @@ mod core {
     use crate::txn::binding::{
         TransactionReport, WeakReport, check_list_append, check_rw_register, check_weak_isolation,
     };
+    #[pymodule_export]
+    use crate::txn::parts_binding::{TransactionCore, TransactionPart, judge_transaction_core, transaction_part};
 
     type Column<'py> = PyReadonlyArray1<'py, i64>;
 

@@ -6,11 +6,11 @@ use pyo3::prelude::*;
 
 use super::{Anomaly, Asked, Assumed, Cycle, Input, Kept, Kind, Level, NONE, Refused, Report, Step, Weak};
 
-type Column<'py> = PyReadonlyArray1<'py, i64>;
-type AnomalyRow = (&'static str, i64, i64, i64, i64, i64, i64);
-type StepRow = (i64, i64, &'static str, i64, i64, i64, i64);
+pub(super) type Column<'py> = PyReadonlyArray1<'py, i64>;
+pub(super) type AnomalyRow = (&'static str, i64, i64, i64, i64, i64, i64);
+pub(super) type StepRow = (i64, i64, &'static str, i64, i64, i64, i64);
 type WeakStepRow = (StepRow, i64, Vec<StepRow>);
-type CycleRow = (&'static str, bool, Vec<StepRow>);
+pub(super) type CycleRow = (&'static str, bool, Vec<StepRow>);
 
 /// The input of these columns, and of slices that are borrowed already.
 macro_rules! borrowed {
@@ -66,16 +66,16 @@ impl TransactionReport {
     }
 }
 
-fn row(number: u32) -> i64 {
+pub(super) fn row(number: u32) -> i64 {
     if number == NONE { -1 } else { i64::from(number) }
 }
 
-fn anomaly(found: &Anomaly) -> AnomalyRow {
+pub(super) fn anomaly(found: &Anomaly) -> AnomalyRow {
     let ([shows, other], [op, than]) = (found.transactions, found.ops);
     (found.name, row(shows), row(other), row(op), row(than), row(found.key), found.value)
 }
 
-fn cycle(found: &Cycle) -> CycleRow {
+pub(super) fn cycle(found: &Cycle) -> CycleRow {
     (found.name, found.shortest, found.steps.iter().map(step_row).collect())
 }
 
@@ -231,7 +231,7 @@ fn hand_over(judged: Result<Report, Refused>) -> PyResult<TransactionReport> {
     Ok(TransactionReport { report: judged.map_err(refuse)? })
 }
 
-fn refuse(refused: Refused) -> PyErr {
+pub(super) fn refuse(refused: Refused) -> PyErr {
     match refused {
         Refused::Malformed(why) => PyValueError::new_err(why),
         Refused::Defect(what) => PyRuntimeError::new_err(what),

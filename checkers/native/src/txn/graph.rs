@@ -25,6 +25,11 @@ pub enum Kind {
 const KINDS: [Kind; 6] = [Kind::Ww, Kind::Wr, Kind::Rw, Kind::Process, Kind::Realtime, Kind::Pass];
 const SHIFT: u32 = 29;
 
+/// The kind of this number.
+pub fn kind_of(number: i64) -> Option<Kind> {
+    KINDS.get(usize::try_from(number).ok()?).copied()
+}
+
 /// An edge without its source: 29 bits of node, 3 of kind.
 #[derive(Clone, Copy)]
 pub struct Target(u32);
@@ -108,6 +113,11 @@ impl Edges {
 
     pub fn len(&self) -> usize {
         self.list.len()
+    }
+
+    /// All edges in the order in which they were found.
+    pub fn all(&self) -> impl Iterator<Item = (u32, Target)> + '_ {
+        self.list.iter().copied()
     }
 
     /// All edges but those of readers before the writers that overwrote what they read: what any commit order keeps.

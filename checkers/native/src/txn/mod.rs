@@ -8,6 +8,8 @@ mod graph;
 mod greedy;
 mod input;
 mod lists;
+mod parts;
+pub mod parts_binding;
 mod realtime;
 mod registers;
 mod replay;

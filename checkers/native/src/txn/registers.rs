@@ -69,6 +69,16 @@ pub struct Registers<'a> {
 impl<'a> Registers<'a> {
     /// Fails on the two micro-operations that write one value to one key.
     pub fn new(input: &'a Input<'a>, by_invocation: &[u32], assumed: Assumed) -> Result<Self, (u32, u32)> {
+        Self::presuming(input, by_invocation, assumed, |_| ())
+    }
+
+    /// The same; `presume` may have more transactions happen than the reads show.
+    pub fn presuming(
+        input: &'a Input<'a>,
+        by_invocation: &[u32],
+        assumed: Assumed,
+        presume: impl FnOnce(&mut [bool]),
+    ) -> Result<Self, (u32, u32)> {
         let mut registers = Self {
             input,
             writers: Writers::new(input)?,
@@ -81,6 +91,7 @@ impl<'a> Registers<'a> {
             order: Vec::new(),
         };
         registers.read_within(assumed);
+        presume(&mut registers.happened);
         if assumed.sequential || assumed.linearizable {
             registers.met_in_order(by_invocation, assumed);
         }

@@ -1,0 +1,407 @@
+"""Transactions judged through Spark: edges by key, pruned to those that may close a cycle, which are judged natively.
+
+    table -> MICRO_OPERATIONS    one row each, dealt out by key
+    MICRO_OPERATIONS -> PIECES   what whole keys show: anomalies, dependencies, who was seen; one native call a part
+    PIECES -> a core             of the dependencies, those that may lie on a cycle (`checkers.transaction_windows`)
+
+The core is collected and judged natively, with real time. What is found then names few keys. Their transactions are
+read again and judged as on one machine, which tells and confirms everything anew; a finding that is not repeated is a
+defect.
+
+Without any finding the points of the transactions are an order of them all. `valid` rests on its being carried out,
+key by key, by `checkers.transactions_by_key.explained`. For registers the order is one of several, so it may fail
+there; then, and where findings do not rule out the model that is asked for, the whole table is judged on one machine
+if it fits into the budget's memory, and is `unknown` else.
+
+Nothing depends on how many machines take part: parts of tables do not matter, and cores are the same.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from checkers import transaction_windows
+from checkers.consistency_models import NAMES, implied
+from checkers.spark.linearizable import tuned
+from checkers.spark.schemas import MICRO_OPERATIONS, PIECES, UNEXPLAINED, conforms
+from checkers.transaction_columns import INFO, OK
+from checkers.transaction_core import Transactions, collected
+from checkers.transaction_core import judged as judged_core
+from checkers.transaction_windows import UNRAISED, Column, Edges, Points, Windows
+from checkers.transactions import Finding
+from checkers.transactions_by_key import (
+    ANOMALY,
+    BROKEN,
+    CIRCLE,
+    COUNTED,
+    EDGE,
+    OBSERVED,
+    TWICE,
+    VIRTUAL_MAX,
+    Assumed,
+    explained,
+    flattened,
+    pieces,
+    whole_keys,
+)
+from checkers.transactions_file import judge, judged, rows_of
+from checkers.transactions_table import (
+    LIST_APPEND,
+    Rows,
+    malformed,
+    model_of,
+    null_in,
+    same_number,
+    schema,
+    two_open,
+    two_writes,
+    verdict,
+)
+from harness.errors import HarnessError, MalformedHistory, unknown_choice
+from harness.verdict import Facts, Validity, Verdict
+
+if TYPE_CHECKING:
+    from pyspark import Broadcast
+
+#: One task's share of transactions, and the least number of tasks.
+PARTITION_TRANSACTIONS: Final = 250_000
+PARTITIONS_MIN: Final = 2
+#: Memory for each edge that is collected, and by how much more a table takes while it is judged than its numbers do.
+_EDGE_BYTES: Final = 200
+_OVERHEAD: Final = 4
+_FROM_THE_FIRST: Final = Window.unboundedPreceding
+_TOP: Final = ("transaction", "process", "outcome", "invoked", "completed")
+#: Where `checkers.transactions_by_key` puts what it counts.
+_COUNTED: Final = {"keys": "key", "micro_operations": "source", "reads": "target", "elements": "kind"}
+_BY_KEY: Final = ("ww", "wr", "rw")
+
+
+def check(spark: SparkSession, uri: str, facts: Facts, model: str | None = None) -> Verdict:
+    """The verdict on the table of transactions at `uri`, which executors must reach too; raises MalformedHistory."""
+    own = tuned(spark)
+    found = own.read.parquet(uri)
+    model = model_of(_arrow(found), uri, model)
+    return Judging(own, found.select(*schema(lists=True).names), uri, facts, model).verdict()
+
+
+@dataclass
+class _Searched:
+    """What the keys show under one set of assumptions; `keys`: two for each kind of finding, and those of cycles."""
+
+    anomalies: dict[str, int] = field(default_factory=dict)
+    keys: set[int] = field(default_factory=set)
+    circles: int = 0
+    cycles: tuple[str, ...] = ()
+    points: Points | None = None
+    figures: dict[str, int] = field(default_factory=dict)
+    #: Why there is no answer.
+    ended: str = ""
+
+    @property
+    def is_clean(self) -> bool:
+        return not (self.anomalies or self.cycles or self.circles)
+
+
+class Judging:
+    """One table on its way to the verdict."""
+
+    def __init__(self, spark: SparkSession, table: DataFrame, source: str, facts: Facts, model: str) -> None:
+        self._spark = spark
+        self._table = table
+        self._source = source
+        self._facts = facts
+        self._model = model
+        self._lists = model == LIST_APPEND
+        self._held = facts.required[0]
+        self._counts: dict[str, int] = {}
+        #: Transactions of unknown outcome that happened.
+        self._seen: Column = np.zeros(0, np.int64)
+
+    def verdict(self) -> Verdict:
+        """Judge all of it; raises MalformedHistory."""
+        if self._held not in NAMES:
+            raise unknown_choice("consistency model", self._held, NAMES)
+        self._counts = self._look_over()
+        assumed = Assumed()
+        if not self._lists:
+            assumed = Assumed(
+                sequential="strong-session-snapshot-isolation" in implied(self._held),
+                linearizable="strong-snapshot-isolation" in implied(self._held),
+            )
+        searched = self._search(assumed)
+        if searched.is_clean and not self._counts["reads"]:
+            return self._say(Validity.UNKNOWN, "no ok transaction read anything: there is nothing to judge", searched)
+        if not searched.is_clean:
+            return self._found(searched, assumed)
+        if searched.ended:
+            return self._say(Validity.UNKNOWN, searched.ended, searched)
+        if searched.points is not None and self._is_order(searched.points):
+            return self._say(Validity.VALID, "", searched, certificate="a serial order that keeps real time")
+        return self._whole(searched, "no anomaly was found, and the order that was tried does not explain all reads")
+
+    # What concerns more than one row; the rules of one row are looked at where the rows are.
+
+    def _look_over(self) -> dict[str, int]:
+        """How many transactions there are; raises MalformedHistory."""
+        top = self._table.select(*_TOP, F.col("ops").isNull().alias("without"))
+        told = top.agg(
+            *(F.count(F.when(F.col(name).isNull(), 1)).alias(name) for name in _TOP),
+            F.count(F.when(F.col("without"), 1)).alias("ops"),
+            F.count("*").alias("transactions"),
+            F.count(F.when(F.col("outcome") == INFO, 1)).alias("info_transactions"),
+        ).collect()[0]
+        for name in (*_TOP, "ops"):
+            if told[name]:
+                raise null_in(self._source, f"column {name!r}", told[name])
+        again = top.groupBy("transaction").count().where(F.col("count") > 1).orderBy("transaction").first()
+        if again is not None:
+            raise same_number(self._source, again["transaction"], again["count"])
+        earlier = Window.partitionBy("process").orderBy("invoked", "transaction").rowsBetween(_FROM_THE_FIRST, -1)
+        completed = F.when(F.col("outcome") == OK, F.struct("completed", "transaction"))
+        opened = (
+            top.withColumn("before", F.max(completed).over(earlier))
+            .where(F.col("before.completed") > F.col("invoked"))
+            .orderBy("invoked", "transaction")
+            .first()
+        )
+        if opened is not None:
+            raise two_open(self._source, opened["process"], opened["transaction"], opened["before"]["transaction"])
+        return {name: int(told[name]) for name in ("transactions", "info_transactions")}
+
+    # By key.
+
+    def _micro(self) -> DataFrame:
+        """All micro-operations of a key in one partition, side by side (-> MICRO_OPERATIONS)."""
+        dealt = self._table.mapInArrow(partial(_flatten, self._lists), MICRO_OPERATIONS)
+        return dealt.repartition(self._partitions(), "key").sortWithinPartitions("key")
+
+    def _partitions(self) -> int:
+        return max(PARTITIONS_MIN, -(-self._counts["transactions"] // PARTITION_TRANSACTIONS))
+
+    def _search(self, assumed: Assumed) -> _Searched:
+        """Look for whatever is wrong; raises MalformedHistory."""
+        shown = self._micro().mapInArrow(partial(_show, self._lists, assumed), PIECES).transform(conforms, PIECES)
+        shown = shown.persist()
+        try:
+            return self._searched(shown)
+        finally:
+            shown.unpersist()
+
+    def _searched(self, shown: DataFrame) -> _Searched:
+        found = _Searched()
+        told = self._sums(shown)
+        of = {row["what"]: row for row in told if row["anomaly"] is None}
+        if BROKEN in of:
+            invoked, number, said = of[BROKEN]["least"]
+            raise malformed(self._source, number, said) if invoked >= 0 else MalformedHistory(f"{self._source}: {said}")
+        if TWICE in of:
+            raise two_writes(self._source, *of[TWICE]["write"])
+        for counted, column in _COUNTED.items():
+            self._counts[counted] = int(of[COUNTED][column]) if COUNTED in of else 0
+        found.figures = {"edges": int(of[EDGE]["count"]) if EDGE in of else 0}
+        found.circles = int(of[CIRCLE]["count"]) if CIRCLE in of else 0
+        found.anomalies = {row["anomaly"]: int(row["count"]) for row in told if row["what"] == ANOMALY}
+        for row in told:
+            if row["what"] in (ANOMALY, CIRCLE):
+                found.keys |= {row["first_key"], row["last_key"]}
+        if OBSERVED in of:
+            seen = shown.where(F.col("what") == OBSERVED).select("source").distinct().toArrow()
+            self._seen = np.sort(_numbers(seen, "source"))
+        self._judge_core(shown, found)
+        return found
+
+    def _sums(self, shown: DataFrame) -> list[Any]:
+        """Per kind of piece, and anomaly: how many, sums, two keys, the first broken rule or value written twice."""
+        anomaly = F.when(F.col("what") == ANOMALY, F.col("name")).alias("anomaly")
+        sums = shown.groupBy("what", anomaly).agg(
+            F.count("*").alias("count"),
+            *(F.sum(name).alias(name) for name in _COUNTED.values()),
+            F.min("key").alias("first_key"),
+            F.max("key").alias("last_key"),
+            F.min(F.struct("source_time", "source", "name")).alias("least"),
+            F.min(F.struct("key", "kind", "source", "target")).alias("write"),
+        )
+        return sums.orderBy("what", "anomaly").collect()
+
+    def _judge_core(self, shown: DataFrame, found: _Searched) -> None:
+        """Look for cycles; the points of an order without any, or why neither was found."""
+        edges = shown.where(F.col("what") == EDGE).select(*Edges._fields)
+        limit = self._facts.budget.memory_bytes // _EDGE_BYTES
+        core = collected(
+            lambda points, spanned: self._scan(edges, points, spanned, limit), found.figures["edges"], limit
+        )
+        found.figures["rounds"] = core.rounds
+        if core.edges is None:
+            found.ended = f"more than {limit} dependencies may lie on a cycle: the budget's memory does not hold them"
+            return
+        standing = core.edges.at((core.edges.uncertain == 0) | np.isin(core.edges.target, self._seen))
+        found.figures["core_edges"] = len(standing)
+        if not len(standing):
+            found.points = core.points
+            return
+        nodes = np.unique(np.concatenate([standing.source, standing.target]))
+        result = judged_core(standing, core.points, self._transactions(nodes[nodes >= 0]))
+        found.figures |= result.figures
+        found.points = result.points
+        found.cycles = tuple(name for name, _ in result.cycles)
+        found.keys |= self._keys_of(shown, [step for _, steps in result.cycles for step in steps])
+        if found.points is None and not found.cycles:
+            found.ended = "there are cycles; the budget ended before any of them was found"
+
+    def _scan(self, edges: DataFrame, points: Points, spanned: Windows | None, limit: int) -> Edges:
+        """The edges that are not forward, or those within windows; one more than `limit` at most."""
+        if spanned is None and points is UNRAISED:
+            chosen = edges.where(F.col("source_time") >= F.col("target_time"))
+        else:
+            given = self._spark.sparkContext.broadcast((points, spanned))
+            chosen = edges.mapInArrow(partial(_choose, given), edges.schema)
+        told = chosen.limit(limit + 1).toArrow()
+        return Edges(*(_numbers(told, name) for name in Edges._fields))
+
+    def _transactions(self, numbers: Column) -> Transactions:
+        """These, without their micro-operations."""
+        chosen = self._spark.createDataFrame(pa.table({"transaction": numbers}))
+        told = self._table.select(*_TOP).join(F.broadcast(chosen), "transaction").toArrow()
+        columns = [_numbers(told, name) for name in _TOP]
+        order = np.lexsort((columns[0], columns[_TOP.index("invoked")]))
+        return Transactions(*(np.ascontiguousarray(column[order]) for column in columns))
+
+    def _keys_of(self, shown: DataFrame, steps: Sequence[tuple[int, int, str]]) -> set[int]:
+        """The keys by which steps of cycles depend on each other, and those where unknown outcomes were seen."""
+        pairs = {(before, after) for before, after, kind in steps if kind in _BY_KEY}
+        if not pairs:
+            return set()
+        involved = sorted({number for pair in pairs for number in pair})
+        rows = self._table.where(F.col("transaction").isin(involved))
+        told = rows.select("transaction", F.array_distinct(F.col("ops.key")).alias("keys")).collect()
+        keys = {row["transaction"]: set(row["keys"]) for row in told}
+        seen = shown.where((F.col("what") == OBSERVED) & F.col("source").isin(involved)).select("key").distinct()
+        return {key for before, after in pairs for key in keys[before] & keys[after]} | {
+            row["key"] for row in seen.collect()
+        }
+
+    # What is said.
+
+    def _is_order(self, points: Points) -> bool:
+        """Whether the order of points returns what all keys returned."""
+        given = self._spark.sparkContext.broadcast((points, self._seen))
+        wrong = self._micro().mapInArrow(partial(_unexplained, self._lists, given), UNEXPLAINED).limit(1).collect()
+        if wrong and self._lists:
+            raise HarnessError(f"{self._source}: an order without anomaly does not explain key {wrong[0]['key']}")
+        return not wrong
+
+    def _found(self, searched: _Searched, assumed: Assumed) -> Verdict:
+        """Findings, told and confirmed as on one machine from the keys that they are about."""
+        keys, circles = searched.keys, searched.circles
+        if assumed != Assumed() and (searched.cycles or circles):
+            vouched = self._search(Assumed())
+            keys, circles = keys | vouched.keys, vouched.circles
+        concerned = self._table.withColumn("ops", F.filter("ops", lambda op: op["key"].isin(sorted(keys))))
+        rows = rows_of(concerned.where(F.size("ops") > 0).toArrow(), lists=self._lists, source=self._source)
+        told = judge(rows, self._held, self._source)
+        lost = set(searched.anomalies) - set(told.anomalies)
+        lost |= set(searched.cycles) - set(told.anomalies) if self._lists else set()
+        if lost:
+            raise HarnessError(
+                f"{self._source}: {', '.join(sorted(lost))} were not found again among keys {sorted(keys)}"
+            )
+        anomalies = told.anomalies | searched.anomalies
+        if "cyclic-versions" in anomalies:
+            anomalies["cyclic-versions"] = max(circles, 1)
+        if told.validity is not Validity.INVALID:
+            names = ", ".join(anomalies)
+            return self._whole(searched, f"{names} do not rule out {self._held}", anomalies, told.findings, rows)
+        figures = {"ruled_out": list(told.ruled_out), "weakest_ruled_out": list(told.weakest)}
+        return self._say(told.validity, told.reason, searched, anomalies, told.findings, rows, **figures)
+
+    def _whole(
+        self,
+        searched: _Searched,
+        reason: str,
+        anomalies: dict[str, int] | None = None,
+        findings: Sequence[Finding] = (),
+        rows: Rows | None = None,
+    ) -> Verdict:
+        """What one machine says of the whole table, if it fits into memory."""
+        numbers = 6 * self._counts["transactions"] + 5 * self._counts["micro_operations"] + self._counts["elements"]
+        needed, budget = 8 * _OVERHEAD * numbers, self._facts.budget.memory_bytes
+        if needed <= budget:
+            whole = rows_of(self._table.toArrow(), lists=self._lists, source=self._source)
+            return judged(whole, self._facts, self._model, self._source, self._figures(searched))
+        beyond = f"an order that proves it is looked for on one machine, and takes {needed:,} bytes of {budget:,}"
+        return self._say(Validity.UNKNOWN, f"{reason}; {beyond}", searched, anomalies, findings, rows)
+
+    def _say(
+        self,
+        validity: Validity,
+        reason: str,
+        searched: _Searched,
+        anomalies: dict[str, int] | None = None,
+        findings: Sequence[Finding] = (),
+        rows: Rows | None = None,
+        **figures: Any,
+    ) -> Verdict:
+        return verdict(
+            self._facts,
+            model=self._model,
+            validity=validity,
+            reason=reason,
+            reads=self._counts["reads"],
+            anomalies=anomalies or {},
+            findings=findings,
+            rows=rows,
+            figures={"ruled_out": [], "weakest_ruled_out": [], **self._figures(searched), **figures},
+        )
+
+    def _figures(self, searched: _Searched) -> dict[str, Any]:
+        return {"engine": "spark", "partitions": self._partitions(), **self._counts, **searched.figures}
+
+
+def _flatten(lists: bool, batches: Iterable[Any]) -> Iterator[Any]:
+    """In an executor's Python, as what follows: batches of the table in, of MICRO_OPERATIONS out."""
+    return (flattened(batch, lists=lists) for batch in batches)
+
+
+def _show(lists: bool, assumed: Assumed, batches: Iterable[Any]) -> Iterator[Any]:
+    context = TaskContext.get()
+    virtual = -VIRTUAL_MAX * (context.partitionId() if context else 0)
+    for part in whole_keys(batches):
+        found = pieces(part, lists=lists, assumed=assumed, virtual=virtual)
+        virtual = min(virtual, int(np.min(_numbers(found, "target"), initial=0)))
+        yield found
+
+
+def _choose(given: "Broadcast[tuple[Points, Windows | None]]", batches: Iterable[Any]) -> Iterator[Any]:
+    points, spanned = given.value
+    for batch in batches:
+        edges = Edges(*(_numbers(batch, name) for name in Edges._fields))
+        if spanned is None:
+            chosen = transaction_windows.not_forward(edges, points)
+        else:
+            chosen = transaction_windows.within(edges, points, spanned)
+        yield batch.filter(pa.array(chosen))
+
+
+def _unexplained(lists: bool, given: "Broadcast[tuple[Points, Column]]", batches: Iterable[Any]) -> Iterator[Any]:
+    points, seen = given.value
+    for part in whole_keys(batches):
+        yield pa.record_batch({"key": pa.array(explained(part, points, seen, lists=lists), pa.int64())})
+
+
+def _numbers(table: Any, name: str) -> Column:
+    return np.ascontiguousarray(table.column(name).to_numpy(), dtype=np.int64)
+
+
+def _arrow(found: DataFrame) -> Any:
+    """The columns that a table of transactions has, as Arrow names their types."""
+    fields = [column for column in found.schema.fields if column.name in schema(lists=True).names]
+    return to_arrow_schema(T.StructType(fields))

@@ -1,0 +1,332 @@
+"""Transactions cut by key: what whole keys show, and whether an order of all transactions explains them.
+
+Whatever is wrong with a history apart from cycles concerns one key, and so does every dependency
+(`checkers/native/src/txn/parts.rs`). So micro-operations are dealt out by key (`flattened`), in batches that may cut
+one: the key that is still open is carried over (`whole_keys`), and each call of the native core sees whole keys
+(`pieces`).
+
+An order of all transactions is given by their points (`checkers.transaction_windows`). It explains a history if it
+explains each key by itself (`explained`): that is carried out on the rows alone, and shares nothing with the edges.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from checkers import _core
+from checkers.transaction_columns import INFO, NIL, OK, READ, READ_UNKNOWN, WRITE
+from checkers.transaction_windows import FOREVER, Column, Points
+from checkers.transactions_table import Rows
+from harness.errors import MalformedHistory
+
+#: A row of what was found: an edge, an anomaly, who was seen, a circle of versions, a rule broken, what there was.
+EDGE: Final = 0
+ANOMALY: Final = 1
+OBSERVED: Final = 2
+CIRCLE: Final = 3
+BROKEN: Final = 4
+TWICE: Final = 5
+COUNTED: Final = 6
+
+#: Micro-operations, each with its transaction. `said`: instead of one, what is wrong with a transaction.
+MICRO: Final[dict[str, Any]] = {
+    "key": pa.int64(),
+    "transaction": pa.int64(),
+    "process": pa.int64(),
+    "outcome": pa.int64(),
+    "invoked": pa.int64(),
+    "completed": pa.int64(),
+    "place": pa.int64(),
+    "f": pa.int64(),
+    "value": pa.int64(),
+    "list": pa.list_(pa.int64()),
+    "said": pa.string(),
+}
+
+#: What was found; which columns count depends on `what`. An EDGE has those of `transaction_windows.Edges`.
+PIECE: Final[dict[str, Any]] = {
+    "what": pa.int64(),
+    "name": pa.string(),
+    "key": pa.int64(),
+    "source": pa.int64(),
+    "target": pa.int64(),
+    "kind": pa.int64(),
+    "source_time": pa.int64(),
+    "target_time": pa.int64(),
+    "target_until": pa.int64(),
+    "uncertain": pa.int64(),
+}
+
+#: Virtual nodes that one part may number.
+VIRTUAL_MAX: Final = 1 << 40
+
+
+class Assumed(NamedTuple):
+    """What the order of a register's versions is inferred from, as `checkers.transactions.check_register` says."""
+
+    wfr: bool = True
+    sequential: bool = False
+    linearizable: bool = False
+
+
+def flattened(batch: Any, *, lists: bool) -> Any:
+    """The micro-operations of a batch of a table of transactions (-> MICRO); of a wrong batch what is wrong."""
+    try:
+        rows = Rows(batch, lists=lists, ordered=False)
+        broken = rows.broken()
+    except MalformedHistory as error:
+        return _record(MICRO, 1, said=[error.message], invoked=[-1])
+    if broken is not None:
+        invoked, number, said = broken
+        return _record(MICRO, 1, said=[said], invoked=[invoked], transaction=[number])
+    c = rows.columns
+    owner = np.repeat(np.arange(len(rows)), np.diff(c.first))
+    lists_of: Any = None
+    if lists:
+        lists_of = pa.ListArray.from_arrays(pa.array(c.start, pa.int32()), pa.array(c.elements))
+    return _record(
+        MICRO,
+        len(owner),
+        key=c.key,
+        transaction=rows.numbers[owner],
+        process=c.process[owner],
+        outcome=c.outcome[owner],
+        invoked=c.invoked[owner],
+        completed=np.where(c.outcome == OK, c.completed, -1)[owner],
+        place=np.arange(len(owner)) - c.first[:-1][owner],
+        # What was read counts only in ok transactions.
+        f=np.where((c.kind == READ) & (c.outcome[owner] != OK), READ_UNKNOWN, c.kind),
+        value=c.value,
+        list=lists_of,
+    )
+
+
+def whole_keys(batches: Iterable[Any]) -> Iterator[Any]:
+    """The same rows, cut so that no key is in two parts; `batches` (MICRO) are sorted by key.
+
+    Raises RuntimeError when they are not: keys would be judged in pieces.
+    """
+    held: list[Any] = []
+    last = None
+    for batch in batches:
+        if not batch.num_rows:
+            continue
+        key = _numbers(batch, "key")
+        if np.any(key[1:] < key[:-1]) or (last is not None and key[0] < last):
+            raise RuntimeError("the micro-operations do not come sorted by key")
+        if held and key[0] != last:
+            yield _joined(held)
+            held = []
+        begin = int(np.searchsorted(key, key[-1]))
+        if begin:
+            yield _joined([*held, batch.slice(0, begin)])
+            held = []
+        held.append(batch.slice(begin))
+        last = key[-1]
+    if held:
+        yield _joined(held)
+
+
+def pieces(part: Any, *, lists: bool, assumed: Assumed, virtual: int = 0) -> Any:
+    """What whole keys show (MICRO -> PIECE). Virtual nodes are numbered from `virtual` downwards, -1 at most."""
+    said = part.column("said")
+    if said.null_count < part.num_rows:
+        first = part.filter(said.is_valid()).sort_by([("invoked", "ascending"), ("transaction", "ascending")])
+        wrong = first.slice(0, 1)
+        return _record(
+            PIECE,
+            1,
+            what=[BROKEN],
+            name=wrong.column("said"),
+            source=wrong.column("transaction"),
+            source_time=wrong.column("invoked"),
+        )
+    m = _Part(part, lists=lists)
+    try:
+        found = _core.transaction_part(*m.columns, lists=lists, **assumed._asdict())
+    except ValueError:
+        twice = m.written_twice()
+        if twice is None:
+            raise
+        key, value, first_, second = twice
+        return _record(PIECE, 1, what=[TWICE], key=[key], kind=[value], source=[first_], target=[second])
+    return (
+        pa.Table.from_batches(
+            [m.edges(found, virtual - 1), m.anomalies(found), m.observed(found), m.circles(found), m.counted()]
+        )
+        .combine_chunks()
+        .to_batches()[0]
+    )
+
+
+def explained(part: Any, points: Points, seen: Column, *, lists: bool) -> Any:
+    """Whether the order of `points` returns what whole keys returned; of those that it does not, the keys (int64).
+
+    `seen`: the transactions of unknown outcome that happened, sorted. Transactions stand within their intervals.
+    """
+    key, transaction, outcome, f = (_numbers(part, name) for name in ("key", "transaction", "outcome", "f"))
+    invoked, completed, place = (_numbers(part, name) for name in ("invoked", "completed", "place"))
+    time, level = points.of(transaction, 2 * invoked)
+    late = (time < 2 * invoked) | ((outcome == OK) & (time > 2 * completed))
+    happened = (outcome == OK) | ((outcome == INFO) & np.isin(transaction, seen))
+    chosen = np.flatnonzero(happened & ((f == WRITE) | (f == READ)))
+    order = chosen[np.lexsort((place[chosen], transaction[chosen], level[chosen], time[chosen], key[chosen]))]
+    key_, write = key[order], f[order] == WRITE
+    first = np.searchsorted(key_, key_)
+    # Writes before each row, over all keys and in its own.
+    before = np.cumsum(write) - write
+    own = before - before[first]
+    values = _numbers(part, "value")[order]
+    wrong = np.zeros(len(order), bool)
+    read = np.flatnonzero(~write)
+    if lists:
+        wrong[read] = _lists_differ(part.column("list"), order[read], values[write], before[first][read], own[read])
+    else:
+        written = np.append(values[write], NIL)
+        held = np.where(own > 0, written[before - 1], NIL)
+        wrong[read] = held[read] != values[read]
+    return np.unique(np.concatenate([key[late & happened], key_[wrong]]))
+
+
+def _lists_differ(lists: Any, rows: Column, appended: Column, begin: Column, length: Column) -> Any:
+    """Which of these lists are not the stretch of `appended` of this begin and length."""
+    offsets = np.asarray(lists.offsets, dtype=np.int64)
+    seen = offsets[rows + 1] - offsets[rows]
+    differs = seen != length
+    chosen = np.flatnonzero(~differs & (seen > 0))
+    counts = seen[chosen]
+    within = np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts)
+    elements = np.asarray(lists.values, dtype=np.int64)
+    same = (
+        elements[np.repeat(offsets[rows[chosen]], counts) + within]
+        == appended[np.repeat(begin[chosen], counts) + within]
+    )
+    differs[chosen[np.unique(np.repeat(np.arange(len(chosen)), counts)[~same])]] = True
+    return differs
+
+
+class _Part:
+    """Whole keys as the columns that the native core takes, transactions in the order of invocation."""
+
+    def __init__(self, part: Any, *, lists: bool) -> None:
+        order = np.lexsort(tuple(_numbers(part, name) for name in ("place", "transaction", "invoked")))
+        part = part.take(pa.array(order))
+        transaction, invoked = _numbers(part, "transaction"), _numbers(part, "invoked")
+        begins = np.flatnonzero(np.append(True, (transaction[1:] != transaction[:-1]) | (invoked[1:] != invoked[:-1])))
+        self._numbers = transaction[begins]
+        self._key = _numbers(part, "key")
+        self._keys, places = np.unique(self._key, return_inverse=True)
+        start, elements = np.zeros(0, np.int64), np.zeros(0, np.int64)
+        if lists:
+            column = part.column("list")
+            start = np.asarray(column.offsets, dtype=np.int64)
+            elements = np.asarray(column.values, dtype=np.int64)[start[0] : start[-1]]
+            start = start - start[0]
+        self._outcome, self._invoked, self._completed = (
+            _numbers(part, name)[begins] for name in ("outcome", "invoked", "completed")
+        )
+        self._kind, self._value = _numbers(part, "f"), _numbers(part, "value")
+        self._owner = np.repeat(np.arange(len(begins)), np.diff(np.append(begins, len(transaction))))
+        self._elements = len(elements)
+        self.columns = (
+            _numbers(part, "process")[begins],
+            self._outcome,
+            self._invoked,
+            self._completed,
+            np.append(begins, len(transaction)).astype(np.int64),
+            self._kind,
+            np.ascontiguousarray(places.reshape(-1), dtype=np.int64),
+            self._value,
+            start,
+            elements,
+        )
+
+    def edges(self, found: _core.TransactionPart, virtual: int) -> Any:
+        sources, targets, kinds = found.edges
+        moments, count = found.moments, len(self._numbers)
+        more = len(moments) - count
+        names = np.concatenate([self._numbers, virtual - np.arange(more)])
+        until = np.concatenate([np.where(self._outcome == OK, 2 * self._completed, FOREVER), np.full(more, FOREVER)])
+        unseen = np.zeros(len(moments), np.int64)
+        unseen[:count] = self._outcome == INFO
+        unseen[found.observed] = 0
+        return _record(
+            PIECE,
+            len(sources),
+            what=np.full(len(sources), EDGE),
+            source=names[sources],
+            target=names[targets],
+            kind=kinds,
+            source_time=moments[sources],
+            target_time=moments[targets],
+            target_until=until[targets],
+            uncertain=unseen[targets],
+        )
+
+    def anomalies(self, found: _core.TransactionPart) -> Any:
+        told = found.anomalies
+        return _record(
+            PIECE,
+            len(told),
+            what=np.full(len(told), ANOMALY),
+            name=[row[0] for row in told],
+            key=[int(self._keys[row[5]]) for row in told],
+        )
+
+    def observed(self, found: _core.TransactionPart) -> Any:
+        """Those that were seen, each with the keys that it writes here."""
+        write = np.flatnonzero((self._kind == WRITE) & np.isin(self._owner, found.observed))
+        of = self._numbers[self._owner[write]]
+        return _record(PIECE, len(write), what=np.full(len(write), OBSERVED), source=of, key=self._key[write])
+
+    def circles(self, found: _core.TransactionPart) -> Any:
+        keys = self._keys[found.circles]
+        return _record(PIECE, len(keys), what=np.full(len(keys), CIRCLE), key=keys)
+
+    def counted(self) -> Any:
+        """Keys, micro-operations, reads of ok transactions, elements read."""
+        reads = int(np.count_nonzero((self._kind == READ) & (self._outcome == OK)[self._owner]))
+        return _record(
+            PIECE,
+            1,
+            what=[COUNTED],
+            key=[len(self._keys)],
+            source=[len(self._kind)],
+            target=[reads],
+            kind=[self._elements],
+        )
+
+    def written_twice(self) -> tuple[int, int, int, int] | None:
+        """The least key and value that are written twice, and the two transactions."""
+        writes = np.flatnonzero(self._kind == WRITE)
+        order = writes[np.lexsort((writes, self._value[writes], self._key[writes]))]
+        key, value = self._key[order], self._value[order]
+        same = (key[1:] == key[:-1]) & (value[1:] == value[:-1])
+        if not same.any():
+            return None
+        at = int(np.argmax(same))
+        first, second = (int(self._numbers[self._owner[order[place]]]) for place in (at, at + 1))
+        return int(key[at]), int(value[at]), first, second
+
+
+def _numbers(batch: Any, name: str) -> Column:
+    return np.ascontiguousarray(batch.column(name).to_numpy(zero_copy_only=False), dtype=np.int64)
+
+
+def _record(columns: dict[str, Any], count: int, **given: Any) -> Any:
+    """A batch of these columns; those that are not given are 0, or null where they hold no numbers."""
+    arrays = []
+    for name, kind in columns.items():
+        value = given.get(name)
+        if value is None:
+            value = np.zeros(count, np.int64) if kind == pa.int64() else pa.nulls(count, kind)
+        arrays.append(value if isinstance(value, pa.Array) else pa.array(value, kind))
+    return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(columns))
+
+
+def _joined(batches: list[Any]) -> Any:
+    if len(batches) == 1:
+        return batches[0]
+    return pa.Table.from_batches(batches).combine_chunks().to_batches()[0]
