@@ -9,7 +9,7 @@ CORE := checkers/_core.abi3.so
 RUST := checkers/native/Cargo.toml checkers/native/Cargo.lock $(wildcard checkers/native/src/*.rs checkers/native/src/*/*.rs)
 UV := $(shell command -v uv 2>/dev/null)
 
-.PHONY: help setup demo test test-long check bench bench-checkers bench-spark-check fuzz soak soak-kafka soak-kills
+.PHONY: help setup demo test test-long check bench bench-checkers bench-spark-check bench-spark-transactions fuzz soak soak-kafka soak-kills
 .PHONY: failover clean
 
 help:  ## this list
@@ -46,6 +46,9 @@ fuzz:  ## ten minutes of coverage-guided fuzzing for each of the EDN reader, the
 
 bench-spark-check: setup  ## registers through Spark: ten million operations, or as many as OPERATIONS= says
 	@$(PY) -m tests.bench spark_checks
+
+bench-spark-transactions: setup  ## transactions through Spark: a million, or as many as TRANSACTIONS= says
+	@$(PY) -m tests.bench spark_transactions
 
 soak: setup  ## the demo's runs and the barrier control, ten times each
 	@$(PY) -m tests.soak

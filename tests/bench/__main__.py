@@ -32,6 +32,7 @@ MODULES = (
     "containers_kafka",
     "spark",
     "spark_checks",
+    "spark_transactions",
     "pipeline",
 )
 

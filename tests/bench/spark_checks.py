@@ -118,7 +118,7 @@ def _spark(path: Path, warming: Path, master: str) -> dict[str, float]:
             began = time.perf_counter()
             _must_be_valid(judge_table(read_table(spark, str(table)), Budget(), str(table)))
             walls.append(time.perf_counter() - began)
-            spent.append(_cpu_s(handle.pid))
+            spent.append(cpu_s_of(handle.pid))
     return {"first_s": walls[0], "wall_s": walls[1], "cpu_s": spent[2] - spent[1]}
 
 
@@ -127,7 +127,7 @@ def _must_be_valid(found: Tally) -> None:
         raise SystemExit(f"a valid table of {found.keys} keys was judged otherwise: {found.others[:3]}")
 
 
-def _cpu_s(session: int) -> float:
+def cpu_s_of(session: int) -> float:
     """What all processes of an OS session have spent: the JVM and its Python workers, those that live."""
     ticks = 0
     for process in Path("/proc").glob("[0-9]*"):
@@ -140,7 +140,7 @@ def _cpu_s(session: int) -> float:
     return ticks / os.sysconf("SC_CLK_TCK")
 
 
-def _bind(processors: int) -> None:
+def bind(processors: int) -> None:
     """This process and all that it starts; raises SystemExit where there are not as many."""
     allowed = sorted(os.sched_getaffinity(0))
     if len(allowed) < processors:
@@ -150,5 +150,5 @@ def _bind(processors: int) -> None:
 
 if __name__ == "__main__":
     where, before, engine_ = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3]
-    _bind(_ENGINES[engine_])
+    bind(_ENGINES[engine_])
     print(json.dumps(_native(where) if engine_ == "native" else _spark(where, before, engine_)))
