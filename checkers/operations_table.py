@@ -131,16 +131,18 @@ def check_types(found: dict[str, str], source: str) -> None:
 
 def rows_of(batch: Any) -> Rows:
     """An Arrow batch or table, of `COLUMNS` by name, as columns; raises MalformedHistory where one is null."""
-    columns = []
-    for name in COLUMNS:
-        column = batch.column(name)
-        if column.null_count:
-            raise MalformedHistory(
-                f"column {name!r} is null in {column.null_count} rows; `returned` is {UNKNOWN} where it is unknown",
-                hint=_HINT,
-            )
-        columns.append(np.ascontiguousarray(column.to_numpy(zero_copy_only=False), dtype=np.int64))
-    return Rows(*columns)
+    return Rows(*(column_of(batch, name) for name in COLUMNS))
+
+
+def column_of(batch: Any, name: str) -> Column:
+    """One column of an Arrow batch or table; raises MalformedHistory where it is null."""
+    column = batch.column(name)
+    if column.null_count:
+        raise MalformedHistory(
+            f"column {name!r} is null in {column.null_count} rows; `returned` is {UNKNOWN} where it is unknown",
+            hint=_HINT,
+        )
+    return np.ascontiguousarray(column.to_numpy(zero_copy_only=False), dtype=np.int64)
 
 
 def in_order(rows: Rows) -> Rows:

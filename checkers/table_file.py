@@ -1,11 +1,15 @@
 """A table of operations in Parquet, judged on one machine: read by Arrow, sorted by key if it is not, judged in parts.
 
-`checkers.spark.linearizable` judges the same file through Spark, to the same verdict.
+A table that is too large to be held and sorted at once is read once for each share of its keys, which takes longer but
+no more memory. `checkers.spark.linearizable` judges the same file through Spark, to the same verdict.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import reduce
+from itertools import pairwise
+from operator import or_
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -13,10 +17,12 @@ import pyarrow.dataset as ds
 
 from checkers.operations_table import (
     COLUMNS,
+    Column,
     Deal,
     Rows,
     Tally,
     check_types,
+    column_of,
     explain_rows,
     in_order,
     judge,
@@ -29,8 +35,12 @@ from checkers.operations_table import (
 from harness.errors import MalformedHistory
 from harness.verdict import Budget, Facts, Verdict
 
+_T = TypeVar("_T")
+
 #: Rows of one call of the native search: enough for all processors, little beside what a table holds.
 _PART_ROWS: Final = 1_000_000
+#: Rows that are held and sorted at once: about 4 GB. Only keys of more operations than these make it more.
+SHARE_ROWS: Final = 20_000_000
 
 
 def check(path: Path, facts: Facts) -> Verdict:
@@ -53,26 +63,63 @@ class TableFile:
 
     def read(self, keys: list[int] | None = None) -> Rows:
         """The rows of these keys, or all, in no particular order."""
-        chosen = None if keys is None else ds.field("key").isin(keys)
-        try:
-            return self._rows(self._files.to_table(columns=list(COLUMNS), filter=chosen))
-        except (pa.ArrowException, OSError) as error:
-            raise MalformedHistory(f"{self.source}: not a whole Parquet file: {error}") from None
+        return self._where(None if keys is None else ds.field("key").isin(keys))
 
-    def search(self, budget: Budget, threads: int = 0) -> Tally:
+    def search(self, budget: Budget, threads: int = 0, *, share_rows: int = SHARE_ROWS) -> Tally:
         """Judge all keys, by so many threads at once (0: as many as there are processors)."""
-        rows = in_order(self.read())
+        operations = self._asked(lambda files: files.count_rows())
+        whole = in_order(self.read()) if operations <= share_rows else None
+
+        def rows_in_order(keys: list[int] | None) -> Iterator[Rows]:
+            if whole is not None:
+                yield whole if keys is None else whole.at(np.isin(whole.key, keys))
+            elif keys is not None:
+                yield in_order(self.read(keys))
+            else:
+                yield from (in_order(self._where(share)) for share in self._shares(share_rows))
 
         def run(deal: Deal, keys: list[int] | None) -> Tally:
-            chosen = rows if keys is None else rows.at(np.isin(rows.key, keys))
-            found = (one for part in whole_keys(_parts(chosen)) for one in judge(part, deal, threads=threads))
+            found = (
+                one
+                for rows in rows_in_order(keys)
+                for part in whole_keys(_parts(rows))
+                for one in judge(part, deal, threads=threads)
+            )
             return tally(found, self.source)
 
-        return search(run, len(rows.key), budget)
+        return search(run, operations, budget)
 
-    def _rows(self, table: Any) -> Rows:
+    def _shares(self, share_rows: int) -> list[Any]:
+        """Conditions on the key that each let about `share_rows` rows pass, and every row one of them.
+
+        Ranges, since a file that is sorted by key need not be read but where a range lies.
+        """
+        # Told of the whole table, as without shares; and of a key that is null no condition is true.
+        null = reduce(or_, (ds.field(name).is_null() for name in COLUMNS))
+        if self._asked(lambda files: files.count_rows(filter=null)):
+            for name in COLUMNS:
+                self._column(name)
+        keys = self._column("key")
+        places = np.arange(share_rows, len(keys), share_rows)
+        keys.partition(places)
+        bounds = np.unique(keys[places]).tolist()
+        key = ds.field("key")
+        between = [(key >= low) & (key < high) for low, high in pairwise(bounds)]
+        return [key < bounds[0], *between, key >= bounds[-1]]
+
+    def _where(self, condition: Any) -> Rows:
+        return self._asked(lambda files: rows_of(files.to_table(columns=list(COLUMNS), filter=condition)))
+
+    def _column(self, name: str) -> Column:
+        # Of its own, since it will be sorted and Arrow's memory is not to be written to.
+        return self._asked(lambda files: column_of(files.to_table(columns=[name]), name).copy())
+
+    def _asked(self, ask: Callable[[Any], _T]) -> _T:
+        """What the files answer; raises MalformedHistory where they cannot, or must not."""
         try:
-            return rows_of(table)
+            return ask(self._files)
+        except (pa.ArrowException, OSError) as error:
+            raise MalformedHistory(f"{self.source}: not a whole Parquet file: {error}") from None
         except MalformedHistory as error:
             raise MalformedHistory(f"{self.source}: {error.message}", hint=error.hint) from None
 

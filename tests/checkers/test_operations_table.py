@@ -16,6 +16,7 @@ from checkers.models import READ, encode
 from checkers.operations_table import COLUMNS, ORDER, Deal, Rows, explain_rows, exposed, in_order, judge, whole_keys
 from checkers.table_file import TableFile, check
 from harness.cli import main
+from harness.errors import MalformedHistory
 from harness.verdict import Budget, Facts, Thresholds
 from tests.histories.language import cases, parse
 from tests.histories.simulate import Shape, valid_history
@@ -50,6 +51,31 @@ def test_every_key_has_the_verdict_that_it_has_by_itself(tmp_path: Path) -> None
             key: said for key, said in expected.items() if said[0] != "valid"
         }
         assert (found.keys, found.operations) == (len(expected), int(((rows.f != READ) | (rows.returned >= 0)).sum()))
+
+
+def test_a_table_in_shares_is_judged_as_the_whole(tmp_path: Path) -> None:
+    rows = shuffled(joined([*known_tables(), hard()]), 4)
+    rows = rows._replace(key=rows.key - rows.key.max() // 2)  # negative keys too
+    path = tmp_path / "table.parquet"
+    pq.write_table(arrow(rows), path, row_group_size=500)
+    whole = TableFile(path).search(Budget())
+    assert whole.others and min(one.key for one in whole.others if one.key is not None) < 0
+    n = len(rows.key)
+    for share_rows in (n // 2, n // 7, n // 50, n - 1, n):
+        found = TableFile(path).search(Budget(), share_rows=share_rows)
+        assert msgspec.structs.replace(found, steps=0) == msgspec.structs.replace(whole, steps=0)
+
+
+@pytest.mark.parametrize("column", ["key", "returned"])
+def test_what_is_null_is_told_of_all_shares(tmp_path: Path, column: str) -> None:
+    table = arrow(joined([from_operations(parse(VALID).operations) for _ in range(3)]))
+    at = table.column_names.index(column)
+    values = table[column].to_pylist()
+    values[1] = values[-1] = None
+    pq.write_table(table.set_column(at, column, pa.array(values, table[column].type)), tmp_path / "table.parquet")
+    for share_rows in (3, 100):
+        with pytest.raises(MalformedHistory, match=f"column '{column}' is null in 2 rows"):
+            TableFile(tmp_path / "table.parquet").search(Budget(), share_rows=share_rows)
 
 
 @pytest.mark.parametrize("case", cases("register"), ids=lambda case: case.name)
