@@ -323,9 +323,13 @@ def explain_rows(rows: Rows, budget: Budget) -> list[Witness]:
 
     Events and nodes are left out: a table has none.
     """
+    return [msgspec.structs.replace(witness, events=(), nodes=()) for witness in explain(operations_of(rows), budget)]
+
+
+def operations_of(rows: Rows) -> list[Operation]:
+    """The rows as operations, in `ORDER`; their times stand for the numbers of their events."""
     rows = rows.at(np.lexsort([getattr(rows, name) for name in reversed(ORDER)]))
-    operations = [_operation(fields) for fields in zip(*(column.tolist() for column in rows), strict=True)]
-    return [msgspec.structs.replace(witness, events=(), nodes=()) for witness in explain(operations, budget)]
+    return [_operation(fields) for fields in zip(*(column.tolist() for column in rows), strict=True)]
 
 
 def explain(operations: Sequence[Operation], budget: Budget) -> list[Witness]:

@@ -65,6 +65,10 @@ class TableFile:
         """The rows of these keys, or all, in no particular order."""
         return self._where(None if keys is None else ds.field("key").isin(keys))
 
+    def count(self, key: int) -> int:
+        """How many rows a key has."""
+        return int(self._asked(lambda files: files.count_rows(filter=ds.field("key") == key)))
+
     def search(self, budget: Budget, threads: int = 0, *, share_rows: int = SHARE_ROWS) -> Tally:
         """Judge all keys, by so many threads at once (0: as many as there are processors)."""
         operations = self._asked(lambda files: files.count_rows())

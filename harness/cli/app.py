@@ -174,14 +174,16 @@ def check(
     asked = asked_by(also, also_command, also_time_limit)
     beside = {"--also": asked.names, "--report": report}
     if form in (None, "parquet") and keyed is None and is_table(folder):
-        refuse_beside(folder, beside)
+        refuse_beside(folder, {"--also": asked.names})
         if has_transactions(folder):
+            refuse_beside(folder, beside)
             master = spark_master if use_spark else None
             return check_transactions(
                 folder, model=model, consistency=consistency, spark_master=master, as_json=as_json
             )
         refuse_beside(folder, {"--consistency": consistency})
-        return check_table(folder, model=model, spark_master=spark_master if use_spark else None, as_json=as_json)
+        master = spark_master if use_spark else None
+        return check_table(folder, model=model, spark_master=master, as_json=as_json, report=report)
     if model is None and form is None and keyed is None and consistency is None and is_run(folder):
         if report is not None:
             hint = "`fencepost report` makes it again"

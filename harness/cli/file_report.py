@@ -39,18 +39,27 @@ def write_report(output: Path, found: Imported, judgement: Judgement, path: Path
     judged = JudgedFile(
         found=found,
         judgement=judgement,
-        file=_file(path),
+        file=file_facts(path),
         command=_command(found, judgement, path, output),
         models=_models(judgement.verdicts),
         sources=". ".join(f"{letters}: {source}" for letters, source in _SOURCES.items()),
     )
+    write_page(output, judged)
+
+
+def write_page(output: Path, judged: JudgedFile) -> None:
+    """Write a judged file's page; raises UsageError, or HarnessError for a section that could not be made."""
     rendered = render_file(judged)
     write_new(output, [rendered.html], what=_WHAT, hint=_HINT)
     if rendered.problems:
         raise HarnessError(f"{output}: parts of the report could not be made: {'; '.join(rendered.problems)}")
 
 
-def _file(path: Path) -> dict[str, str]:
+def file_facts(path: Path) -> dict[str, str]:
+    """What names the file that was judged: for a folder of Jepsen's its history, for one of part files all of them."""
+    parts = sorted(path.glob("*.parquet")) if path.is_dir() and not (path / JEPSEN_EDN).is_file() else []
+    if parts:
+        return {"file": str(path), "part files": str(len(parts)), "bytes": str(sum(p.stat().st_size for p in parts))}
     path = path / JEPSEN_EDN if path.is_dir() else path
     if str(path) == STANDARD_INPUT:
         return {"file": "standard input"}

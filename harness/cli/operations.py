@@ -45,11 +45,19 @@ def is_table(path: Path) -> bool:
         return False
 
 
-def check_table(path: Path, *, model: str | None, spark_master: str | None, as_json: bool) -> int:
+def check_table(
+    path: Path, *, model: str | None, spark_master: str | None, as_json: bool, report: Path | None = None
+) -> int:
     """Judge the table's registers for linearizability; through Spark when a master is given."""
+    from harness.cli.table_report import write_table_report
+
     facts = _facts(path, model)
     verdict = _native(path, facts) if spark_master is None else _by_spark(path, facts, spark_master, history=False)
-    return _say_registers(path, verdict, facts, form="operations", as_json=as_json)
+    code = _say_registers(path, verdict, facts, form="operations", as_json=as_json)
+    if report is not None:
+        write_table_report(report, path, _judgement(verdict, facts, _much(verdict)), spark_master=spark_master)
+        click.echo(f"report: {report}", err=True)
+    return code
 
 
 def check_history_by_spark(path: Path, *, model: str | None, spark_master: str, as_json: bool) -> int:
@@ -94,17 +102,25 @@ def _facts(path: Path, model: str | None) -> Facts:
 
 def _say_registers(path: Path, verdict: Verdict, facts: Facts, *, form: str, as_json: bool) -> int:
     figures = verdict.figures
-    said = f"{figures['operations']} operations on {figures['keys']} keys"
+    said = f"{_much(verdict)} on {figures['keys']} keys"
     what = "table of operations" if form == "operations" else form
     return say(path, verdict, facts, form=form, what=what, said=said, as_json=as_json)
+
+
+def _much(verdict: Verdict) -> str:
+    return f"{verdict.figures['operations']} operations"
+
+
+def _judgement(verdict: Verdict, facts: Facts, much: str) -> Judgement:
+    headline = _headline(verdict, much)
+    return Judgement(validity=verdict.validity, headline=headline, verdicts=(verdict,), facts=facts)
 
 
 def say(path: Path, verdict: Verdict, facts: Facts, *, form: str, what: str, said: str, as_json: bool) -> int:
     """Tell the verdict on a table; the exit code. `said`: how much there is in it."""
     from harness.cli.outcome import say_judgement
 
-    headline = _headline(verdict, said.partition(" on ")[0])
-    judgement = Judgement(validity=verdict.validity, headline=headline, verdicts=(verdict,), facts=facts)
+    judgement = _judgement(verdict, facts, said.partition(" on ")[0])
     click.echo(f"{path}: {what}, {said}; model {facts.workload}, by {verdict.figures['engine']}", err=True)
     if as_json:
         sys.stdout.write(json.dumps(_document(path, judgement, form), indent=2) + "\n")

@@ -36,10 +36,18 @@ class ModelRow(msgspec.Struct, frozen=True, kw_only=True):
     source: str
 
 
+class Whole(msgspec.Struct, frozen=True, kw_only=True):
+    """How much was judged, where the history of the page holds the shown keys only."""
+
+    operations: int
+    keys: int
+
+
 class JudgedFile(msgspec.Struct, frozen=True, kw_only=True):
     """What the page is made of; `file` are facts of the file (name, size, ...), `command` judges it again.
 
-    `models` is empty but for transactions; `sources` says whom they are defined by.
+    `models` is empty but for transactions; `sources` says whom they are defined by. `whole` is that of a table of
+    operations: its history is then that of the keys that are drawn.
     """
 
     found: Imported
@@ -48,6 +56,7 @@ class JudgedFile(msgspec.Struct, frozen=True, kw_only=True):
     command: str
     models: tuple[ModelRow, ...] = ()
     sources: str = ""
+    whole: Whole | None = None
 
 
 def render_file(judged: JudgedFile) -> Rendered:
@@ -84,6 +93,7 @@ def _verdict(page: Page, judged: JudgedFile) -> Markup:
         sign=SIGNS[page.case.validity],
         events=count(len(history.events)),
         operations=traced(count(len(history.operations)), [o.invoke_index for o in history.operations]),
+        whole=None if judged.whole is None else (count(judged.whole.operations), count(judged.whole.keys)),
         guarantees=[(row, guarantee_words(row["name"])) for row in tables.guarantees(page.case)],
         missing=_missing(page.case.verdicts),
     )
@@ -144,7 +154,8 @@ def _judged(page: Page, judged: JudgedFile) -> Markup:
     functions = sorted({f for f, _ in outcomes})
     shown = (Outcome.OK, Outcome.FAIL, Outcome.INFO)
     by_function = tables.Table(
-        caption="Operations by outcome; info: unknown, may have happened or happen later",
+        caption=f"Operations{' of the keys that are shown' if judged.whole else ''} by outcome; info: unknown, may "
+        "have happened or happen later",
         columns=("operation", *(str(outcome) for outcome in shown), "all"),
         rows=tuple(
             (f, *(count(outcomes[f, outcome]) for outcome in shown), count(sum(outcomes[f, o] for o in shown)))
@@ -152,13 +163,15 @@ def _judged(page: Page, judged: JudgedFile) -> Markup:
         ),
     )
     facts: list[tuple[str, str]] = list(judged.file.items())
-    facts += [
-        ("form", judged.found.form),
-        ("model", f"{judged.found.family.name}: {judged.found.family.about}"),
-        ("events", count(len(page.case.history.events))),
-        ("operations", count(len(operations))),
-        ("processes", count(len({op.process for op in operations}))),
-    ]
+    facts += [("form", judged.found.form), ("model", f"{judged.found.family.name}: {judged.found.family.about}")]
+    if judged.whole is None:
+        facts += [
+            ("events", count(len(page.case.history.events))),
+            ("operations", count(len(operations))),
+            ("processes", count(len({op.process for op in operations}))),
+        ]
+    else:
+        facts += [("operations", count(judged.whole.operations)), ("keys", count(judged.whole.keys))]
     facts += [
         (verdict.exposure_of, traced(count(verdict.exposure), verdict.evidence.get("exposure")))
         for verdict in page.case.verdicts
@@ -171,8 +184,10 @@ def _judged(page: Page, judged: JudgedFile) -> Markup:
         figures += tables.generic(f"{verdict.checker} on {verdict.guarantee}", plain, verdict.evidence)
     return page.made(
         "file_judged",
-        facts=tables.Table(caption="The history", columns=("what", "value"), rows=tuple(facts)),
-        operations=by_function,
+        facts=tables.Table(
+            caption="The history" if judged.whole is None else "The table", columns=("what", "value"), rows=tuple(facts)
+        ),
+        operations=by_function if operations or judged.whole is None else None,
         keys=keys,
         figures=figures,
     )
@@ -186,12 +201,12 @@ def _keys(page: Page, judged: JudgedFile) -> tables.Table | None:
     broken: dict[str | None, str] = {
         w.key: w.anomaly for v in reversed(page.case.verdicts) for w in reversed(v.witnesses) if w.key is not None
     }
-    if len(counts) < 2:
+    if len(counts) < (2 if judged.whole is None else 1):
         return None
     order = sorted(counts, key=lambda key: (key not in broken, -counts[key], str(key)))
     more = len(order) - _KEYS_MAX
     return tables.Table(
-        caption=f"{count(len(order))} keys, each judged by itself",
+        caption=f"{count(len(order))} keys{' that are shown' if judged.whole else ''}, each judged by itself",
         columns=("key", "operations", "witness"),
         rows=tuple((text(key, 80), count(counts[key]), broken.get(key) or "") for key in order[:_KEYS_MAX]),
         note=f"{count(more)} more keys are not listed." if more > 0 else "",
