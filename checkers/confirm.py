@@ -3,8 +3,9 @@
 The document is that of `verdict.json`, or what `fencepost check --json` prints; one of its verdicts will do too. Every
 proof in it is checked by rules that share nothing with what found it: an order is carried out step by step, a window is
 asked for an order by the plain search of `checkers._reference`, a cycle and any other finding about transactions is
-derived again from the rows that it names. Verdicts of other checkers bear no such proof; their numbers name the rows
-that they rest on.
+derived again from the rows that it names, and a few operations of another object are asked for an order by
+`checkers.objects.sub_history`. Verdicts of other checkers bear no such proof; their numbers name the rows that they
+rest on.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -14,6 +15,15 @@ import msgspec
 
 from checkers._reference import NEVER, Row, explains
 from checkers.models import CAS_REGISTER, Columns, encode
+from checkers.objects.append_log import APPEND_LOG
+from checkers.objects.bank import BANK
+from checkers.objects.counter import COUNTER
+from checkers.objects.multi_register import FUNCTIONS
+from checkers.objects.mutexes import FENCED_MUTEX, MUTEX, OWNER_MUTEX, SEMAPHORE
+from checkers.objects.queue import QUEUE
+from checkers.objects.sets import SET
+from checkers.objects.specifications import is_known
+from checkers.objects.sub_history import Rows, wrong_in
 from checkers.proofs import refuted
 from checkers.topic_names import names_of
 from checkers.transaction_history import encode as encode_transactions
@@ -30,6 +40,11 @@ _REGISTERS: Final[dict[str, Callable[[Sequence[Operation]], Columns]]] = {
     "linearizable": lambda operations: encode(operations, CAS_REGISTER),
     "topic-names": lambda operations: encode(names_of(operations)),
 }
+#: By checker: the functions that its object understands.
+_OBJECTS: Final[dict[str, frozenset[str]]] = {
+    kind.name: kind.functions
+    for kind in (MUTEX, OWNER_MUTEX, FENCED_MUTEX, SEMAPHORE, COUNTER, SET, QUEUE, APPEND_LOG, BANK)
+} | {"multi-register": FUNCTIONS}
 _TRANSACTIONS: Final = ("list-append", "rw-register")
 
 
@@ -92,6 +107,13 @@ def _confirmed(history: History, verdict: _Kept) -> int:
         check = _Transactions(history.operations, lists=verdict.checker == "list-append").wrong
         if verdict.validity is Validity.INVALID and not proofs:
             raise ProofFails(f"{verdict.checker}: invalid without a proof")
+    elif verdict.checker in _OBJECTS:
+        objects = _Objects(history.operations, verdict.checker)
+        check = objects.wrong
+        if verdict.validity is Validity.INVALID and all(proof.kind == "order" for proof in proofs):
+            raise ProofFails(f"{verdict.checker}: invalid without a proof")
+        if verdict.validity is Validity.VALID and (key := objects.unexplained(proofs)) is not None:
+            raise ProofFails(f"{verdict.checker}: valid with orders of some objects only, not of {key[0]}")
     else:
         return 0
     for proof in proofs:
@@ -147,6 +169,40 @@ class _Registers:
                 )
                 return refuted(rows, window)
         return f"no proof about registers is of the kind {proof.kind!r}"
+
+
+class _Objects:
+    """The operations of each key, for the plain specifications of objects."""
+
+    def __init__(self, operations: Sequence[Operation], checker: str) -> None:
+        self._checker = checker
+        self._keys: dict[str | None, list[Operation]] = {}
+        for op in operations:
+            if op.f in _OBJECTS[checker]:
+                self._keys.setdefault(op.key, []).append(op)
+
+    def wrong(self, proof: Proof) -> str | None:
+        if proof.key not in self._keys:
+            return "the history has no such key"
+        if proof.name.partition(":")[0] != self._checker:
+            return f"it is about another object, {proof.name!r}"
+        return wrong_in(self._keys[proof.key], proof)
+
+    def unexplained(self, proofs: Sequence[Proof]) -> tuple[str | None] | None:
+        """A key without orders that explain all of it: one, or one for each of a set's elements if nobody reads all."""
+        explained: dict[str | None, set[tuple[str, ...] | None]] = {}
+        for proof in proofs:
+            explained.setdefault(proof.key, set()).add(proof.about)
+        for key, operations in self._keys.items():
+            abouts = explained.get(key, set())
+            apart = self._checker == SET.name and not any(op.f == "members" and is_known(op) for op in operations)
+            if None in abouts:
+                continue
+            thing = Rows(operations, self._checker, None).object if apart else None
+            asked = [] if thing is None else [op for op in thing.operations if thing.moves(op)]
+            if thing is None or any((part,) not in abouts for op in asked for part in thing.parts(op)):
+                return (key,)
+        return None
 
 
 class _Transactions:

@@ -121,9 +121,15 @@ class _Walk:
                 self._narrowed = True
                 break
             self._poll()
+            # Of equal calls that never return the one that was invoked first will do.
+            skipped = set[int]()
             for call in pending:
                 if call in needed or call in spare:
                     continue
+                if self._calls[call].returned is None:
+                    if self._calls[call].kind in skipped:
+                        continue
+                    skipped.add(self._calls[call].kind)
                 self.steps += 1
                 after = self._step(state, self._calls[call].kind)
                 if after is None:

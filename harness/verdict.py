@@ -55,6 +55,9 @@ class Proof(msgspec.Struct, frozen=True, kw_only=True):
                  is the anomaly, each of `links` says of one step what `checkers.transaction_proof.Step` does
       circle     the same of commits: behind its `Step`, a link has the read that shows it and the length of the path of
                  steps that follows (`checkers.weak_isolation.CommitStep`)
+      sub-history  operations of the object `name` (a semaphore's with its permits) that no order explains, those of
+                 `may` among them or not; `checkers.objects.sub_history` says what `since` and `about` are; an
+                 `order` of an object has `name` and `about`, too
       finding    transactions that show the anomaly `name`; `links` holds `checkers.transaction_proof.Anomaly`, less its
                  name
     """
@@ -68,6 +71,7 @@ class Proof(msgspec.Struct, frozen=True, kw_only=True):
     shown: tuple[tuple[int, int], ...] = ()
     name: str = ""
     links: tuple[tuple[int | str, ...], ...] = ()
+    about: tuple[str, ...] | None = None
 
 
 class Witness(msgspec.Struct, frozen=True, kw_only=True):

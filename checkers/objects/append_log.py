@@ -80,7 +80,7 @@ def _found(operations: Sequence[Operation]) -> Iterator[Flaw]:
     numbers = Numbers()
     at: dict[int, Operation] = {}
     given: dict[int, Operation] = {}
-    places: dict[int, set[int]] = {}
+    places: dict[int, dict[int, Operation]] = {}
     told = set[int]()
     for op in operations:
         if op.f == "append":
@@ -90,7 +90,7 @@ def _found(operations: Sequence[Operation]) -> Iterator[Flaw]:
         offset, value = record(op)
         if value is None:
             continue
-        places.setdefault(numbers.number(value), set()).add(offset)
+        places.setdefault(numbers.number(value), {}).setdefault(offset, op)
         other = at.setdefault(offset, op)
         if numbers.number(record(other)[1]) != numbers.number(value) and offset not in told:
             told.add(offset)
@@ -106,7 +106,7 @@ def _found(operations: Sequence[Operation]) -> Iterator[Flaw]:
     appended = Counter(numbers.number(op.value) for op in not_failed(operations) if op.f == "append")
     for number, offsets in places.items():
         if len(offsets) > appended[number]:
-            shows = tuple(at[offset] for offset in sorted(offsets))
+            shows = tuple(op for _, op in sorted(offsets.items()))
             value = numbers.named[number]
             steps = (f"{value!r:.80} stands at {len(offsets)} offsets and was appended {appended[number]} times.",)
             anomaly = "duplicate-element" if appended[number] else "invented-element"

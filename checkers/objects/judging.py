@@ -14,15 +14,21 @@ import msgspec
 from checkers import _core
 from checkers.evidence import row, rows, violations
 from checkers.objects.calls import Calls, answered, is_ok
+from checkers.objects.minimal import minimal_proof
+from checkers.objects.specifications import text
+from checkers.objects.sub_history import Rows, wrong_in
 from checkers.register_anomalies import seconds
 from harness.history import History
 from harness.operation import Operation, Outcome, Value
-from harness.verdict import Facts, Validity, Verdict, Witness
+from harness.verdict import Facts, Proof, Validity, Verdict, Witness
 
 GUARANTEE: Final = "linearizable"
 NON_LINEARIZABLE: Final = "non-linearizable"
 _WITNESSES_MAX: Final = 5
+#: Of histories with more operations the orders that prove them valid are not kept in the verdict.
+ORDERED_MAX: Final = 5_000
 _NAMED_MAX: Final = 6
+_TOLD_MAX: Final = 8
 
 
 class Flaw(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,8 +66,8 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
     encode: Callable[[Calls, Hashable, Sequence[Operation]], None]
     flaws: Callable[[Sequence[Operation]], list[Flaw]]
     explain: Callable[[Refused], tuple[str, tuple[str, ...]]]
-    #: Whether one order that is found without a search, and was replayed, explains one key's operations.
-    is_explained: Callable[[Sequence[Operation]], bool] = lambda operations: False
+    #: An order found without a search, and replayed, that explains one key's operations (by their events).
+    order: Callable[[Sequence[Operation]], Sequence[int] | None] = lambda operations: None
     holds: Callable[[Sequence[int], Sequence[Value]], str]
 
     @property
@@ -80,17 +86,27 @@ def judge(kind: Kind, history: History, facts: Facts, *, permits: int = 1) -> li
     for op in history.operations:
         if op.f in kind.functions:
             groups.setdefault(op.key, []).append(op)
-    calls, flawed = Calls(), list[Flaw]()
+    name = f"{kind.name}:{permits}" if kind.native == "semaphore" else kind.name
+    keeps_orders = sum(map(len, groups.values())) <= ORDERED_MAX
+    calls, found, orders = Calls(), list[Flaw](), dict[Hashable, Sequence[int]]()
     for key, operations in groups.items():
         flaws = kind.flaws(operations)
-        flawed += flaws
-        if not flaws and not kind.is_explained(operations):
+        found += flaws
+        if flaws:
+            continue
+        order = kind.order(operations)
+        if order is None:
             kind.encode(calls, (key,), operations)
-    results = calls.judged(kind.native, facts.budget, permits=permits) if calls.operations else []
+        else:
+            orders[(key,)] = order
+    results = calls.judged(kind.native, facts.budget, permits=permits, orders=keeps_orders) if calls.operations else []
+    for subject, result in zip(calls.subjects, results, strict=True):
+        if result.verdict == "valid":
+            orders[subject] = [calls.operations[call].invoke_index for call in result.order]
     refused = [result for result in results if result.verdict == "invalid"]
     unfinished = [result for result in results if result.verdict == "unknown"]
-    found = [(flaw.anomaly, flaw.operations[0], witness_of(flaw)) for flaw in flawed]
     found += [_explained(kind, calls, result, groups) for result in refused]
+    proven = [_proven(flaw, name, groups[flaw.operations[0].key]) for flaw in found[:_WITNESSES_MAX]]
     seen = [
         op
         for operations in groups.values()
@@ -106,8 +122,9 @@ def judge(kind: Kind, history: History, facts: Facts, *, permits: int = 1) -> li
             reason=reason,
             exposure=len(seen),
             exposure_of=kind.exposure_of,
-            anomalies=dict(Counter(anomaly for anomaly, _, _ in found)),
-            witnesses=tuple(witness for _, _, witness in found[:_WITNESSES_MAX]),
+            anomalies=dict(Counter(flaw.anomaly for flaw in found)),
+            witnesses=tuple(proven),
+            proofs=_orders(name, groups, orders, calls) if keeps_orders and not found and not unfinished else (),
             figures={
                 "keys": len(groups),
                 "operations": len(counted),
@@ -117,7 +134,7 @@ def judge(kind: Kind, history: History, facts: Facts, *, permits: int = 1) -> li
             },
             evidence={
                 "exposure": rows(seen),
-                **violations((anomaly, op) for anomaly, op, _ in found),
+                **violations((flaw.anomaly, flaw.operations[0]) for flaw in found),
                 "keys": tuple(row(operations[0]) for operations in groups.values()),
                 "operations": rows(counted),
                 "info_operations": rows(op for op in counted if op.type is Outcome.INFO),
@@ -168,9 +185,7 @@ def exposed(
     ]
 
 
-def _explained(
-    kind: Kind, calls: Calls, result: _core.ObjectResult, groups: dict[str | None, list[Operation]]
-) -> tuple[str, Operation, Witness]:
+def _explained(kind: Kind, calls: Calls, result: _core.ObjectResult, groups: dict[str | None, list[Operation]]) -> Flaw:
     assert result.failed is not None
     failed = calls.operations[result.failed]
     refused = Refused(
@@ -184,8 +199,76 @@ def _explained(
     )
     anomaly, why = kind.explain(refused)
     steps = (f"{describe(failed)} {times(failed)}.", *why, *_search_words(kind, refused))
-    flaw = Flaw(anomaly=anomaly, operations=(failed, *refused.open[:8]), steps=steps)
-    return anomaly, failed, witness_of(flaw)
+    return Flaw(anomaly=anomaly, operations=(failed, *refused.open[:8]), steps=steps)
+
+
+def _orders(
+    name: str, groups: dict[str | None, list[Operation]], orders: dict[Hashable, Sequence[int]], calls: Calls
+) -> tuple[Proof, ...]:
+    """The order of each object, carried out by its plain specification; a set's elements may have their own each."""
+    found = []
+    for key, operations in groups.items():
+        subjects = [subject for subject in orders if isinstance(subject, tuple) and subject[0] in (key, (key,))]
+        for subject in subjects or [(key,)]:
+            assert isinstance(subject, tuple)
+            about = (text(calls.numbers.named[subject[1]]),) if len(subject) > 1 else None
+            rows = Rows(operations, name, about)
+            order = tuple(rows.completed(orders.get(subject, ())))
+            if (wrong := rows.explained(order)) is not None:
+                raise RuntimeError(f"an order of {name} that was found does not replay: {wrong}")
+            found.append(Proof(kind="order", name=name, key=key, rows=order, about=about))
+    return tuple(found)
+
+
+def _proven(flaw: Flaw, name: str, operations: Sequence[Operation]) -> Witness:
+    """The witness with the smallest proof that was found, which was confirmed."""
+    proof = minimal_proof(name, operations, flaw.operations)
+    if proof is None:
+        why = "No smaller part of the history was found that has no order by itself."
+        return witness_of(msgspec.structs.replace(flaw, steps=(*flaw.steps, why)))
+    if (wrong := wrong_in(operations, proof)) is not None:
+        raise RuntimeError(f"a proof about {name} that was found does not hold: {wrong}")
+    at = {op.invoke_index: op for op in operations}
+    must, may = [at[row] for row in proof.rows], [at[row] for row in proof.may]
+    since = [] if proof.since is None else [at[proof.since]]
+    said = witness_of(msgspec.structs.replace(flaw, steps=(*flaw.steps, *_proof_words(since, must, may))))
+    events = {event for op in (*since, *must) for event in (op.invoke_index, op.complete_index) if event is not None}
+    shown = (*flaw.operations, *since, *must)
+    return msgspec.structs.replace(
+        said,
+        proof=proof,
+        events=tuple(sorted({*said.events, *events})),
+        from_ns=min(op.invoked_ns for op in shown),
+        to_ns=max(op.completed_ns if op.completed_ns is not None else op.invoked_ns for op in shown),
+        nodes=tuple(sorted({op.node for op in shown})),
+    )
+
+
+def _proof_words(since: Sequence[Operation], must: Sequence[Operation], may: Sequence[Operation]) -> list[str]:
+    """The few operations that prove it by themselves."""
+    behind = f", after {_told(since)}" if since else ""
+    if len(must) == 1:
+        told = f"This alone proves it{behind}: {_told(must)}"
+    else:
+        told = f"No order explains even these {len(must)} operations{behind}: {_told(must)}"
+    if not may:
+        return [f"{told}."]
+    others = "one" if len(may) == 1 else str(len(may))
+    return [f"{told}; with or without {others} that may have taken effect: {_told(may)}."]
+
+
+def _told(operations: Sequence[Operation]) -> str:
+    more = len(operations) - _TOLD_MAX
+    names = "; ".join(_brief(op) for op in operations[:_TOLD_MAX])
+    return f"{names}{f'; and {more} more' if more > 0 else ''}"
+
+
+def _brief(op: Operation) -> str:
+    what = "" if op.value is None else f" of {op.value!r:.60}"
+    said = op.result is not None and op.result != op.value
+    returned = f" that returned {op.result!r:.60}" if is_ok(op) and said else ""
+    empty = " that returned nothing" if is_ok(op) and op.f == "dequeue" and op.result is None else ""
+    return f"{op.f}{what}{returned}{empty} by process {op.process} (event {op.invoke_index})"
 
 
 def _search_words(kind: Kind, refused: Refused) -> list[str]:

@@ -18,6 +18,9 @@ _ANY: Final = 2
 _WRITES: Final = {"r": False, "read": False, "w": True, "write": True}
 
 
+FUNCTIONS: Final = frozenset({"txn"})
+
+
 def check(history: History, facts: Facts) -> list[Verdict]:
     return judge(_kind(), history, facts)
 
@@ -80,8 +83,8 @@ def _kind() -> Kind:
     return Kind(
         name="multi-register",
         native="multi-register",
-        changes=frozenset({"txn"}),
-        tells=frozenset({"txn"}),
+        changes=FUNCTIONS,
+        tells=FUNCTIONS,
         encode=encode,
         flaws=_flaws,
         explain=explain,

@@ -236,6 +236,11 @@ def _explain(refused: Refused) -> tuple[str, tuple[str, ...]]:
     return NON_LINEARIZABLE, ()
 
 
+def _order(operations: Sequence[Operation]) -> list[int] | None:
+    order = order_of(not_failed(operations))
+    return None if order is None else [step.op.invoke_index for step in order]
+
+
 def _holds(state: Sequence[int], names: Sequence[Value]) -> str:
     if not state:
         return "an empty queue"
@@ -251,6 +256,6 @@ QUEUE: Final = Kind(
     encode=_encode,
     flaws=_flaws,
     explain=_explain,
-    is_explained=lambda operations: order_of(not_failed(operations)) is not None,
+    order=_order,
     holds=_holds,
 )
