@@ -9,11 +9,15 @@ rest on.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 
 import msgspec
 
 from checkers._reference import NEVER, Row, explains
+from checkers.kv.etcd import ETCD
+from checkers.kv.judging import wrong_proof
+from checkers.kv.zookeeper import ZOOKEEPER
 from checkers.models import CAS_REGISTER, Columns, encode
 from checkers.objects.append_log import APPEND_LOG
 from checkers.objects.bank import BANK
@@ -45,6 +49,8 @@ _OBJECTS: Final[dict[str, frozenset[str]]] = {
     kind.name: kind.functions
     for kind in (MUTEX, OWNER_MUTEX, FENCED_MUTEX, SEMAPHORE, COUNTER, SET, QUEUE, APPEND_LOG, BANK)
 } | {"multi-register": FUNCTIONS}
+#: By checker: how its operations are read. Of what is not there, as that nobody wrote a value, they bear no proof.
+_STORES: Final = {dialect.name: dialect for dialect in (ETCD, ZOOKEEPER)}
 _TRANSACTIONS: Final = ("list-append", "rw-register")
 
 
@@ -114,6 +120,8 @@ def _confirmed(history: History, verdict: _Kept) -> int:
             raise ProofFails(f"{verdict.checker}: invalid without a proof")
         if verdict.validity is Validity.VALID and (key := objects.unexplained(proofs)) is not None:
             raise ProofFails(f"{verdict.checker}: valid with orders of some objects only, not of {key[0]}")
+    elif verdict.checker in _STORES:
+        check = partial(wrong_proof, history, _STORES[verdict.checker])
     else:
         return 0
     for proof in proofs:

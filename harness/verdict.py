@@ -59,7 +59,10 @@ class Proof(msgspec.Struct, frozen=True, kw_only=True):
                  `may` among them or not; `checkers.objects.sub_history` says what `since` and `about` are; an
                  `order` of an object has `name` and `about`, too
       finding    transactions that show the anomaly `name`; `links` holds `checkers.transaction_proof.Anomaly`, less its
-                 name
+                 name. Of a store with numbered writes, operations that show it by themselves
+
+    An `order` of such a store is of all its keys; `links` are then pairs of a row and the position where it stands, of
+    those whose replies do not tell it.
     """
 
     kind: str

@@ -100,9 +100,17 @@ class Chain:
             step = f"It was answered with {self._dialect.created} {shown(version.created)}; nothing was there until "
             return breach_of("wrong-creation", (version.created_by,), f"{step}{shown(since)}.")
         number, by = version.version, version.version_by
-        if number is not None and by is not None and number - self._dialect.first_version > version.at - since:
+        if number is None or by is None:
+            return None
+        told = () if version.created_by is None or version.created_by is by else (version.created_by,)
+        writes = number - self._dialect.first_version
+        if version.created is not None and (version.created == version.at) != (writes == 0):
+            step = f"One tells of version {number}, and the key was created at {shown(version.created)}."
+            return breach_of("wrong-version", (*told, by), step)
+        since = max(since, version.created or 0)
+        if writes > version.at - since:
             step = f"It tells of version {number}: more writes than there can be from {shown(since)} on."
-            return breach_of("wrong-version", (by,), step)
+            return breach_of("wrong-version", (*told, by), step)
         return None
 
     def _sure(self, version: Version) -> bool:
@@ -246,9 +254,8 @@ class Chain:
 
     def _known_since(self, version: Version, i: int) -> int:
         """How many versions are known from the key's creation on, as `version` tells of it, up to that one."""
-        if version.created is None:
-            return 0
-        return i - bisect_left(self._key.places(), version.created)
+        created = version.created or self._created
+        return 0 if created is None else i - bisect_left(self._key.places(), created)
 
     def _miscounted(
         self,

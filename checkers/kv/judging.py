@@ -5,10 +5,11 @@ from collections.abc import Sequence
 from typing import Final
 
 from checkers.evidence import rows, violations
-from checkers.kv.acts import Act, Dialect, Kind, acts_of
+from checkers.kv.acts import Act, Dialect, Kind, acts_of, operations_as_acts
 from checkers.kv.breach import Breach
 from checkers.kv.order import Judged, judge
-from checkers.kv.replay import refusal
+from checkers.kv.refutation import PROVEN, holds
+from checkers.kv.replay import order_of, refusal
 from checkers.objects.judging import exposed
 from harness.history import History
 from harness.operation import Operation, Outcome
@@ -29,6 +30,7 @@ def judged(history: History, facts: Facts, dialect: Dialect) -> list[Verdict]:
         if not found.placed and all(act.at is not None for act, _ in found.order):
             raise RuntimeError(f"{dialect.name}: an order was found that cannot be: {wrong}")
         found.doubts.append("it is open where what no reply places took effect")
+    witnesses = tuple(_witness(breach, dialect) for breach in _most_telling(found.breaches))
     seen = _exposed(operations, dialect)
     validity, reason = _conclude(found, acts, seen, facts, dialect)
     answered = [act for act in acts if act.done is not None]
@@ -52,7 +54,7 @@ def judged(history: History, facts: Facts, dialect: Dialect) -> list[Verdict]:
             exposure=len(seen),
             exposure_of=_exposure_of(dialect),
             anomalies=dict(Counter(breach.anomaly for breach in found.breaches)),
-            witnesses=tuple(_witness(breach) for breach in _most_telling(found.breaches)),
+            witnesses=witnesses,
             proofs=_proofs(found, validity),
             figures={name: len(own) for name, own in counted.items()},
             evidence={
@@ -116,12 +118,22 @@ def _most_telling(breaches: Sequence[Breach]) -> list[Breach]:
     return [breach for _, breach in sorted(shown, key=lambda s: s[0])][:_WITNESSES_MAX]
 
 
-def _witness(breach: Breach) -> Witness:
+def _proof(breach: Breach, dialect: Dialect) -> Proof | None:
+    """The operations, where they show it by themselves; raises RuntimeError where they should and do not."""
+    if breach.anomaly not in PROVEN:
+        return None
+    if not holds(breach.anomaly, breach.acts):
+        # What rests on a delete that cannot be, or on a place between two answers, is shown by the whole history only.
+        if any(act.at is None for act in breach.acts) or breach.acts[-1].made is None:
+            return None
+        raise RuntimeError(f"{dialect.name}: {breach.anomaly} was found, and its operations do not show it")
+    rows = tuple(act.row for act in breach.acts)
+    return Proof(kind="finding", key=breach.acts[-1].key, rows=rows, name=breach.anomaly)
+
+
+def _witness(breach: Breach, dialect: Dialect) -> Witness:
     shown = [act.op for act in breach.acts]
     events = {op.invoke_index for op in shown} | {op.complete_index for op in shown if op.complete_index is not None}
-    proof = Proof(
-        kind="finding", key=breach.acts[-1].key, rows=tuple(act.row for act in breach.acts), name=breach.anomaly
-    )
     return Witness(
         anomaly=breach.anomaly,
         events=tuple(sorted(events)),
@@ -130,5 +142,33 @@ def _witness(breach: Breach) -> Witness:
         to_ns=max(op.completed_ns if op.completed_ns is not None else op.invoked_ns for op in shown),
         key=breach.acts[-1].key,
         nodes=tuple(sorted({op.node for op in shown})),
-        proof=proof,
+        proof=_proof(breach, dialect),
     )
+
+
+def wrong_proof(history: History, dialect: Dialect, proof: Proof) -> str | None:
+    """What is wrong with a proof of a verdict that was kept; None: it holds.
+
+    Whether reads ask for what the dialect's sign says is no matter of a history's: an order that holds for either will
+    do, and a finding that does.
+    """
+    found = [
+        _wrong(operations_as_acts(history.operations, dialect, signed=signed), dialect, proof)
+        for signed in (False, True)
+    ]
+    return None if None in found else found[0]
+
+
+def _wrong(acts: Sequence[Act], dialect: Dialect, proof: Proof) -> str | None:
+    match proof.kind:
+        case "order":
+            return refusal(acts, dialect, order_of(acts, proof.rows, proof.links))
+        case "finding" if proof.name in PROVEN:
+            by_row = {act.row: act for act in acts}
+            missing = [row for row in proof.rows if row not in by_row]
+            if missing:
+                return f"event {missing[0]} invokes nothing that could show it"
+            return (
+                None if holds(proof.name, [by_row[row] for row in proof.rows]) else f"the rows do not show {proof.name}"
+            )
+    return f"no proof about a store is of the kind {proof.kind!r}"

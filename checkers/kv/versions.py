@@ -39,7 +39,8 @@ class Version(msgspec.Struct, kw_only=True, gc=False):
     @property
     def told_by(self) -> tuple[Act, ...]:
         """Who says that it was there."""
-        act = self.owner or self.shown_by
+        answered = self.owner is not None and self.owner.done is not None
+        act = self.owner if answered or self.shown_by is None else self.shown_by
         return () if act is None else (act,)
 
 
@@ -69,6 +70,8 @@ class Key:
         self.bounds: dict[int, tuple[int, Act | None, int, Act | None]] = {}
         #: Whether what is wrong may be so only by where a read was taken to stand.
         self.chosen = False
+        #: Whether to bind by what is certain alone, without reads that may have found nothing elsewhere as well.
+        self.strict = False
         self._sorted: list[int] = []
 
     def position(self, act: Act) -> int:
@@ -99,6 +102,10 @@ class Key:
             if act.at is None and act.made is None and low < self.positions[act.invoked] < place:
                 self.positions[act.invoked] = place
 
+    def floats(self) -> bool:
+        """Whether any read that found nothing does not say where it stands."""
+        return any(act.at is None and act.made is None for act in self.reads)
+
     def bind(self) -> tuple[int | None, list[Breach]]:
         """Compare each read with the newest version at its position.
 
@@ -112,9 +119,12 @@ class Key:
         breaches: list[Breach] = []
         absent: list[tuple[int, Act, Version]] = []
         for act in self.reads:
-            at = self.position(act)
+            at = self._least(act)
+            floats = self.strict and act.at is None and act.made is None
             i = bisect_right(places, at)
             newest = self.versions[places[i - 1]] if i else None
+            if floats and (newest is None or newest.kind is Kind.DELETE):
+                continue
             if act.made is not None:
                 if newest is None or newest.at != act.made:
                     breaches.append(self._lost(self.versions[places[bisect_right(places, act.made)]], act, at))
@@ -130,11 +140,19 @@ class Key:
             if at <= version.last:
                 breaches.append(self._lost(version, act, at))
                 continue
-            version.gone_last = max(version.gone_last, at)
+            if not self.strict or act.at is not None:
+                version.gone_last = max(version.gone_last, at)
             if version.gone is None or at < version.gone:
                 version.gone, version.gone_by = at, act
         self.chosen = any(self._is_chosen(breach) for breach in breaches)
         return before, breaches
+
+    def _least(self, act: Act) -> int:
+        """Where a read stands; if only what is certain counts, at least."""
+        if self.strict and act.at is None and act.made is not None:
+            floor, by, fresh, _ = self.bounds[act.invoked]
+            return max(act.made, fresh, 0 if by is not None and by.reached < floor else floor)
+        return self.position(act)
 
     def _is_chosen(self, breach: Breach) -> bool:
         """Whether the read at fault, or what bounds it, could stand elsewhere as well."""

@@ -152,11 +152,24 @@ def _recognised(functions: set[str], sample: Callable[[str], Any]) -> Family | N
         return FAMILIES[_transactions(sample("txn"))]
     if functions and functions <= {"acquire", "release"}:
         return FAMILIES["mutex" if sample("acquire") is None else "fenced-mutex"]
+    if (store := _store(functions, sample)) is not None:
+        return store
     if "sync" in functions and functions <= FAMILIES["zookeeper-kv"].functions:
         return FAMILIES["zookeeper-kv"]
     if functions & {"remove", "contains"}:
         return next(FAMILIES[n] for n in ("grow-only-set", "add-remove-set") if functions <= FAMILIES[n].functions)
     return next((FAMILIES[name] for name in _BY_FUNCTIONS if functions <= FAMILIES[name].functions), None)
+
+
+def _store(functions: set[str], sample: Callable[[str], Any]) -> Family | None:
+    """The store with numbered writes whose replies these are, told by their fields."""
+    for name, number in (("etcd-kv", "revision"), ("zookeeper-kv", "mzxid"), ("zookeeper-kv", "zxid")):
+        family = FAMILIES[name]
+        for f in functions if functions <= family.functions else ():
+            seen = sample(f)
+            if isinstance(seen, dict) and number in {str(field).removeprefix(":") for field in seen}:
+                return family
+    return None
 
 
 def _transactions(value: Any) -> str:

@@ -5,14 +5,19 @@ import random
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
+from checkers.confirm import ProofFails, confirm
 from checkers.kv import etcd, zookeeper
 from checkers.kv.acts import Dialect, Kind, operations_as_acts
 from checkers.kv.etcd import ETCD
 from checkers.kv.order import judge
+from checkers.kv.refutation import PROVEN
 from checkers.kv.replay import refusal
 from checkers.kv.zookeeper import ZOOKEEPER
+from harness.cli import main
+from harness.errors import MalformedHistory, UsageError
 from harness.history import History
 from harness.operation import Event, OpEvent, Outcome, pair
 from harness.reader import read_history
@@ -349,6 +354,8 @@ def test_each_anomaly_and_its_neighbour(dialect: Dialect, lines: list[str], said
         assert verdict.validity is Validity.INVALID
         assert list(verdict.anomalies) == [said]
         assert 1 <= len(verdict.witnesses[0].events) <= 6
+    document = {"verdicts": [msgspec.to_builtins(verdict)]}
+    assert confirm(history, document) == (verdict.validity is Validity.VALID or said in PROVEN)
     acts = operations_as_acts(history.operations, dialect, signed=False)
     assert explained(acts, dialect) == (said == "valid")
 
@@ -444,6 +451,161 @@ def test_the_verdict_is_that_of_trying_everything(seed: int, count: int) -> None
         assert said == "unknown" or (said == "valid") == explained(acts, told.dialect), told.events
     assert met["unknown"] <= count // 100
     assert min(met["valid"], met["invalid"]) >= count // 4
+
+
+def test_a_kept_proof_that_does_not_hold_is_refused() -> None:
+    valid = tell(*CASES[0][1])
+    (verdict,) = etcd.check(valid, facts())
+    document: dict[str, Any] = msgspec.to_builtins(verdict)
+    (proof,) = document["proofs"]
+    for rows in (proof["rows"][::-1], proof["rows"][:1], [*proof["rows"], 2], [77]):
+        with pytest.raises(UsageError):
+            confirm(valid, {**document, "proofs": [{**proof, "rows": rows}]})
+    stale = tell(*CASES[3][1])
+    (verdict,) = etcd.check(stale, facts())
+    document = msgspec.to_builtins(verdict)
+    (witness,) = document["witnesses"]
+    assert confirm(stale, document) == 1
+    for change in ({"rows": [0, 4]}, {"rows": [4, 2]}, {"name": "lost-write"}, {"name": "phantom-read"}, {"rows": [9]}):
+        with pytest.raises(ProofFails):
+            confirm(stale, {**document, "witnesses": [{**witness, "proof": {**witness["proof"], **change}}]})
+
+
+def test_every_verdict_is_confirmed_and_names_change_nothing() -> None:
+    """Renamed keys, processes and sessions, other times, and failures left out."""
+    rng = random.Random(5)
+    said = {Validity.VALID: 0, Validity.INVALID: 0}
+    for seed in range(150):
+        dialect = rng.choice((ETCD, ZOOKEEPER))
+        told = Simulated(dialect, random.Random(seed), steps=80, values=rng.choice((0, 3)), unknown=0.1)
+        if rng.random() < 0.5:
+            told.bend()
+        check = etcd.check if dialect is ETCD else zookeeper.check
+        (verdict,) = check(told.history, facts())
+        confirm(told.history, msgspec.to_builtins(verdict))
+        changed = [
+            msgspec.structs.replace(
+                event, time_ns=7 * event.time_ns + 5, process=1000 - event.process, key=event.key and f"/a/{event.key}"
+            )
+            for event in told.events
+            if type(event) is OpEvent
+        ]
+        (other,) = check(History(changed), facts())
+        assert (other.validity, other.anomalies) == (verdict.validity, verdict.anomalies)
+        failed = {op.invoke_index for op in told.history.operations if op.type is Outcome.FAIL}
+        failed |= {op.complete_index for op in told.history.operations if op.type is Outcome.FAIL and op.complete_index}
+        left = [event for event in told.events if event.index not in failed]
+        (without,) = check(History([msgspec.structs.replace(e, index=i) for i, e in enumerate(left)]), facts())
+        assert (without.validity, without.anomalies) == (verdict.validity, verdict.anomalies)
+        if verdict.validity in said:
+            said[verdict.validity] += 1
+    assert min(said.values()) > 30
+
+
+MALFORMED: list[tuple[Dialect, list[str], str]] = [
+    (E, ['0 write x 5 -> {"revison": 2}'], "event 1: the reply of a write has the field 'revison'; expected "),
+    (E, ["0 write x 5 -> 5"], "event 0: an ok write has no revision; expected the one that the store gave to it"),
+    (E, ["0 write x 5 -> 6"], "event 0: a write completes with 6, but was invoked with 5"),
+    (E, ['0 write x 5 -> {"revision": "2"}'], "event 0: revision is '2'; expected an integer from 0"),
+    (E, ['0 write x 5 -> {"revision": 0}'], "event 0: the revision of an ok write is 0; expected an integer from 1"),
+    (E, ['0 read x -> {"value": 5, "revision": 2}'], "event 0: a read of 5 has no mod-revision; expected"),
+    (E, ['0 read x -> {"value": 5, "mod_revision": 2}'], "event 0: a read has no revision; expected that of the reply"),
+    (
+        E,
+        ['0 read x {"sync": true} -> {"revision": 2}'],
+        "event 0: the request of a read has the field 'sync'; expected serial",
+    ),
+    (E, ['0 read x 7 -> {"revision": 2}'], "event 0: the request of a read is 7; expected a map of serializable"),
+    (
+        E,
+        ['0 cas x 7 -> {"revision": 2}'],
+        "event 0: the value of a cas is 7; expected [old new], or a map of value and",
+    ),
+    (E, ['0 cas x [1] -> {"revision": 2}'], "event 0: the value of a cas is [1]; expected [old new]"),
+    (
+        E,
+        ['0 cas x {"value": 1} -> {"revision": 2}'],
+        "event 0: a cas compares with nothing; expected one of mod-revision",
+    ),
+    (
+        E,
+        ['0 cas x {"value": 1, "version": 1, "mod-revision": 2} -> {"revision": 2}'],
+        "event 0: a cas compares with mod-revision and version; expected one of them",
+    ),
+    (Z, ["0 delete x -> null"], "event 0: an ok delete has no zxid"),
+    (Z, ["0 sync x 5 -> null"], "event 0: the request of a sync is 5; expected a map of nothing"),
+]
+
+
+@pytest.mark.parametrize(("dialect", "lines", "said"), MALFORMED)
+def test_what_cannot_be_read_is_refused(dialect: Dialect, lines: list[str], said: str) -> None:
+    with pytest.raises(MalformedHistory) as refused:
+        judged(dialect, *lines)
+    assert said in refused.value.message
+    assert refused.value.hint is not None
+
+
+def test_a_parameter_is_the_sign_or_nothing() -> None:
+    with pytest.raises(UsageError) as refused:
+        judged(ETCD, *CASES[0][1], parameter="sync")
+    assert "serializable" in (refused.value.hint or "")
+
+
+def test_nothing_to_judge_is_unknown() -> None:
+    (verdict,) = etcd.check(tell("0 write x 5", "0 info"), facts())
+    assert verdict.validity is Validity.UNKNOWN and "was answered" in verdict.reason
+    (verdict,) = etcd.check(tell('0 write x 5 -> {"revision": 2}'), facts(exposure_min=1))
+    assert verdict.validity is Validity.UNKNOWN and verdict.reason.startswith("0 ok reads")
+
+
+EDN = """\
+{:process 0, :type :invoke, :f :write, :value [:x 5]}
+{:process 0, :type :ok, :f :write, :value [:x {:revision 7}]}
+{:process 1, :type :invoke, :f :read, :value [:x %s]}
+{:process 1, :type :ok, :f :read, :value [:x {:value 5, :revision 9, :mod-revision 7, :version 3}]}
+{:process 0, :type :invoke, :f :cas, :value [:x {:value 6, :mod-revision 7}]}
+{:process 0, :type :ok, :f :cas, :value [:x {:revision 10}]}
+{:process 1, :type :invoke, :f :read, :value [:x %s]}
+{:process 1, :type :ok, :f :read, :value [:x {:value 5, :revision 9, :mod-revision 7}]}
+"""
+
+
+@pytest.mark.parametrize(
+    ("sign", "model", "code"),
+    [("nil", "etcd-kv", 1), ("{:serializable true}", "etcd-kv", 0), ("nil", "etcd-kv:serializable", 0)],
+)
+def test_in_edn_and_in_json_lines(
+    sign: str, model: str, code: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, lines = tmp_path / "history.edn", tmp_path / "history.jsonl"
+    path.write_text(EDN % (sign, sign), encoding="utf-8")
+    assert main(["check", str(path), "--model", model, "--report", str(tmp_path / "out.html")]) == code
+    assert ("1 x stale-read" in capsys.readouterr().out) == (code == 1)
+    assert main(["export", str(path), "--format", "jsonl", "-o", str(lines)]) == 0
+    assert main(["check", str(lines), "--model", model]) == code
+    if model == "etcd-kv":
+        assert main(["check", str(path)]) == code
+
+
+def test_a_sync_tells_the_model(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = """\
+{:process 0, :type :invoke, :f :write, :value ["/x" 5]}
+{:process 0, :type :ok, :f :write, :value ["/x" {:zxid 7}]}
+{:process 1, :type :invoke, :f :sync, :value nil}
+{:process 1, :type :ok, :f :sync, :value nil}
+{:process 1, :type :invoke, :f :read, :value ["/x" nil]}
+{:process 1, :type :ok, :f :read, :value ["/x" {:value 4, :mzxid 3, :czxid 2, :version 1}]}
+"""
+    (tmp_path / "history.edn").write_text(text, encoding="utf-8")
+    assert main(["check", str(tmp_path / "history.edn")]) == 1
+    said = capsys.readouterr()
+    assert "model zookeeper-kv, keyed" in said.err and "1 x stale-after-sync" in said.out
+    (tmp_path / "history.edn").write_text(text.replace(":value 4", ":valu 4"), encoding="utf-8")
+    assert main(["check", str(tmp_path / "history.edn")]) == 254
+    assert "event 5: the reply of a read has the field 'valu'" in capsys.readouterr().err
+    (tmp_path / "history.edn").write_text(text.replace(":value 4", ':value "4"'), encoding="utf-8")
+    assert main(["check", str(tmp_path / "history.edn")]) == 254
+    assert "a string" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(("parameter", "said"), [("", Validity.VALID), ("sync", Validity.INVALID)])
