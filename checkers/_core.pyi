@@ -364,11 +364,12 @@ def check_rw_register(
     linearizable: bool,
     steps: int,
     sessions: bool = False,
+    thorough: bool = True,
 ) -> TransactionReport:
     """Judge registers to which transactions write unique values, as `check_list_append` judges lists.
 
     `wfr`, `sequential` and `linearizable` say what the order of versions may be inferred from; the last two take the
-    first with them.
+    first with them. Unless `thorough`, an order is looked for only where it is easily found.
     """
 
 @final

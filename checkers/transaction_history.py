@@ -164,6 +164,7 @@ def _verdict(checker: str, operations: Sequence[Operation], judged: TransactionV
             "weakest_ruled_out": list(judged.weakest),
             "unfinished": list(judged.unfinished),
             **({"certificate": judged.certificate} if judged.certificate else {}),
+            **({"allowed": list(judged.allowed)} if judged.allowed else {}),
         },
         evidence=violations(
             (found.anomaly, operations[found.transactions[0]])

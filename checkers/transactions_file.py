@@ -92,6 +92,7 @@ def judged(rows: Rows, facts: Facts, model: str, source: str, figures: dict[str,
             "weakest_ruled_out": list(found.weakest),
             "unfinished": list(found.unfinished),
             **({"certificate": found.certificate} if found.certificate else {}),
+            **({"allowed": list(found.allowed)} if found.allowed else {}),
         },
     )
 

@@ -26,7 +26,17 @@ from harness.runtime.provider import Setting
 from harness.systems.leases import BoundsLeases
 from harness.systems.membership import with_members
 from harness.systems.system import System
-from harness.verdict import Facts, Guarantee, LeadershipBound, Standing, Validity, Verdict, anomalies_of, merge
+from harness.verdict import (
+    Facts,
+    Guarantee,
+    LeadershipBound,
+    Standing,
+    Validity,
+    Verdict,
+    in_words,
+    merge,
+    violations_of,
+)
 from harness.workload import Workload
 
 #: These judge every run, whatever the workload.
@@ -184,8 +194,7 @@ def _broken_headline(first: Verdict, facts: Facts, verdicts: Iterable[Verdict]) 
 
 def _counts(guarantee: str, verdicts: Iterable[Verdict]) -> str:
     """Over all verdicts on it: layers of a node are judged apart, and each may break it."""
-    counted = anomalies_of(v for v in verdicts if v.guarantee == guarantee)
-    return ", ".join(f"{count} x {name}" for name, count in counted.items())
+    return in_words(violations_of(v for v in verdicts if v.guarantee == guarantee))
 
 
 def _valid_headline(operations: list[Operation], facts: Facts, verdicts: tuple[Verdict, ...]) -> str:

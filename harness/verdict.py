@@ -6,7 +6,7 @@ violation of another one is reported with its count.
 """
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import Any
 
@@ -140,6 +140,25 @@ def anomalies_of(verdicts: Iterable[Verdict]) -> dict[str, int]:
     for verdict in verdicts:
         found.update(verdict.anomalies)
     return dict(found.most_common())
+
+
+def allowed_by(verdict: Verdict) -> frozenset[str]:
+    """Anomalies of transactions that the guarantee allows: they are told, and held against nothing."""
+    return frozenset(verdict.figures.get("allowed", ()))
+
+
+def violations_of(verdicts: Iterable[Verdict]) -> dict[str, int]:
+    """As `anomalies_of`, without those that the guarantees allow."""
+    found: Counter[str] = Counter()
+    for verdict in verdicts:
+        allowed = allowed_by(verdict)
+        found.update({name: count for name, count in verdict.anomalies.items() if name not in allowed})
+    return dict(found.most_common())
+
+
+def in_words(counts: Mapping[str, int]) -> str:
+    """Anomalies with their counts."""
+    return ", ".join(f"{count} x {name}" for name, count in counts.items())
 
 
 class LeadershipBound(msgspec.Struct, frozen=True, kw_only=True):

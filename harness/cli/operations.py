@@ -21,7 +21,7 @@ from harness.errors import HarnessError, UsageError
 from harness.formats.recognise import JEPSEN_EDN
 from harness.judge import Judgement
 from harness.judge_foreign import FORMAT, exit_code
-from harness.verdict import Facts, Validity, Verdict
+from harness.verdict import Facts, Validity, Verdict, in_words, violations_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -133,8 +133,7 @@ def say(path: Path, verdict: Verdict, facts: Facts, *, form: str, what: str, sai
 def _headline(verdict: Verdict, much: str) -> str:
     match verdict.validity:
         case Validity.INVALID:
-            counts = ", ".join(f"{count} x {name}" for name, count in verdict.anomalies.items())
-            return f"{verdict.guarantee} is broken: {counts}"
+            return f"{verdict.guarantee} is broken: {in_words(violations_of([verdict]))}"
         case Validity.UNKNOWN:
             return verdict.reason
         case Validity.VALID:

@@ -14,7 +14,7 @@ from harness import registry, settings, store
 from harness.cli.progress import shorten
 from harness.errors import ExitCode, FencepostError
 from harness.plan import Plan
-from harness.verdict import Facts, Validity, Verdict, Witness, merge
+from harness.verdict import Facts, Validity, Verdict, Witness, allowed_by, in_words, merge, violations_of
 
 if TYPE_CHECKING:
     from harness.history import History
@@ -162,10 +162,13 @@ def verdict_line(verdict: Verdict, facts: Facts) -> str:
     guarantee = facts.guarantee(verdict.guarantee)
     standing = f" [{guarantee.standing.value}]" if guarantee else ""
     required = ", required" if verdict.guarantee in facts.required else ""
-    counts = ", ".join(f"{count} x {name}" for name, count in verdict.anomalies.items())
+    allowed = allowed_by(verdict)
+    counts = in_words(violations_of([verdict]))
+    beside = in_words({name: count for name, count in verdict.anomalies.items() if name in allowed})
     exposure = f"; exposure {verdict.exposure} {verdict.exposure_of}".rstrip() if verdict.exposure is not None else ""
     layer = f" of {verdict.figures['subject']}" if len(facts.subjects) > 1 and "subject" in verdict.figures else ""
-    said = counts or verdict.reason or "no violation found"
+    said = counts or ("" if beside and verdict.validity is Validity.VALID else verdict.reason) or "no violation found"
+    said += f"; allowed by {verdict.guarantee}: {beside}" if beside else ""
     by = f"{verdict.checker}{layer}"
     return f"{verdict.validity.value:8}{verdict.guarantee}{standing}{required} by {by}: {said}{exposure}"
 

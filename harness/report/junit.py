@@ -10,7 +10,7 @@ from xml.etree import ElementTree as ET
 
 from harness.report.case import ReportCase
 from harness.report.wording import clock, text
-from harness.verdict import Standing, Validity, Verdict
+from harness.verdict import Standing, Validity, Verdict, in_words, violations_of
 
 _LINES_MAX: Final = 40
 
@@ -98,7 +98,7 @@ def _add(parent: ET.Element, tag: str, message: str, body: str, *, kind: str) ->
 
 
 def _counted(verdict: Verdict) -> str:
-    counts = ", ".join(f"{number} x {name}" for name, number in verdict.anomalies.items())
+    counts = in_words(violations_of([verdict]))
     return ": ".join(part for part in (counts, verdict.reason) if part) or "violated"
 
 

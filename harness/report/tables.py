@@ -13,7 +13,7 @@ from harness.operation import FaultOutcome, NodeChange, NodeEvent, NoteEvent, Ou
 from harness.report.case import ReportCase
 from harness.report.evidence import Traced, rows_of, traced
 from harness.report.wording import FAULT_SIGNS, SIGNS, STANDINGS, clock, count, length, text
-from harness.verdict import Validity, Verdict, anomalies_of, merge_verdicts
+from harness.verdict import Validity, Verdict, allowed_by, anomalies_of, merge_verdicts, violations_of
 
 #: Longer tables are cut, and say so.
 ROWS_MAX: Final = 60
@@ -153,13 +153,16 @@ def _said(validity: Validity, decides: bool, untested: bool) -> str:
 
 
 def counted_anomalies(verdicts: Sequence[Verdict]) -> list[str]:
-    """Each anomaly by name with its count, the most frequent first."""
+    """Each anomaly by name with its count, the most frequent first, and which of them the guarantee allows."""
     rows: dict[str, set[int]] = {}
+    broken = violations_of(verdicts)
     for verdict in verdicts:
         for name in verdict.anomalies:
             rows.setdefault(name, set()).update(verdict.evidence.get(f"anomalies.{name}", ()))
+    allowed = {name: v.guarantee for v in verdicts for name in allowed_by(v) if name not in broken}
+    told = {name: f"{name} (allowed by {allowed[name]})" if name in allowed else name for name in rows}
     found = anomalies_of(verdicts)
-    return [traced(f"{count(number)} × {name}", sorted(rows[name])) for name, number in found.items()]
+    return [traced(f"{count(number)} × {told[name]}", sorted(rows[name])) for name, number in found.items()]
 
 
 def _cut(said: str) -> str:

@@ -6,10 +6,13 @@ import msgspec
 import pytest
 
 from checkers.transaction_history import check_lists, check_registers, encode
+from harness.cli.outcome import verdict_line
 from harness.errors import MalformedHistory, UsageError
 from harness.history import History
+from harness.judge import conclude
 from harness.operation import OpEvent, Outcome
-from harness.verdict import Facts, Validity
+from harness.report.tables import counted_anomalies
+from harness.verdict import Facts, Validity, violations_of
 
 FACTS = Facts(system="imaginary", workload="imaginary", nodes=("n1",), guarantees=())
 
@@ -78,3 +81,30 @@ def test_the_model_that_is_required_is_judged() -> None:
         assert (verdict.validity, verdict.guarantee) == (validity, model)
     with pytest.raises(UsageError, match="unknown consistency model 'sequential'"):
         check_lists(told(*skew), msgspec.structs.replace(FACTS, required=("sequential",)))
+
+
+def test_what_the_model_allows_is_told_and_held_against_nothing() -> None:
+    skew = [
+        ("ok", [["r", "x", None], ["append", "y", 1]], [["r", "x", []], ["append", "y", 1]]),
+        ("ok", [["r", "y", None], ["append", "x", 1]], [["r", "y", []], ["append", "x", 1]]),
+    ]
+    circular = [
+        ("ok", [["append", "a", 1], ["r", "b", None]], [["append", "a", 1], ["r", "b", [1]]]),
+        ("ok", [["append", "b", 1], ["r", "a", None]], [["append", "b", 1], ["r", "a", [1]]]),
+    ]
+    snapshot = msgspec.structs.replace(FACTS, required=("snapshot-isolation",), read_guarantee="snapshot-isolation")
+    beside = "allowed by snapshot-isolation: 1 x G2-item"
+    cases: list[tuple[list[Any], Validity, str, str]] = [
+        (skew, Validity.VALID, "2 operations: no violation of snapshot-isolation was found", "no violation found"),
+        (skew + circular, Validity.INVALID, "snapshot-isolation is broken: 1 x G1c", "1 x G1c"),
+    ]
+    for txns, validity, headline, said in cases:
+        history = told(*txns)
+        (verdict,) = check_lists(history, snapshot)
+        assert (verdict.validity, verdict.figures["allowed"]) == (validity, ["G2-item"])
+        assert violations_of([verdict]) == ({} if validity is Validity.VALID else {"G1c": 1})
+        assert conclude(history, snapshot, (verdict,)).headline == headline
+        assert f": {said}; {beside}; exposure" in verdict_line(verdict, snapshot)
+        assert counted_anomalies([verdict])[-1] == "1 \N{MULTIPLICATION SIGN} G2-item (allowed by snapshot-isolation)"
+    (verdict,) = check_lists(told(*skew), msgspec.structs.replace(FACTS, required=("serializable",)))
+    assert violations_of([verdict]) == verdict.anomalies == {"G2-item": 1} and "allowed" not in verdict.figures

@@ -126,7 +126,7 @@ fn judge(columns: &Columns, lists: bool, kept: Kept) -> Result<Report, String> {
     let found = if lists {
         check_lists(&columns.input(), kept, BUDGET)
     } else {
-        check_registers(&columns.input(), all, kept, BUDGET)
+        check_registers(&columns.input(), all, kept, true, BUDGET)
     };
     found.map_err(|refused| match refused {
         Refused::Malformed(why) => why,

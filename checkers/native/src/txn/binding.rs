@@ -192,7 +192,7 @@ pub fn check_list_append(
 #[pyfunction]
 #[pyo3(signature = (
     process, outcome, invoked, completed, first, kind, key, value, *, realtime, wfr, sequential, linearizable, steps,
-    sessions=false
+    sessions=false, thorough=true
 ))]
 #[allow(clippy::too_many_arguments)]
 pub fn check_rw_register(
@@ -211,11 +211,12 @@ pub fn check_rw_register(
     linearizable: bool,
     steps: u64,
     sessions: bool,
+    thorough: bool,
 ) -> PyResult<TransactionReport> {
     let (start, elements): (&[i64], &[i64]) = (&[], &[]);
     let input = borrowed!(process, outcome, invoked, completed, first, kind, key, value; start, elements);
     let assumed = Assumed { wfr, sequential, linearizable };
-    hand_over(py.detach(|| super::check_registers(&input, assumed, kept(sessions, realtime), steps)))
+    hand_over(py.detach(|| super::check_registers(&input, assumed, kept(sessions, realtime), thorough, steps)))
 }
 
 /// Real time holds the order of each process too.

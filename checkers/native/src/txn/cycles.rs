@@ -24,8 +24,9 @@
 use super::anomaly::Step;
 use super::graph::{Graph, Kind, Target};
 use super::input::{Input, NONE};
+use super::snapshot::Kept;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Class {
     G0,
     G1c,
@@ -36,7 +37,7 @@ pub enum Class {
 
 pub const CLASSES: [Class; 5] = [Class::G0, Class::G1c, Class::Single, Class::Nonadjacent, Class::G2Item];
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Order {
     None,
     Process,
@@ -62,6 +63,19 @@ impl Class {
             (Self::G2Item, Order::Process) => "G2-item-process",
             (Self::G2Item, Order::Realtime) => "G2-item-realtime",
         }
+    }
+
+    fn has_rw(self) -> bool {
+        !matches!(self, Self::G0 | Self::G1c)
+    }
+
+    /// Whether whatever forbids the other class forbids this one, too.
+    fn is_worse(self, other: Self) -> bool {
+        self.has_rw() == other.has_rw() && (self as u8) <= other as u8
+    }
+
+    fn allows(self, kind: Kind, order: Order) -> bool {
+        (kind != Kind::Process || order == Order::Process) && self.step(State::default(), kind).is_some()
     }
 
     /// What a walk that has seen `state` has seen after one more edge; None where the class has no such cycle.
@@ -152,9 +166,38 @@ pub struct Found {
     pub components: usize,
     pub largest: usize,
     pub cycles: Vec<Cycle>,
-    /// Classes whose search was ended by the budget before it found any cycle.
+    /// Classes whose search was ended by the budget before it found any cycle, but for those that rule out no model that is
+    /// not ruled out anyway.
     pub unfinished: Vec<&'static str>,
     pub spent: u64,
+}
+
+/// What the walks of classes that allow the same edges share: components by these edges, and marks.
+struct Room {
+    /// Per node; walks do not leave it.
+    component: Vec<u32>,
+    /// Nodes of components, where walks begin.
+    anchors: Vec<u32>,
+    /// Per node and state: the last walk that came there; and the number of walks.
+    seen: Vec<u32>,
+    turn: u32,
+}
+
+impl Room {
+    fn new(core: &Core<'_>, class: Class, order: Order) -> Self {
+        let allowed = |kind: Kind| class.allows(kind, order);
+        let components = core.graph.components(|_| true, |_, target| allowed(target.kind()));
+        let mut component = vec![NONE; core.graph.nodes()];
+        for (place, nodes) in components.iter().enumerate() {
+            for &node in nodes {
+                component[node as usize] = place as u32;
+            }
+        }
+        let mut anchors: Vec<u32> = components.into_iter().flatten().collect();
+        anchors.reverse();
+        anchors.retain(|&anchor| core.transaction[anchor as usize] != NONE);
+        Self { component, anchors, seen: vec![0; core.graph.nodes() * STATES], turn: 0 }
+    }
 }
 
 /// Nodes and edges of the components of the whole graph, numbered anew in the order of discovery.
@@ -166,12 +209,26 @@ struct Core<'a> {
     graph: Graph,
     left: u64,
     budget: u64,
+    /// Classes of which a cycle was found.
+    met: Vec<(Class, Order)>,
 }
+
+/// Parts of the budget: one for each class; and of a class that rules out no model that another does not.
+const SHARES: u64 = 15;
+const SHARES_SMALL: u64 = 300;
 
 /// Search `graph`, of which the first `input.len()` nodes are transactions, for every class of cycle.
 ///
-/// `predecessors`: the transaction of the same process that was completed last before each.
-pub fn search(graph: &Graph, input: &Input<'_>, predecessors: &[u32], acyclic: &[u32], budget: u64) -> Found {
+/// `predecessors`: the transaction of the same process that was completed last before each; `acyclic`: nodes on no cycle;
+/// `kept`: whether the graph has edges of process order, or of real time.
+pub fn search(
+    graph: &Graph,
+    input: &Input<'_>,
+    predecessors: &[u32],
+    acyclic: &[u32],
+    kept: Kept,
+    budget: u64,
+) -> Found {
     let mut open = vec![true; graph.nodes()];
     for &node in acyclic {
         open[node as usize] = false;
@@ -187,13 +244,29 @@ pub fn search(graph: &Graph, input: &Input<'_>, predecessors: &[u32], acyclic: &
         spent: 0,
     };
     let mut core = Core::new(graph, input, predecessors, &components, budget);
+    // Real time implies the order of each process.
+    let tame = match kept {
+        _ if graph.order_of(|kind| kind != Kind::Rw).len() < graph.nodes() => None,
+        Kept::Nothing => Some(Order::None),
+        Kept::Process => Some(Order::Process),
+        Kept::Realtime => Some(Order::Realtime),
+    };
+    let has_none = |class: Class, order: Order| !class.has_rw() && tame.is_some_and(|tame| order <= tame);
     for order in [Order::None, Order::Process] {
-        for class in CLASSES {
-            core.record(class, order, &mut found, |core| core.walk(class, order));
+        if order == Order::Process && !core.has_process_order {
+            continue;
+        }
+        let mut room: Option<Room> = None;
+        for class in CLASSES.into_iter().filter(|&class| !has_none(class, order)) {
+            // Classes with rw allow the same edges.
+            let mut of_class = room.take().filter(|_| class > Class::Single);
+            let room = room.insert(of_class.take().unwrap_or_else(|| Room::new(&core, class, order)));
+            core.record(class, order, &mut found, |core| core.walk(class, order, room));
         }
     }
-    for class in CLASSES {
-        core.record(class, Order::Realtime, &mut found, |core| core.descend(class));
+    let backwards = core.backwards();
+    for class in CLASSES.into_iter().filter(|&class| !has_none(class, Order::Realtime)) {
+        core.record(class, Order::Realtime, &mut found, |core| core.descend(class, &backwards));
     }
     found
 }
@@ -247,7 +320,7 @@ impl<'a> Core<'a> {
         }
         let has_process_order = transaction.len() > nodes;
         let graph = Graph::new(transaction.len(), &edges);
-        Self { input, has_process_order, transaction, graph, left: budget, budget }
+        Self { input, has_process_order, transaction, graph, left: budget, budget, met: Vec::new() }
     }
 
     fn record(
@@ -258,11 +331,15 @@ impl<'a> Core<'a> {
         search: impl FnOnce(&mut Self) -> Option<Vec<(u32, Kind)>>,
     ) {
         let name = class.name(order);
-        // Each class has its share, so that a costly one leaves something to the others.
-        self.left = self.budget / 15;
+        // Each class has its share, so that a costly one leaves something to the others; a class that says no more than one
+        // that was found has a small one.
+        let says_less = |&(worse, of): &(Class, Order)| worse.is_worse(class) && of <= order;
+        let says_less = self.met.iter().any(says_less);
+        let share = self.budget / if says_less { SHARES_SMALL } else { SHARES };
+        self.left = share;
         let cycle = search(self);
         let finished = self.left > 0;
-        found.spent += self.budget / 15 - self.left;
+        found.spent += share - self.left;
         match cycle {
             Some(walk) => {
                 let mut met: Vec<u32> = walk.iter().map(|&(node, _)| node).collect();
@@ -274,9 +351,10 @@ impl<'a> Core<'a> {
                         Step::new(self.transaction[from as usize], self.transaction[to as usize], kind)
                     });
                     found.cycles.push(Cycle { name, steps: steps.collect(), shortest: finished });
+                    self.met.push((class, order));
                 }
             }
-            None if !finished => found.unfinished.push(name),
+            None if !finished && !says_less => found.unfinished.push(name),
             None => {}
         }
     }
@@ -287,34 +365,20 @@ impl<'a> Core<'a> {
     }
 
     /// The shortest cycle without real time, as transactions with the kind of the edge that leaves each.
-    fn walk(&mut self, class: Class, order: Order) -> Option<Vec<(u32, Kind)>> {
-        if order == Order::Process && !self.has_process_order {
-            return None;
-        }
-        let allowed = |kind: Kind| {
-            (kind != Kind::Process || order == Order::Process) && class.step(State::default(), kind).is_some()
-        };
-        let components = self.graph.components(|_| true, |_, target| allowed(target.kind()));
-        let mut component = vec![NONE; self.graph.nodes()];
-        for (place, nodes) in components.iter().enumerate() {
-            for &node in nodes {
-                component[node as usize] = place as u32;
-            }
-        }
+    fn walk(&mut self, class: Class, order: Order, room: &mut Room) -> Option<Vec<(u32, Kind)>> {
+        let allowed = |kind: Kind| class.allows(kind, order);
+        let Room { component, anchors, seen, turn } = room;
         let first = class.first(order);
-        let mut seen = vec![0_u32; self.graph.nodes() * STATES];
         let mut records: Vec<Record> = Vec::new();
         let (mut layer, mut next): (Vec<u32>, Vec<u32>) = (Vec::new(), Vec::new());
         let mut best: Option<Vec<(u32, Kind)>> = None;
         // Once all cycles through an edge (or, for G2-item, a pair of edges) at a node are known, it is closed.
         let mut closed = vec![false; self.graph.nodes()];
-        let mut anchors: Vec<u32> = components.into_iter().flatten().collect();
-        anchors.reverse();
-        for (turn, &anchor) in anchors.iter().enumerate() {
-            if self.transaction[anchor as usize] == NONE {
-                continue;
+        for &anchor in anchors.iter() {
+            *turn += 1;
+            if self.left == 0 {
+                return best;
             }
-            let turn = turn as u32 + 1;
             records.clear();
             layer.clear();
             let begin = [Record { node: anchor, state: State::default(), kind: Kind::Pass, before: NONE }];
@@ -362,11 +426,11 @@ impl<'a> Core<'a> {
                             continue;
                         }
                         let slot = &mut seen[to as usize * STATES + after.code()];
-                        if *slot == turn {
+                        if *slot == *turn {
                             continue;
                         }
                         // A virtual node on the way costs nothing: what it leads to belongs to this layer.
-                        *slot = turn;
+                        *slot = *turn;
                         records.push(Record { node: to, state: after, kind, before: at });
                         let list = if self.transaction[to as usize] == NONE { &mut layer } else { &mut next };
                         list.push(records.len() as u32 - 1);
@@ -404,20 +468,29 @@ impl<'a> Core<'a> {
         cycle
     }
 
-    /// The shortest cycle with one step of real time.
-    fn descend(&mut self, class: Class) -> Option<Vec<(u32, Kind)>> {
-        let members = || self.transaction.iter().filter(|&&t| t != NONE).map(|&t| t as usize);
-        let latest = members().map(|t| self.input.invoked[t]).max()?;
-        if !members().any(|t| self.input.is_ok(t) && self.input.completed[t] < latest) {
-            return None;
-        }
+    /// All edges but those of process order, turned round.
+    fn backwards(&self) -> Graph {
         let mut backwards = Vec::new();
         for node in 0..self.graph.nodes() as u32 {
             for target in self.graph.from(node).iter().filter(|target| target.kind() != Kind::Process) {
                 backwards.push((target.node(), Target::new(node, target.kind())));
             }
         }
-        let backwards = Graph::new(self.graph.nodes(), &backwards);
+        Graph::new(self.graph.nodes(), &backwards)
+    }
+
+    /// The shortest cycle with one step of real time.
+    fn descend(&mut self, class: Class, backwards: &Graph) -> Option<Vec<(u32, Kind)>> {
+        let members = || self.transaction.iter().filter(|&&t| t != NONE).map(|&t| t as usize);
+        let latest = members().map(|t| self.input.invoked[t]).max()?;
+        if !members().any(|t| self.input.is_ok(t) && self.input.completed[t] < latest) {
+            return None;
+        }
+        // The first steps of all paths.
+        if self.left < backwards.edges() as u64 {
+            self.left = 0;
+            return None;
+        }
         // Per node and state that a path begins in: the earliest completion that it leads to.
         let mut earliest = vec![i64::MAX; self.graph.nodes() * STATES];
         let mut records: Vec<Record> = Vec::new();

@@ -155,6 +155,10 @@ impl Graph {
         Self { starts, targets }
     }
 
+    pub fn edges(&self) -> usize {
+        self.targets.len()
+    }
+
     pub fn nodes(&self) -> usize {
         self.starts.len() - 1
     }
@@ -165,15 +169,20 @@ impl Graph {
 
     /// All nodes that are not on or behind a cycle, each after its predecessors (Kahn 1962); complete when acyclic.
     pub fn order(&self) -> Vec<u32> {
+        self.order_of(|_| true)
+    }
+
+    /// The same, by some kinds of edges alone.
+    pub fn order_of(&self, allowed: impl Fn(Kind) -> bool) -> Vec<u32> {
         let mut waiting = vec![0_u32; self.nodes()];
-        for target in &self.targets {
+        for target in self.targets.iter().filter(|target| allowed(target.kind())) {
             waiting[target.node() as usize] += 1;
         }
         let mut order = Vec::with_capacity(self.nodes());
         order.extend((0..self.nodes() as u32).filter(|&node| waiting[node as usize] == 0));
         let mut next = 0;
         while next < order.len() {
-            for target in self.from(order[next]) {
+            for target in self.from(order[next]).iter().filter(|target| allowed(target.kind())) {
                 let left = &mut waiting[target.node() as usize];
                 *left -= 1;
                 if *left == 0 {

@@ -40,7 +40,7 @@ pub struct Report {
     /// Without any anomaly: an order in which the transactions, carried out one by one, return what they returned, real
     /// time kept; confirmed. None where no such order was found.
     pub order: Option<Vec<u32>>,
-    /// Edges of the graph, virtual nodes' included.
+    /// Edges of the graph, virtual nodes' included; 0 where an order was found without one.
     pub edges: usize,
     /// Strongly connected components, and the number of transactions in the largest.
     pub components: usize,
@@ -71,7 +71,7 @@ pub fn check_lists(input: &Input<'_>, kept: Kept, budget: u64) -> Result<Report,
     let sorted = graph.order();
     let mut report = Report::new(edges.len());
     if sorted.len() < graph.nodes() {
-        let found = cycles::search(&graph, input, &predecessors, &sorted, budget);
+        let found = cycles::search(&graph, input, &predecessors, &sorted, kept, budget);
         report.take(found, |step| lists.show(step));
     } else if lists.anomalies.is_empty() {
         let order = replay::of(&sorted, &lists.happened);
@@ -84,12 +84,29 @@ pub fn check_lists(input: &Input<'_>, kept: Kept, budget: u64) -> Result<Report,
     Ok(report)
 }
 
-/// Judge registers to which transactions write unique values; the rest as `check_lists`.
-pub fn check_registers(input: &Input<'_>, assumed: Assumed, kept: Kept, budget: u64) -> Result<Report, Refused> {
+/// Judge registers to which transactions write unique values; `thorough`: whether an order is looked for that is not easily
+/// found; the rest as `check_lists`.
+pub fn check_registers(
+    input: &Input<'_>,
+    assumed: Assumed,
+    kept: Kept,
+    thorough: bool,
+    budget: u64,
+) -> Result<Report, Refused> {
     input.validate(false).map_err(Refused::Malformed)?;
     let by_invocation = input.by_invocation();
     let predecessors = input.predecessors(&by_invocation).map_err(Refused::Malformed)?;
-    let mut registers = Registers::new(input, &by_invocation, assumed).map_err(|ops| twice(input, ops))?;
+    let mut registers = Registers::new(input, assumed).map_err(|ops| twice(input, ops))?;
+    // An order leaves no room for any finding; most often there is one, and it costs less to find than to look for findings.
+    if kept == Kept::Realtime
+        && registers.anomalies.is_empty()
+        && let Serial::Order(order) = serial::search(input, &registers, &by_invocation, true)
+    {
+        let mut report = Report::new(0);
+        report.order = Some(confirmed(input, order, &predecessors, kept)?);
+        return Ok(report);
+    }
+    registers.infer(&by_invocation, assumed);
     let mut edges = Edges::new(input.len(), 2 * input.kind.len() + 3 * input.len());
     registers.dependencies(&mut edges);
     keep(kept, &mut edges, input, &by_invocation, &predecessors, &registers.happened);
@@ -97,25 +114,31 @@ pub fn check_registers(input: &Input<'_>, assumed: Assumed, kept: Kept, budget: 
     let sorted = graph.order();
     let mut report = Report::new(edges.len());
     if sorted.len() < graph.nodes() {
-        let found = cycles::search(&graph, input, &predecessors, &sorted, budget);
+        let found = cycles::search(&graph, input, &predecessors, &sorted, kept, budget);
         report.take(found, |step| registers.show(step));
-    } else if registers.anomalies.is_empty() && registers.circles.is_empty() {
+    } else if thorough && registers.anomalies.is_empty() && registers.circles.is_empty() {
         let order = match kept {
-            Kept::Realtime => match serial::search(input, &registers) {
+            Kept::Realtime => match serial::search(input, &registers, &by_invocation, false) {
                 Serial::Order(order) => Some(order),
                 Serial::Impossible => None,
                 Serial::GivenUp => greedy::order(&graph, &sorted, input, &registers),
             },
             Kept::Nothing | Kept::Process => greedy::order(&graph, &sorted, input, &registers),
         };
-        if order.as_ref().is_some_and(|order| !replay::registers(input, order, &predecessors, kept)) {
-            return Err(Refused::Defect("an order of transactions that was found does not explain the reads"));
-        }
-        report.order = order;
+        report.order = order.map(|order| confirmed(input, order, &predecessors, kept)).transpose()?;
     }
     report.cycles.append(&mut registers.circles);
     report.anomalies = registers.anomalies;
     Ok(report)
+}
+
+/// An order that was carried out on the rows alone and explains every read of registers.
+fn confirmed(input: &Input<'_>, order: Vec<u32>, predecessors: &[u32], kept: Kept) -> Result<Vec<u32>, Refused> {
+    if replay::registers(input, &order, predecessors, kept) {
+        Ok(order)
+    } else {
+        Err(Refused::Defect("an order of transactions that was found does not explain the reads"))
+    }
 }
 
 /// Edges of the order of each process, or of real time.
@@ -166,7 +189,8 @@ pub fn check_weak(input: &Input<'_>, are_lists: bool, asked: Asked, budget: u64)
         found
     } else {
         let assumed = Assumed { wfr: true, sequential: false, linearizable: false };
-        let registers = Registers::new(input, &by_invocation, assumed).map_err(|ops| twice(input, ops))?;
+        let mut registers = Registers::new(input, assumed).map_err(|ops| twice(input, ops))?;
+        registers.infer(&by_invocation, assumed);
         registers.dependencies(&mut edges);
         let mut found =
             judge(Isolation::new(input, &registers.happened, registers.observed(), &edges, sessions, budget));

@@ -38,11 +38,9 @@ pub fn of_lists(input: &Input<'_>) -> Result<Shown, Refused> {
 /// Registers, of whole keys; rows in the order of invocation.
 pub fn of_registers(input: &Input<'_>, assumed: Assumed) -> Result<Shown, Refused> {
     input.validate(false).map_err(Refused::Malformed)?;
-    let mut observed = Vec::new();
-    let registers = Registers::presuming(input, &input.by_invocation(), assumed, |happened| {
-        observed = presume(input, happened);
-    });
-    let registers = registers.map_err(|ops| twice(input, ops))?;
+    let mut registers = Registers::new(input, assumed).map_err(|ops| twice(input, ops))?;
+    let observed = presume(input, &mut registers.happened);
+    registers.infer(&input.by_invocation(), assumed);
     let mut edges = Edges::new(input.len(), 2 * input.kind.len());
     registers.dependencies(&mut edges);
     Ok(shown(input, registers.anomalies, registers.circles, observed, &edges))
@@ -106,7 +104,7 @@ pub fn judge_core(
     let sorted = graph.order();
     let mut report = Report::new(edges.len());
     if sorted.len() < graph.nodes() {
-        report.take(cycles::search(&graph, input, &predecessors, &sorted, budget), |_| ());
+        report.take(cycles::search(&graph, input, &predecessors, &sorted, Kept::Realtime, budget), |_| ());
         return Ok(Core { report, points: None });
     }
     Ok(Core { report, points: Some(points(&graph, &sorted, begin)) })

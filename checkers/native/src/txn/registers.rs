@@ -67,18 +67,9 @@ pub struct Registers<'a> {
 }
 
 impl<'a> Registers<'a> {
-    /// Fails on the two micro-operations that write one value to one key.
-    pub fn new(input: &'a Input<'a>, by_invocation: &[u32], assumed: Assumed) -> Result<Self, (u32, u32)> {
-        Self::presuming(input, by_invocation, assumed, |_| ())
-    }
-
-    /// The same; `presume` may have more transactions happen than the reads show.
-    pub fn presuming(
-        input: &'a Input<'a>,
-        by_invocation: &[u32],
-        assumed: Assumed,
-        presume: impl FnOnce(&mut [bool]),
-    ) -> Result<Self, (u32, u32)> {
+    /// What single reads show; `infer` adds the order of versions. Fails on the two micro-operations that write one value
+    /// to one key.
+    pub fn new(input: &'a Input<'a>, assumed: Assumed) -> Result<Self, (u32, u32)> {
         let mut registers = Self {
             input,
             writers: Writers::new(input)?,
@@ -91,15 +82,18 @@ impl<'a> Registers<'a> {
             order: Vec::new(),
         };
         registers.read_within(assumed);
-        presume(&mut registers.happened);
-        if assumed.sequential || assumed.linearizable {
-            registers.met_in_order(by_invocation, assumed);
-        }
-        registers.nothing_first();
-        registers.order.sort_unstable_by_key(|before| (before.first, before.second));
-        registers.order.dedup_by_key(|before| (before.first, before.second));
-        registers.remove_circles();
         Ok(registers)
+    }
+
+    /// Infer the order of versions, as far as it is certain.
+    pub fn infer(&mut self, by_invocation: &[u32], assumed: Assumed) {
+        if assumed.sequential || assumed.linearizable {
+            self.met_in_order(by_invocation, assumed);
+        }
+        self.nothing_first();
+        self.order.sort_unstable_by_key(|before| (before.first, before.second));
+        self.order.dedup_by_key(|before| (before.first, before.second));
+        self.remove_circles();
     }
 
     fn nothing(&self, key: usize) -> u32 {

@@ -17,9 +17,11 @@ use std::collections::HashSet;
 use super::input::{Input, NONE};
 use super::registers::Registers;
 
-/// Placements, as a multiple of the transactions and of at least so many of them, before the order is given up.
-const TRIES: usize = 64;
-const TRANSACTIONS_LEAST: usize = 4096;
+/// Placements before the order is given up, beside one of each transaction: as a multiple of the transactions, and of at
+/// least so many of them; and where it is first looked whether an order is easily found.
+const TRIES: usize = 16;
+const TRIES_LEAST: usize = 1_000_000;
+const TRIES_EASY: usize = 20_000;
 
 /// What the search for an order came to.
 pub enum Serial {
@@ -130,10 +132,12 @@ struct Search<'a> {
     mark: u32,
 }
 
-/// Look for a serial order that keeps real time, of all transactions that happened.
-pub fn search(input: &Input<'_>, registers: &Registers<'_>) -> Serial {
-    let mut search = Search::new(input, registers);
-    let placements_max = TRIES * input.len().max(TRANSACTIONS_LEAST);
+/// Look for a serial order that keeps real time, of all transactions that happened; `easy`: only where little has to be
+/// taken back.
+pub fn search(input: &Input<'_>, registers: &Registers<'_>, by_invocation: &[u32], easy: bool) -> Serial {
+    let mut search = Search::new(input, registers, by_invocation);
+    let tries = if easy { TRIES_EASY } else { (TRIES * input.len()).max(TRIES_LEAST) };
+    let placements_max = input.len() + tries;
     let mut choices: Vec<Choice> = Vec::new();
     let mut event = 0;
     loop {
@@ -158,8 +162,25 @@ pub fn search(input: &Input<'_>, registers: &Registers<'_>) -> Serial {
     }
 }
 
+/// Invocations and completions in order; what is invoked at the time of a completion does not follow it.
+fn events(input: &Input<'_>, by_invocation: &[u32], happened: &[bool]) -> Vec<Event> {
+    let mut ends: Vec<(i64, u32)> =
+        by_invocation.iter().filter(|&&t| input.is_ok(t as usize)).map(|&t| (input.completed[t as usize], t)).collect();
+    ends.sort_unstable();
+    let mut ended = ends.iter().peekable();
+    let mut events = Vec::with_capacity(by_invocation.len() + ends.len());
+    for &t in by_invocation.iter().filter(|&&t| happened[t as usize]) {
+        while let Some(&(_, before)) = ended.next_if(|&&(completed, _)| completed < input.invoked[t as usize]) {
+            events.push(Event { t: before, is_end: true });
+        }
+        events.push(Event { t, is_end: false });
+    }
+    events.extend(ended.map(|&(_, t)| Event { t, is_end: true }));
+    events
+}
+
 impl<'a> Search<'a> {
-    fn new(input: &'a Input<'a>, registers: &'a Registers<'a>) -> Self {
+    fn new(input: &'a Input<'a>, registers: &'a Registers<'a>, by_invocation: &[u32]) -> Self {
         let n = input.len();
         let (keys, versions) = (input.keys(), input.kind.len() + input.keys());
         let happened = |t: u32| registers.happened[t as usize];
@@ -174,13 +195,8 @@ impl<'a> Search<'a> {
         let writes = Groups::new(n, left.map(|(t, m)| (t, Version { key: input.key[m] as u32, version: m as u32 })));
         let mut first_end = vec![i64::MAX; versions];
         let mut last_begin = vec![i64::MIN; versions];
-        let mut events = Vec::with_capacity(2 * n);
         for t in (0..n as u32).filter(|&t| happened(t)) {
             let (begin, is_ok) = (input.invoked[t as usize], input.is_ok(t as usize));
-            events.push((begin, false, t));
-            if is_ok {
-                events.push((input.completed[t as usize], true, t));
-            }
             for met in reads.of(t).iter().chain(writes.of(t)) {
                 let version = met.version as usize;
                 last_begin[version] = last_begin[version].max(begin);
@@ -189,8 +205,6 @@ impl<'a> Search<'a> {
                 }
             }
         }
-        // What is invoked when another is completed does not follow it.
-        events.sort_unstable();
         let is_read: Vec<bool> =
             (0..n as u32).map(|t| writes.of(t).iter().any(|wrote| !readers.of(wrote.version).is_empty())).collect();
         let due = (0..n as u32)
@@ -203,7 +217,7 @@ impl<'a> Search<'a> {
             registers,
             is_read,
             due,
-            events: events.iter().map(|&(_, is_end, t)| Event { t, is_end }).collect(),
+            events: events(input, by_invocation, &registers.happened),
             is_invoked: vec![false; n],
             is_placed: vec![false; n],
             open: Vec::new(),
