@@ -29,14 +29,20 @@ _WITNESSES_MAX: Final = 5
 ORDERED_MAX: Final = 5_000
 _NAMED_MAX: Final = 6
 _TOLD_MAX: Final = 8
+#: A proof of more operations is not added to those that a witness shows.
+_DRAWN_MAX: Final = 24
 
 
 class Flaw(msgspec.Struct, frozen=True, kw_only=True):
-    """Why no order can explain an object: `operations` show it, the first of them stands for it."""
+    """Why no order can explain an object: `operations` show it, the first of them stands for it.
+
+    `proof` is one that was found on the way.
+    """
 
     anomaly: str
     operations: tuple[Operation, ...]
     steps: tuple[str, ...]
+    proof: Proof | None = None
 
 
 class Refused(msgspec.Struct, frozen=True, kw_only=True):
@@ -66,8 +72,9 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
     encode: Callable[[Calls, Hashable, Sequence[Operation]], None]
     flaws: Callable[[Sequence[Operation]], list[Flaw]]
     explain: Callable[[Refused], tuple[str, tuple[str, ...]]]
-    #: An order found without a search, and replayed, that explains one key's operations (by their events).
-    order: Callable[[Sequence[Operation]], Sequence[int] | None] = lambda operations: None
+    #: Without the native search: an order that explains one key's operations (by their events), and was replayed, or a
+    #: flaw that was proven.
+    settle: Callable[[Sequence[Operation]], list[int] | Flaw | None] = lambda operations: None
     holds: Callable[[Sequence[int], Sequence[Value]], str]
 
     @property
@@ -94,11 +101,13 @@ def judge(kind: Kind, history: History, facts: Facts, *, permits: int = 1) -> li
         found += flaws
         if flaws:
             continue
-        order = kind.order(operations)
-        if order is None:
-            kind.encode(calls, (key,), operations)
-        else:
-            orders[(key,)] = order
+        match kind.settle(operations):
+            case None:
+                kind.encode(calls, (key,), operations)
+            case Flaw() as flaw:
+                found.append(flaw)
+            case order:
+                orders[(key,)] = order
     results = calls.judged(kind.native, facts.budget, permits=permits, orders=keeps_orders) if calls.operations else []
     for subject, result in zip(calls.subjects, results, strict=True):
         if result.verdict == "valid":
@@ -222,7 +231,7 @@ def _orders(
 
 def _proven(flaw: Flaw, name: str, operations: Sequence[Operation]) -> Witness:
     """The witness with the smallest proof that was found, which was confirmed."""
-    proof = minimal_proof(name, operations, flaw.operations)
+    proof = flaw.proof or minimal_proof(name, operations, flaw.operations)
     if proof is None:
         why = "No smaller part of the history was found that has no order by itself."
         return witness_of(msgspec.structs.replace(flaw, steps=(*flaw.steps, why)))
@@ -232,6 +241,8 @@ def _proven(flaw: Flaw, name: str, operations: Sequence[Operation]) -> Witness:
     must, may = [at[row] for row in proof.rows], [at[row] for row in proof.may]
     since = [] if proof.since is None else [at[proof.since]]
     said = witness_of(msgspec.structs.replace(flaw, steps=(*flaw.steps, *_proof_words(since, must, may))))
+    if len(must) > _DRAWN_MAX:
+        return msgspec.structs.replace(said, proof=proof)
     events = {event for op in (*since, *must) for event in (op.invoke_index, op.complete_index) if event is not None}
     shown = (*flaw.operations, *since, *must)
     return msgspec.structs.replace(

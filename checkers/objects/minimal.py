@@ -16,10 +16,15 @@ from checkers.objects.sub_history import KIND, STEPS_MAX, Rows
 from harness.operation import Operation
 from harness.verdict import Proof
 
-#: Steps for one attempt to refute a sub-history, and for all of them; and how many there are at most.
+#: Steps for one attempt to refute a sub-history, for all until one is refuted, and for cutting it; how many attempts.
 _TRIED_STEPS: Final = 50_000
-_ALL_STEPS: Final = 1_000_000
+_FINDING_STEPS: Final = 400_000
+_CUTTING_STEPS: Final = 150_000
 _ATTEMPTS_MAX: Final = 400
+#: Of an operation that is about one part, so many others are tried together with it.
+_NEAR_MAX: Final = 24
+#: In a longer history that would take too long.
+_NEAR_OF_MAX: Final = 20_000
 #: A sub-history of more operations than this is not cut down.
 _CUT_MAX: Final = 3_000
 
@@ -40,6 +45,7 @@ class Minimal:
         self._shown = shown
         self._attempts = 0
         self._spent = 0
+        self._steps = _FINDING_STEPS
 
     def found(self) -> Proof | None:
         """The smallest proof that was found; None where no sub-history could be refuted within the budget."""
@@ -49,6 +55,7 @@ class Minimal:
             if whole is None or not self._refutes(whole, STEPS_MAX):
                 return None
             first = whole
+        self._steps = self._spent + _CUTTING_STEPS
         small = self._cut(first) if len(first.must) <= _CUT_MAX else first
         may = small.rows.may(small.must, small.since)
         return Proof(
@@ -67,7 +74,7 @@ class Minimal:
         self._attempts += 1
         before = tried.rows.spent
         may = tried.rows.may(tried.must, tried.since)
-        found = tried.rows.refuted(tried.must, may, tried.since, min(steps, _ALL_STEPS - self._spent))
+        found = tried.rows.refuted(tried.must, may, tried.since, min(steps, self._steps - self._spent))
         self._spent += tried.rows.spent - before
         return found is None
 
@@ -94,6 +101,8 @@ class Minimal:
             first = sorted(set(whole.object.parts(self._shown[0])))
             abouts += [(part,) for part in first[:8]]
             abouts += [tuple(sorted(parts))]
+        if len(parts) < 2 and len(self._operations) <= _NEAR_OF_MAX:
+            abouts += [tuple(sorted({*parts, part})) for part in self._near(whole, untils[-1])]
         if self._name == "bank":
             abouts.insert(0, (TOTAL,))
         for about in [*dict.fromkeys(abouts), None]:
@@ -103,6 +112,12 @@ class Minimal:
                 yield _Tried(rows, about, None, tuple(row for row in shown if rows.object.moves(rows.at[row])))
                 yield from self._windows(rows, about, until)
         yield from self._grown(whole, parts, untils[-1])
+
+    def _near(self, whole: Rows, until: int) -> list[str]:
+        """Other parts of the object, those that were asked about latest first."""
+        known = (op for op in whole.operations if is_known(op) and _until(op) <= until)
+        latest = sorted(known, key=_until, reverse=True)
+        return list(dict.fromkeys(part for op in latest for part in whole.object.parts(op)))[:_NEAR_MAX]
 
     def _windows(self, rows: Rows, about: tuple[str, ...] | None, until: int) -> Iterator[_Tried]:
         """Behind ever earlier operations that tell a state, then from the beginning."""

@@ -14,7 +14,8 @@ import msgspec
 
 from checkers.objects.calls import Calls, Numbers, answered, is_ok, not_failed, same_again, something, wrong
 from checkers.objects.judging import NON_LINEARIZABLE, Flaw, Kind, Refused, describe, judge
-from checkers.objects.queue_order import order_of
+from checkers.objects.minimal import minimal_proof
+from checkers.objects.queue_order import walked
 from harness.history import History
 from harness.operation import Operation, Value
 from harness.verdict import Facts, Verdict
@@ -236,9 +237,29 @@ def _explain(refused: Refused) -> tuple[str, tuple[str, ...]]:
     return NON_LINEARIZABLE, ()
 
 
-def _order(operations: Sequence[Operation]) -> list[int] | None:
-    order = order_of(not_failed(operations))
-    return None if order is None else [step.op.invoke_index for step in order]
+def _settled(operations: Sequence[Operation]) -> list[int] | Flaw | None:
+    """An order, found without a search; or why there is none.
+
+    Where no order was found to pass an operation, a few elements and what came shortly before it may suffice to prove
+    that none does.
+    """
+    found = walked(not_failed(operations))
+    if found.order is not None:
+        return [step.op.invoke_index for step in found.order]
+    stuck = found.stuck
+    proof = None if stuck is None else minimal_proof("queue", operations, [stuck])
+    if stuck is None or proof is None:
+        return None
+    if not taken(stuck):
+        return Flaw(
+            anomaly="lost-element",
+            operations=(stuck,),
+            steps=(f"{describe(stuck)} found the queue empty, which in every order held something then.",),
+            proof=proof,
+        )
+    anomaly = "duplicate-element" if proof.about is not None and len(proof.about) == 1 else "reordered-element"
+    steps = (f"{describe(stuck)} returned {stuck.result!r:.80}, which in every order did not stand first then.",)
+    return Flaw(anomaly=anomaly, operations=(stuck,), steps=steps, proof=proof)
 
 
 def _holds(state: Sequence[int], names: Sequence[Value]) -> str:
@@ -256,6 +277,6 @@ QUEUE: Final = Kind(
     encode=_encode,
     flaws=_flaws,
     explain=_explain,
-    order=_order,
+    settle=_settled,
     holds=_holds,
 )

@@ -76,8 +76,15 @@ def steps_of(operations: Sequence[Operation]) -> list[Step]:
     return found
 
 
-def order_of(operations: Sequence[Operation]) -> list[Step] | None:
-    """An order of `operations`, none of which failed, that was replayed; None where none was found."""
+class Walked(msgspec.Struct, frozen=True):
+    """An order that was replayed, or the operation that the walks came to and did not pass; or neither."""
+
+    order: list[Step] | None = None
+    stuck: Operation | None = None
+
+
+def walked(operations: Sequence[Operation]) -> Walked:
+    """Look for an order of `operations`, none of which failed."""
     steps = steps_of(operations)
     takers = [op for op in operations if op.f != "enqueue" and not is_ok(op)]
     empties = [step for step in steps if step.kind == _EMPTY]
@@ -86,15 +93,17 @@ def order_of(operations: Sequence[Operation]) -> list[Step] | None:
     waiting: list[frozenset[int]] = [frozenset()]
     tried = set(waiting)
     furthest, passed = -1, 0
+    stuck: Operation | None = None
     for _ in range(_ATTEMPTS_MAX):
         walk = _Walk(steps, takers, waiting.pop())
         elements = walk.run()
         if elements is not None:
             order = _placed(elements, empties)
             if replays(steps, order):
-                return order
+                return Walked(order)
         if walk.reached > furthest:
             furthest = walk.reached
+            stuck = walk.current
             last = range(walk.choices - 1, max(walk.choices - 1 - _CHOICES_MAX, -1), -1)
             pairs = [{i, j} for i in last[:_PAIRED_MAX] for j in last[:_PAIRED_MAX] if i > j]
             near = [walk.changed ^ flipped for flipped in [*({choice} for choice in last), *pairs]]
@@ -102,8 +111,8 @@ def order_of(operations: Sequence[Operation]) -> list[Step] | None:
             tried.update(waiting)
         passed += walk.reached
         if not waiting or passed > _EVENTS_MAX:
-            return None
-    return None
+            break
+    return Walked(stuck=stuck)
 
 
 class _Walk:
@@ -157,11 +166,20 @@ class _Walk:
     def run(self) -> list[_Element] | None:
         """Elements as they went out, then those that stayed; None where a dequeue cannot have its own."""
         for _, kind, subject in self._events:
+            self._current = subject[0].op if kind == 3 and isinstance(subject, deque) and subject else None
+            if kind == 6 and isinstance(subject, Step):
+                self._current = subject.op
             if not self._pass(kind, subject):
                 return None
             self.reached += 1
+        self._current = None
         stayed = [e for e in self._elements if e.is_certain and id(e) not in self._out]
         return self._order + sorted(stayed, key=lambda e: e.into.until)
+
+    @property
+    def current(self) -> Operation | None:
+        """Of the event that was not passed."""
+        return self._current
 
     def _pass(self, kind: int, subject: object) -> bool:
         if isinstance(subject, _Element):

@@ -7,6 +7,7 @@ is that of any of them, a set's elements and a transaction's registers do not kn
 cover what is taken from it, and a log without some of its entries is a log.
 """
 
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from typing import Any, Final
@@ -271,6 +272,36 @@ class QueueObject(Specification):
 
     def parts(self, op: Operation) -> Iterable[str]:
         return [text(op.value)] if op.f == "enqueue" else self._taken(op) if is_known(op) else ()
+
+    def refutes(self, start: Any, must: Sequence[Operation], may: Sequence[Operation]) -> bool:
+        """By counting: found empty though more was in than can be out, or taken more often than put in."""
+        held = Counter(start[0])
+        certain = sorted(_ended(op) for op in must if op.f == "enqueue")
+        into: dict[str, list[int]] = {}
+        outs: list[int] = []
+        known: dict[str, list[float]] = {}
+        for op in (*must, *may):
+            for move in self.moves(op):
+                if move[0] == "in":
+                    into.setdefault(str(move[1]), []).append(op.invoke_index)
+                elif move[0] != "empty":
+                    outs.append(op.invoke_index)
+        for op in must:
+            for move in self.moves(op):
+                if move[0] == "out":
+                    known.setdefault(str(move[1]), []).append(_ended(op))
+        outs.sort()
+        for op in must:
+            if not self.changes(op):
+                least = held.total() + bisect_left(certain, op.invoke_index)
+                if least > bisect_left(outs, _ended(op)):
+                    return True
+        for part, ends in known.items():
+            made = sorted(into.get(part, ()))
+            for count, until in enumerate(sorted(ends), start=1):
+                if count > held[part] + bisect_left(made, until):
+                    return True
+        return False
 
 
 class SetObject(Specification):

@@ -10,13 +10,17 @@ import pytest
 
 from checkers import user_objects
 from checkers.objects.calls import is_ok
-from checkers.objects.queue_order import order_of, replays, steps_of
+from checkers.objects.queue_order import Step, replays, steps_of, walked
 from harness import registry
 from harness.formats.family import choose
 from harness.history import History
 from harness.operation import Operation
 from harness.verdict import Facts, Validity
 from tests.checkers.object_twins import TWINS, AsModel, Drawn, QueueTwin, Twin, bend, draw, operations_of
+
+
+def order_of(operations: list[Operation]) -> list[Step] | None:
+    return walked(operations).order
 
 
 def facts(parameter: str) -> Facts:
@@ -124,6 +128,26 @@ def test_nothing_is_explained_that_a_twin_refutes() -> None:
         assert not (refuted and order_of(operations)), operations
         counted[refuted] += 1
     assert min(counted.values()) >= 10, counted
+
+
+class ManyElements(QueueTwin):
+    def draw(self, rng: random.Random, process: int) -> tuple[str, Any]:
+        return ("enqueue", rng.randrange(50)) if rng.random() < 0.5 else ("dequeue", None)
+
+
+@pytest.mark.parametrize("plant", ["empty", "swapped"])
+def test_violations_among_equal_elements_are_refuted_by_a_few_of_them(plant: str) -> None:
+    """Hundreds of operations on fifty elements: the search left such histories without an answer."""
+    for seed in range(3):
+        rng = random.Random(f"planted {seed}")
+        calls = draw(rng, ManyElements(), 400, 10, 0)
+        taken = sorted((c for c in calls if c.f == "dequeue" and c.result is not None), key=lambda c: c.invoked)
+        one, other = taken[90], next(c for c in taken[130:] if c.result != taken[90].result)
+        one.result, other.result = (None, other.result) if plant == "empty" else (other.result, one.result)
+        operations = operations_of(calls)
+        found = walked(operations)
+        assert found.order is None and found.stuck is not None
+        assert native("queue", operations) in ({"lost-element": 1}, {"reordered-element": 1}, {"duplicate-element": 1})
 
 
 def lost_behind(unknown: int) -> list[Operation]:
