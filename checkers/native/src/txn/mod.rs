@@ -30,7 +30,7 @@ use cycles::Found;
 use graph::Edges;
 use lists::Lists;
 use registers::Registers;
-use serial::Serial;
+use serial::{Placed, Serial};
 use weak::Isolation;
 
 /// What the native core hands over. Rows are transactions and micro-operations of the input.
@@ -100,7 +100,7 @@ pub fn check_registers(
     // An order leaves no room for any finding; most often there is one, and it costs less to find than to look for findings.
     if kept == Kept::Realtime
         && registers.anomalies.is_empty()
-        && let Serial::Order(order) = serial::search(input, &registers, &by_invocation, true)
+        && let Serial::Order(order) = serial::search(input, &registers, &by_invocation, Placed::Transactions, true)
     {
         let mut report = Report::new(0);
         report.order = Some(confirmed(input, order, &predecessors, kept)?);
@@ -118,7 +118,7 @@ pub fn check_registers(
         report.take(found, |step| registers.show(step));
     } else if thorough && registers.anomalies.is_empty() && registers.circles.is_empty() {
         let order = match kept {
-            Kept::Realtime => match serial::search(input, &registers, &by_invocation, false) {
+            Kept::Realtime => match serial::search(input, &registers, &by_invocation, Placed::Transactions, false) {
                 Serial::Order(order) => Some(order),
                 Serial::Impossible => None,
                 Serial::GivenUp => greedy::order(&graph, &sorted, input, &registers),
@@ -190,6 +190,19 @@ pub fn check_weak(input: &Input<'_>, are_lists: bool, asked: Asked, budget: u64)
     } else {
         let assumed = Assumed { wfr: true, sequential: false, linearizable: false };
         let mut registers = Registers::new(input, assumed).map_err(|ops| twice(input, ops))?;
+        if let Asked::Snapshots(kept) = asked
+            && let Serial::Order(schedule) =
+                serial::search(input, &registers, &by_invocation, Placed::StartsAndCommits, kept != Kept::Nothing)
+        {
+            // It keeps real time, and with that whatever is asked.
+            let before = snapshot::happened_before(&predecessors, &registers.happened);
+            if snapshot::replay(input, &schedule, &before, false, kept) {
+                return Ok(Weak::Order(schedule));
+            }
+            if registers.anomalies.is_empty() {
+                return Err(Refused::Defect("a schedule of transactions that was found does not explain the reads"));
+            }
+        }
         registers.infer(&by_invocation, assumed);
         registers.dependencies(&mut edges);
         let mut found =

@@ -1,4 +1,4 @@
-//! A serial order of transactions on registers that keeps real time, found just in time.
+//! A serial order of transactions on registers that keeps real time, or a schedule of starts and commits, found just in time.
 //!
 //! Invocations and completions are walked through in order; a transaction is placed when it has to be: at its completion
 //! at the latest. Since values are unique, a version is never overwritten while somebody has yet to read it; so what keys
@@ -7,6 +7,9 @@
 //!
 //! Two versions of a key are told apart ahead of time: if somebody who met the one was completed before somebody who met
 //! the other was invoked, the one is to be written, and read by all who read it, before the other is written.
+//!
+//! Snapshot isolation is the same with two nodes for each transaction, a start that reads and a commit that writes, and with
+//! no two writers of a key started at a time (the first to commit would forbid the other).
 //!
 //! The open transactions at a time are no more than the clients, so what is tried stays small where histories are valid
 //! (Lowe, "Testing for Linearizability", 2017, for single operations). The problem is NP-hard (Papadimitriou 1979): after
@@ -31,7 +34,36 @@ pub enum Serial {
     GivenUp,
 }
 
-/// A transaction that is invoked, or has to be placed.
+/// What is placed whole.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Placed {
+    Transactions,
+    /// Twice the transaction for its start, and one more for its commit.
+    StartsAndCommits,
+}
+
+impl Placed {
+    /// The node that reads, of a transaction.
+    fn begin(self, t: u32) -> u32 {
+        if self == Self::Transactions { t } else { 2 * t }
+    }
+
+    /// The node that writes.
+    fn end(self, t: u32) -> u32 {
+        if self == Self::Transactions { t } else { 2 * t + 1 }
+    }
+
+    fn transaction(self, node: u32) -> u32 {
+        if self == Self::Transactions { node } else { node / 2 }
+    }
+
+    /// Whether a node is a start alone.
+    fn is_start(self, node: u32) -> bool {
+        self == Self::StartsAndCommits && node % 2 == 0
+    }
+}
+
+/// A node that may be placed from now on, or has to be placed by now.
 #[derive(Clone, Copy)]
 struct Event {
     t: u32,
@@ -44,6 +76,8 @@ struct Choice {
     done: usize,
     candidates: Vec<u32>,
     next: usize,
+    /// All are among the candidates that could make a difference, and not only those that have to be placed anyway.
+    whole: bool,
 }
 
 /// What is taken back in reverse.
@@ -97,17 +131,20 @@ struct Version {
     version: u32,
 }
 
+/// Nodes are transactions, or starts and commits.
 struct Search<'a> {
     registers: &'a Registers<'a>,
-    /// Per transaction: what it reads of others, and what it leaves.
+    placed: Placed,
+    /// Per node: what it reads of others, and what it leaves.
     reads: Groups<Version>,
     writes: Groups<Version>,
-    /// Per version: the transactions that read it; the first completion and the last invocation of all who met it.
+    /// Per version: the nodes that read it; the first completion and the last invocation of all who met it.
     readers: Groups<u32>,
     first_end: Vec<i64>,
     last_begin: Vec<i64>,
-    /// Per transaction: whether others read what it writes; the first completion that it has to precede.
-    is_read: Vec<bool>,
+    /// Per node: whether it may hinder others, since they read what it writes, or for a start, since it is to write; the first
+    /// completion that it has to precede.
+    hinders: Vec<bool>,
     due: Vec<i64>,
     events: Vec<Event>,
 
@@ -117,6 +154,8 @@ struct Search<'a> {
     open: Vec<u32>,
     order: Vec<u32>,
     held: Vec<u32>,
+    /// Per key: the transaction that is started, not committed, and writes it.
+    writing: Vec<u32>,
     /// Per version: reads of it that are not placed.
     unread: Vec<u32>,
     /// Per key, in the order of first completions: versions that are yet to be written or to be read. The last rows of
@@ -132,19 +171,24 @@ struct Search<'a> {
     mark: u32,
 }
 
-/// Look for a serial order that keeps real time, of all transactions that happened; `easy`: only where little has to be
-/// taken back.
-pub fn search(input: &Input<'_>, registers: &Registers<'_>, by_invocation: &[u32], easy: bool) -> Serial {
-    let mut search = Search::new(input, registers, by_invocation);
+/// Look for an order that keeps real time, of all transactions that happened; `easy`: only where little has to be taken back.
+pub fn search(
+    input: &Input<'_>,
+    registers: &Registers<'_>,
+    by_invocation: &[u32],
+    placed: Placed,
+    easy: bool,
+) -> Serial {
+    let mut search = Search::new(input, registers, by_invocation, placed);
     let tries = if easy { TRIES_EASY } else { (TRIES * input.len()).max(TRIES_LEAST) };
-    let placements_max = input.len() + tries;
+    let placements_max = search.is_placed.len() + tries;
     let mut choices: Vec<Choice> = Vec::new();
     let mut event = 0;
     loop {
         event = search.advance(event);
         let Some(&Event { t, .. }) = search.events.get(event) else { return Serial::Order(search.order) };
         let candidates = search.candidates(t, event);
-        choices.push(Choice { event, done: search.done.len(), candidates, next: 0 });
+        choices.push(Choice { event, done: search.done.len(), candidates, next: 0, whole: false });
         loop {
             let Some(choice) = choices.last_mut() else { return Serial::Impossible };
             event = choice.event;
@@ -154,7 +198,12 @@ pub fn search(input: &Input<'_>, registers: &Registers<'_>, by_invocation: &[u32
                 search.place(candidate);
                 break;
             }
-            choices.pop();
+            if std::mem::replace(&mut choice.whole, true) || choice.candidates.is_empty() {
+                choices.pop();
+            } else {
+                let others = search.others(search.events[event].t, &choice.candidates);
+                choice.candidates.extend(others);
+            }
         }
         if search.placements > placements_max {
             return Serial::GivenUp;
@@ -163,7 +212,7 @@ pub fn search(input: &Input<'_>, registers: &Registers<'_>, by_invocation: &[u32
 }
 
 /// Invocations and completions in order; what is invoked at the time of a completion does not follow it.
-fn events(input: &Input<'_>, by_invocation: &[u32], happened: &[bool]) -> Vec<Event> {
+fn events(input: &Input<'_>, by_invocation: &[u32], happened: &[bool], placed: Placed) -> Vec<Event> {
     let mut ends: Vec<(i64, u32)> =
         by_invocation.iter().filter(|&&t| input.is_ok(t as usize)).map(|&t| (input.completed[t as usize], t)).collect();
     ends.sort_unstable();
@@ -171,33 +220,41 @@ fn events(input: &Input<'_>, by_invocation: &[u32], happened: &[bool]) -> Vec<Ev
     let mut events = Vec::with_capacity(by_invocation.len() + ends.len());
     for &t in by_invocation.iter().filter(|&&t| happened[t as usize]) {
         while let Some(&(_, before)) = ended.next_if(|&&(completed, _)| completed < input.invoked[t as usize]) {
-            events.push(Event { t: before, is_end: true });
+            events.push(Event { t: placed.end(before), is_end: true });
         }
-        events.push(Event { t, is_end: false });
+        events.push(Event { t: placed.begin(t), is_end: false });
+        if placed == Placed::StartsAndCommits {
+            events.push(Event { t: placed.end(t), is_end: false });
+        }
     }
-    events.extend(ended.map(|&(_, t)| Event { t, is_end: true }));
+    events.extend(ended.map(|&(_, t)| Event { t: placed.end(t), is_end: true }));
     events
 }
 
 impl<'a> Search<'a> {
-    fn new(input: &'a Input<'a>, registers: &'a Registers<'a>, by_invocation: &[u32]) -> Self {
+    fn new(input: &'a Input<'a>, registers: &'a Registers<'a>, by_invocation: &[u32], placed: Placed) -> Self {
         let n = input.len();
+        let nodes = placed.begin(n as u32) as usize;
         let (keys, versions) = (input.keys(), input.kind.len() + input.keys());
         let happened = |t: u32| registers.happened[t as usize];
         let key = |version: u32| registers.key_of(version) as u32;
+        let external = || registers.external().map(|(t, version)| (placed.begin(t), version));
         let reads =
-            Groups::new(n, registers.external().map(|(t, version)| (t, Version { key: key(version), version })));
-        let readers = Groups::new(versions, registers.external().map(|(t, version)| (version, t)));
+            Groups::new(nodes, external().map(|(node, version)| (node, Version { key: key(version), version })));
+        let readers = Groups::new(versions, external().map(|(node, version)| (version, node)));
         let left = (0..n as u32)
             .filter(|&t| happened(t))
             .flat_map(|t| input.ops(t as usize).map(move |m| (t, m)))
             .filter(|&(_, m)| registers.leaves(m));
-        let writes = Groups::new(n, left.map(|(t, m)| (t, Version { key: input.key[m] as u32, version: m as u32 })));
+        let writes = Groups::new(
+            nodes,
+            left.map(|(t, m)| (placed.end(t), Version { key: input.key[m] as u32, version: m as u32 })),
+        );
         let mut first_end = vec![i64::MAX; versions];
         let mut last_begin = vec![i64::MIN; versions];
         for t in (0..n as u32).filter(|&t| happened(t)) {
             let (begin, is_ok) = (input.invoked[t as usize], input.is_ok(t as usize));
-            for met in reads.of(t).iter().chain(writes.of(t)) {
+            for met in reads.of(placed.begin(t)).iter().chain(writes.of(placed.end(t))) {
                 let version = met.version as usize;
                 last_begin[version] = last_begin[version].max(begin);
                 if is_ok {
@@ -205,32 +262,39 @@ impl<'a> Search<'a> {
                 }
             }
         }
-        let is_read: Vec<bool> =
-            (0..n as u32).map(|t| writes.of(t).iter().any(|wrote| !readers.of(wrote.version).is_empty())).collect();
-        let due = (0..n as u32)
-            .map(|t| {
-                let own = if input.is_ok(t as usize) { input.completed[t as usize] } else { i64::MAX };
-                writes.of(t).iter().map(|wrote| first_end[wrote.version as usize]).fold(own, i64::min)
+        let of_nodes = || (0..nodes as u32).map(|node| (node, writes.of(placed.end(placed.transaction(node)))));
+        let hinders = of_nodes()
+            .map(|(node, wrote)| {
+                wrote.iter().any(|wrote| placed.is_start(node) || !readers.of(wrote.version).is_empty())
+            })
+            .collect();
+        let due = of_nodes()
+            .map(|(node, wrote)| {
+                let t = placed.transaction(node) as usize;
+                let own = if input.is_ok(t) { input.completed[t] } else { i64::MAX };
+                wrote.iter().map(|wrote| first_end[wrote.version as usize]).fold(own, i64::min)
             })
             .collect();
         let mut search = Self {
             registers,
-            is_read,
+            placed,
+            hinders,
             due,
-            events: events(input, by_invocation, &registers.happened),
-            is_invoked: vec![false; n],
-            is_placed: vec![false; n],
+            events: events(input, by_invocation, &registers.happened, placed),
+            is_invoked: vec![false; nodes],
+            is_placed: vec![false; nodes],
             open: Vec::new(),
-            order: Vec::with_capacity(n),
+            order: Vec::with_capacity(nodes),
             held: (0..keys).map(|key| (input.kind.len() + key) as u32).collect(),
+            writing: vec![NONE; keys],
             unread: (0..versions as u32).map(|version| readers.of(version).len() as u32).collect(),
             after: vec![NONE; versions + keys],
             before: vec![NONE; versions + keys],
-            done: Vec::with_capacity(4 * n),
+            done: Vec::with_capacity(4 * nodes),
             placed_set: 0,
             tried: HashSet::new(),
             placements: 0,
-            marks: vec![0; n],
+            marks: vec![0; nodes],
             mark: 0,
             reads,
             writes,
@@ -249,7 +313,8 @@ impl<'a> Search<'a> {
         let mut is_in = vec![false; ends];
         let mut rows = Vec::new();
         for event in self.events.iter().filter(|event| event.is_end) {
-            rows.extend(self.writes.of(event.t).iter().chain(self.reads.of(event.t)).copied());
+            let start = self.placed.begin(self.placed.transaction(event.t));
+            rows.extend(self.writes.of(event.t).iter().chain(self.reads.of(start)).copied());
         }
         // Of unknown outcome, and read by nobody.
         rows.extend(self.writes.rows.iter().copied());
@@ -274,7 +339,7 @@ impl<'a> Search<'a> {
                 self.is_invoked[t as usize] = true;
                 self.open.push(t);
                 self.done.push(Done::Invoked(t));
-                if !self.is_read[t as usize] && self.may_follow(t) {
+                if !self.hinders[t as usize] && self.may_follow(t) {
                     self.place(t);
                 }
             } else if !self.is_placed[t as usize] {
@@ -288,12 +353,39 @@ impl<'a> Search<'a> {
     /// Whether a transaction, placed next, reads what it read and overwrites nothing that others have yet to read.
     fn may_follow(&self, t: u32) -> bool {
         let reads = self.reads.of(t);
-        reads.iter().all(|read| self.held[read.key as usize] == read.version)
+        self.in_turn(t)
+            && reads.iter().all(|read| self.held[read.key as usize] == read.version)
             && self.writes.of(t).iter().all(|wrote| {
                 let held = self.held[wrote.key as usize];
                 let own = reads.iter().any(|read| read.key == wrote.key);
                 self.unread[held as usize] <= u32::from(own) && self.earlier(wrote, t).is_none()
             })
+    }
+
+    /// Whether a commit follows its start, and no writer of the same key is started.
+    fn in_turn(&self, node: u32) -> bool {
+        if self.placed == Placed::Transactions {
+            return true;
+        }
+        if !self.placed.is_start(node) {
+            return self.is_placed[node as usize - 1];
+        }
+        self.writes.of(node + 1).iter().all(|wrote| self.writing[wrote.key as usize] == NONE)
+    }
+
+    /// The keys that a transaction writes are its own from its start to its commit.
+    fn write(&mut self, node: u32, is_begun: bool) {
+        if self.placed == Placed::StartsAndCommits {
+            let t = self.placed.transaction(node);
+            for at in 0..self.writes.of(self.placed.end(t)).len() {
+                let key = self.writes.of(self.placed.end(t))[at].key;
+                self.writing[key as usize] = if is_begun == self.placed.is_start(node) { t } else { NONE };
+            }
+        }
+    }
+
+    fn writer(&self, version: u32) -> u32 {
+        self.placed.end(self.registers.writer(version))
     }
 
     /// A version that has to be written, and read by all but `t`, before another of its key is written; the first of them.
@@ -313,7 +405,7 @@ impl<'a> Search<'a> {
 
     /// Whether a version is written, and only `t` has yet to read it.
     fn left_to(&self, version: u32, t: u32) -> bool {
-        self.is_placed[self.registers.writer(version) as usize]
+        self.is_placed[self.writer(version) as usize]
             && self.unread[version as usize] == 1
             && self.reads.of(t).iter().any(|read| read.version == version)
     }
@@ -328,7 +420,7 @@ impl<'a> Search<'a> {
             self.place_one(t);
             for at in 0..self.open.len() {
                 let other = self.open[at];
-                if !self.is_read[other as usize] && self.may_follow(other) {
+                if !self.hinders[other as usize] && self.may_follow(other) {
                     waiting.push(other);
                     break;
                 }
@@ -342,6 +434,7 @@ impl<'a> Search<'a> {
         self.placed_set ^= number(u64::from(t));
         self.order.push(t);
         self.done.push(Done::Placed(t));
+        self.write(t, true);
         if let Some(at) = self.open.iter().position(|&other| other == t) {
             self.open.swap_remove(at);
         }
@@ -380,6 +473,7 @@ impl<'a> Search<'a> {
                     for at in 0..self.reads.of(t).len() {
                         self.unread[self.reads.of(t)[at].version as usize] += 1;
                     }
+                    self.write(t, false);
                     self.is_placed[t as usize] = false;
                     self.placed_set ^= number(u64::from(t));
                     self.order.pop();
@@ -401,15 +495,47 @@ impl<'a> Search<'a> {
         if !self.tried.insert(self.placed_set ^ number(!(event as u64))) {
             return Vec::new();
         }
-        let Some(needed) = self.needed(t) else { return Vec::new() };
-        let mut found: Vec<(bool, i64, u32)> = self
-            .open
-            .iter()
-            .filter(|&&other| self.may_follow(other))
-            .map(|&other| (!needed.contains(&other), self.due[other as usize], other))
-            .collect();
-        found.sort_unstable();
-        found.into_iter().map(|(_, _, t)| t).collect()
+        let needed = self.needed(t).unwrap_or_default();
+        self.first_due(needed)
+    }
+
+    /// Those of some nodes that may follow, the first due first.
+    fn first_due(&self, mut nodes: Vec<u32>) -> Vec<u32> {
+        nodes.retain(|&node| self.may_follow(node));
+        nodes.sort_unstable_by_key(|&node| (self.due[node as usize], node));
+        nodes
+    }
+
+    /// What else may be placed first so that `t` is placed: who writes a key that one of those writes which have to be placed
+    /// before `t`, and whatever has to be placed before that. Everybody else can as well come after `t`.
+    fn others(&mut self, t: u32, known: &[u32]) -> Vec<u32> {
+        let mut found = self.needed(t).unwrap_or_default();
+        let mut next = 0;
+        while next < found.len() {
+            let keys: Vec<u32> = self.written(found[next]).iter().map(|wrote| wrote.key).collect();
+            next += 1;
+            for at in 0..self.open.len() {
+                let other = self.open[at];
+                let shares = self.written(other).iter().any(|wrote| keys.contains(&wrote.key));
+                if !shares || found.contains(&other) {
+                    continue;
+                }
+                // Who has to follow `t` cannot come first.
+                let needed = self.needed(other).filter(|needed| !needed.contains(&t)).unwrap_or_default();
+                for node in needed {
+                    if !found.contains(&node) {
+                        found.push(node);
+                    }
+                }
+            }
+        }
+        found.retain(|node| !known.contains(node));
+        self.first_due(found)
+    }
+
+    /// What a node's transaction leaves.
+    fn written(&self, node: u32) -> &[Version] {
+        self.writes.of(self.placed.end(self.placed.transaction(node)))
     }
 
     /// The transactions that have to be placed before `t`, and itself; None where one of them cannot be.
@@ -427,10 +553,20 @@ impl<'a> Search<'a> {
                     needed.push(other);
                 }
             };
+            if self.placed.is_start(by) {
+                for at in 0..self.writes.of(by + 1).len() {
+                    let other = self.writing[self.writes.of(by + 1)[at].key as usize];
+                    if other != NONE {
+                        need(self, self.placed.end(other));
+                    }
+                }
+            } else if self.placed == Placed::StartsAndCommits && !self.is_placed[by as usize - 1] {
+                need(self, by - 1);
+            }
             for at in 0..self.reads.of(by).len() {
                 let read = self.reads.of(by)[at];
                 if self.held[read.key as usize] != read.version {
-                    need(self, self.registers.writer(read.version));
+                    need(self, self.writer(read.version));
                 }
             }
             for at in 0..self.writes.of(by).len() {
@@ -441,7 +577,7 @@ impl<'a> Search<'a> {
                 let mut version = self.after[end as usize];
                 while version != end && self.first_end[version as usize] < begin {
                     if version != wrote.version {
-                        let writer = self.registers.writer(version);
+                        let writer = self.writer(version);
                         if !self.is_placed[writer as usize] {
                             need(self, writer);
                         }

@@ -118,6 +118,11 @@ fn commits(input: &Input<'_>, graph: &Graph, happened: &[bool]) -> Option<Vec<u3
     Some(place)
 }
 
+/// Per transaction that happened: the one of its process before it.
+pub fn happened_before(predecessors: &[u32], happened: &[bool]) -> Vec<u32> {
+    predecessors.iter().zip(happened).map(|(&before, &happened)| if happened { before } else { NONE }).collect()
+}
+
 /// Whether a schedule explains a history under snapshot isolation: carried out event by event, on the rows alone.
 pub fn replay(input: &Input<'_>, schedule: &[u32], before: &[u32], are_lists: bool, kept: Kept) -> bool {
     let n = input.len();

@@ -23,7 +23,7 @@ use std::cell::Cell;
 use super::anomaly::Step;
 use super::graph::{Edges, Graph, Kind, Target};
 use super::input::{Input, NONE, WRITE};
-use super::snapshot::{Kept, replay, schedule};
+use super::snapshot::{Kept, happened_before, replay, schedule};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Level {
@@ -213,8 +213,7 @@ impl<'a> Isolation<'a> {
             derived.iter().filter(|edge| edge.to != NONE).map(|edge| (edge.from, Target::new(edge.to, Kind::Ww))),
         );
         let graph = Graph::new(self.nodes, &edges);
-        let before: Vec<u32> =
-            (0..self.input.len()).map(|t| if self.happened[t] { predecessors[t] } else { NONE }).collect();
+        let before = happened_before(predecessors, self.happened);
         match schedule(self.input, &graph, self.happened, &self.reads, &before, kept) {
             None => Weak::Spent,
             Some(found) if replay(self.input, &found, &before, are_lists, kept) => Weak::Order(found),
