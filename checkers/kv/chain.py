@@ -62,10 +62,11 @@ class Chain:
         gaps: tuple[tuple[int, int], ...] = ((before.last, min(before.gone + 1, until)),)
         if before.gone_by.at is None:
             # It stands at the first place that is possible, and could stand at any later one.
-            gaps = ((before.last, until), (until, _ENDLESS)) if until < _ENDLESS else ((before.last, until),)
+            gaps = ((before.last, until),)
         step = f"The read was answered with nothing from {shown(before.gone)}; no delete can have come between."
         breach = breach_of("lost-write", (*before.told_by[:1], before.gone_by), step)
-        return Need(Kind.DELETE, None, gaps, 1, breach, not before.hidden)
+        later = (until, _ENDLESS) if before.gone_by.at is None else None
+        return Need(Kind.DELETE, None, gaps, 1, breach, not before.hidden, later)
 
     def _step(self, i: int, version: Version) -> Breach | Need | None:
         before = self._before
@@ -216,10 +217,11 @@ class Chain:
             step = f"It was answered with {names.created} {shown(version.created)}, and the key was created at "
             step += f"{shown(created)}."
             return breach_of("wrong-creation", (*by_whom(self._before), *(() if by is None else (by,))), step)
-        if created is None and version.created is not None and version.created < self._from:
+        since = max(self._from, self._creation)
+        if created is None and version.created is not None and version.created < since:
             step = f"It was answered with {names.created} {shown(version.created)}, and nothing was there until "
             by_reply = () if version.created_by is None else (version.created_by,)
-            return breach_of("wrong-creation", by_reply, f"{step}{shown(self._from)}.")
+            return breach_of("wrong-creation", by_reply, f"{step}{shown(since)}.")
         due = first if creates else self._version + 1 if self._present and self._version is not None else None
         self._since, self._puts = self._since + 1, self._puts + 1
         self._start = version.at if self._start is None else self._start
@@ -244,6 +246,12 @@ class Chain:
                 found = self._miscounted(version, number, most, anomaly, by, i=i, gap=gap, creates=creates)
                 return found._replace(certain=False) if isinstance(found, Need) and self._key.unknown else found
             due = number
+        if due is not None and version.created is not None and due < first + self._known_since(version, i):
+            by_reply = () if version.created_by is None else (version.created_by,)
+            step = f"It tells of a creation at {shown(version.created)}; {self._known_since(version, i)} writes of the "
+            step += f"key since then are known, and this is version {due}."
+            breach = breach_of("wrong-version", (*by_whom(self._before), *by_reply), step)
+            return open_question(breach) if self._key.filled else breach
         if due is not None:
             self._since, self._start = 0, -1
         if told or creates or self._anchor < 0:

@@ -26,6 +26,8 @@ from checkers.kv.versions import Key, Need, Version
 #: Tries to fill the gaps of one key.
 _PLACED_MAX: Final = 10_000
 _ENDLESS: Final = 1 << 63
+#: Choices of one key that are taken back.
+_UNDONE_MAX: Final = 300
 
 
 class Judged(msgspec.Struct, frozen=True, kw_only=True):
@@ -195,6 +197,8 @@ class _Store:
                 if act.kind is Kind.PUT:
                     unknown.setdefault((act.key, act.value), []).append(act)
         for act in self._acts:
+            if act.expected is not None and act.expected.condition is Condition.VALUE and act.done is not None:
+                self._key(act.key).compared.add(act.expected.number)
             if act.expected is not None and act.expected.condition is Condition.MADE and act.done is not None:
                 key = self._key(act.key)
                 made = act.expected.number
@@ -320,6 +324,9 @@ class _Store:
             wrong = found if not isinstance(found, Need) else [] if self._possible(key, found) else [found.breach]
             if not wrong and not isinstance(found, Need) and not key.strict:
                 return
+            open_ = bool(wrong) and (key.chosen or (isinstance(found, Need) and not found.certain))
+            if open_ and isinstance(found, Need) and self._undo(key, found):
+                continue
             if wrong and not key.strict and key.floats():
                 # Perhaps only by where reads were taken to stand that do not say it: it must be wrong without them.
                 key.strict = True
@@ -332,7 +339,7 @@ class _Store:
                 self._doubts.append(f"it is open whether {named(key.name)} has an order{told}")
                 return
             assert isinstance(found, Need)
-            if not self._place(key, found):
+            if not self._place(key, found) and not self._undo(key, found):
                 self._doubts.append(f"it is open which writes of unknown outcome of {named(key.name)} took effect when")
                 return
         self._doubts.append(f"{named(key.name)} has too many writes of unknown outcome")
@@ -361,15 +368,24 @@ class _Store:
         return found
 
     def _possible(self, key: Key, need: Need) -> bool:
+        if need.later is not None:
+            need = need._replace(gaps=(*need.gaps, need.later))
         room = sum(len(self._places(low, high, need.number)) for low, high in need.gaps)
         return room >= need.number and len(self._could(key, need)) >= need.number
 
     def _place(self, key: Key, need: Need) -> bool:
         """Put one write of unknown outcome into a gap."""
-        free = [(place, act) for place, act in self._could(key, need, self._filled) if act.invoked not in self._used]
+        until = need.gaps[-1][1]
+        free = [
+            (place, act)
+            for place, act in self._could(key, need, self._filled)
+            if act.invoked not in self._used and (act.invoked, until) not in key.tried
+        ]
         if not free:
             return False
-        place, act = min(free, key=lambda found: (found[1].expected is not None, found[0], found[1].invoked))
+        # What was invoked last has the fewest places, and most likely took effect here.
+        place, act = min(free, key=lambda f: (key.misfit(f[1], f[0]), f[1].value in key.compared, -f[1].invoked))
+        key.filled[place] = until
         if act.kind is Kind.DELETE:
             key.nothing_between(need.gaps[0][0], place)
         self._used.add(act.invoked)
@@ -378,6 +394,30 @@ class _Store:
             at=place, kind=act.kind, value=act.value, owner=act, forced=False, hidden=True, last=place
         )
         return True
+
+    def _undo(self, key: Key, need: Need) -> bool:
+        """Take back a choice that stands in the way of `need`, and never make it again; False if there is none."""
+        if len(key.tried) >= _UNDONE_MAX:
+            return False
+        until = need.gaps[-1][1] if need.gaps else _ENDLESS
+        wanted = {act.invoked for _, act in self._could(key, need)}
+        chosen = [place for place in key.filled if self._owner(key, place).invoked in wanted]
+        chosen = chosen or [place for place in key.filled if place <= until]
+        if not chosen:
+            return False
+        place = max(chosen)
+        act = self._owner(key, place)
+        key.tried.add((act.invoked, key.filled.pop(place)))
+        del key.versions[place]
+        key.positions.update(key.moved.pop(place, {}))
+        self._used.discard(act.invoked)
+        self._filled.discard(place)
+        return True
+
+    def _owner(self, key: Key, place: int) -> Act:
+        owner = key.versions[place].owner
+        assert owner is not None
+        return owner
 
     # The order
 

@@ -1,12 +1,12 @@
 """One key: its versions by position, and whether each read shows the newest one at the position where it stands."""
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from typing import NamedTuple
 
 import msgspec
 
 from checkers.effects import shown
-from checkers.kv.acts import Act, Dialect, Kind
+from checkers.kv.acts import Act, Condition, Dialect, Kind
 from checkers.kv.breach import Breach, breach_of
 
 
@@ -53,6 +53,8 @@ class Need(NamedTuple):
     number: int
     breach: Breach
     certain: bool
+    #: Where it could be as well, were the reads that want it to stand elsewhere; nothing is put there.
+    later: tuple[int, int] | None = None
 
 
 class Key:
@@ -65,6 +67,13 @@ class Key:
         self.versions: dict[int, Version] = {}
         self.reads: list[Act] = []
         self.unknown: list[Act] = []
+        #: Values that ok writes compared with.
+        self.compared: set[int] = set()
+        #: Positions that were filled by choice, with the end of the gap, and choices that led nowhere.
+        self.filled: dict[int, int] = {}
+        self.tried: set[tuple[int, int]] = set()
+        #: Where reads stood before such a choice moved them.
+        self.moved: dict[int, dict[int, int]] = {}
         #: Of reads whose replies do not say where they stand: where, and by which bounds of session and `sync`.
         self.positions: dict[int, int] = {}
         self.bounds: dict[int, tuple[int, Act | None, int, Act | None]] = {}
@@ -80,7 +89,7 @@ class Key:
 
     def places(self) -> list[int]:
         """The positions of all versions, in order."""
-        if len(self._sorted) != len(self.versions):
+        if len(self._sorted) != len(self.versions) or any(place not in self.versions for place in self._sorted):
             self._sorted = sorted(self.versions)
         return self._sorted
 
@@ -98,9 +107,28 @@ class Key:
 
     def nothing_between(self, low: int, place: int) -> None:
         """A key taken away at `place`: reads that found nothing from `low` on, and do not say where, stand there."""
+        moved = self.moved[place] = {}
         for act in self.reads:
-            if act.at is None and act.made is None and low < self.positions[act.invoked] < place:
-                self.positions[act.invoked] = place
+            if act.at is None and act.made is None and low < (at := self.positions[act.invoked]) < place:
+                moved[act.invoked], self.positions[act.invoked] = at, place
+
+    def misfit(self, act: Act, place: int) -> bool:
+        """Whether what a write compared with is not in force before `place`, as far as that is known."""
+        if act.expected is None:
+            return False
+        places = self.places()
+        i = bisect_left(places, place)
+        before = self.versions[places[i - 1]] if i else None
+        there = before is not None and before.kind is Kind.PUT and before.gone is None
+        match act.expected.condition:
+            case Condition.ABSENT:
+                return there
+            case Condition.MADE:
+                return before is None or not there or before.at != act.expected.number
+            case Condition.VALUE:
+                return before is None or not there or before.value not in (None, act.expected.number)
+            case Condition.VERSION:
+                return not there
 
     def floats(self) -> bool:
         """Whether any read that found nothing does not say where it stands."""
@@ -144,7 +172,7 @@ class Key:
                 version.gone_last = max(version.gone_last, at)
             if version.gone is None or at < version.gone:
                 version.gone, version.gone_by = at, act
-        self.chosen = any(self._is_chosen(breach) for breach in breaches)
+        self.chosen = bool(breaches and self.filled) or any(self._is_chosen(breach) for breach in breaches)
         return before, breaches
 
     def _least(self, act: Act) -> int:

@@ -31,8 +31,8 @@ def explained(acts: Sequence[Act], dialect: Dialect) -> bool:
     unknown = [act for act in acts if act.done is None]
     floating = [act for act in answered if act.kind is Kind.READ and act.at is None]
     fixed = [(act, act.known) for act in answered if act.kind is not Kind.SYNC and act.at is not None]
-    places = range(highest + 1)
-    for chosen in product([None, *range(begun + 1, highest + 1)], repeat=len(unknown)):
+    places = range(highest + 2)
+    for chosen in product([None, *range(begun + 1, highest + 2)], repeat=len(unknown)):
         placed = [(act, at) for act, at in zip(unknown, chosen, strict=True) if at is not None]
         taken = [at for act, at in (*fixed, *placed) if act.writes]
         if len(set(taken)) != len(taken):
@@ -76,7 +76,7 @@ def _key_explained(told: Sequence[tuple[Act, int]], begun: int, first: int) -> b
             return False
         if b.made is not None and b.made != a.made and b.made <= p:
             return False
-        if a.made is not None and b.made is not None and a.made == b.made and not _agree(a, b):
+        if a.made is not None and a.made == b.made and not _agree(a, b, first):
             return False
         if a.made == b.made and a.made is not None:
             between = [c for c, r in early if p <= r <= q]
@@ -88,8 +88,13 @@ def _key_explained(told: Sequence[tuple[Act, int]], begun: int, first: int) -> b
     return any(_runs(state, late, first) for state in _beginnings(early, late, begun, first))
 
 
-def _agree(a: Act, b: Act) -> bool:
+def _agree(a: Act, b: Act, first: int) -> bool:
+    """Whether two reads can show the same version."""
     pairs = ((a.value, b.value), (a.created, b.created), (a.version, b.version))
+    created = b.created if a.created is None else a.created
+    version = b.version if a.version is None else a.version
+    if created is not None and version is not None and (created == a.made) != (version == first):
+        return False
     return all(x is None or y is None or x == y for x, y in pairs)
 
 

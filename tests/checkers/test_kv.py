@@ -360,7 +360,7 @@ def test_each_anomaly_and_its_neighbour(dialect: Dialect, lines: list[str], said
     assert explained(acts, dialect) == (said == "valid")
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", range(40))
 def test_a_correct_store_is_never_accused(seed: int) -> None:
     rng = random.Random(seed)
     told = Simulated(
@@ -415,7 +415,7 @@ def test_a_bug_of_the_store_is_named(dialect: Dialect, bug: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("seed", "count"), [(1, 1_500), *(pytest.param(seed, 20_000, marks=pytest.mark.long) for seed in range(2, 6))]
+    ("seed", "count"), [(1, 900), *(pytest.param(seed, 20_000, marks=pytest.mark.long) for seed in range(2, 6))]
 )
 def test_the_verdict_is_that_of_trying_everything(seed: int, count: int) -> None:
     rng = random.Random(seed)
@@ -475,7 +475,7 @@ def test_every_verdict_is_confirmed_and_names_change_nothing() -> None:
     """Renamed keys, processes and sessions, other times, and failures left out."""
     rng = random.Random(5)
     said = {Validity.VALID: 0, Validity.INVALID: 0}
-    for seed in range(150):
+    for seed in range(100):
         dialect = rng.choice((ETCD, ZOOKEEPER))
         told = Simulated(dialect, random.Random(seed), steps=80, values=rng.choice((0, 3)), unknown=0.1)
         if rng.random() < 0.5:
@@ -499,7 +499,7 @@ def test_every_verdict_is_confirmed_and_names_change_nothing() -> None:
         assert (without.validity, without.anomalies) == (verdict.validity, verdict.anomalies)
         if verdict.validity in said:
             said[verdict.validity] += 1
-    assert min(said.values()) > 30
+    assert min(said.values()) > 20
 
 
 MALFORMED: list[tuple[Dialect, list[str], str]] = [
