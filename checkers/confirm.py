@@ -26,7 +26,7 @@ from checkers.objects.multi_register import FUNCTIONS
 from checkers.objects.mutexes import FENCED_MUTEX, MUTEX, OWNER_MUTEX, SEMAPHORE
 from checkers.objects.queue import QUEUE
 from checkers.objects.sets import SET
-from checkers.objects.specifications import is_known
+from checkers.objects.specification import is_known
 from checkers.objects.sub_history import Rows, wrong_in
 from checkers.proofs import refuted
 from checkers.topic_names import names_of

@@ -15,7 +15,7 @@ from checkers import _core
 from checkers.evidence import row, rows, violations
 from checkers.objects.calls import Calls, answered, is_ok
 from checkers.objects.minimal import minimal_proof
-from checkers.objects.specifications import text
+from checkers.objects.specification import text
 from checkers.objects.sub_history import Rows, wrong_in
 from checkers.register_anomalies import seconds
 from harness.history import History

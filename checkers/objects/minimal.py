@@ -11,7 +11,8 @@ from typing import Final
 
 import msgspec
 
-from checkers.objects.specifications import TOTAL, is_known
+from checkers.objects.plain_sums import TOTAL
+from checkers.objects.specification import is_known
 from checkers.objects.sub_history import KIND, STEPS_MAX, Rows
 from harness.operation import Operation
 from harness.verdict import Proof

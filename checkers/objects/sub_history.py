@@ -13,7 +13,7 @@ is none:
 If the history has an order, take what is left of it between the two ends: each operation that is named finds there what
 it found. That a named operation only may take effect allows more orders, never fewer. So what has no order refutes the
 history; and orders are looked for by the plain search of `checkers.python_search` over the plain objects of
-`checkers.objects.specifications`, which share nothing with the native core.
+`checkers.objects.specification`, which share nothing with the native core.
 """
 
 import math
@@ -21,7 +21,8 @@ from bisect import bisect_left
 from collections.abc import Collection, Sequence
 from typing import Any, Final
 
-from checkers.objects.specifications import Move, Specification, is_known, specification
+from checkers.objects.specification import Move, Specification, ended, is_known
+from checkers.objects.specifications import specification
 from checkers.python_search import Call, Step, kinds_of, search
 from harness.operation import Operation, Outcome
 from harness.verdict import Proof
@@ -43,9 +44,7 @@ class Rows:
         self.object: Specification = found
         self.at = {op.invoke_index: op for op in self.operations}
         self._changing = [
-            (op.invoke_index, _returned(op))
-            for op in self.operations
-            if self.object.changes(op) and self.object.moves(op)
+            (op.invoke_index, ended(op)) for op in self.operations if self.object.changes(op) and self.object.moves(op)
         ]
         #: Steps of all searches so far.
         self.spent = 0
@@ -60,7 +59,7 @@ class Rows:
 
     def _beside(self, must: Collection[int], since: int | None) -> set[int]:
         """What changes anything and can take effect before the last of `must` and behind `since`."""
-        until = max(_returned(self.at[row]) for row in must)
+        until = max(ended(self.at[row]) for row in must)
         begin = -1 if since is None else since
         return {row for row, returned in self._changing if row <= until and returned >= begin and row != since}
 
@@ -78,7 +77,7 @@ class Rows:
         start = self.object.start if since is None else self.object.after(self.at[since])
         if start is None:
             return f"the operation of event {since} does not tell all that the object then holds"
-        if since is not None and (early := [row for row in must if row < _returned(self.at[since])]):
+        if since is not None and (early := [row for row in must if row < ended(self.at[since])]):
             return f"the operation of event {early[0]} need not come behind that of event {since}"
         if left_out := sorted(self._beside(must, since) - named - self.object.spare(named)):
             return f"the operation of event {left_out[0]} is left out, and may matter"
@@ -106,7 +105,7 @@ class Rows:
         left = {row: list(self.object.moves(op)) for row, op in self.at.items()}
         for row in order:
             op = self.at[row]
-            if _returned(op) < latest:
+            if ended(op) < latest:
                 return f"the operation of event {row} had returned before others were invoked that it follows"
             latest = max(latest, row)
             if not left[row]:
@@ -131,7 +130,7 @@ class Rows:
         # Each goes behind the last that had returned when it was invoked.
         latest, soonest = math.inf, list[float]()
         for row in reversed(order):
-            latest = min(latest, _returned(self.at[row]))
+            latest = min(latest, ended(self.at[row]))
             soonest.append(latest)
         soonest.reverse()
         last = {op.invoke_index: bisect_left(soonest, op.invoke_index) - 1 for op in lacking}
@@ -142,10 +141,6 @@ class Rows:
             while waiting and last[waiting[-1]] == place:
                 found.append(waiting.pop())
         return found
-
-
-def _returned(op: Operation) -> float:
-    return op.complete_index if is_known(op) and op.complete_index is not None else math.inf
 
 
 def _numbered(

@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from checkers.confirm import ProofFails, confirm
-from checkers.objects.specifications import TOTAL
+from checkers.objects.plain_sums import TOTAL
 from checkers.objects.sub_history import Rows
 from checkers.python_search import Call, search
 from harness import registry
@@ -238,6 +238,15 @@ def test_orders_that_are_none_are_refused() -> None:
         confirm(history_of(operations), {**verdict, "proofs": [first]})
 
 
+def test_an_order_keeps_real_time() -> None:
+    calls = [Drawn(0, "increment", None, None, 2 * i, 2 * i + 1, True) for i in range(2)]
+    rows = Rows(operations_of([*calls, Drawn(1, "read", None, 2, 4, 5, True)]), "counter", None)
+    assert rows.explained([0, 2, 4]) is None
+    assert rows.explained([2, 0, 4]) == (
+        "the operation of event 0 had returned before others were invoked that it follows"
+    )
+
+
 def test_orders_of_elements_do_not_prove_a_set_that_was_read_as_a_whole() -> None:
     calls = [Drawn(0, "add", "a", None, 0, 1, True), Drawn(1, "members", None, ["a"], 2, 3, True)]
     operations = operations_of(calls)
@@ -246,6 +255,43 @@ def test_orders_of_elements_do_not_prove_a_set_that_was_read_as_a_whole() -> Non
     assert proof["about"] is None and confirm(history_of(operations), verdict) == 1
     with pytest.raises(ProofFails, match="orders of some objects only"):
         confirm(history_of(operations), {**verdict, "proofs": [{**proof, "about": ['"a"']}]})
+
+
+def test_what_was_invoked_before_the_first_answer_need_not_come_behind_it() -> None:
+    """The second addition may be in the sum that the first read tells."""
+    calls = [
+        Drawn(0, "increment", None, None, 0, 1, True),
+        Drawn(0, "increment", None, None, 2, 5, True),
+        Drawn(1, "read", None, 2, 3, 4, True),
+        Drawn(1, "read", None, 2, 6, 7, True),
+    ]
+    rows = Rows(operations_of(calls), "counter", None)
+    assert rows.refuted([2, 6], [], 3, STEPS) == "the operation of event 2 need not come behind that of event 3"
+    assert rows.refuted([6], [], 3, STEPS) == "the operation of event 2 is left out, and may matter"
+    assert rows.refuted([6], [2], 3, STEPS) == "there is an order: [6]"
+
+
+def test_an_account_covers_what_was_taken_before_its_balance_was_told() -> None:
+    def moved(source: str, target: str, amount: int, at: int) -> Drawn:
+        return Drawn(0, "transfer", {"from": source, "to": target, "amount": amount}, None, at, at + 1, True)
+
+    calls = [moved("a", "b", 3, 0), moved("b", "a", 3, 2), moved("a", "b", 1, 4)]
+    for told, refuted in ((1, True), (2, False)):
+        operations = operations_of([*calls, Drawn(1, "read", None, {"a": told, "b": 9}, 6, 7, True)])
+        verdict = kept(judged("bank", operations))
+        assert bool(verdict["anomalies"]) == refuted and confirm(history_of(operations), verdict) == 1
+
+
+def test_an_append_of_unknown_outcome_goes_behind_what_is_there() -> None:
+    for offset, refuted in ((3, True), (7, False)):
+        calls = [
+            Drawn(0, "append", "a", [5, "a"], 0, 1, True),
+            Drawn(0, "append", "b", None, 2, 90, False),
+            Drawn(1, "read", offset, [offset, "b"], 4, 5, True),
+        ]
+        verdict = kept(judged("append-log", operations_of(calls)))
+        assert bool(verdict["anomalies"]) == refuted
+        assert confirm(history_of(operations_of(calls)), verdict) == 1
 
 
 def test_a_semaphore_s_proof_names_its_permits() -> None:
