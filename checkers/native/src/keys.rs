@@ -11,7 +11,7 @@ use std::thread;
 
 use crate::interrupt::Deadline;
 use crate::model::Model;
-use crate::operation::Op;
+use crate::operation::Ops;
 use crate::portfolio::{Defect, Judged, Scratch, judge_one};
 use crate::search::{Finding, Limits, Stop};
 
@@ -29,7 +29,7 @@ pub struct Budget {
 /// Judge each of `subhistories` (each sorted by invocation).
 pub fn judge_keys(
     model: &impl Model<State = u32>,
-    subhistories: &[impl AsRef<[Op]> + Sync],
+    subhistories: &[impl Ops + Sync],
     budget: &Budget,
 ) -> Result<Vec<Judged<u32>>, Defect> {
     let mut results: Vec<Option<Judged<u32>>> = (0..subhistories.len()).map(|_| None).collect();
@@ -58,7 +58,7 @@ pub fn judge_keys(
             break;
         }
         let limits = Limits { steps, memory_bytes: budget.memory_bytes, deadline: budget.deadline };
-        let judged = judge_safely(model, subhistories[key].as_ref(), limits, &mut Scratch::default())?;
+        let judged = judge_safely(model, &subhistories[key], limits, &mut Scratch::default())?;
         remaining = remaining.saturating_sub(judged.steps);
         results[key] = Some(judged);
     }
@@ -68,19 +68,19 @@ pub fn judge_keys(
 
 fn in_parallel(
     model: &impl Model<State = u32>,
-    subhistories: &[impl AsRef<[Op]> + Sync],
+    subhistories: &[impl Ops + Sync],
     keys: &[usize],
     limits: Limits,
     threads: usize,
 ) -> Result<Vec<(usize, Judged<u32>)>, Defect> {
-    let total: usize = keys.iter().map(|&key| subhistories[key].as_ref().len()).sum();
+    let total: usize = keys.iter().map(|&key| subhistories[key].length()).sum();
     let threads = if total < WORTH_THREADS { 1 } else { threads.clamp(1, THREADS_MAX).min(keys.len()) };
     let next = AtomicUsize::new(0);
     let work = || -> Result<Vec<(usize, Judged<u32>)>, Defect> {
         let mut done = Vec::new();
         let mut scratch = Scratch::default();
         while let Some(&key) = keys.get(next.fetch_add(1, Ordering::Relaxed)) {
-            done.push((key, judge_safely(model, subhistories[key].as_ref(), limits, &mut scratch)?));
+            done.push((key, judge_safely(model, &subhistories[key], limits, &mut scratch)?));
         }
         Ok(done)
     };
@@ -103,7 +103,7 @@ fn in_parallel(
 
 fn judge_safely(
     model: &impl Model<State = u32>,
-    ops: &[Op],
+    ops: &impl Ops,
     limits: Limits,
     scratch: &mut Scratch,
 ) -> Result<Judged<u32>, Defect> {

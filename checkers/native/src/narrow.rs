@@ -1,15 +1,15 @@
 //! A quick first walk for registers: `walk` narrowed to a few configurations, with one machine word for what is open.
 //!
 //! It follows the same rules (see `walk`), and keeps for each value the mask of the open operations that want it, so that
-//! a step costs a few instructions. It only ever finds an order, which is replayed like any other. Where it does not, it
-//! has said nothing, and the search begins anew: when none of the configurations that it kept goes on, when more than 64
-//! operations are open at once, or when it took more steps than such a history should.
+//! a step costs a few instructions. What it finds is replayed or proven like any other finding. Where none of the
+//! configurations that it kept goes on, though it had to drop others, where more than 64 operations are open at once, or
+//! where it took more steps than such a history should, it has said nothing, and the search begins anew.
 
 use crate::operation::{Function, Op};
-use crate::search::{Limits, Stop};
+use crate::search::{Finding, Limits, Stop};
 
 /// Configurations that are kept, and where these ran dry.
-const NARROW: usize = 8;
+const NARROW: usize = 16;
 const WIDE: usize = 64;
 /// Configurations that are looked at to pass one return, for each that is kept.
 const TRIED: usize = 8;
@@ -82,6 +82,8 @@ struct Here {
     /// Open and neither a write nor of unknown outcome.
     needed: u64,
     unknown: u64,
+    /// Some configuration may have been dropped that no other stands for.
+    narrowed: bool,
     /// How many steps of the trace there were.
     steps: usize,
 }
@@ -118,7 +120,7 @@ impl Here {
         self.live.clear();
         self.live.push(Config { used: 0, state: initial, refreshed: 0, cost: 0, trace: ROOT });
         (self.at, self.now, self.steps, self.free) = (0, 0, 0, !0);
-        (self.writing, self.needed, self.unknown) = (0, 0, 0);
+        (self.writing, self.needed, self.unknown, self.narrowed) = (0, 0, 0, false);
     }
 
     #[inline]
@@ -235,8 +237,8 @@ impl Here {
 }
 
 impl Narrow {
-    /// An order of `ops`, sorted by invocation (indexes), if a narrow walk finds one; also the steps that it took.
-    pub fn order(&mut self, ops: &[Op], initial: u32, limits: Limits) -> (Result<Option<Vec<u32>>, Stop>, u64) {
+    /// What a narrow walk finds out about `ops`, sorted by invocation, if anything; also the steps that it took.
+    pub fn judge(&mut self, ops: &[Op], initial: u32, limits: Limits) -> (Result<Option<Finding<u32>>, Stop>, u64) {
         let top = ops.iter().fold(initial, |top, op| top.max(op.a).max(op.b)) as usize;
         if top > (VALUES_PER_OPERATION * ops.len()).max(VALUES_MIN) {
             return (Ok(None), 0);
@@ -247,16 +249,14 @@ impl Narrow {
         self.steps.clear();
         (self.kept, self.spent) = (NARROW, 0);
         self.steps_max = limits.steps.min(STEPS_PER_OPERATION * ops.len() as u64);
-        let found = self.walk(ops, limits).map(|passed| passed.then(|| self.told(ops)));
-        (found, self.spent)
+        (self.walk(ops, limits), self.spent)
     }
 
     fn bytes(&self) -> usize {
         3 * self.here.wanted.capacity() * size_of::<Wanted>() + self.steps.capacity() * size_of::<Step>()
     }
 
-    /// Whether some configuration passes everything.
-    fn walk(&mut self, ops: &[Op], limits: Limits) -> Result<bool, Stop> {
+    fn walk(&mut self, ops: &[Op], limits: Limits) -> Result<Option<Finding<u32>>, Stop> {
         let every = CHECKPOINT_EVERY.max(self.here.wanted.len());
         let mut kept_at = every;
         let mut polled_at = 0;
@@ -272,11 +272,17 @@ impl Narrow {
                     Some(&(returned, _, _, slot)) if next.is_none_or(|op| returned < op.invoked) => {
                         self.here.open.pop();
                         if !self.complete(slot as usize) {
-                            break self.here.at;
+                            break slot as usize;
                         }
                     }
                     _ => {
-                        let Some(op) = next else { return Ok(self.spent <= self.steps_max) };
+                        if self.here.free == 0 && next.is_some() || self.spent > self.steps_max {
+                            return Ok(None);
+                        }
+                        let Some(op) = next else {
+                            let order = self.told(ops, self.here.live[0].trace);
+                            return Ok(Some(Finding::Explained { order }));
+                        };
                         if self.here.at >= passed_at {
                             self.kept = NARROW;
                         }
@@ -286,9 +292,6 @@ impl Narrow {
                             std::mem::swap(&mut self.older, &mut self.recent);
                             self.recent.clone_from(&self.here);
                         }
-                        if self.here.free == 0 || self.spent > self.steps_max {
-                            return Ok(false);
-                        }
                         self.here.invoke(op, &mut self.steps);
                     }
                 }
@@ -296,18 +299,21 @@ impl Narrow {
                 if self.spent - polled_at >= POLLED_EVERY {
                     polled_at = self.spent;
                     if self.bytes() > limits.memory_bytes {
-                        return Ok(false);
+                        return Ok(None);
                     }
                     if limits.deadline.has_passed() {
                         return Err(Stop::Time);
                     }
                 }
             };
+            if !self.here.narrowed {
+                return Ok(Some(self.refuted(ops, dry)));
+            }
             if self.kept == WIDE || self.spent > self.steps_max {
-                return Ok(false);
+                return Ok(None);
             }
             self.kept = WIDE;
-            passed_at = dry + 1;
+            passed_at = self.here.at + 1;
             self.here.clone_from(&self.older);
             self.recent.clone_from(&self.older);
             self.steps.truncate(self.here.steps);
@@ -352,20 +358,24 @@ impl Narrow {
         }
         let mut at = 0;
         let mut begin = 0;
+        let mut spare = u32::from(self.kept == WIDE);
         loop {
             while at < self.work.len() && self.next.len() < self.kept && at <= tried && self.spent <= self.steps_max {
                 self.expand(at, bit, order);
                 at += 1;
             }
-            // Of unknown outcome no more are spent than it takes.
-            if self.here.unknown == 0 || !self.next.is_empty() || begin == at || at > tried {
+            // Of unknown outcome no more are spent than it takes; where that ran dry, one more.
+            if self.here.unknown == 0 || begin == at || at > tried || (!self.next.is_empty() && spare == 0) {
                 break;
             }
+            spare -= u32::from(!self.next.is_empty());
             for entry in begin..at {
                 self.spend(entry, bit, order);
             }
             begin = at;
         }
+        // What is of unknown outcome may go in at any time: not all of that is ever tried.
+        self.here.narrowed |= at < self.work.len() || self.next.len() > self.kept || self.here.unknown != 0;
         self.next.truncate(self.kept);
         std::mem::swap(&mut self.here.live, &mut self.next);
         !self.here.live.is_empty()
@@ -439,11 +449,31 @@ impl Narrow {
         }
     }
 
-    /// The order that led to the first configuration that is left.
-    fn told(&mut self, ops: &[Op]) -> Vec<u32> {
+    /// No configuration passes the return of the operation in `slot`; those that were tried are still at work.
+    fn refuted(&mut self, ops: &[Op], slot: usize) -> Finding<u32> {
+        // Of equally long ones the first found: it strayed least.
+        let longest = self.work.iter().rev().max_by_key(|config| config.used.count_ones());
+        let prefix = longest.map_or(ROOT, |config| config.trace);
+        let mut states: Vec<u32> = Vec::new();
+        for config in &self.work {
+            states.push(config.state);
+            let mut writes = self.here.writing & !config.used;
+            while writes != 0 {
+                states.push(self.here.slots[pop(&mut writes)].to);
+            }
+        }
+        states.sort_unstable();
+        states.dedup();
+        let mut open: Vec<u32> = self.here.open.iter().map(|open| open.2).collect();
+        open.sort_unstable();
+        Finding::Refuted { failed: self.here.slots[slot].index, prefix: self.told(ops, prefix), states, open }
+    }
+
+    /// The operations of one way from the start to the step `leaf`, in order.
+    fn told(&mut self, ops: &[Op], leaf: u32) -> Vec<u32> {
         let mut order = Vec::with_capacity(ops.len());
         self.later.clear();
-        let mut at = self.here.live[0].trace;
+        let mut at = leaf;
         while at != ROOT {
             let Step { op, parent } = self.steps[at as usize];
             at = parent;
@@ -574,9 +604,10 @@ mod tests {
         let mut found = 0;
         for seed in 0..100 {
             let ops = history(seed, 300, 3 + seed as usize % 6, seed % 3);
-            let (order, steps) = narrow.order(&ops, 0, limits(1_000_000));
-            if let Some(order) = order.expect("there is time") {
-                assert_eq!(replay::refute(&CasRegister, &ops, &order), None, "seed {seed}");
+            let (explained, steps) = narrow.judge(&ops, 0, limits(1_000_000));
+            if let Some(finding) = explained.expect("there is time") {
+                let Finding::Explained { order } = finding else { panic!("refuted, seed {seed}") };
+                assert_eq!(replay::refute(&CasRegister, &ops[..], &order), None, "seed {seed}");
                 assert!(steps >= ops.len() as u64 / 2);
                 found += 1;
             }
@@ -585,22 +616,38 @@ mod tests {
     }
 
     #[test]
-    fn it_finds_none_where_there_is_none() {
+    fn it_refutes_what_the_search_refutes() {
         let mut narrow = Narrow::default();
-        let mut invalid = 0;
+        let mut refuted = 0;
         for seed in 0..200 {
-            let mut ops = history(seed, 60, 4, 2);
+            let mut ops = history(seed, 60, 4, seed % 2);
             let reads = ops.iter_mut().filter(|op| op.function == Function::Read);
             reads.skip(seed as usize % 5).step_by(7).for_each(|op| op.a = 1 + op.a % 3);
-            let order = narrow.order(&ops, 0, limits(1_000_000)).0.expect("there is time");
-            if matches!(judge(&CasRegister, &ops, limits(10_000_000)).0, Finding::Refuted { .. }) {
-                invalid += 1;
-                assert_eq!(order, None, "seed {seed}");
-            } else if let Some(order) = order {
-                assert_eq!(replay::refute(&CasRegister, &ops, &order), None, "seed {seed}");
+            let found = narrow.judge(&ops, 0, limits(1_000_000)).0.expect("there is time");
+            match (judge(&CasRegister, &ops, limits(10_000_000)).0, found) {
+                (
+                    Finding::Refuted { failed, states, open, .. },
+                    Some(Finding::Refuted { failed: ours, prefix, states: held, open: pending }),
+                ) => {
+                    assert_eq!((ours, pending), (failed, open), "seed {seed}");
+                    assert!(held.iter().all(|state| states.contains(state)), "seed {seed}");
+                    let before: Vec<Op> = ops.iter().map(|op| until(op, ops[failed as usize].returned)).collect();
+                    assert_eq!(replay::refute(&CasRegister, &before[..], &prefix), None, "seed {seed}");
+                    refuted += 1;
+                }
+                (Finding::Refuted { .. }, found) => assert!(found.is_none(), "seed {seed}"),
+                (_, Some(Finding::Explained { order })) => {
+                    assert_eq!(replay::refute(&CasRegister, &ops[..], &order), None, "seed {seed}");
+                }
+                (_, found) => assert!(found.is_none(), "seed {seed}"),
             }
         }
-        assert!(invalid >= 100, "{invalid} of 200");
+        assert!(refuted >= 100, "{refuted} of 200");
+    }
+
+    /// The operation as it was just before a moment: what had not returned is open.
+    fn until(op: &Op, moment: i64) -> Op {
+        if op.returned < moment { *op } else { Op { returned: NEVER, ..*op } }
     }
 
     #[test]
@@ -616,12 +663,12 @@ mod tests {
             returned,
         };
         let crowd = |count: u32| (0..count).map(|id| write(id, 1000)).collect::<Vec<_>>();
-        assert!(narrow.order(&crowd(64), 0, limits(1_000_000)).0.unwrap().is_some());
-        assert!(narrow.order(&crowd(65), 0, limits(1_000_000)).0.unwrap().is_none());
-        assert!(narrow.order(&crowd(64), 0, limits(10)).0.unwrap().is_none());
+        assert!(narrow.judge(&crowd(64), 0, limits(1_000_000)).0.unwrap().is_some());
+        assert!(narrow.judge(&crowd(65), 0, limits(1_000_000)).0.unwrap().is_none());
+        assert!(narrow.judge(&crowd(64), 0, limits(10)).0.unwrap().is_none());
         let late = Limits { deadline: Deadline::new(Instant::now() - Duration::from_secs(1)), ..limits(1000) };
-        assert_eq!(narrow.order(&crowd(3), 0, late).0, Err(Stop::Time));
+        assert_eq!(narrow.judge(&crowd(3), 0, late).0.err(), Some(Stop::Time));
         let sparse = [write(u32::MAX, NEVER)];
-        assert!(narrow.order(&sparse, 0, limits(1000)).0.unwrap().is_none());
+        assert!(narrow.judge(&sparse, 0, limits(1000)).0.unwrap().is_none());
     }
 }

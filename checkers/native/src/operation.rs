@@ -26,6 +26,28 @@ pub struct Op {
     pub returned: i64,
 }
 
+/// One object's operations by invocation, wherever they are kept.
+pub trait Ops {
+    fn length(&self) -> usize;
+    fn at(&self, i: usize) -> Op;
+
+    fn iter(&self) -> impl DoubleEndedIterator<Item = Op> {
+        (0..self.length()).map(|i| self.at(i))
+    }
+}
+
+impl Ops for [Op] {
+    #[inline]
+    fn length(&self) -> usize {
+        self.len()
+    }
+
+    #[inline]
+    fn at(&self, i: usize) -> Op {
+        self[i]
+    }
+}
+
 impl Op {
     /// Whether it may stay out of the order for ever.
     pub fn is_open_ended(&self) -> bool {

@@ -2,7 +2,7 @@
 
 use crate::model::Model;
 use crate::narrow::Narrow;
-use crate::operation::Op;
+use crate::operation::{Op, Ops};
 use crate::proving::{Proofs, prove};
 use crate::reduce::reduce;
 use crate::replay;
@@ -40,7 +40,7 @@ impl<S> Judged<S> {
 pub struct Scratch {
     zones: Zones,
     narrow: Narrow,
-    reduced: Vec<Op>,
+    ops: Vec<Op>,
 }
 
 /// The core failed us: a defect here, never a statement about the history.
@@ -50,30 +50,25 @@ pub struct Defect(pub String);
 /// Judge `all`, one object's operations by invocation.
 pub fn judge_one(
     model: &impl Model<State = u32>,
-    all: &[Op],
+    all: &(impl Ops + ?Sized),
     limits: Limits,
     scratch: &mut Scratch,
 ) -> Result<Judged<u32>, Defect> {
     if model.is_register() && scratch.zones.suit(all, model.initial()) {
         return judge_zones(model, all, limits, &mut scratch.zones);
     }
-    let reduced = &mut scratch.reduced;
-    let ops = if all.iter().any(Op::is_open_ended) {
-        reduced.clear();
-        reduced.extend_from_slice(all);
-        reduce(reduced, model.initial());
-        &reduced[..]
-    } else {
-        all
-    };
+    let ops = &mut scratch.ops;
+    ops.clear();
+    ops.extend(all.iter());
+    reduce(ops, model.initial());
     let (finding, steps) = searched(model, ops, limits, &mut scratch.narrow);
     confirm(model, ops, &finding)?;
-    let finding = named(finding, ops);
+    let finding = named(finding, &ops[..]);
     let mut judged =
-        Judged { operations: all.len(), steps, method: "search", finding, proofs: None, is_unconfirmed: false };
+        Judged { operations: all.length(), steps, method: "search", finding, proofs: None, is_unconfirmed: false };
     if let Finding::Refuted { failed, .. } = judged.finding {
         let rest = Limits { steps: limits.steps.saturating_sub(steps), ..limits };
-        let (proofs, more) = prove(model, all, failed, rest)?;
+        let (proofs, more) = prove(model, &all.iter().collect::<Vec<_>>(), failed, rest)?;
         judged.steps += more;
         match proofs {
             Ok(proofs) => judged.proofs = Some(proofs),
@@ -86,14 +81,14 @@ pub fn judge_one(
     Ok(judged)
 }
 
-/// What a narrow walk finds, or else the search.
+/// What a narrow walk finds out, or else the search.
 fn searched<M: Model<State = u32>>(model: &M, ops: &[Op], limits: Limits, narrow: &mut Narrow) -> (Finding<u32>, u64) {
     if !model.is_register() {
         return search::judge(model, ops, limits);
     }
-    let (found, steps) = narrow.order(ops, model.initial(), limits);
+    let (found, steps) = narrow.judge(ops, model.initial(), limits);
     match found {
-        Ok(Some(order)) => (Finding::Explained { order }, steps),
+        Ok(Some(finding)) => (finding, steps),
         Ok(None) => {
             let rest = Limits { steps: limits.steps.saturating_sub(steps), ..limits };
             let (finding, more) = search::judge(model, ops, rest);
@@ -106,20 +101,20 @@ fn searched<M: Model<State = u32>>(model: &M, ops: &[Op], limits: Limits, narrow
 /// Judge a register that `zones` is prepared for.
 fn judge_zones(
     model: &impl Model<State = u32>,
-    ops: &[Op],
+    ops: &(impl Ops + ?Sized),
     limits: Limits,
     zones: &mut Zones,
 ) -> Result<Judged<u32>, Defect> {
     const METHOD: &str = "zones";
     // One for each invocation and each return.
-    let steps = 2 * ops.len() as u64;
+    let steps = 2 * ops.length() as u64;
     if steps > limits.steps {
-        return Ok(Judged::stopped(ops.len(), 0, METHOD, Stop::Steps));
+        return Ok(Judged::stopped(ops.length(), 0, METHOD, Stop::Steps));
     }
     let (passed, violation) = zones.walk(ops, model.initial());
     let order = zones.order(ops, passed);
     let judged = |finding, proofs| Judged {
-        operations: ops.len(),
+        operations: ops.length(),
         steps,
         method: METHOD,
         finding: named(finding, ops),
@@ -132,6 +127,7 @@ fn judge_zones(
         }
         return Ok(judged(Finding::Explained { order }, None));
     };
+    let ops = &ops.iter().collect::<Vec<_>>()[..];
     let proof = zone_evidence::proof(zones, ops, passed, violation);
     if let Some(fault) = zone_proof::refute(ops, model.initial(), &proof) {
         return Err(Defect(format!("{violation:?} is not confirmed by {proof:?}: {fault}")));
@@ -177,15 +173,15 @@ fn confirm(model: &impl Model<State = u32>, ops: &[Op], finding: &Finding<u32>) 
 }
 
 /// The same finding, with operations named by their ids.
-fn named(finding: Finding<u32>, ops: &[Op]) -> Finding<u32> {
+fn named(finding: Finding<u32>, ops: &(impl Ops + ?Sized)) -> Finding<u32> {
     let ids = |mut list: Vec<u32>| {
-        list.iter_mut().for_each(|i| *i = ops[*i as usize].id);
+        list.iter_mut().for_each(|i| *i = ops.at(*i as usize).id);
         list
     };
     match finding {
         Finding::Explained { order } => Finding::Explained { order: ids(order) },
         Finding::Refuted { failed, prefix, states, open } => {
-            Finding::Refuted { failed: ops[failed as usize].blame, prefix: ids(prefix), states, open: ids(open) }
+            Finding::Refuted { failed: ops.at(failed as usize).blame, prefix: ids(prefix), states, open: ids(open) }
         }
         Finding::Stopped(stop) => Finding::Stopped(stop),
     }

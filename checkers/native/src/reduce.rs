@@ -10,6 +10,10 @@
 
 use crate::operation::{Function, NEVER, Op};
 
+/// Values are table places where they are numbered densely; else they are sorted.
+const TABLE_PER_OPERATION: usize = 2;
+const TABLE_MIN: usize = 64;
+
 #[derive(Clone, Copy)]
 struct Value {
     makers: u32,
@@ -25,12 +29,21 @@ pub fn reduce(ops: &mut Vec<Op>, initial: u32) {
         return;
     }
     ops.retain(|op| !(op.is_open_ended() && op.function == Function::Read));
-    let mut values: Vec<u32> = ops.iter().flat_map(|op| [op.a, op.b]).chain([initial]).collect();
-    values.sort_unstable();
-    values.dedup();
-    let place = |value: u32| values.binary_search(&value).expect("every value was collected");
+    let top = ops.iter().fold(initial, |top, op| top.max(op.a).max(op.b)) as usize;
+    let is_dense = top < (TABLE_PER_OPERATION * ops.len()).max(TABLE_MIN);
+    let mut values: Vec<u32> = Vec::new();
+    if !is_dense {
+        values.extend(ops.iter().flat_map(|op| [op.a, op.b]).chain([initial]));
+        values.sort_unstable();
+        values.dedup();
+    }
+    let count = if is_dense { top + 1 } else { values.len() };
+    let place = |value: u32| match is_dense {
+        true => value as usize,
+        false => values.binary_search(&value).expect("every value was collected"),
+    };
     loop {
-        let facts = gather(ops, values.len(), place, initial);
+        let facts = gather(ops, count, place, initial);
         let mut changed = false;
         for op in ops.iter_mut().filter(|op| op.is_open_ended()) {
             let value = facts[place(made(op).expect("reads are gone"))];

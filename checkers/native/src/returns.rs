@@ -1,17 +1,15 @@
 //! The operations of one object by the moment of their return, in linear time wherever their times allow it.
 
-use crate::operation::{NEVER, Op};
+use crate::operation::{NEVER, Ops};
 
 /// Up to so many places per operation a table of all times is cheaper than sorting.
 const TABLE_PER_OPERATION: usize = 16;
 const EMPTY: u32 = u32::MAX;
 
-/// Fill `sorted` with the indexes of the operations that returned, by (return, index). `table` is scratch.
+/// Tell `each` the indexes of the operations that returned, by (return, index). `table` is scratch.
 ///
 /// `ops` are sorted by invocation. Times are places in one order, so they are mostly dense, and mostly distinct.
-pub fn by_return(ops: &[Op], table: &mut Vec<u32>, sorted: &mut Vec<u32>) {
-    sorted.clear();
-    sorted.reserve(ops.len());
+pub fn by_return(ops: &(impl Ops + ?Sized), table: &mut Vec<u32>, each: impl FnMut(u32)) {
     let returned = ops.iter().filter(|op| op.returned != NEVER).map(|op| op.returned);
     let Some((first, last)) = returned.fold(None, |range, at| match range {
         None => Some((at, at)),
@@ -20,16 +18,18 @@ pub fn by_return(ops: &[Op], table: &mut Vec<u32>, sorted: &mut Vec<u32>) {
         return;
     };
     let span = last.abs_diff(first);
-    if span < (TABLE_PER_OPERATION * ops.len()) as u64 && by_table(ops, first, span as usize + 1, table) {
-        sorted.extend(table.iter().copied().filter(|&index| index != EMPTY));
+    if span < (TABLE_PER_OPERATION * ops.length()) as u64 && by_table(ops, first, span as usize + 1, table) {
+        table.iter().copied().filter(|&index| index != EMPTY).for_each(each);
         return;
     }
-    sorted.extend((0..ops.len() as u32).filter(|&i| ops[i as usize].returned != NEVER));
-    sorted.sort_by_key(|&i| ops[i as usize].returned);
+    table.clear();
+    table.extend((0..ops.length() as u32).filter(|&i| ops.at(i as usize).returned != NEVER));
+    table.sort_by_key(|&i| ops.at(i as usize).returned);
+    table.iter().copied().for_each(each);
 }
 
 /// False when two return at one moment.
-fn by_table(ops: &[Op], first: i64, size: usize, table: &mut Vec<u32>) -> bool {
+fn by_table(ops: &(impl Ops + ?Sized), first: i64, size: usize, table: &mut Vec<u32>) -> bool {
     table.clear();
     table.resize(size, EMPTY);
     for (i, op) in ops.iter().enumerate() {
@@ -47,7 +47,7 @@ fn by_table(ops: &[Op], first: i64, size: usize, table: &mut Vec<u32>) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::operation::Function;
+    use crate::operation::{Function, Op};
 
     fn sorted(returns: &[i64]) -> Vec<u32> {
         let op = |(i, &returned): (usize, &i64)| Op {
@@ -61,7 +61,7 @@ mod tests {
         };
         let ops: Vec<Op> = returns.iter().enumerate().map(op).collect();
         let mut found = Vec::new();
-        by_return(&ops, &mut vec![3, 4], &mut found);
+        by_return(&ops[..], &mut vec![3, 4], |i| found.push(i));
         found
     }
 

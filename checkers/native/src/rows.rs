@@ -1,8 +1,9 @@
-//! Operations of many keys as columns, and the same as one list of operations, key after key.
+//! Operations of many keys as columns, and which rows belong to each key.
 //!
-//! Keys are mostly numbered densely and rows mostly stand in the order of invocation, so that counting suffices.
+//! Keys are mostly numbered densely and rows mostly stand in the order of invocation, so that counting suffices. The
+//! columns stay where they are: a list of all operations would be as large again.
 
-use crate::operation::{Function, NEVER, Op};
+use crate::operation::{Function, NEVER, Op, Ops};
 
 #[derive(Clone, Copy)]
 pub struct Rows<'a> {
@@ -14,26 +15,48 @@ pub struct Rows<'a> {
     pub returned: &'a [i64],
 }
 
-/// The distinct keys in ascending order, and the operations of each, by invocation.
-pub struct Subhistories {
+/// The distinct keys in ascending order, and the rows of each, by invocation.
+pub struct Subhistories<'a> {
     pub keys: Vec<i64>,
-    ops: Vec<Op>,
-    /// Where the operations of each key end.
+    rows: Rows<'a>,
+    /// All rows, key after key; None where they stand in that order anyway.
+    order: Option<Vec<u32>>,
+    /// Where the rows of each key end.
     ends: Vec<usize>,
 }
 
-impl Subhistories {
-    pub fn each(&self) -> Vec<&[Op]> {
+/// The operations of one key.
+pub struct Subhistory<'a> {
+    rows: Rows<'a>,
+    order: Option<&'a [u32]>,
+}
+
+impl Subhistories<'_> {
+    pub fn each(&self) -> Vec<Subhistory<'_>> {
         let starts = std::iter::once(&0).chain(&self.ends);
-        starts.zip(&self.ends).map(|(&start, &end)| &self.ops[start..end]).collect()
+        let order = |start, end| self.order.as_ref().map(|order| &order[start..end]);
+        let of = |(&start, &end): (&usize, &usize)| Subhistory { rows: self.rows, order: order(start, end) };
+        starts.zip(&self.ends).map(of).collect()
+    }
+}
+
+impl Ops for Subhistory<'_> {
+    #[inline(always)]
+    fn length(&self) -> usize {
+        self.order.map_or(self.rows.key.len(), <[u32]>::len)
+    }
+
+    #[inline(always)]
+    fn at(&self, i: usize) -> Op {
+        self.rows.operation(self.order.map_or(i, |order| order[i] as usize))
     }
 }
 
 /// Keys that span more numbers than this per row are sorted.
 const SPAN_PER_ROW: u64 = 4;
 
-impl Rows<'_> {
-    pub fn split(&self) -> Result<Subhistories, String> {
+impl<'a> Rows<'a> {
+    pub fn split(&self) -> Result<Subhistories<'a>, String> {
         let n = self.key.len();
         let rest = [self.f, self.a, self.b, self.invoked, self.returned];
         if rest.iter().any(|column| column.len() != n) {
@@ -45,28 +68,30 @@ impl Rows<'_> {
             (0..n).try_for_each(|row| self.judge(row))?;
         }
         let (Some(&low), Some(&high)) = (self.key.iter().min(), self.key.iter().max()) else {
-            return Ok(Subhistories { keys: Vec::new(), ops: Vec::new(), ends: Vec::new() });
+            return Ok(Subhistories { keys: Vec::new(), rows: *self, order: None, ends: Vec::new() });
         };
-        let mut split = if low == high {
-            Subhistories { keys: vec![low], ops: (0..n).map(|row| self.operation(row)).collect(), ends: vec![n] }
-        } else {
-            let (keys, ends, order) = if high.abs_diff(low) < SPAN_PER_ROW * n as u64 {
-                self.counted(low, high.abs_diff(low) as usize + 1)
-            } else {
-                self.sorted()
-            };
-            let ops = order.into_iter().map(|row| self.operation(row as usize)).collect();
-            Subhistories { keys, ops, ends }
-        };
-        let mut start = 0;
-        for &end in &split.ends {
-            let own = &mut split.ops[start..end];
-            if !own.is_sorted_by_key(|op| op.invoked) {
-                own.sort_by_key(|op| op.invoked);
-            }
-            start = end;
+        let is_sorted = self.invoked.is_sorted();
+        if low == high {
+            let order = (!is_sorted).then(|| {
+                let mut order: Vec<u32> = (0..n as u32).collect();
+                order.sort_by_key(|&row| self.invoked[row as usize]);
+                order
+            });
+            return Ok(Subhistories { keys: vec![low], rows: *self, order, ends: vec![n] });
         }
-        Ok(split)
+        let (keys, ends, mut order) = if high.abs_diff(low) < SPAN_PER_ROW * n as u64 {
+            self.counted(low, high.abs_diff(low) as usize + 1)
+        } else {
+            self.sorted()
+        };
+        if !is_sorted {
+            let mut start = 0;
+            for &end in &ends {
+                order[start..end].sort_by_key(|&row| self.invoked[row as usize]);
+                start = end;
+            }
+        }
+        Ok(Subhistories { keys, rows: *self, order: Some(order), ends })
     }
 
     /// The keys, where each ends in the order of keys, and that order of rows.
@@ -135,21 +160,24 @@ impl Rows<'_> {
         Ok(())
     }
 
-    #[inline]
+    /// All columns are of one length, so one of them tells whether there is such a row; the others are then only read
+    /// where they are asked for.
+    #[inline(always)]
     fn operation(&self, row: usize) -> Op {
         let function = match self.f[row] {
             0 => Function::Read,
             1 => Function::Write,
             _ => Function::CompareAndSet,
         };
-        let returned = self.returned[row];
+        let of = |column: &[i64]| column.get(row).copied().unwrap_or_default();
+        let returned = of(self.returned);
         Op {
             id: row as u32,
             blame: row as u32,
             function,
-            a: self.a[row] as u32,
-            b: self.b[row] as u32,
-            invoked: self.invoked[row],
+            a: of(self.a) as u32,
+            b: of(self.b) as u32,
+            invoked: of(self.invoked),
             returned: if returned < 0 { NEVER } else { returned },
         }
     }
@@ -165,7 +193,7 @@ mod tests {
         let never = vec![-1; key.len()];
         let rows = Rows { key, f: &zeros, a: &zeros, b: &zeros, invoked, returned: &never };
         let split = rows.split().expect("nothing is wrong");
-        let rows_of = |ops: &&[Op]| ops.iter().map(|op| op.id).collect();
+        let rows_of = |ops: &Subhistory| ops.iter().map(|op| op.id).collect();
         split.keys.iter().copied().zip(split.each().iter().map(rows_of)).collect()
     }
 

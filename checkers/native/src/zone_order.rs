@@ -1,6 +1,6 @@
 //! What the blocks of a register allow: an order that explains them, and what the register may hold after it.
 
-use crate::operation::{Function, NEVER, Op};
+use crate::operation::{Function, NEVER, Op, Ops};
 use crate::zones::{NONE, Zones};
 
 impl Zones {
@@ -8,10 +8,12 @@ impl Zones {
     ///
     /// Blocks go by where their zones begin, backward ones before the forward one that begins at the same moment; each
     /// block's values in turn, the maker and then the reads, as they were invoked.
-    pub fn order(&mut self, ops: &[Op], passed: usize) -> Vec<u32> {
+    pub fn order(&mut self, ops: &(impl Ops + ?Sized), passed: usize) -> Vec<u32> {
         // Backward zones by the moment at which they begin, as lists of the moments at which they end.
-        let mut ending = vec![NONE; passed + 1];
-        let mut next = vec![NONE; passed + 1];
+        let mut table = std::mem::take(&mut self.table);
+        table.clear();
+        table.resize(2 * (passed + 1), NONE);
+        let (ending, next) = table.split_at_mut(passed + 1);
         for (at, moment) in self.moments[..=passed].iter().enumerate() {
             if moment.first_of != NONE {
                 let begins = self.values[moment.first_of as usize].until as usize;
@@ -20,7 +22,7 @@ impl Zones {
                 }
             }
         }
-        let mut order = vec![NONE; ops.len()];
+        let mut order = vec![NONE; ops.length()];
         let mut length = 0;
         for (at, &end) in ending.iter().enumerate() {
             let mut end = end;
@@ -34,6 +36,7 @@ impl Zones {
             }
         }
         order.truncate(length);
+        self.table = table;
         let stop = self.stop(ops, passed);
         for (i, op) in ops.iter().enumerate() {
             if op.function == Function::Read && (op.returned, i as u32) < stop {
@@ -65,8 +68,8 @@ impl Zones {
     }
 
     /// The first return that is not passed, as (moment, operation).
-    fn stop(&self, ops: &[Op], passed: usize) -> (i64, u32) {
-        let next = self.moments.get(passed + 1).map(|moment| (ops[moment.op as usize].returned, moment.op));
+    fn stop(&self, ops: &(impl Ops + ?Sized), passed: usize) -> (i64, u32) {
+        let next = self.moments.get(passed + 1).map(|moment| (ops.at(moment.op as usize).returned, moment.op));
         next.unwrap_or((NEVER, 0))
     }
 

@@ -18,7 +18,7 @@
 //!
 //! Moments are told as numbers of returns: 0 stands before everything, `i + 1` is the i-th return.
 
-use crate::operation::{Function, Op};
+use crate::operation::{Function, Ops};
 use crate::returns::by_return;
 
 pub const NONE: u32 = u32::MAX;
@@ -85,23 +85,23 @@ pub struct Zones {
     pub invoked_after: Vec<u32>,
     /// Values on the way from what was seen to what is known, the latest made first.
     pub path: Vec<u32>,
-    table: Vec<u32>,
-    returns: Vec<u32>,
+    /// Scratch.
+    pub table: Vec<u32>,
 }
 
 impl Zones {
     /// Prepare for `ops`, sorted by invocation. False when zones cannot judge them: a value has two makers (the
     /// initial one has one by itself), a compare-and-set changes nothing, or the values are numbered too sparsely.
-    pub fn suit(&mut self, ops: &[Op], initial: u32) -> bool {
+    pub fn suit(&mut self, ops: &(impl Ops + ?Sized), initial: u32) -> bool {
         let top = ops.iter().fold(initial, |top, op| top.max(op.a).max(op.b)) as usize;
         if top >= self.values.len() {
-            if top > (VALUES_PER_OPERATION * ops.len()).max(VALUES_MIN) {
+            if top > (VALUES_PER_OPERATION * ops.length()).max(VALUES_MIN) {
                 return false;
             }
             self.values.clear();
             self.values.resize(top + 1, UNKNOWN);
         } else {
-            for op in ops {
+            for op in ops.iter() {
                 self.values[op.a as usize] = UNKNOWN;
                 self.values[op.b as usize] = UNKNOWN;
             }
@@ -121,34 +121,33 @@ impl Zones {
 
     /// Walk through the returns of `ops`, for which `suit` said true; the number of returns passed, and what no order
     /// passes then, if anything.
-    pub fn walk(&mut self, ops: &[Op], initial: u32) -> (usize, Option<Violation>) {
-        by_return(ops, &mut self.table, &mut self.returns);
+    pub fn walk(&mut self, ops: &(impl Ops + ?Sized), initial: u32) -> (usize, Option<Violation>) {
         self.invoked_after.clear();
-        self.invoked_after.resize(ops.len(), NONE);
+        self.invoked_after.reserve(ops.length());
         self.moments.clear();
-        self.moments.reserve(self.returns.len() + 1);
+        self.moments.reserve(ops.length() + 1);
         self.moments.push(Moment { first_of: initial, ..START });
-        self.moments.extend(self.returns.iter().map(|&op| Moment { op, ..START }));
-        let mut invoked = 0;
-        for passed in 0..self.returns.len() {
-            let op = self.returns[passed];
+        let moments = &mut self.moments;
+        by_return(ops, &mut self.table, |op| moments.push(Moment { op, ..START }));
+        let returns = self.moments.len() - 1;
+        for passed in 0..returns {
+            let op = self.moments[passed + 1].op;
             let now = passed as u32 + 1;
-            let at = ops[op as usize].returned;
-            while invoked < ops.len() && ops[invoked].invoked <= at {
-                self.invoked_after[invoked] = now;
-                invoked += 1;
+            let at = ops.at(op as usize).returned;
+            while self.invoked_after.len() < ops.length() && ops.at(self.invoked_after.len()).invoked <= at {
+                self.invoked_after.push(now);
             }
             if let Err(violation) = self.pass(ops, op, now) {
-                self.invoked_after.truncate(invoked);
                 return (passed, Some(violation));
             }
         }
-        (self.returns.len(), None)
+        self.invoked_after.resize(ops.length(), NONE);
+        (returns, None)
     }
 
     #[inline]
-    fn pass(&mut self, ops: &[Op], index: u32, now: u32) -> Result<(), Violation> {
-        let op = &ops[index as usize];
+    fn pass(&mut self, ops: &(impl Ops + ?Sized), index: u32, now: u32) -> Result<(), Violation> {
+        let op = ops.at(index as usize);
         let invoked = self.invoked_after[index as usize];
         let value = op.made().unwrap_or(op.a);
         let known = self.values[value as usize];
@@ -170,7 +169,7 @@ impl Zones {
     }
 
     /// An operation that was invoked after `until` returns and returns `now` shows that `value` was made.
-    fn show(&mut self, ops: &[Op], value: u32, until: u32, at: i64, now: u32) -> Result<(), Violation> {
+    fn show(&mut self, ops: &(impl Ops + ?Sized), value: u32, until: u32, at: i64, now: u32) -> Result<(), Violation> {
         self.path.clear();
         let mut until = until;
         let mut made = value;
@@ -179,11 +178,11 @@ impl Zones {
             if maker == NONE {
                 return Err(Violation::Unmade { value: made });
             }
-            let op = &ops[maker as usize];
+            let op = ops.at(maker as usize);
             if op.invoked > at {
                 return Err(Violation::Early { value: made });
             }
-            if self.path.len() == ops.len() {
+            if self.path.len() == ops.length() {
                 return Err(Violation::Circular { value: made });
             }
             self.path.push(made);

@@ -78,7 +78,7 @@ pub fn try_one(data: &[u8]) {
         memory_bytes: 1 << 30,
         deadline: Deadline::new(Instant::now() + Duration::from_secs(60)),
     };
-    let judged = judge_one(&CasRegister, &ops, limits, &mut Scratch::default()).expect("no defect");
+    let judged = judge_one(&CasRegister, &ops[..], limits, &mut Scratch::default()).expect("no defect");
     let expected = linearizable(&ops);
     match judged.finding {
         Finding::Stopped(stop) => panic!("{stop:?} on {} operations", ops.len()),

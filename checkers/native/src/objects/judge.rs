@@ -151,7 +151,7 @@ fn judge_one<O: Object>(object: &O, subhistory: &Subhistory, limits: Limits) -> 
     let mut states_count = 0;
     let finding = match finding {
         Finding::Explained { order } => {
-            if let Some(fault) = replay::refute(&model, &ops, &order) {
+            if let Some(fault) = replay::refute(&model, &ops[..], &order) {
                 return Err(format!("the search's order does not replay: {fault}"));
             }
             Finding::Explained { order: ids(order) }
