@@ -315,7 +315,7 @@ def judge_transaction_core(
     nodes: int,
     steps: int,
 ) -> TransactionCore:
-    """Judge transactions, all of which happened, by real time and these edges; `nodes` counts virtual ones too.
+    """Judge transactions by real time and these edges; `nodes` counts virtual ones too.
 
     `times`, `levels`: a point for each, from which on those of the answer are looked for.
 

@@ -67,7 +67,10 @@ def collected(scan: Scan, total: int, limit: int) -> Collected:
 
 
 def judged(core: Edges, points: Points, told: Transactions) -> Judged:
-    """Judge a core; `told` are its transactions, all of which happened."""
+    """Judge a core; `told` are its transactions.
+
+    One of unknown outcome that nobody saw is on no cycle: nothing depends on it, and it precedes nothing.
+    """
     virtual = np.unique(np.concatenate([core.source[core.source < 0], core.target[core.target < 0]]))
     numbers = np.concatenate([told.number, virtual])
     order = np.argsort(numbers)

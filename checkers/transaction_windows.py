@@ -38,8 +38,7 @@ _ROUNDS: Final = 100
 class Edges(NamedTuple):
     """Edges with the invocations of both ends, doubled, and the completion of the target.
 
-    Transactions are numbered from 0, virtual nodes from -1 downwards. `kind` is that of the native core, `uncertain`
-    says that the edge stands only if somebody saw a write of its target, which is of unknown outcome.
+    Transactions are numbered from 0, virtual nodes from -1 downwards. `kind` is that of the native core.
     """
 
     source: Column
@@ -48,7 +47,6 @@ class Edges(NamedTuple):
     source_time: Column
     target_time: Column
     target_until: Column
-    uncertain: Column
 
     def __len__(self) -> int:
         return len(self.source)

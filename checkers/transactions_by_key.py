@@ -56,7 +56,6 @@ PIECE: Final[dict[str, Any]] = {
     "source_time": pa.int64(),
     "target_time": pa.int64(),
     "target_until": pa.int64(),
-    "uncertain": pa.int64(),
 }
 
 #: Virtual nodes that one part may number.
@@ -249,9 +248,6 @@ class _Part:
         more = len(moments) - count
         names = np.concatenate([self._numbers, virtual - np.arange(more)])
         until = np.concatenate([np.where(self._outcome == OK, 2 * self._completed, FOREVER), np.full(more, FOREVER)])
-        unseen = np.zeros(len(moments), np.int64)
-        unseen[:count] = self._outcome == INFO
-        unseen[found.observed] = 0
         return _record(
             PIECE,
             len(sources),
@@ -262,7 +258,6 @@ class _Part:
             source_time=moments[sources],
             target_time=moments[targets],
             target_until=until[targets],
-            uncertain=unseen[targets],
         )
 
     def anomalies(self, found: _core.TransactionPart) -> Any:

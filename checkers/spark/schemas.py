@@ -269,7 +269,6 @@ PIECES: Final = _table(
     source_time=_LONG,
     target_time=_LONG,
     target_until=_LONG,
-    uncertain=_LONG,
 )
 
 #: Keys that an order of transactions does not explain.

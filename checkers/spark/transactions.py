@@ -66,6 +66,7 @@ from checkers.transactions_table import (
     two_writes,
     verdict,
 )
+from checkers.weak_isolation import CommitCircle
 from harness.errors import HarnessError, MalformedHistory, unknown_choice
 from harness.verdict import Facts, Validity, Verdict
 
@@ -243,13 +244,12 @@ class Judging:
         if core.edges is None:
             found.ended = f"more than {limit} dependencies may lie on a cycle: the budget's memory does not hold them"
             return
-        standing = core.edges.at((core.edges.uncertain == 0) | np.isin(core.edges.target, self._seen))
-        found.figures["core_edges"] = len(standing)
-        if not len(standing):
+        found.figures["core_edges"] = len(core.edges)
+        if not len(core.edges):
             found.points = core.points
             return
-        nodes = np.unique(np.concatenate([standing.source, standing.target]))
-        result = judged_core(standing, core.points, self._transactions(nodes[nodes >= 0]))
+        nodes = np.unique(np.concatenate([core.edges.source, core.edges.target]))
+        result = judged_core(core.edges, core.points, self._transactions(nodes[nodes >= 0]))
         found.figures |= result.figures
         found.points = result.points
         found.cycles = tuple(name for name, _ in result.cycles)
@@ -317,7 +317,9 @@ class Judging:
         anomalies = told.anomalies | searched.anomalies
         if "cyclic-versions" in anomalies:
             anomalies["cyclic-versions"] = max(circles, 1)
-        if told.validity is not Validity.INVALID:
+        # Which circle of commits is found depends on what else there is: it is looked for in all, if that fits.
+        by_circle = any(isinstance(finding.proof, CommitCircle) for finding in told.findings)
+        if told.validity is not Validity.INVALID or (by_circle and self._fits()):
             names = ", ".join(anomalies)
             return self._whole(searched, f"{names} do not rule out {self._held}", anomalies, told.findings, rows)
         figures = {"ruled_out": list(told.ruled_out), "weakest_ruled_out": list(told.weakest)}
@@ -332,13 +334,20 @@ class Judging:
         rows: Rows | None = None,
     ) -> Verdict:
         """What one machine says of the whole table, if it fits into memory."""
-        numbers = 6 * self._counts["transactions"] + 5 * self._counts["micro_operations"] + self._counts["elements"]
-        needed, budget = 8 * _OVERHEAD * numbers, self._facts.budget.memory_bytes
-        if needed <= budget:
+        if self._fits():
             whole = rows_of(self._table.toArrow(), lists=self._lists, source=self._source)
             return judged(whole, self._facts, self._model, self._source, self._figures(searched))
-        beyond = f"an order that proves it is looked for on one machine, and takes {needed:,} bytes of {budget:,}"
-        return self._say(Validity.UNKNOWN, f"{reason}; {beyond}", searched, anomalies, findings, rows)
+        beyond = f"an order that proves it is looked for on one machine, and takes {self._needed():,} bytes"
+        limit = f"the budget has {self._facts.budget.memory_bytes:,}"
+        return self._say(Validity.UNKNOWN, f"{reason}; {beyond}: {limit}", searched, anomalies, findings, rows)
+
+    def _fits(self) -> bool:
+        return self._needed() <= self._facts.budget.memory_bytes
+
+    def _needed(self) -> int:
+        """Bytes that the whole table takes while it is judged on one machine."""
+        numbers = 6 * self._counts["transactions"] + 5 * self._counts["micro_operations"] + self._counts["elements"]
+        return 8 * _OVERHEAD * numbers
 
     def _say(
         self,

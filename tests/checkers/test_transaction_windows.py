@@ -43,7 +43,7 @@ def random_graph(rng: random.Random) -> tuple[list[int], list[int], Edges]:
     source, target = column([pair[0] for pair in chosen]), column([pair[1] for pair in chosen])
     zeros = np.zeros(len(chosen), np.int64)
     times = column(invoked)
-    return invoked, until, Edges(source, target, zeros, times[source], times[target], column(until)[target], zeros)
+    return invoked, until, Edges(source, target, zeros, times[source], times[target], column(until)[target])
 
 
 def on_cycles(invoked: list[int], until: list[int], edges: Edges) -> set[tuple[int, int]]:
@@ -139,11 +139,10 @@ class InParts:
     def core(self) -> Judged:
         found = collected(scan_of(self.edges), len(self.edges), 10**6)
         assert found.edges is not None
-        core = found.edges.at((found.edges.uncertain == 0) | np.isin(found.edges.target, self.seen))
-        nodes = np.unique(np.concatenate([core.source, core.target]))
+        nodes = np.unique(np.concatenate([found.edges.source, found.edges.target]))
         c, chosen = self.rows.columns, np.isin(self.rows.numbers, nodes)
         columns = (self.rows.numbers, c.process, c.outcome, c.invoked, c.completed)
-        return judged(core, found.points, Transactions(*(np.ascontiguousarray(one[chosen]) for one in columns)))
+        return judged(found.edges, found.points, Transactions(*(np.ascontiguousarray(one[chosen]) for one in columns)))
 
     def unexplained(self, points: Points) -> set[int]:
         wrong = [explained(part, points, self.seen, lists=self.lists) for part in self.parts]
@@ -211,12 +210,15 @@ def test_an_order_is_carried_out_on_the_rows() -> None:
 
     assert not found.unexplained(at(t0=(4, 0), t1=(4, 1), t2=(4, 2), t3=(40, 0)))
     assert found.unexplained(at(t0=(4, 1), t1=(4, 0))) == {0}
+    assert found.unexplained(at(t0=(4, 0), t1=(4, 1), t2=(4, 2), t3=(62, 0))) == {0, 1}
     assert found.unexplained(at(t2=(10, 0))) == {1}
     assert found.unexplained(at(t0=(20, 0))) == {0}
     assert found.unexplained(at(t3=(4, 9))) == {0, 1}
     found.seen = column([4])
     assert not found.unexplained(points)
     found.parts = parts(told("ax1", "rx2"), lists=True, rows=9)
+    assert found.unexplained(UNRAISED) == {0}
+    found.parts = parts(told("ax1 @0-1", "ax2 @2-3", "rx1 @4-5"), lists=True, rows=9)
     assert found.unexplained(UNRAISED) == {0}
     registers = InParts(told("wx1 @0-9", "rx1 wx2 rx2 @1-10", "rx_ @2-3"), lists=False)
     assert registers.unexplained(UNRAISED) == {0}
@@ -229,3 +231,32 @@ def test_what_parts_may_hold() -> None:
     history = told("ax1 !info", "ay2 !info", "rx1")
     assert {INFO, OK} <= {txn.outcome for txn in history}
     assert InParts(history, lists=True).seen.tolist() == [0]
+
+
+def test_rounds_leave_little_and_may_end_early(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a history of many that overlap hardly an edge is left; however many are, the core completes the order."""
+    kept = []
+    for rounds in (8, 1, 0):
+        monkeypatch.setattr("checkers.transaction_core.ROUNDS", rounds)
+        found = InParts(longer(1, 400, lists=True), lists=True, rows=100)
+        core = collected(scan_of(found.edges), len(found.edges), 10**6).edges
+        assert core is not None
+        kept.append(len(core))
+        points = found.core().points
+        assert points is not None and not found.unexplained(points)
+        assert not not_forward(found.edges, points).any()
+    assert kept[0] == 0 < 2 * kept[1] < kept[2]
+
+
+def test_many_readers_and_many_appends_that_nobody_saw() -> None:
+    """Each key has nodes that stand for the pairs of them, and no other key's: these would lead back in time."""
+    phases = []
+    for number, key in enumerate("yx"):
+        at = 100 * number
+        phases.append(f"a{key}0 @{at}-{at + 1}")
+        phases += [f"r{key}0 @{at + 2}-{at + 50}" for _ in range(10)]
+        phases += [f"a{key}{value} @{at + 3}-{at + 51}" for value in range(1, 11)]
+    found = InParts(told(*phases), lists=True, rows=4)
+    assert len(found.parts) == 2 and (found.edges.target < 0).sum() > 20
+    core = found.core()
+    assert not core.cycles and core.points is not None and not found.unexplained(core.points)

@@ -88,13 +88,14 @@ def test_as_on_one_machine(spark: SparkSession, tmp_path: Path, name: str, lists
         pytest.skip("motifs are told of lists")
     isolation, motif = ("serializable", name) if name in MOTIFS else (name, "")
     path = store(tmp_path / "table.parquet", longer(7, 400, lists=lists, isolation=isolation, motif=motif), lists=lists)
-    for model in MODELS:
+    # The strongest and weaker ones, in turn.
+    for model in {MODELS[0], MODELS[1 + len(name) % 3]}:
         same(by_spark.check(spark, str(path), facts(model)), check_here(path, facts(model)))
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("lists", [True, False])
-@pytest.mark.parametrize("number", range(40))
+@pytest.mark.parametrize("number", range(8))
 def test_small_ones_as_on_one_machine(spark: SparkSession, tmp_path: Path, number: int, lists: bool) -> None:
     history = small_ones(140, lists=lists)[100 + number]
     path = store(tmp_path / "table.parquet", history, lists=lists)

@@ -1,8 +1,8 @@
 //! A history judged in parts: what some of its keys show by themselves, and what a core of all their edges comes to.
 //!
 //! Everything that is found without a search concerns one key, and so does every dependency. What one key cannot tell is
-//! whether a transaction of unknown outcome happened, which another key may show: such a one is taken to have happened, and
-//! is told apart. Edges into one that nobody saw are for the caller to leave out; none lead out of it.
+//! whether a transaction of unknown outcome happened, which another key may show: such a one is taken to have happened. If
+//! nobody saw it, it closes no cycle: edges lead to it, and none lead out of it. Those that were seen here are told.
 
 use super::anomaly::Anomaly;
 use super::cycles::{self, Cycle};
@@ -71,7 +71,7 @@ pub struct Core {
     pub points: Option<Vec<(i64, i64)>>,
 }
 
-/// Judge transactions without micro-operations by the edges between them and real time, all of which happened.
+/// Judge transactions without micro-operations by the edges between them and real time.
 ///
 /// `begin`: points of transactions, each a moment and a level, which is how far it stands behind others of that moment;
 /// `nodes`: how many there are, virtual ones included. Fails on edges of other nodes.

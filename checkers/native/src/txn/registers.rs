@@ -206,12 +206,20 @@ impl<'a> Registers<'a> {
             place[t as usize] = at as u32;
         }
         met.sort_by_key(|&(key, process, t, _)| (key, process, place[t as usize]));
-        for pair in met.windows(2) {
-            let ((key, process, s, first), (other_key, other_process, t, second)) = (pair[0], pair[1]);
-            let follows = key == other_key && process == other_process && s != t && self.input.is_ok(s as usize);
-            if follows && first.version != second.version {
-                let shown = [first.op, second.op];
-                self.order.push(Before { first: first.version, second: second.version, shown });
+        // One of unknown outcome precedes nothing, and hides nothing that its process met before.
+        let mut last = None;
+        for (key, process, t, second) in met {
+            if let Some((other_key, other_process, s, first)) = last
+                && (key, process) == (other_key, other_process)
+                && s != t
+            {
+                let Met { op, version, .. } = first;
+                if version != second.version {
+                    self.order.push(Before { first: version, second: second.version, shown: [op, second.op] });
+                }
+            }
+            if self.input.is_ok(t as usize) {
+                last = Some((key, process, t, second));
             }
         }
     }
