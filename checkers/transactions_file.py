@@ -9,12 +9,15 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.dataset as ds
+import pyarrow.parquet as pq
 
 from checkers.transaction_columns import OK, READ
+from checkers.transaction_history import encode, transactions_of
 from checkers.transactions import TransactionVerdict, check_list_append, check_register
 from checkers.transactions_table import (
     LIST_APPEND,
     Rows,
+    arrow_table,
     malformed,
     model_of,
     same_number,
@@ -24,6 +27,7 @@ from checkers.transactions_table import (
     verdict,
 )
 from harness.errors import MalformedHistory
+from harness.history import History
 from harness.verdict import Facts, Verdict
 
 
@@ -31,6 +35,14 @@ def check(path: Path, facts: Facts, model: str | None = None) -> Verdict:
     """The verdict on the table in `path`, a file or a folder of files; raises MalformedHistory."""
     file = TransactionsFile(path, model)
     return judged(file.read(), facts, file.model, str(path), {"engine": "native"})
+
+
+def write(history: History, path: Path, *, lists: bool) -> None:
+    """Write the table of a history's `txn` operations, by which times are indexes of events.
+
+    Values that are no integers are numbered. Raises MalformedHistory as `checkers.transaction_history.encode`.
+    """
+    pq.write_table(arrow_table(encode(transactions_of(history.operations), lists=lists), lists=lists), path)
 
 
 class TransactionsFile:

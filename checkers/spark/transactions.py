@@ -30,7 +30,7 @@ from pyspark.sql import types as T
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from checkers import transaction_windows
-from checkers.consistency_models import NAMES, implied
+from checkers.consistency_models import NAMES, implied, ruled_out, ruled_out_of_registers
 from checkers.spark.linearizable import tuned
 from checkers.spark.schemas import MICRO_OPERATIONS, PIECES, UNEXPLAINED, conforms
 from checkers.transaction_columns import INFO, OK
@@ -359,6 +359,8 @@ class Judging:
         rows: Rows | None = None,
         **figures: Any,
     ) -> Verdict:
+        rule = ruled_out if self._lists else ruled_out_of_registers
+        allowed = [name for name in anomalies or {} if self._held not in rule([name])]
         return verdict(
             self._facts,
             model=self._model,
@@ -368,7 +370,8 @@ class Judging:
             anomalies=anomalies or {},
             findings=findings,
             rows=rows,
-            figures={"ruled_out": [], "weakest_ruled_out": [], **self._figures(searched), **figures},
+            figures={"ruled_out": [], "weakest_ruled_out": [], **self._figures(searched), **figures}
+            | ({"allowed": allowed} if allowed else {}),
         )
 
     def _figures(self, searched: _Searched) -> dict[str, Any]:

@@ -8,12 +8,14 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
+from checkers.transaction_history import check_lists
 from checkers.transactions import check_list_append, check_register
-from checkers.transactions_file import check, rows_of
+from checkers.transactions_file import check, rows_of, write
 from checkers.transactions_table import arrow_table, named
 from harness.cli import main
 from harness.errors import MalformedHistory
 from harness.verdict import Facts, Validity
+from tests.checkers.test_transaction_history import told as history_of
 from tests.checkers.transaction_histories import columns, told
 from tests.transaction_tables import in_time, longer, small_ones, table, wrong, wrongly_typed
 
@@ -108,3 +110,15 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
 
 def test_only_transactions_are_renamed() -> None:
     assert named(("T1 < T0 (rw): key T2x", "AT1"), np.array([5, 60])) == ("T60 < T5 (rw): key T2x", "AT1")
+
+
+def test_written_from_a_history(tmp_path: Path) -> None:
+    history = history_of(
+        ("ok", [["append", "x", 1], ["append", "y", "one"]], [["append", "x", 1], ["append", "y", "one"]]),
+        ("ok", [["r", "x", None], ["r", "y", None]], [["r", "x", None], ["r", "y", ["one"]]]),
+        ("info", [["append", "x", 2]], None),
+    )
+    write(history, tmp_path / "table.parquet", lists=True)
+    found, (expected,) = check(tmp_path / "table.parquet", facts()), check_lists(history, facts())
+    assert (found.validity, found.anomalies) == (expected.validity, expected.anomalies)
+    assert found.anomalies == {"G-single": 1} and found.witnesses[0].events == expected.witnesses[0].events

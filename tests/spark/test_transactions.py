@@ -45,6 +45,7 @@ def same(found: Verdict, expected: Verdict) -> None:
     """Witnesses may be others, but of what is there, and so may the way; an order may be found by one alone."""
     assert (found.validity, found.anomalies) == (expected.validity, expected.anomalies)
     assert found.figures["ruled_out"] == expected.figures["ruled_out"]
+    assert set(found.figures.get("allowed", ())) == set(expected.figures.get("allowed", ()))
     assert (found.checker, found.guarantee, found.exposure) == (expected.checker, expected.guarantee, expected.exposure)
     for name in ("transactions", "micro_operations", "info_transactions", "keys"):
         assert found.figures[name] == expected.figures[name]
