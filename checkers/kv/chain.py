@@ -98,7 +98,8 @@ class Chain:
         """Of a version from before the history: that it tells of a creation before the newest one that is known."""
         since = max(self._from, self._creation)
         if version.created is not None and version.created < since and version.created_by is not None:
-            step = f"It was answered with {self._dialect.created} {shown(version.created)}; nothing was there until "
+            step = f"It was answered with {self._dialect.created} {shown(version.created)}; what was created "
+            step += "then was gone, or made anew, by "
             return breach_of("wrong-creation", (version.created_by,), f"{step}{shown(since)}.")
         number, by = version.version, version.version_by
         if number is None or by is None:
@@ -219,7 +220,8 @@ class Chain:
             return breach_of("wrong-creation", (*by_whom(self._before), *(() if by is None else (by,))), step)
         since = max(self._from, self._creation)
         if created is None and version.created is not None and version.created < since:
-            step = f"It was answered with {names.created} {shown(version.created)}, and nothing was there until "
+            step = f"It was answered with {names.created} {shown(version.created)}; what was created then was gone, or "
+            step += "made anew, by "
             by_reply = () if version.created_by is None else (version.created_by,)
             return breach_of("wrong-creation", by_reply, f"{step}{shown(since)}.")
         due = first if creates else self._version + 1 if self._present and self._version is not None else None

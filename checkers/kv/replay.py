@@ -18,7 +18,7 @@ _ENDLESS: Final = 1 << 63
 class _State(msgspec.Struct, kw_only=True):
     """A key. `present` None: nothing is known of it yet; `version` at least `least` where it is unknown.
 
-    `start` is the first write of those that are counted in `least`, if it may have created the key.
+    `start` is the first write of those that are counted in `least`, if it may have created the key; `puts` counts them.
     """
 
     present: bool | None = None
@@ -28,6 +28,7 @@ class _State(msgspec.Struct, kw_only=True):
     version: int | None = None
     least: int = 0
     start: int | None = None
+    puts: int = 0
     seen: int = -1
 
 
@@ -70,12 +71,14 @@ def _incomplete(acts: Sequence[Act], order: Sequence[tuple[Act, int]]) -> str | 
 
 def _real_time(acts: Sequence[Act], dialect: Dialect, order: Sequence[tuple[Act, int]]) -> str | None:
     """Nothing stands behind what was invoked only after its answer, where the two are held to real time."""
-    current, written = -1, -1
+    current, written, earlier, last = -1, -1, -1, -1
     sessions: dict[tuple[str, int], int] = {}
-    for act, _ in order:
+    for act, at in order:
+        # A late read may tell of the state that a current one tells of, though not of a later one.
+        earlier, last = (current, at) if at > last else (earlier, last)
         ended = _ENDLESS if act.done is None else act.done
         own = sessions.get(act.session, -1) if not dialect.current else -1
-        if ended < max(current if act.current else written, own):
+        if ended < max(current if act.current else max(earlier, written), own):
             return f"the operation of event {act.row} stands behind one that was invoked after its answer"
         written = max(written, act.invoked) if act.writes else written
         current = max(current, act.invoked) if act.current else current
@@ -123,7 +126,11 @@ class _Replay:
 
     def refusal(self, order: Sequence[tuple[Act, int]]) -> str | None:
         for act, at in order:
-            state = self._keys.setdefault(act.key, _State(least=self._first - 1))
+            # Positions count from 1: at 0 there is nothing yet.
+            nothing = False if self._begun <= 0 else None
+            state = self._keys.setdefault(act.key, _State(present=nothing, least=self._first - 1))
+            if act.made is not None and act.made > at:
+                return f"event {act.row}: it shows what {act.made} made, and stands before that"
             wrong = self._unrecorded(state, act, at) or self._condition(state, act)
             wrong = wrong or (self._write(state, act, at) if act.writes else self._read(state, act))
             if wrong is not None:
@@ -133,7 +140,12 @@ class _Replay:
 
     def _unrecorded(self, state: _State, act: Act, at: int) -> str | None:
         """Forget the key where unrecorded writes may have come after what was last seen of it."""
-        if state.seen >= self._begun or at == state.seen or (act.made is not None and act.made == state.made):
+        if (
+            self._begun <= 0
+            or state.seen >= self._begun
+            or at == state.seen
+            or (act.made is not None and act.made == state.made)
+        ):
             return None
         if act.made is not None and act.made <= state.seen:
             return f"it shows what {act.made} made, which was replaced by {state.seen}"
@@ -142,7 +154,7 @@ class _Replay:
 
     def _forget(self, state: _State, present: bool | None) -> None:
         state.present, state.made, state.value, state.created, state.version = present, None, None, None, None
-        state.least, state.start = self._first - 1, None
+        state.least, state.start, state.puts = self._first - 1, None, 0
 
     def _condition(self, state: _State, act: Act) -> str | None:
         if act.expected is None:
@@ -162,9 +174,16 @@ class _Replay:
                 wrong = state.present is False or state.value not in (None, number)
                 state.present, state.value = True, number
             case Condition.VERSION:
-                wrong = state.present is False or state.version not in (None, number) or number < state.least
+                wrong = state.present is False or state.version not in (None, number)
+                wrong = wrong or not state.least <= number <= self._most(state)
                 state.present, state.version = True, number
         return f"it found something else than {act.expected.condition}" if wrong else None
+
+    def _most(self, state: _State) -> int:
+        """The version that a key has at most: as many writes as there is room for since its creation."""
+        if state.version is not None:
+            return state.version
+        return self._first + self._begun - (state.created or 1) + state.puts
 
     def _write(self, state: _State, act: Act, at: int) -> str | None:
         if act.kind is Kind.DELETE:
@@ -172,12 +191,15 @@ class _Replay:
                 return "it took away what was not there"
             self._forget(state, False)
             return None
+        if state.made is not None and act.created is not None and state.made < act.created < at:
+            return f"the key was there before {act.created}"
         if state.present is False:
             state.created, state.version = at, self._first
         elif state.version is not None:
             state.version += 1
         else:
             state.least += 1
+            state.puts += 1
             state.start = at if state.start is None and state.present is None else state.start
         state.present, state.made, state.value = True, at, act.value
         return self._told(state, act)
@@ -200,8 +222,16 @@ class _Replay:
 
     def _told(self, state: _State, act: Act) -> str | None:
         """What it tells of creation and version is so; where that is unknown, it is so from now on."""
-        first = act.version == self._first and act.created is None
-        created = (state.made if first else None) if act.created is None else act.created
+        made, first = state.made or 0, self._first
+        created = made if act.created is None and act.version == first else act.created
+        if created is not None and not 0 < created <= made:
+            return f"the key cannot have been created at {created}"
+        if created not in (None, made, state.created, state.start) and created > self._begun:
+            return f"nobody created the key at {created}"
+        if act.version is not None and not 0 <= act.version - first <= made - (created or 1):
+            return f"it cannot be version {act.version}"
+        if act.version is not None and created is not None and (act.version == first) != (created == made):
+            return f"it is version {act.version}, created at {created} and written at {made}"
         if created is not None:
             if state.created not in (None, created):
                 return f"the key was created at {state.created}"
@@ -212,7 +242,7 @@ class _Replay:
                 state.least += created < state.start
                 state.start = None
         if act.version is not None:
-            if state.version not in (None, act.version) or act.version < state.least:
+            if state.version not in (None, act.version) or not state.least <= act.version <= self._most(state):
                 return f"the version is {state.version}"
             state.version = act.version
         return None

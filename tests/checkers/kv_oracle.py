@@ -72,6 +72,8 @@ def _key_explained(told: Sequence[tuple[Act, int]], begun: int, first: int) -> b
     for (a, p), (b, q) in combinations(early, 2):
         if a.made is None and b.made is not None and not _sensible(b, q, first, p + 1):
             return False
+        if (ca := _creation(a, first)) and (cb := _creation(b, first)) and cb != ca and cb <= p:
+            return False
         if p == q and (a.made, a.value) != (b.made, b.value):
             return False
         if b.made is not None and b.made != a.made and b.made <= p:
@@ -86,6 +88,11 @@ def _key_explained(told: Sequence[tuple[Act, int]], begun: int, first: int) -> b
         return False
     late = [(act, at) for act, at in told if at >= begun or act.writes]
     return any(_runs(state, late, first) for state in _beginnings(early, late, begun, first))
+
+
+def _creation(act: Act, first: int) -> int | None:
+    """Where a read says that the key was created, by that number or as its first version."""
+    return act.made if act.created is None and act.version == first else act.created
 
 
 def _agree(a: Act, b: Act, first: int) -> bool:

@@ -608,6 +608,30 @@ def test_a_sync_tells_the_model(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert "a string" in capsys.readouterr().err
 
 
+def test_an_order_is_refused_exactly_where_none_is() -> None:
+    """Where every reply says where it stands and none is unknown there is one order: the check of it decides alone."""
+    rng = random.Random(3)
+    met = {True: 0, False: 0}
+    for _ in range(1_500):
+        dialect = rng.choice((ETCD, ZOOKEEPER))
+        first = rng.choice((0, 1, 3))
+        told = Simulated(
+            dialect, random.Random(rng.random()), steps=rng.randint(8, 30), unknown=0.0, told=rng.random(), first=first
+        )
+        for _ in range(rng.choice((0, 1, 2))):
+            told.bend()
+        told.drop(rng.choice((0, 0, 4)))
+        acts = operations_as_acts(pair(told.events), dialect, signed=False)
+        placed = [(act, act.at) for act in acts if act.kind is not Kind.SYNC and act.at is not None]
+        if any(act.done is None for act in acts):
+            continue
+        order = sorted(placed, key=lambda p: (p[1], not p[0].writes, p[0].invoked))
+        expected = explained(acts, dialect)
+        met[expected] += 1
+        assert (refusal(acts, dialect, order) is None) == expected, told.events
+    assert min(met.values()) > 80
+
+
 @pytest.mark.parametrize(("parameter", "said"), [("", Validity.VALID), ("sync", Validity.INVALID)])
 def test_a_run_of_ours(parameter: str, said: Validity) -> None:
     """ZOOKEEPER-1675, as a run recorded it: its reads stand behind a sync, which the history itself does not say."""
