@@ -92,6 +92,18 @@ CASES: list[tuple[Dialect, list[str], str]] = [
         ],
         "lost-write",
     ),
+    # Taken away at 5 by nobody who is known, and there again at 7.
+    (
+        E,
+        [
+            '0 write x 5 -> {"revision": 2}',
+            "0 delete x",
+            "0 info",
+            '1 read x {"serializable": true} -> {"value": 5, "revision": 7, "mod-revision": 2}',
+            '1 read x {"serializable": true} -> {"revision": 5}',
+        ],
+        "lost-write",
+    ),
     # A state from before what had been answered.
     (
         E,
@@ -461,7 +473,7 @@ def test_a_kept_proof_that_does_not_hold_is_refused() -> None:
     for rows in (proof["rows"][::-1], proof["rows"][:1], [*proof["rows"], 2], [77]):
         with pytest.raises(UsageError):
             confirm(valid, {**document, "proofs": [{**proof, "rows": rows}]})
-    stale = tell(*CASES[3][1])
+    stale = tell(*CASES[4][1])
     (verdict,) = etcd.check(stale, facts())
     document = msgspec.to_builtins(verdict)
     (witness,) = document["witnesses"]
