@@ -314,6 +314,7 @@ def judge_transaction_core(
     *,
     nodes: int,
     steps: int,
+    wall_s: float = 60.0,
 ) -> TransactionCore:
     """Judge transactions by real time and these edges; `nodes` counts virtual ones too.
 
@@ -338,12 +339,13 @@ def check_list_append(
     realtime: bool,
     steps: int,
     sessions: bool = False,
+    wall_s: float = 60.0,
 ) -> TransactionReport:
     """Judge lists to which transactions append unique values; the columns are those of `transaction_columns`.
 
     `realtime`: whether a transaction that was completed precedes those invoked after it; `sessions`: whether it does
-    so within its process, which bears on `order` alone. `steps` bounds the search of
-    shortest cycles only: whether there is a cycle does not depend on it.
+    so within its process, which bears on `order` alone. `steps` and, as a backstop, `wall_s`
+    bound the search of shortest cycles only: whether there is a cycle does not depend on them.
 
     Raises: as `check_registers`.
     """
@@ -365,6 +367,7 @@ def check_rw_register(
     steps: int,
     sessions: bool = False,
     thorough: bool = True,
+    wall_s: float = 60.0,
 ) -> TransactionReport:
     """Judge registers to which transactions write unique values, as `check_list_append` judges lists.
 
@@ -404,6 +407,7 @@ def check_weak_isolation(
     sessions: bool,
     realtime: bool,
     steps: int,
+    wall_s: float = 60.0,
 ) -> WeakReport:
     """Look for an order of commits that keeps `level` (`committed`, `view`, `atomic`, `causal`), or for a schedule of
     starts and commits (`snapshot`); `sessions` and `realtime` (of schedules) say what it is to keep besides.

@@ -8,6 +8,7 @@ from typing import Any, Final
 import numpy as np
 import pytest
 
+from checkers import _core
 from checkers.transaction_columns import OK, READ, WRITE
 from checkers.transaction_proof import Anomaly, Cycle, ListProof, RegisterProof, Step
 from checkers.transactions import STRICT, TransactionVerdict, check_list_append, check_register
@@ -341,6 +342,20 @@ def test_contended_registers_of_a_correct_store_are_valid(clients: int, keys: in
                 Validity.VALID,
                 "a serial order that keeps real time",
             ), (model, info, verdict)
+
+
+def test_a_search_for_an_order_ends_with_its_time() -> None:
+    shape = Shape(transactions=6000, clients=20, keys=3, per_key=10**6, info=0.05, lists=False)
+    c = columns(simulated(random.Random(0), shape))
+    given = (c.process, c.outcome, c.invoked, c.completed, c.first, c.kind, c.key, c.value)
+
+    def found(wall_s: float) -> bool:
+        report = _core.check_rw_register(
+            *given, realtime=True, wfr=True, sequential=False, linearizable=False, steps=10**8, wall_s=wall_s
+        )
+        return report.order is not None
+
+    assert found(60.0) and not found(0.0)
 
 
 def _late_read(history: list[Txn], rng: random.Random) -> list[Txn]:

@@ -69,6 +69,7 @@ def test_many_anomalies_in_one_table(spark: SparkSession, tmp_path: Path, lists:
     assert found.figures["core_edges"] < found.figures["edges"]
 
 
+@pytest.mark.long
 def test_an_order_of_all_is_carried_out(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -127,6 +128,7 @@ def test_columns_of_another_type(spark: SparkSession, tmp_path: Path) -> None:
             by_spark.check(spark, str(tmp_path / f"{number}.parquet"), facts())
 
 
+@pytest.mark.long
 def test_what_does_not_fit_is_unknown(spark: SparkSession, tmp_path: Path) -> None:
     """A cycle in real time says nothing of plain serializability, and no order is looked for beyond the memory."""
 

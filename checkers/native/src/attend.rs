@@ -1,14 +1,16 @@
 //! Run native work while the interpreter's signals are attended to.
 
 use std::cell::RefCell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use pyo3::exceptions::PyValueError;
+use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 
 use crate::interrupt::{Deadline, LOOK_EVERY, attending};
+use crate::keys::message;
 
 thread_local! {
     static RAISED: RefCell<Option<PyErr>> = const { RefCell::new(None) };
@@ -31,15 +33,15 @@ pub fn attend<T: Send>(
         .ok_or_else(|| PyValueError::new_err(format!("wall_s {wall_s} is too long")))?;
     let deadline = Deadline::new(deadline);
     if alone {
-        let result = py.detach(|| attending(look, || work(deadline)));
-        return RAISED.take().map_or(Ok(result), Err);
+        let result = py.detach(|| safely(|| attending(look, || work(deadline))));
+        return RAISED.take().map_or(result, Err);
     }
     py.detach(|| {
         thread::scope(|scope| {
             let (done, finished) = channel::<()>();
             let worker = scope.spawn(move || {
                 let _at_the_end = done;
-                work(deadline)
+                safely(|| work(deadline))
             });
             let mut raised = Ok(());
             while raised.is_ok() && finished.recv_timeout(LOOK_EVERY) == Err(RecvTimeoutError::Timeout) {
@@ -49,9 +51,14 @@ pub fn attend<T: Send>(
                 deadline.interrupt();
             }
             let result = worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-            raised.map(|()| result)
+            raised.and(result)
         })
     })
+}
+
+/// What `work` returns; RuntimeError where it panics, which is a defect and no statement about what it was given.
+pub fn safely<T>(work: impl FnOnce() -> T) -> PyResult<T> {
+    catch_unwind(AssertUnwindSafe(work)).map_err(|panic| PyRuntimeError::new_err(message(&*panic)))
 }
 
 fn look() -> bool {

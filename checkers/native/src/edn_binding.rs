@@ -7,6 +7,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList};
 
+use crate::attend::safely;
 use crate::edn::{Fault, Form};
 use crate::edn_events::{Events, read_events};
 
@@ -63,7 +64,7 @@ impl Read for &mut Stream {
 #[pyfunction]
 pub fn read_edn(py: Python<'_>, read: Py<PyAny>) -> PyResult<EdnEvents> {
     let mut stream = Stream { read, raised: None };
-    match py.detach(|| read_events(&mut stream)) {
+    match py.detach(|| safely(|| read_events(&mut stream)))? {
         Ok(events) => columns(py, events),
         Err(Fault::Malformed { place, message }) => Err(PyValueError::new_err((place.line, place.column, message))),
         Err(Fault::Input(error)) => Err(stream.raised.take().unwrap_or_else(|| error.into())),

@@ -64,6 +64,35 @@ impl Deadline {
     }
 }
 
+thread_local! {
+    /// By which the work of this thread is to end.
+    static CURRENT: Cell<Option<Deadline>> = const { Cell::new(None) };
+}
+
+/// What `work` returns, which may ask whether its time `is_over`.
+pub fn within<T>(deadline: Deadline, work: impl FnOnce() -> T) -> T {
+    struct Restore(Option<Deadline>);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            CURRENT.set(self.0);
+        }
+    }
+    let _restore = Restore(CURRENT.replace(Some(deadline)));
+    work()
+}
+
+/// Whether the work of this thread is to be given up. It asks for the time, so not at every step.
+pub fn is_over() -> bool {
+    CURRENT.get().is_some_and(Deadline::has_passed)
+}
+
+/// What is left of `left` after some steps: nothing either when the time is over, for which it is asked now and then.
+pub fn spend(left: u64, steps: u64) -> u64 {
+    const ASK_EVERY: u64 = 4096;
+    let after = left.saturating_sub(steps);
+    if left / ASK_EVERY != after / ASK_EVERY && is_over() { 0 } else { after }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -76,6 +105,14 @@ mod tests {
         one.interrupt();
         assert!(one.has_passed() && !other.has_passed());
         assert!(Deadline::new(Instant::now() - Duration::from_secs(1)).has_passed());
+    }
+
+    #[test]
+    fn nothing_is_left_when_the_time_is_over() {
+        let past = Deadline::new(Instant::now() - Duration::from_secs(1));
+        assert_eq!(spend(10_000, 5_000), 5_000, "nobody set a time");
+        assert_eq!(within(past, || (spend(10_000, 5_000), spend(10_000, 10))), (0, 9_990));
+        assert!(!is_over());
     }
 
     #[test]

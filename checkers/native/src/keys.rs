@@ -111,7 +111,8 @@ fn judge_safely(
         .unwrap_or_else(|panic| Err(Defect(message(&*panic))))
 }
 
-fn message(panic: &(dyn std::any::Any + Send)) -> String {
+/// What a panic said.
+pub fn message(panic: &(dyn std::any::Any + Send)) -> String {
     let text = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());
     format!("the search panicked: {}", text.unwrap_or("without a message"))
 }

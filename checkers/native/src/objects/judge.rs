@@ -15,6 +15,7 @@ use super::set::Set;
 use super::{Call, Object};
 use crate::closure::{Item, any_order};
 use crate::interrupt::Deadline;
+use crate::keys::message;
 use crate::model::Model;
 use crate::operation::{Function, NEVER, Op};
 use crate::replay;
@@ -210,9 +211,4 @@ fn confirm_refuted<O: Object>(
         }
     }
     Ok((Err(stopped), spent))
-}
-
-fn message(panic: &(dyn std::any::Any + Send)) -> String {
-    let text = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());
-    format!("the search panicked: {}", text.unwrap_or("without a message"))
 }

@@ -4,6 +4,9 @@ use numpy::{PyArray1, PyReadonlyArray1, ToPyArray};
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 
+use crate::attend::attend;
+use crate::interrupt::within;
+
 use super::{Anomaly, Asked, Assumed, Cycle, Input, Kept, Kind, Level, NONE, Refused, Report, Step, Weak};
 
 pub(super) type Column<'py> = PyReadonlyArray1<'py, i64>;
@@ -123,7 +126,7 @@ impl WeakReport {
 #[pyfunction]
 #[pyo3(signature = (
     process, outcome, invoked, completed, first, kind, key, value, start, elements, *, lists, level, sessions, realtime,
-    steps
+    steps, wall_s=60.0
 ))]
 #[allow(clippy::too_many_arguments)]
 pub fn check_weak_isolation(
@@ -143,6 +146,7 @@ pub fn check_weak_isolation(
     sessions: bool,
     realtime: bool,
     steps: u64,
+    wall_s: f64,
 ) -> PyResult<WeakReport> {
     let (start, elements) = (start.as_slice()?, elements.as_slice()?);
     let input = borrowed!(process, outcome, invoked, completed, first, kind, key, value; start, elements);
@@ -158,14 +162,14 @@ pub fn check_weak_isolation(
             return Err(PyValueError::new_err(format!("level is {level}; {expected}")));
         }
     };
-    let found = py.detach(|| super::check_weak(&input, lists, asked, steps)).map_err(refuse)?;
+    let found = judged(py, wall_s, || super::check_weak(&input, lists, asked, steps))?;
     Ok(WeakReport { found })
 }
 
 /// Judge lists to which transactions append unique values.
 #[pyfunction]
 #[pyo3(signature = (process, outcome, invoked, completed, first, kind, key, value, start, elements, *, realtime, steps,
-    sessions=false))]
+    sessions=false, wall_s=60.0))]
 #[allow(clippy::too_many_arguments)]
 pub fn check_list_append(
     py: Python<'_>,
@@ -182,17 +186,19 @@ pub fn check_list_append(
     realtime: bool,
     steps: u64,
     sessions: bool,
+    wall_s: f64,
 ) -> PyResult<TransactionReport> {
     let (start, elements) = (start.as_slice()?, elements.as_slice()?);
     let input = borrowed!(process, outcome, invoked, completed, first, kind, key, value; start, elements);
-    hand_over(py.detach(|| super::check_lists(&input, kept(sessions, realtime), steps)))
+    let report = judged(py, wall_s, || super::check_lists(&input, kept(sessions, realtime), steps))?;
+    Ok(TransactionReport { report })
 }
 
 /// Judge registers to which transactions write unique values.
 #[pyfunction]
 #[pyo3(signature = (
     process, outcome, invoked, completed, first, kind, key, value, *, realtime, wfr, sequential, linearizable, steps,
-    sessions=false, thorough=true
+    sessions=false, thorough=true, wall_s=60.0
 ))]
 #[allow(clippy::too_many_arguments)]
 pub fn check_rw_register(
@@ -212,11 +218,14 @@ pub fn check_rw_register(
     steps: u64,
     sessions: bool,
     thorough: bool,
+    wall_s: f64,
 ) -> PyResult<TransactionReport> {
     let (start, elements): (&[i64], &[i64]) = (&[], &[]);
     let input = borrowed!(process, outcome, invoked, completed, first, kind, key, value; start, elements);
     let assumed = Assumed { wfr, sequential, linearizable };
-    hand_over(py.detach(|| super::check_registers(&input, assumed, kept(sessions, realtime), thorough, steps)))
+    let kept = kept(sessions, realtime);
+    let report = judged(py, wall_s, || super::check_registers(&input, assumed, kept, thorough, steps))?;
+    Ok(TransactionReport { report })
 }
 
 /// Real time holds the order of each process too.
@@ -228,8 +237,13 @@ fn kept(sessions: bool, realtime: bool) -> Kept {
     }
 }
 
-fn hand_over(judged: Result<Report, Refused>) -> PyResult<TransactionReport> {
-    Ok(TransactionReport { report: judged.map_err(refuse)? })
+/// What `judge` finds in `wall_s` seconds, with the interpreter's lock released and its signals attended to.
+pub(super) fn judged<T: Send>(
+    py: Python<'_>,
+    wall_s: f64,
+    judge: impl FnOnce() -> Result<T, Refused> + Send,
+) -> PyResult<T> {
+    attend(py, wall_s, true, |deadline| within(deadline, judge))?.map_err(refuse)
 }
 
 pub(super) fn refuse(refused: Refused) -> PyErr {

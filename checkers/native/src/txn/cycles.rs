@@ -25,6 +25,7 @@ use super::anomaly::Step;
 use super::graph::{Graph, Kind, Target};
 use super::input::{Input, NONE};
 use super::snapshot::Kept;
+use crate::interrupt;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Class {
@@ -360,7 +361,7 @@ impl<'a> Core<'a> {
     }
 
     fn spend(&mut self, steps: u64) -> bool {
-        self.left = self.left.saturating_sub(steps);
+        self.left = interrupt::spend(self.left, steps);
         self.left > 0
     }
 

@@ -14,6 +14,7 @@ use std::collections::{BTreeSet, HashMap};
 use super::graph::{Graph, Kind, Target};
 use super::input::{Input, WRITE};
 use super::registers::Registers;
+use crate::interrupt;
 
 /// Nodes looked at to find out whether a writer must precede a reader.
 const LOOK_MAX: usize = 4096;
@@ -36,7 +37,7 @@ pub fn order(graph: &Graph, sorted: &[u32], input: &Input<'_>, registers: &Regis
         let before = placing.placed.len();
         placing.put_before(writer, version);
         undone += before - placing.placed.len();
-        if undone > UNDO_MAX * graph.nodes() {
+        if undone > UNDO_MAX * graph.nodes() || interrupt::is_over() {
             return None;
         }
     }

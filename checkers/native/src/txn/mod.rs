@@ -58,7 +58,9 @@ pub enum Refused {
     Defect(&'static str),
 }
 
-/// Judge lists to which transactions append unique values. `kept`: what orders of transactions keep; `budget`: steps for the search of shortest cycles.
+/// Judge lists to which transactions append unique values.
+///
+/// `kept`: what orders of transactions keep; `budget`: steps for the search of shortest cycles.
 pub fn check_lists(input: &Input<'_>, kept: Kept, budget: u64) -> Result<Report, Refused> {
     input.validate(true).map_err(Refused::Malformed)?;
     let by_invocation = input.by_invocation();

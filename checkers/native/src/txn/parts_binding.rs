@@ -3,10 +3,11 @@
 use numpy::{PyArray1, ToPyArray};
 use pyo3::prelude::*;
 
-use super::binding::{AnomalyRow, Column, CycleRow, anomaly, cycle, refuse};
+use super::binding::{AnomalyRow, Column, CycleRow, anomaly, cycle, judged, refuse};
 use super::graph::{Kind, kind_of};
 use super::parts::{self, Core, Shown};
 use super::{Assumed, Input, Refused};
+use crate::attend::safely;
 
 type Rows<'py> = Bound<'py, PyArray1<u32>>;
 
@@ -127,8 +128,8 @@ pub fn transaction_part(
         elements: elements.as_slice()?,
     };
     let assumed = Assumed { wfr, sequential, linearizable };
-    let judged = py.detach(|| if lists { parts::of_lists(&input) } else { parts::of_registers(&input, assumed) });
-    let shown = judged.map_err(refuse)?;
+    let judge = || if lists { parts::of_lists(&input) } else { parts::of_registers(&input, assumed) };
+    let shown = py.detach(|| safely(judge))?.map_err(refuse)?;
     let steps = shown.circles.iter().filter_map(|circle| circle.steps.first());
     let circles = steps.map(|step| input.key[step.from_op as usize]).collect();
     Ok(TransactionPart { shown, circles })
@@ -137,7 +138,8 @@ pub fn transaction_part(
 /// Judge transactions by real time and the edges between them.
 #[pyfunction]
 #[pyo3(signature = (
-    process, outcome, invoked, completed, times, levels, sources, targets, kinds, *, nodes, steps
+    process, outcome, invoked, completed, times, levels, sources, targets, kinds, *, nodes, steps,
+    wall_s=60.0
 ))]
 #[allow(clippy::too_many_arguments)]
 pub fn judge_transaction_core(
@@ -153,6 +155,7 @@ pub fn judge_transaction_core(
     kinds: Column<'_>,
     nodes: u32,
     steps: u64,
+    wall_s: f64,
 ) -> PyResult<TransactionCore> {
     let process = process.as_slice()?;
     let first = vec![0; process.len() + 1];
@@ -174,6 +177,6 @@ pub fn judge_transaction_core(
         return Err(refuse(Refused::Malformed("the columns of edges differ in length".to_string())));
     }
     let edges = sources.iter().zip(targets).zip(kinds).map(|((&from, &to), &kind)| (from, to, kind_of(kind)));
-    let core = py.detach(|| parts::judge_core(&input, &begin, nodes, edges, steps)).map_err(refuse)?;
+    let core = judged(py, wall_s, || parts::judge_core(&input, &begin, nodes, edges, steps))?;
     Ok(TransactionCore { core })
 }

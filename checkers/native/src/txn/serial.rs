@@ -19,6 +19,7 @@ use std::collections::HashSet;
 
 use super::input::{Input, NONE};
 use super::registers::Registers;
+use crate::interrupt;
 
 /// Placements before the order is given up, beside one of each transaction: as a multiple of the transactions, and of at
 /// least so many of them; and where it is first looked whether an order is easily found.
@@ -184,7 +185,9 @@ pub fn search(
     let placements_max = search.is_placed.len() + tries;
     let mut choices: Vec<Choice> = Vec::new();
     let mut event = 0;
+    let mut left = (placements_max + 1) as u64;
     loop {
+        let placements = search.placements;
         event = search.advance(event);
         let Some(&Event { t, .. }) = search.events.get(event) else { return Serial::Order(search.order) };
         let candidates = search.candidates(t, event);
@@ -205,7 +208,8 @@ pub fn search(
                 choice.candidates.extend(others);
             }
         }
-        if search.placements > placements_max {
+        left = interrupt::spend(left, (search.placements - placements) as u64);
+        if left == 0 {
             return Serial::GivenUp;
         }
     }

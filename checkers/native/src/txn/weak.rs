@@ -24,6 +24,7 @@ use super::anomaly::Step;
 use super::graph::{Edges, Graph, Kind, Target};
 use super::input::{Input, NONE, WRITE};
 use super::snapshot::{Kept, happened_before, replay, schedule};
+use crate::interrupt;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Level {
@@ -222,7 +223,7 @@ impl<'a> Isolation<'a> {
     }
 
     pub fn spend(&self, steps: u64) -> bool {
-        let left = self.left.get().saturating_sub(steps);
+        let left = interrupt::spend(self.left.get(), steps);
         self.left.set(left);
         left > 0
     }
