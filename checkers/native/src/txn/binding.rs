@@ -19,6 +19,7 @@ pub(super) type CycleRow = (&'static str, bool, Vec<StepRow>);
 macro_rules! borrowed {
     ($($column:ident),+; $($slice:ident),+) => { Input { $($column: $column.as_slice()?,)+ $($slice,)+ } };
 }
+pub(super) use borrowed;
 
 /// What was found about a history of transactions. Rows are those of the columns; -1 where there is none.
 #[pyclass(frozen, module = "checkers._core")]

@@ -3,7 +3,7 @@
 use numpy::{PyArray1, ToPyArray};
 use pyo3::prelude::*;
 
-use super::binding::{AnomalyRow, Column, CycleRow, anomaly, cycle, judged, refuse};
+use super::binding::{AnomalyRow, Column, CycleRow, anomaly, borrowed, cycle, judged, refuse};
 use super::graph::{Kind, kind_of};
 use super::parts::{self, Core, Shown};
 use super::{Assumed, Input, Refused};
@@ -115,18 +115,8 @@ pub fn transaction_part(
     sequential: bool,
     linearizable: bool,
 ) -> PyResult<TransactionPart> {
-    let input = Input {
-        process: process.as_slice()?,
-        outcome: outcome.as_slice()?,
-        invoked: invoked.as_slice()?,
-        completed: completed.as_slice()?,
-        first: first.as_slice()?,
-        kind: kind.as_slice()?,
-        key: key.as_slice()?,
-        value: value.as_slice()?,
-        start: start.as_slice()?,
-        elements: elements.as_slice()?,
-    };
+    let (start, elements) = (start.as_slice()?, elements.as_slice()?);
+    let input = borrowed!(process, outcome, invoked, completed, first, kind, key, value; start, elements);
     let assumed = Assumed { wfr, sequential, linearizable };
     let judge = || if lists { parts::of_lists(&input) } else { parts::of_registers(&input, assumed) };
     let shown = py.detach(|| safely(judge))?.map_err(refuse)?;
