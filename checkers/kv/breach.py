@@ -16,7 +16,8 @@ class Breach(NamedTuple):
 
 
 def breach_of(anomaly: str, acts: tuple[Act, ...], *steps: str) -> Breach:
-    lead = tuple(f"{_sentence(act)}." for act in acts)
+    # What is named first is what a drawing marks.
+    lead = tuple(f"{_sentence(act)}." for act in (acts[-1], *acts[:-1]))
     return Breach(anomaly, acts, (*lead, *steps))
 
 

@@ -651,3 +651,4 @@ def test_a_run_of_ours(parameter: str, said: Validity) -> None:
     (verdict,) = zookeeper.check(history, facts(parameter, exposure_min=1))
     assert verdict.validity is said
     assert set(verdict.anomalies) == ({"stale-after-sync"} if parameter else set())
+    assert all(witness.steps[0].startswith("read ") for witness in verdict.witnesses), "what is at fault is drawn so"
