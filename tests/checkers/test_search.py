@@ -22,11 +22,14 @@ INFO = (0.0, 0.0, 0.01, 0.05, 0.3)
 
 
 def short_histories(rng: random.Random, count: int) -> Iterator[list[Row]]:
-    """2 to 10 clients, 2 to 5 values, up to 60 operations; most bent."""
+    """2 to 10 clients, 2 to 5 values, up to 60 operations; most bent.
+
+    Of many unknown outcomes no more than 36: with twenty of them the reference takes more memory than there is.
+    """
     for _ in range(count):
-        shape = Shape(
-            operations=rng.randint(1, 60), clients=rng.randint(2, 10), values=rng.randint(2, 5), info=rng.choice(INFO)
-        )
+        info = rng.choice(INFO)
+        operations = rng.randint(1, 36 if info > 0.1 else 60)
+        shape = Shape(operations=operations, clients=rng.randint(2, 10), values=rng.randint(2, 5), info=info)
         rows = valid_history(rng, shape)
         for _ in range(rng.randrange(3)):
             rows = bend(rng, rows, shape.values)
