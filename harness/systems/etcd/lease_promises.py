@@ -49,8 +49,8 @@ LEASE_GUARANTEES: Final = (
         standing=Standing.RELIED_UPON,
         text="Once a lease was revoked, or its key was seen gone, no keep-alive of it is answered with a time to live.",
         source="clients take the answer for proof that they hold the lease; keep-alives do not go through the log",
-        known_issue="etcd#20590 (to 3.4.37, 3.5.22 and 3.6.4): a keep-alive that races with the end of its lease may be"
-        " answered all the same",
+        known_issue="etcd#20590 (to 3.4.37, 3.5.22 and 3.6.4) and etcd#14758: a keep-alive that races with the end of"
+        " its lease, or that the leader hears before it has applied that end, may be answered all the same",
     ),
 )
 
