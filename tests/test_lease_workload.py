@@ -302,8 +302,8 @@ def test_leases_live_while_they_are_kept_alive_and_not_longer(tmp_path: Path, sy
     of = {v["guarantee"]: v for v in document["verdicts"] if v["checker"] == "lease"}
     for name in ("live-lease-lives", "expired-lease-ends", "ended-lease-stays-ended"):
         assert of[name]["validity"] == "valid", (name, of[name]["reason"])
-    # etcd's keep-alives race with the end of their lease (etcd#14758, etcd#20590), and on a busy machine one of them
-    # wins at times: so it is asked of ZooKeeper alone that none does. Of etcd, that this was looked at and is a verdict.
+    # A keep-alive of etcd races with the end of its lease (etcd#14758, etcd#20590), and on a busy machine one wins at
+    # times. So it is asked of ZooKeeper alone that none does; of etcd, that this was looked at and is a verdict.
     dead = of["no-keep-alive-of-the-dead"]
     assert dead["exposure"] >= 10
     assert dead["validity"] in (("valid", "invalid") if system == "etcd" else ("valid",)), dead["reason"]
