@@ -30,6 +30,9 @@ BROKEN: Final = 4
 TWICE: Final = 5
 COUNTED: Final = 6
 
+#: As `place` in MICRO, and as `kind` of what is BROKEN: it is said of all rows, not of one transaction.
+NO_TRANSACTION: Final = -1
+
 #: Micro-operations, each with its transaction. `said`: instead of one, what is wrong with a transaction.
 MICRO: Final[dict[str, Any]] = {
     "key": pa.int64(),
@@ -76,7 +79,7 @@ def flattened(batch: Any, *, lists: bool) -> Any:
         rows = Rows(batch, lists=lists, ordered=False)
         broken = rows.broken()
     except MalformedHistory as error:
-        return _record(MICRO, 1, said=[error.message], invoked=[-1])
+        return _record(MICRO, 1, said=[error.message], place=[NO_TRANSACTION])
     if broken is not None:
         invoked, number, said = broken
         return _record(MICRO, 1, said=[said], invoked=[invoked], transaction=[number])
@@ -141,6 +144,7 @@ def pieces(part: Any, *, lists: bool, assumed: Assumed, virtual: int = 0) -> Any
             name=wrong.column("said"),
             source=wrong.column("transaction"),
             source_time=wrong.column("invoked"),
+            kind=wrong.column("place"),
         )
     m = _Part(part, lists=lists)
     try:

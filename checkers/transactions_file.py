@@ -3,6 +3,7 @@
 `checkers.spark.transactions` judges the same file through Spark, to the same verdict.
 """
 
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -56,14 +57,27 @@ class TransactionsFile:
             raise MalformedHistory(f"{path}: not a whole Parquet file: {error}") from None
         self.model = model_of(self._files.schema, self.source, model)
 
-    def read(self) -> Rows:
-        """All rows, in the order of invocation."""
+    def read(self, numbers: Collection[int] | None = None) -> Rows:
+        """The transactions of these numbers, or all, in the order of invocation."""
         lists = self.model == LIST_APPEND
+        columns = schema(lists=lists).names
         try:
-            table = self._files.to_table(columns=schema(lists=lists).names)
+            if numbers is None:
+                table = self._files.to_table(columns=columns)
+            elif numbers:
+                chosen = ds.field("transaction").isin(pa.array(sorted(numbers), pa.int64()))
+                table = self._files.to_table(columns=columns, filter=chosen)
+            else:
+                table = self._files.schema.empty_table()
         except (pa.ArrowException, OSError) as error:
             raise MalformedHistory(f"{self.source}: not a whole Parquet file: {error}") from None
         return rows_of(table, lists=lists, source=self.source)
+
+    def size(self) -> int:
+        """How many numbers its micro-operations hold, those that are null too, by what the files say of themselves."""
+        groups = (group for fragment in self._files.get_fragments() for group in fragment.row_groups)
+        columns = (group.metadata.column(place) for group in groups for place in range(group.metadata.num_columns))
+        return sum(column.num_values for column in columns if column.path_in_schema.startswith("ops."))
 
 
 def rows_of(table: Any, *, lists: bool, source: str) -> Rows:

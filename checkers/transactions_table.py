@@ -367,4 +367,5 @@ def _witness(finding: Finding, rows: Rows) -> Witness:
         steps=named(finding.steps, rows.numbers),
         from_ns=min(begins),
         to_ns=max(ends, default=max(begins)),
+        transactions=tuple(rows.numbers[chosen].tolist()),
     )

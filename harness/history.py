@@ -105,6 +105,11 @@ class History:
         return pair(self.events)
 
     @cached_property
+    def transactions(self) -> Mapping[int, Operation]:
+        """Operations `txn` by the number by which sentences name them: T0 is the first."""
+        return dict(enumerate(op for op in self.operations if op.f == "txn"))
+
+    @cached_property
     def end_ns(self) -> int:
         """The time of the last event; 0 for an empty history."""
         return self.events[-1].time_ns if self.events else 0

@@ -81,7 +81,8 @@ class Witness(msgspec.Struct, frozen=True, kw_only=True):
     """The few events that show a violation.
 
     `events` are indexes into the history, in order; `steps` say in words, one sentence each, why no order explains
-    them. `from_ns`..`to_ns` is the stretch of time to draw. `proof` is the smallest one that was found.
+    them. `from_ns`..`to_ns` is the stretch of time to draw. `proof` is the smallest one that was found. A table of
+    transactions has no events: `events` are moments then, and `transactions` the numbers of those that it is about.
     """
 
     anomaly: str
@@ -92,6 +93,7 @@ class Witness(msgspec.Struct, frozen=True, kw_only=True):
     key: str | None = None
     nodes: tuple[str, ...] = ()
     proof: Proof | None = None
+    transactions: tuple[int, ...] = ()
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):

@@ -44,6 +44,7 @@ from checkers.transactions_by_key import (
     CIRCLE,
     COUNTED,
     EDGE,
+    NO_TRANSACTION,
     OBSERVED,
     TWICE,
     VIRTUAL_MAX,
@@ -202,8 +203,9 @@ class Judging:
         told = self._sums(shown)
         of = {row["what"]: row for row in told if row["anomaly"] is None}
         if BROKEN in of:
-            invoked, number, said = of[BROKEN]["least"]
-            raise malformed(self._source, number, said) if invoked >= 0 else MalformedHistory(f"{self._source}: {said}")
+            _, number, said, place = of[BROKEN]["least"]
+            named = place != NO_TRANSACTION
+            raise malformed(self._source, number, said) if named else MalformedHistory(f"{self._source}: {said}")
         if TWICE in of:
             raise two_writes(self._source, *of[TWICE]["write"])
         for counted, column in _COUNTED.items():
@@ -228,7 +230,7 @@ class Judging:
             *(F.sum(name).alias(name) for name in _COUNTED.values()),
             F.min("key").alias("first_key"),
             F.max("key").alias("last_key"),
-            F.min(F.struct("source_time", "source", "name")).alias("least"),
+            F.min(F.struct("source_time", "source", "name", "kind")).alias("least"),
             F.min(F.struct("key", "kind", "source", "target")).alias("write"),
         )
         return sums.orderBy("what", "anomaly").collect()

@@ -172,17 +172,19 @@ def check(
     if report is not None:
         check_report(report)
     asked = asked_by(also, also_command, also_time_limit)
-    beside = {"--also": asked.names, "--report": report}
     if form in (None, "parquet") and keyed is None and is_table(folder):
-        refuse_beside(folder, {"--also": asked.names})
-        if has_transactions(folder):
-            refuse_beside(folder, beside)
-            master = spark_master if use_spark else None
-            return check_transactions(
-                folder, model=model, consistency=consistency, spark_master=master, as_json=as_json
-            )
-        refuse_beside(folder, {"--consistency": consistency})
         master = spark_master if use_spark else None
+        if has_transactions(folder):
+            return check_transactions(
+                folder,
+                model=model,
+                consistency=consistency,
+                spark_master=master,
+                as_json=as_json,
+                asked=asked,
+                report=report,
+            )
+        refuse_beside(folder, {"--also": asked.names, "--consistency": consistency})
         return check_table(folder, model=model, spark_master=master, as_json=as_json, report=report)
     if model is None and form is None and keyed is None and consistency is None and is_run(folder):
         if report is not None:
@@ -191,7 +193,7 @@ def check(
         with_spark = use_spark is not False
         return _judge_again(folder, as_json=as_json, spark_master=spark_master, use_spark=with_spark, asked=asked)
     if use_spark:
-        refuse_beside(folder, beside | {"--consistency": consistency})
+        refuse_beside(folder, {"--also": asked.names, "--report": report, "--consistency": consistency})
         return check_history_by_spark(folder, model=model, spark_master=spark_master, as_json=as_json)
     return check_file(
         folder,

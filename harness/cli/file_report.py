@@ -25,6 +25,8 @@ _SOURCES: Final = {
     "E": "Kingsbury & Alvaro, Elle (2020)",
     "R": "Bailis et al., Scalable Atomic Visibility with RAMP Transactions (2014)",
 }
+#: By whom the models of `models_of` are defined.
+MODEL_SOURCES: Final = ". ".join(f"{letters}: {source}" for letters, source in _SOURCES.items())
 _WHAT: Final = "a report"
 _HINT: Final = "give another --report"
 
@@ -41,8 +43,8 @@ def write_report(output: Path, found: Imported, judgement: Judgement, path: Path
         judgement=judgement,
         file=file_facts(path),
         command=_command(found, judgement, path, output),
-        models=_models(judgement.verdicts),
-        sources=". ".join(f"{letters}: {source}" for letters, source in _SOURCES.items()),
+        models=models_of(judgement.verdicts),
+        sources=MODEL_SOURCES,
     )
     write_page(output, judged)
 
@@ -83,7 +85,7 @@ def _model(found: Imported) -> str:
     return f"{family.name}:{family.parameter}" if family.parameter and not family.is_users else family.name
 
 
-def _models(verdicts: tuple[Verdict, ...]) -> tuple[ModelRow, ...]:
+def models_of(verdicts: tuple[Verdict, ...]) -> tuple[ModelRow, ...]:
     """Every model, with what the history says of it; none unless transactions were judged."""
     verdict = next((v for v in verdicts if "ruled_out" in v.figures), None)
     if verdict is None:

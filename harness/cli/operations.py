@@ -6,7 +6,8 @@ A Parquet history of registers that stands alone is judged through Spark likewis
 import json
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -21,6 +22,7 @@ from harness.errors import HarnessError, UsageError
 from harness.formats.recognise import JEPSEN_EDN
 from harness.judge import Judgement
 from harness.judge_foreign import FORMAT, exit_code
+from harness.second_opinion.opinion import Opinion
 from harness.verdict import Facts, Validity, Verdict, in_words, violations_of
 
 if TYPE_CHECKING:
@@ -49,15 +51,12 @@ def check_table(
     path: Path, *, model: str | None, spark_master: str | None, as_json: bool, report: Path | None = None
 ) -> int:
     """Judge the table's registers for linearizability; through Spark when a master is given."""
-    from harness.cli.table_report import write_table_report
+    from harness.cli.table_report import write_operations_report
 
     facts = _facts(path, model)
     verdict = _native(path, facts) if spark_master is None else _by_spark(path, facts, spark_master, history=False)
-    code = _say_registers(path, verdict, facts, form="operations", as_json=as_json)
-    if report is not None:
-        write_table_report(report, path, _judgement(verdict, facts, _much(verdict)), spark_master=spark_master)
-        click.echo(f"report: {report}", err=True)
-    return code
+    write_page = partial(write_operations_report, report, path, spark_master=spark_master) if report else None
+    return _say_registers(path, verdict, facts, form="operations", as_json=as_json, write_page=write_page)
 
 
 def check_history_by_spark(path: Path, *, model: str | None, spark_master: str, as_json: bool) -> int:
@@ -100,34 +99,52 @@ def _facts(path: Path, model: str | None) -> Facts:
     )
 
 
-def _say_registers(path: Path, verdict: Verdict, facts: Facts, *, form: str, as_json: bool) -> int:
-    figures = verdict.figures
-    said = f"{_much(verdict)} on {figures['keys']} keys"
+def _say_registers(
+    path: Path,
+    verdict: Verdict,
+    facts: Facts,
+    *,
+    form: str,
+    as_json: bool,
+    write_page: Callable[[Judgement], None] | None = None,
+) -> int:
+    much = f"{verdict.figures['operations']} operations"
     what = "table of operations" if form == "operations" else form
-    return say(path, verdict, facts, form=form, what=what, said=said, as_json=as_json)
+    return say(path, verdict, facts, form=form, what=what, much=much, as_json=as_json, write_page=write_page)
 
 
-def _much(verdict: Verdict) -> str:
-    return f"{verdict.figures['operations']} operations"
-
-
-def _judgement(verdict: Verdict, facts: Facts, much: str) -> Judgement:
-    headline = _headline(verdict, much)
-    return Judgement(validity=verdict.validity, headline=headline, verdicts=(verdict,), facts=facts)
-
-
-def say(path: Path, verdict: Verdict, facts: Facts, *, form: str, what: str, said: str, as_json: bool) -> int:
-    """Tell the verdict on a table; the exit code. `said`: how much there is in it."""
+def say(
+    path: Path,
+    verdict: Verdict,
+    facts: Facts,
+    *,
+    form: str,
+    what: str,
+    much: str,
+    as_json: bool,
+    write_page: Callable[[Judgement], None] | None = None,
+    ask: Callable[[], Sequence[Opinion]] | None = None,
+) -> int:
+    """Tell the verdict on a table, write its page and ask others; the exit code. `much`: how much there is in it."""
     from harness.cli.outcome import say_judgement
+    from harness.cli.second_opinions import exit_code as exit_code_with
+    from harness.cli.second_opinions import say_opinions, with_opinions
 
-    judgement = _judgement(verdict, facts, said.partition(" on ")[0])
-    click.echo(f"{path}: {what}, {said}; model {facts.workload}, by {verdict.figures['engine']}", err=True)
-    if as_json:
-        sys.stdout.write(json.dumps(_document(path, judgement, form), indent=2) + "\n")
-    else:
+    headline = _headline(verdict, much)
+    judgement = Judgement(validity=verdict.validity, headline=headline, verdicts=(verdict,), facts=facts)
+    said = f"{what}, {much} on {verdict.figures['keys']} keys"
+    click.echo(f"{path}: {said}; model {facts.workload}, by {verdict.figures['engine']}", err=True)
+    if not as_json:
         say_judgement(judgement)
-    sys.stdout.flush()
-    return exit_code(judgement)
+        sys.stdout.flush()
+    if write_page is not None:
+        write_page(judgement)
+    opinions = ask() if ask is not None else ()
+    ours = exit_code(judgement)
+    if as_json:
+        sys.stdout.write(json.dumps(with_opinions(_document(path, judgement, form), opinions, ours), indent=2) + "\n")
+    say_opinions(opinions, as_json=as_json)
+    return exit_code_with(ours, opinions)
 
 
 def _headline(verdict: Verdict, much: str) -> str:

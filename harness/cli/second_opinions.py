@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, Final
 
 import click
@@ -13,9 +14,10 @@ from harness.formats.family import Family
 from harness.history import History
 from harness.interruptible import interruptible
 from harness.judge import Judgement
-from harness.second_opinion.asking import ask, check_names, commands_of
-from harness.second_opinion.opinion import Opinion, Question, Standing
-from harness.verdict import Validity
+from harness.operation import Event
+from harness.second_opinion.asking import ask, check_asked, check_names, commands_of
+from harness.second_opinion.opinion import Opinion, Question, Skip, Standing
+from harness.verdict import Validity, Verdict
 
 #: The checker of a run that judges what other tools judge too, and the model by which they do.
 _OF_A_RUN: Final = {"linearizable": "cas-register", "list-append": "list-append", "rw-register": "rw-register"}
@@ -56,6 +58,22 @@ def question_of_run(history: History, judgement: Judgement) -> Question:
         model=_OF_A_RUN[verdict.checker] if verdict else judgement.facts.workload,
         guarantee=verdict.guarantee if verdict else judgement.facts.read_guarantee,
         validity=verdict.validity if verdict else judgement.validity,
+    )
+
+
+def refuse_unasked(path: Path, names: Sequence[str], model: str, guarantee: str) -> None:
+    """Raise UsageError for a tool that would be skipped, where judging takes too long to learn it afterwards."""
+    for name in names:
+        try:
+            check_asked(name, model, guarantee)
+        except Skip as skip:
+            raise UsageError(f"{path}: --also {name}: {skip.reason}", hint=skip.hint) from None
+
+
+def question_of_table(events: Sequence[Event], verdict: Verdict) -> Question:
+    """What was asked of the transactions of a table; no tool that knows these reads the operations."""
+    return Question(
+        events=events, operations=(), model=verdict.checker, guarantee=verdict.guarantee, validity=verdict.validity
     )
 
 

@@ -1,6 +1,8 @@
 """`fencepost check TABLE`: a table of transactions, judged on this machine or, asked to, through Spark."""
 
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -10,7 +12,14 @@ from checkers.transactions import STRICT
 from checkers.transactions_table import LIST_APPEND, RW_REGISTER
 from harness.cli.operations import by_spark, say
 from harness.errors import UsageError, unknown_choice
-from harness.verdict import Facts
+from harness.second_opinion.opinion import Opinion
+from harness.verdict import Facts, Verdict
+
+if TYPE_CHECKING:
+    from harness.cli.second_opinions import Asked
+
+#: Micro-operations and elements that are handed to another tool, which takes them as text: a few gigabytes.
+HANDED_MAX: Final = 20_000_000
 
 
 def has_transactions(path: Path) -> bool:
@@ -23,9 +32,18 @@ def has_transactions(path: Path) -> bool:
 
 
 def check_transactions(
-    path: Path, *, model: str | None, consistency: str | None, spark_master: str | None, as_json: bool
+    path: Path,
+    *,
+    model: str | None,
+    consistency: str | None,
+    spark_master: str | None,
+    as_json: bool,
+    asked: "Asked",
+    report: Path | None = None,
 ) -> int:
     """Judge the table's transactions by a consistency model; through Spark when a master is given."""
+    from harness.cli.table_report import write_transactions_report
+
     if model not in (None, LIST_APPEND, RW_REGISTER):
         raise UsageError(
             f"{path}: a table of transactions is of the model {LIST_APPEND} or {RW_REGISTER}, not {model}",
@@ -34,6 +52,7 @@ def check_transactions(
     held = consistency or STRICT
     if held not in NAMES:
         raise unknown_choice("consistency model", held, NAMES)
+    _check_asked(path, asked, model, held)
     facts = Facts(system="", workload=model or "", nodes=(), guarantees=(), required=(held,), read_guarantee=held)
     if spark_master is None:
         from checkers import transactions_file
@@ -43,7 +62,41 @@ def check_transactions(
         from checkers.spark import transactions
 
         verdict = by_spark(path, spark_master, lambda session, uri: transactions.check(session, uri, facts, model))
-    figures = verdict.figures
     facts = Facts(system="", workload=verdict.checker, nodes=(), guarantees=(), required=(held,), read_guarantee=held)
-    said = f"{figures['transactions']} transactions on {figures['keys']} keys"
-    return say(path, verdict, facts, form="transactions", what="table of transactions", said=said, as_json=as_json)
+    return say(
+        path,
+        verdict,
+        facts,
+        form="transactions",
+        what="table of transactions",
+        much=f"{verdict.figures['transactions']} transactions",
+        as_json=as_json,
+        write_page=partial(write_transactions_report, report, path, spark_master=spark_master) if report else None,
+        ask=partial(_ask, path, asked, verdict) if asked.names else None,
+    )
+
+
+def _check_asked(path: Path, asked: "Asked", model: str | None, held: str) -> None:
+    """Raise UsageError for tools that cannot be asked, before anything is judged."""
+    from checkers.transactions_file import TransactionsFile
+    from harness.cli.second_opinions import refuse_unasked
+
+    if not asked.names:
+        return
+    table = TransactionsFile(path, model)
+    refuse_unasked(path, asked.names, table.model, held)
+    size = table.size()
+    if size > HANDED_MAX:
+        raise UsageError(
+            f"{path}: --also {asked.names[0]}: its micro-operations hold {size} numbers, and at most {HANDED_MAX} are "
+            "handed to another tool",
+            hint="ask about a table of some of the keys, or leave --also out",
+        )
+
+
+def _ask(path: Path, asked: "Asked", verdict: Verdict) -> tuple[Opinion, ...]:
+    from checkers.table_history import ended, transaction_events_of
+    from checkers.transactions_file import TransactionsFile
+    from harness.cli.second_opinions import question_of_table
+
+    return asked.of(question_of_table(ended(transaction_events_of(TransactionsFile(path).read())), verdict))

@@ -1,7 +1,8 @@
 """The cycle that a witness tells of, as nodes and edges: transactions, or versions of one key.
 
 The checkers of transactions write a sentence for each edge, `T3 < T5 (wr): T5 read 1 from key x, ...`, and number the
-transactions in the order of invocation. A witness whose sentences are no such cycle has none; it is drawn as lanes.
+transactions in the order of invocation, or as a table does. A witness whose sentences are no such cycle has none; it
+is drawn as lanes.
 """
 
 import re
@@ -62,13 +63,13 @@ def _of_transactions(witness: Witness, history: History) -> Cycle | None:
     names = [(int(match[1]), int(match[2])) for match in found]
     if not _closed(names):
         return None
-    transactions = [op for op in history.operations if op.f == "txn"]
     wanted = set(witness.events)
     nodes = []
     for number, _ in names:
-        if number >= len(transactions) or transactions[number].invoke_index not in wanted:
+        op = history.transactions.get(number)
+        if op is None or op.invoke_index not in wanted:
             return None
-        nodes.append(_node(f"T{number}", transactions[number]))
+        nodes.append(_node(f"T{number}", op))
     return Cycle(nodes=tuple(nodes), edges=tuple(Edge(kind=match[3], words=match[4]) for match in found))
 
 
@@ -93,8 +94,8 @@ def _others(cycle: Cycle, history: History) -> tuple[Node, ...]:
     wanted = [name for name in names if name not in {node.name for node in cycle.nodes}]
     if not wanted:
         return ()
-    transactions = [op for op in history.operations if op.f == "txn"]
-    return tuple(_node(name, transactions[int(name[1:])]) for name in wanted if int(name[1:]) < len(transactions))
+    found = ((name, history.transactions.get(int(name[1:]))) for name in wanted)
+    return tuple(_node(name, op) for name, op in found if op is not None)
 
 
 def _of_versions(witness: Witness) -> Cycle | None:

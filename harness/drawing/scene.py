@@ -127,9 +127,8 @@ def _last_seen(op: Operation) -> int:
 
 
 def transaction_names(history: History) -> dict[int, str]:
-    """What the checkers of transactions call each, by the event of its invocation: T0 is the first."""
-    transactions = (op for op in history.operations if op.f == "txn")
-    return {op.invoke_index: f"T{number}" for number, op in enumerate(transactions)}
+    """What the checkers of transactions call each, by the event of its invocation."""
+    return {op.invoke_index: f"T{number}" for number, op in history.transactions.items()}
 
 
 def scene(witness: Witness, history: History) -> Scene | None:

@@ -74,6 +74,7 @@ class Page:
             lasting=length,
             cell=lambda v, key="": tables.cell(key, v),
             counted=_counted,
+            grouped=count,
             traced=self.ledger.link,
             cited=self.ledger.cited,
         )

@@ -37,17 +37,19 @@ class ModelRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Whole(msgspec.Struct, frozen=True, kw_only=True):
-    """How much was judged, where the history of the page holds the shown keys only."""
+    """How much was judged, and of what, where the history of the page holds those only that are `shown`."""
 
-    operations: int
+    count: int
     keys: int
+    of: str = "operations"
+    shown: str = "of the keys that are shown"
 
 
 class JudgedFile(msgspec.Struct, frozen=True, kw_only=True):
     """What the page is made of; `file` are facts of the file (name, size, ...), `command` judges it again.
 
-    `models` is empty but for transactions; `sources` says whom they are defined by. `whole` is that of a table of
-    operations: its history is then that of the keys that are drawn.
+    `models` is empty but for transactions; `sources` says whom they are defined by. `whole` is that of a table: its
+    history is then that of what is drawn.
     """
 
     found: Imported
@@ -93,7 +95,7 @@ def _verdict(page: Page, judged: JudgedFile) -> Markup:
         sign=SIGNS[page.case.validity],
         events=count(len(history.events)),
         operations=traced(count(len(history.operations)), [o.invoke_index for o in history.operations]),
-        whole=None if judged.whole is None else (count(judged.whole.operations), count(judged.whole.keys)),
+        whole=judged.whole,
         guarantees=[(row, guarantee_words(row["name"])) for row in tables.guarantees(page.case)],
         missing=_missing(page.case.verdicts),
     )
@@ -154,7 +156,7 @@ def _judged(page: Page, judged: JudgedFile) -> Markup:
     functions = sorted({f for f, _ in outcomes})
     shown = (Outcome.OK, Outcome.FAIL, Outcome.INFO)
     by_function = tables.Table(
-        caption=f"Operations{' of the keys that are shown' if judged.whole else ''} by outcome; info: unknown, may "
+        caption=f"Operations{f' {judged.whole.shown}' if judged.whole else ''} by outcome; info: unknown, may "
         "have happened or happen later",
         columns=("operation", *(str(outcome) for outcome in shown), "all"),
         rows=tuple(
@@ -171,7 +173,7 @@ def _judged(page: Page, judged: JudgedFile) -> Markup:
             ("processes", count(len({op.process for op in operations}))),
         ]
     else:
-        facts += [("operations", count(judged.whole.operations)), ("keys", count(judged.whole.keys))]
+        facts += [(judged.whole.of, count(judged.whole.count)), ("keys", count(judged.whole.keys))]
     facts += [
         (verdict.exposure_of, traced(count(verdict.exposure), verdict.evidence.get("exposure")))
         for verdict in page.case.verdicts

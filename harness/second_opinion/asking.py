@@ -70,6 +70,15 @@ def check_names(names: Sequence[str]) -> None:
             raise unknown_choice("tool", name, list(TOOLS))
 
 
+def check_asked(name: str, model: str, guarantee: str) -> None:
+    """Raise Skip for a tool that knows no such model for that guarantee."""
+    asked = TOOLS[name].models()
+    if model not in asked.get(guarantee, ()):
+        models = dict.fromkeys(known for of in asked.values() for known in of)
+        about = f"{', '.join(models)}; for {', '.join(asked)}"
+        raise Skip(f"it has no model {model} for {guarantee}", f"{name} is asked about {about}")
+
+
 def ask(
     names: Sequence[str], question: Question, *, time_limit_s: float, commands: Mapping[str, str]
 ) -> tuple[Opinion, ...]:
@@ -83,11 +92,7 @@ def _ask(name: str, question: Question, time_limit_s: float, command: str | None
     answer = Answer(validity=None)
     stands, hint = Standing.SKIPPED, ""
     try:
-        if question.model not in tool.models().get(question.guarantee, ()):
-            guarantees = tool.models()
-            models = dict.fromkeys(model for of in guarantees.values() for model in of)
-            about = f"{', '.join(models)}; for {', '.join(guarantees)}"
-            raise Skip(f"it has no model {question.model} for {question.guarantee}", f"{name} is asked about {about}")
+        check_asked(name, question.model, question.guarantee)
         answer = tool.ask(question, time_limit_s, command)
         stands = standing(question.validity, answer.validity)
     except Skip as skip:

@@ -14,8 +14,10 @@ from checkers.transaction_core import Judged, Transactions, collected, judged
 from checkers.transaction_windows import FOREVER, UNRAISED, Edges, Points, not_forward, raised, windows, within
 from checkers.transactions_by_key import (
     ANOMALY,
+    BROKEN,
     CIRCLE,
     EDGE,
+    NO_TRANSACTION,
     OBSERVED,
     TWICE,
     Assumed,
@@ -26,7 +28,10 @@ from checkers.transactions_by_key import (
 )
 from checkers.transactions_table import Rows
 from tests.checkers.transaction_histories import Txn, told
-from tests.transaction_tables import longer, small_ones, table
+from tests.transaction_tables import changed, longer, small_ones, table, wrong
+
+#: Of lists, which need no assumptions.
+ANY: dict[str, Any] = {"lists": True, "assumed": Assumed()}
 
 
 def column(values: Any) -> Any:
@@ -231,6 +236,23 @@ def test_what_parts_may_hold() -> None:
     history = told("ax1 !info", "ay2 !info", "rx1")
     assert {INFO, OK} <= {txn.outcome for txn in history}
     assert InParts(history, lists=True).seen.tolist() == [0]
+
+
+def test_a_broken_rule_is_told_with_the_part() -> None:
+    """Of a transaction by its number, whenever it was invoked; what is wrong with all rows by itself."""
+    kinds = []
+    for made, said in wrong(table(longer(3, 20, lists=True), lists=True)):
+        (batch,) = made.combine_chunks().to_batches()
+        what, name, _, number, _, kind, *_ = (c[0].as_py() for c in pieces(flattened(batch, lists=True), **ANY).columns)
+        kinds.append(what)
+        if what == BROKEN:
+            assert said in (name if kind == NO_TRANSACTION else f"transaction {number}: {name}")
+    # The others concern more than one row.
+    assert kinds.count(BROKEN) == 13 and kinds[11] == TWICE
+    made = changed(changed(table(told("ax1", "ax2", "ax3"), lists=True), "outcome", 1, 7), "outcome", 2, 9)
+    batches = [flattened(batch, lists=True) for batch in reversed(made.to_batches(max_chunksize=1))]
+    (part,) = pa.Table.from_batches(batches).combine_chunks().to_batches()
+    assert pieces(part, **ANY).column("name").to_pylist() == ["outcome is 7, not 0, 1 or 2"]
 
 
 def test_rounds_leave_little_and_may_end_early(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,12 +8,15 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
+from checkers.table_history import ended, transaction_events_of
 from checkers.transaction_history import check_lists
 from checkers.transactions import check_list_append, check_register
-from checkers.transactions_file import check, rows_of, write
+from checkers.transactions_file import TransactionsFile, check, rows_of, write
 from checkers.transactions_table import arrow_table, named
 from harness.cli import main
 from harness.errors import MalformedHistory
+from harness.history import History
+from harness.operation import OpEvent
 from harness.verdict import Facts, Validity
 from tests.checkers.test_transaction_history import told as history_of
 from tests.checkers.transaction_histories import columns, told
@@ -102,10 +105,39 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
         (["--consistency", "serialisable"], "unknown consistency model 'serialisable'"),
         (["--model", "register"], "is of the model list-append or rw-register, not register"),
         (["--model", "rw-register"], "have a field `list`, so it is list-append, not rw-register"),
-        (["--also", "elle"], "--also is for histories that are judged from their events"),
     ):
         assert main(["check", str(folder), *flags]) == 254
         assert said in capsys.readouterr().err
+
+
+def test_what_is_about_transactions_alone_is_read(tmp_path: Path) -> None:
+    pq.write_table(table(longer(2, 50, lists=True), lists=True, seed=4), tmp_path / "table.parquet", row_group_size=9)
+    file = TransactionsFile(tmp_path / "table.parquet")
+    whole, some = file.read(), file.read({3, 40, 17, 99})
+    assert some.numbers.tolist() == [3, 17, 40] and len(file.read(())) == 0
+    for row, number in enumerate(some.numbers.tolist()):
+        assert whole.numbers[number] == number
+        ops, same = (slice(*c.first[at : at + 2]) for c, at in ((some.columns, row), (whole.columns, number)))
+        assert some.columns.value[ops].tolist() == whole.columns.value[same].tolist()
+
+
+def test_a_table_as_events() -> None:
+    """Invocations stand before answers of the same time; who goes on after an unknown outcome keeps the number."""
+    words = ("wx1 @0-9 #4", "wx2 @1-0 #5 !info", "rx_ @9-12 #5", "wx3 @10-0 #4 !fail", "rx? @12-0 #5 !info")
+    events = transaction_events_of(rows_of(table(told(*words), lists=False), lists=False, source="it"))
+    assert [(e.time_ns, e.process, e.type.value) for e in events if isinstance(e, OpEvent)] == [
+        (0, 4, "invoke"),
+        (1, 6, "invoke"),
+        (9, 5, "invoke"),
+        (9, 4, "ok"),
+        (10, 4, "invoke"),
+        (10, 4, "fail"),
+        (12, 7, "invoke"),
+        (12, 5, "ok"),
+    ]
+    every = History(ended(events)).operations
+    assert [op.type.value for op in every] == ["ok", "info", "ok", "fail", "info"]
+    assert [op.ended_ns for op in every] == [9, 12, 12, 10, 12] and ended([]) == []
 
 
 def test_only_transactions_are_renamed() -> None:

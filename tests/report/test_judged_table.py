@@ -1,10 +1,10 @@
-"""`fencepost check TABLE --report`: the page of a table of operations, by either engine."""
+"""`fencepost check TABLE --report`: the page of a table of operations or of transactions, by either engine."""
 
 import re
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
-import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
@@ -13,9 +13,11 @@ from checkers.table_history import events_of
 from harness.cli import main, table_report
 from harness.history import History
 from harness.operation import Outcome
+from tests.checkers.transaction_histories import told
 from tests.histories.language import parse
 from tests.operations_tables import from_operations, generate, joined, store
 from tests.run_command import run
+from tests.transaction_tables import table
 
 STALE = "a:w1 a:w2 b:r1"
 VALID = "a:w1 b:r1 a:w2 b:r2"
@@ -98,10 +100,83 @@ def test_through_spark_it_is_the_same_page(tmp_path: Path) -> None:
     assert pictures(here)[0].attrib == pictures(there)[0].attrib
 
 
-def test_a_table_of_transactions_has_no_page_yet(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    pq.write_table(pa.table({"ops": [[1]]}), tmp_path / "table.parquet")
-    assert main(["check", str(tmp_path / "table.parquet"), "--report", str(tmp_path / "out.html")]) == 254
-    assert "--report is for histories" in capsys.readouterr().err
+def transactions(path: Path, *words: str, lists: bool = True, first: int = 70) -> Path:
+    """A table of these transactions, numbered from `first` on."""
+    made = table(told(*words), lists=lists)
+    pq.write_table(made.set_column(0, "transaction", pc.add(made.column("transaction"), first)), path)
+    return path
+
+
+def test_a_cycle_of_a_table_is_drawn_by_its_numbers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = transactions(tmp_path / "table.parquet", "rx ay1 @0-9", "ry ax1 @1-8", "rx1 ry1 @20-30")
+    html = page_of(path, 1, "--consistency", "serializable")
+    assert f"report: {tmp_path / 'out.html'}" in capsys.readouterr().err
+    cycle, lanes = pictures(html)
+    said = "Witness 1 of serializable: G2-item, the cycle. A cycle: T71 rw T70; T70 rw T71."
+    assert cycle.attrib["aria-label"] == said
+    named = {text.strip() for picture in (cycle, lanes) for text in picture.itertext()}
+    assert {"T70", "T71", "rw", "✓ T70: r 0 = []; append 1 1"} <= named
+    assert not any("T72" in text for text in named)
+    for said in (
+        "serializable is broken: 1 x G2-item",
+        "3 transactions on 2 keys; below, those that are shown: ",
+        "T70 &lt; T71 (rw): T70 read [] from key 0, without 1, which T71 appended",
+        "--consistency serializable --report again-out.html",
+        "ruled out",
+        "Transactions",
+        "BE: Biswas",
+    ):
+        assert said in html, said
+    assert 'class="failed"' not in html
+
+
+def test_who_bears_witness_to_an_edge_is_told(tmp_path: Path) -> None:
+    """T14 shows in which order the other two appended; what became of the failed one is certain."""
+    words = ("rx ax1 @0-9", "rx ax2 @1-8", "rx2,1 @20-30", "ax5 !fail @40-41", "rx2,1,5 @50-51", "ax7 !info @60-61")
+    html = page_of(transactions(tmp_path / "table.parquet", *words, first=10), 1)
+    assert "<b>T14</b>, process 1004, events 6 and 7: <code>r 0 = [2 1 5]</code>" in html
+    failed = [picture for picture in pictures(html) if "G1a" in picture.attrib["aria-label"]]
+    bars = {bar.get("class") for bar in failed[0].iter() if "op " in (bar.get("class") or "")}
+    assert bars == {"op fail", "op ok marked"}
+
+
+def test_versions_of_a_register_are_drawn(tmp_path: Path) -> None:
+    """The transactions of the witness are those that wrote them, whom its sentences do not name."""
+    words = ("wx1 @0-100", "wx2 @1-101", "rx1 @2-3", "rx2 @4-5", "rx1 @6-7")
+    html = page_of(transactions(tmp_path / "table.parquet", *words, lists=False), 1)
+    cycle, lanes = pictures(html)
+    assert "cyclic-versions-realtime, the cycle. A cycle: 1 before 2; 2 before 1." in cycle.attrib["aria-label"]
+    shown = [text for text in lanes.itertext() if text.startswith("✓ T")]
+    assert shown == ["✓ T70: w 0 1", "✓ T71: w 0 2"]
+    assert "rw-register: transactions that write registers" in html and "<b>T74</b>" in html
+
+
+def test_a_valid_table_of_transactions(tmp_path: Path) -> None:
+    html = page_of(transactions(tmp_path / "table.parquet", "ax1", "rx1"), 0)
+    assert "✓ valid" in html and not pictures(html) and "that are shown" not in html
+    assert ">kept<" in html
+
+
+def test_transactions_that_are_too_large_are_told_in_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two transactions of two micro-operations each hold six numbers."""
+    path = transactions(tmp_path / "table.parquet", "rx ay1 @0-9", "ry ax1 @1-8")
+    monkeypatch.setattr(table_report, "_VALUES_MAX", 5)
+    html = page_of(path, 1)
+    assert "T70 &lt; T71 (rw)" in html and "append 1 1" not in html
+    monkeypatch.setattr(table_report, "_VALUES_MAX", 6)
+    assert "append 1 1" in page_of(path, 1)
+
+
+@pytest.mark.spark
+@pytest.mark.long
+def test_transactions_through_spark_have_the_same_page(tmp_path: Path) -> None:
+    path = transactions(tmp_path / "table.parquet", "rx ay1 @0-9", "ry ax1 @1-8", "rz @30-31")
+    here, output = page_of(path, 1), tmp_path / "there.html"
+    done = run("check", str(path), "--report", str(output), "--spark", "--spark-master", "local[1]")
+    assert done.returncode == 1, done.stderr
+    there = output.read_text(encoding="utf-8")
+    assert "--spark-master" in there
+    assert [ET.tostring(picture) for picture in pictures(here)] == [ET.tostring(picture) for picture in pictures(there)]
 
 
 def test_processes_of_a_table_that_overlap_themselves_become_several() -> None:

@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import pyarrow.parquet as pq
 import pytest
 
-from harness.cli import main
+from harness.cli import main, transactions
 from harness.errors import MachineError
 from harness.formats.recognise import read_foreign
 from harness.judge import Judgement
@@ -21,7 +22,9 @@ from harness.run import Result
 from harness.runtime.artifacts import tool
 from harness.second_opinion import porcupine
 from harness.verdict import Facts, Validity, Verdict
+from tests.checkers.transaction_histories import told
 from tests.formats.histories import edn
+from tests.transaction_tables import table
 
 _VALID = edn("0(w1 0) 1(r 1)1 0(w2 0? 1(r 1)1")
 _STALE = edn("0(w1 0) 0(w2 0) 1(r 1)1")
@@ -235,6 +238,68 @@ def test_transactions_go_to_elle(tmp_path: Path, capsys: Any, fake: Fake) -> Non
     assert "porcupine on strict-serializable: not asked: it has no model list-append" in out
     assert "hint: porcupine is asked about register, cas-register, " in err
     assert read_foreign(fake.files[0]).history.operations == read_foreign(Path(path)).history.operations
+
+
+def test_transactions_of_a_table_go_to_elle(tmp_path: Path, capsys: Any, fake: Fake) -> None:
+    """Every transaction has an end, and a process that went on after an unknown outcome has another number there."""
+    words = ("ax1 rx1 @0-5 #1", "ax2 ry? @6-7 #1 !info", "rx1,2 ry @8-9 #1", "ax3 @8-9 #2 !fail", "ry @9-10 #2")
+    path = tmp_path / "table.parquet"
+    pq.write_table(table(told(*words), lists=True), path)
+    command = f"elle={shlex.quote(fake.command(_SAYS.format('true')))}"
+    code, out, _ = run(capsys, str(path), "--also-command", command)
+    assert code == 0 and "second opinion of elle on strict-serializable: valid, as ours" in out
+    assert fake.words[:4] == ["--model", "list-append", "--consistency-models", "strict-serializable"]
+    (file,) = fake.files
+    assert [(op.process, op.type.value, op.invoked_ns, op.result) for op in read_foreign(file).history.operations] == [
+        (1, "ok", 0, [[":append", 0, 1], [":r", 0, [1]]]),
+        (3, "info", 6, [[":append", 0, 2], [":r", 1, None]]),
+        (1, "ok", 8, [[":r", 0, [1, 2]], [":r", 1, []]]),
+        (2, "fail", 8, [[":append", 0, 3]]),
+        (2, "ok", 9, [[":r", 1, []]]),
+    ]
+    assert file.read_text().splitlines()[-1].startswith("{:index 9, :time 10, :type :info, :process 3")
+    command = f"elle={shlex.quote(fake.command(_SAYS.format('false')))}"
+    code, out, err = run(capsys, str(path), "--json", "--also-command", command, "--consistency", "serializable")
+    document = json.loads(out)
+    assert (code, document["exit_code"], document["validity"]) == (255, 255, "valid")
+    assert document["second_opinions"][0]["standing"] == "disagrees"
+    assert "INVALID, but ours is VALID" in err and fake.words[2:4] == ["--consistency-models", "serializable"]
+
+
+def test_registers_of_a_table_go_to_elle(tmp_path: Path, capsys: Any, fake: Fake) -> None:
+    path = tmp_path / "table.parquet"
+    pq.write_table(table(told("rx_ wx1 @0-5", "rx1 @6-8"), lists=False), path)
+    command = f"elle={shlex.quote(fake.command(_SAYS.format('true')))}"
+    assert run(capsys, str(path), "--also-command", command)[0] == 0
+    assert fake.words[:2] == ["--model", "rw-register"]
+    results = [op.result for op in read_foreign(fake.files[0]).history.operations]
+    assert results == [[[":r", 0, None], [":w", 0, 1]], [[":r", 0, 1]]]
+
+
+def test_who_cannot_judge_a_table_is_refused(
+    tmp_path: Path, capsys: Any, fake: Fake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before it is judged."""
+    path = tmp_path / "table.parquet"
+    pq.write_table(table(told("ax1 ay1", "rx1"), lists=True), path)
+    command = f"elle={shlex.quote(fake.command(_SAYS.format('true')))}"
+    for flags, said, hint in (
+        (["--also", "porcupine"], "--also porcupine: it has no model list-append for strict-serializable", "register,"),
+        (["--also", "knossos"], "--also knossos: it has no model list-append for strict-serializable", "mutex; for"),
+        (
+            ["--also", "elle", "--consistency", "causal"],
+            "--also elle: it has no model list-append for causal",
+            "rw-reg",
+        ),
+    ):
+        code, out, err = run(capsys, str(path), *flags)
+        assert (code, out) == (254, "") and f"error: {path}: {said}" in err and "hint: " in err and hint in err
+    # f, key and value of three micro-operations, and lists: one element, and two that are not there.
+    for limit, wanted in ((12, 0), (11, 254)):
+        monkeypatch.setattr(transactions, "HANDED_MAX", limit)
+        code, _, err = run(capsys, str(path), "--also-command", command)
+        assert code == wanted
+    assert "--also elle: its micro-operations hold 12 numbers, and at most 11 are handed" in err
 
 
 def test_a_tool_that_is_missing_is_skipped(
