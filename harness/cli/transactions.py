@@ -4,6 +4,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -62,7 +63,7 @@ def check_transactions(
         from checkers.spark import transactions
 
         verdict = by_spark(path, spark_master, lambda session, uri: transactions.check(session, uri, facts, model))
-    facts = Facts(system="", workload=verdict.checker, nodes=(), guarantees=(), required=(held,), read_guarantee=held)
+    facts = msgspec.structs.replace(facts, workload=verdict.checker)
     return say(
         path,
         verdict,

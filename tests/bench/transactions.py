@@ -32,6 +32,7 @@ CASES: Final = {
     "list-append, read committed": "<= 90 ms",
     "list-append, held to read committed": "<= 90 ms",
     "list-append, held to causal": "<= 90 ms",
+    "list-append, held to snapshot isolation": "",
     "read-write register, valid": "<= 100 ms",
     "read-write register, lost update": "<= 100 ms",
     "read-write register, contended": "<= 100 ms",
@@ -47,6 +48,7 @@ _HELD_TO: Final = {
     "held to read committed": "session-read-committed",
     "held to read atomic": "session-read-atomic",
     "held to causal": "causal",
+    "held to snapshot isolation": "snapshot-isolation",
 }
 _CHILD_S: Final = 1200
 
@@ -87,7 +89,7 @@ def history(case: str) -> TransactionColumns:
     txns = simulated(rng, shape)
     if what == "G-single-realtime":
         txns = spliced(txns, told(*_LATE), 0.5)
-    elif what == "G2-item":
+    elif what in ("G2-item", "held to snapshot isolation"):
         txns = spliced(txns, told(*_SKEW), 0.5)
     elif what == "lost update":
         txns = spliced(txns, told("rx_ wx1", "rx_ wx2"), 0.5)

@@ -443,19 +443,22 @@ impl<'a> Lists<'a> {
         (before != NONE).then(|| self.versions[base + before as usize])
     }
 
-    /// Appends that no read shows come after all that reads show, and after the reads that show it all.
-    fn unseen(&self, mut full: Vec<(u32, u32)>, edges: &mut Edges) {
+    /// Keys with the transactions that happened and appended to them what no read shows, in order.
+    pub fn unseen_appends(&self) -> Vec<(u32, u32)> {
         let input = self.input;
         let mut unseen: Vec<(u32, u32)> = (0..input.kind.len())
             .filter(|&m| input.kind[m] == WRITE && self.place[m] == NONE && self.happened[self.owner[m] as usize])
             .map(|m| (input.key[m] as u32, self.owner[m]))
             .filter(|&(key, _)| !self.ambiguous[key as usize])
             .collect();
-        if unseen.is_empty() {
-            return;
-        }
         unseen.sort_unstable();
         unseen.dedup();
+        unseen
+    }
+
+    /// Appends that no read shows come after all that reads show, and after the reads that show it all.
+    fn unseen(&self, mut full: Vec<(u32, u32)>, edges: &mut Edges) {
+        let unseen = self.unseen_appends();
         full.sort_unstable();
         full.dedup();
         let mut readers = full.as_slice();

@@ -16,6 +16,7 @@ mod replay;
 mod saturation;
 mod serial;
 mod snapshot;
+mod snapshot_lists;
 mod weak;
 
 pub use anomaly::{Anomaly, Step};
@@ -31,6 +32,7 @@ use graph::Edges;
 use lists::Lists;
 use registers::Registers;
 use serial::{Placed, Serial};
+use snapshot_lists::Scheduled;
 use weak::Isolation;
 
 /// What the native core hands over. Rows are transactions and micro-operations of the input.
@@ -180,12 +182,24 @@ pub fn check_weak(input: &Input<'_>, are_lists: bool, asked: Asked, budget: u64)
     let mut edges = Edges::new(input.len(), 2 * input.kind.len());
     let judge = |isolation: Isolation<'_>| match asked {
         Asked::Commits { level, .. } => isolation.solve(level, are_lists),
-        Asked::Snapshots(kept) => isolation.schedule(are_lists, kept, &predecessors),
+        Asked::Snapshots(kept) => isolation.schedule(kept, &predecessors),
     };
     let sessions = matches!(asked, Asked::Commits { sessions: true, .. }).then_some(predecessors.as_slice());
     let found = if are_lists {
         let lists = Lists::new(input).map_err(|ops| twice(input, ops))?;
         lists.dependencies(&mut edges);
+        if let Asked::Snapshots(kept) = asked {
+            let before = snapshot::happened_before(&predecessors, &lists.happened);
+            return match snapshot_lists::schedule(input, &lists, &edges, &before, kept) {
+                Scheduled::Schedule(found) if snapshot::replay(input, &found, &before, true, kept) => {
+                    Ok(Weak::Order(found))
+                }
+                Scheduled::Schedule(_) if lists.anomalies.is_empty() => {
+                    Err(Refused::Defect("a schedule of transactions that was found does not explain the reads"))
+                }
+                _ => Ok(Weak::Spent),
+            };
+        }
         let mut found = judge(Isolation::new(input, &lists.happened, lists.observed(), &edges, sessions, budget));
         explain(&mut found, |step| lists.show(step));
         found

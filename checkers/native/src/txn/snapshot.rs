@@ -5,7 +5,7 @@
 //! that were due first. Between starts and commits then stand: a version's writer commits before its reader starts and
 //! before the next writer starts; a reader starts before the next writer commits (Cerone & Gotsman, "Analysing Snapshot
 //! Isolation", PODC 2016). Without a circle that is a schedule. Only one order of commits is tried, so a schedule may be
-//! missed where versions are in no certain order; for lists that is so only of appends that nobody saw.
+//! missed where versions are in no certain order. `snapshot_lists` decides the question for lists.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -29,7 +29,7 @@ pub enum Kept {
 /// Starts and commits in turn: twice the transaction, and one more for the commit.
 pub type Schedule = Vec<u32>;
 
-/// `graph`: what any order of commits keeps; `before`: per transaction the one of its process before it.
+/// A schedule for registers. `graph`: what any order of commits keeps; `before`: per transaction the one of its process before it.
 pub fn schedule(
     input: &Input<'_>,
     graph: &Graph,

@@ -205,8 +205,8 @@ impl<'a> Isolation<'a> {
         }
     }
 
-    /// A schedule of snapshot isolation, confirmed; `Spent` where none was found, which says nothing.
-    pub fn schedule(self, are_lists: bool, kept: Kept, predecessors: &[u32]) -> Weak {
+    /// A schedule of snapshot isolation for registers, confirmed; `Spent` where none was found, which says nothing.
+    pub fn schedule(self, kept: Kept, predecessors: &[u32]) -> Weak {
         let mut derived = Vec::new();
         self.seen_at_all(&mut derived);
         let mut edges = self.certain.clone();
@@ -217,7 +217,7 @@ impl<'a> Isolation<'a> {
         let before = happened_before(predecessors, self.happened);
         match schedule(self.input, &graph, self.happened, &self.reads, &before, kept) {
             None => Weak::Spent,
-            Some(found) if replay(self.input, &found, &before, are_lists, kept) => Weak::Order(found),
+            Some(found) if replay(self.input, &found, &before, false, kept) => Weak::Order(found),
             Some(_) => Weak::Spent,
         }
     }
