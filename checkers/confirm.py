@@ -3,8 +3,9 @@
 The document is that of `verdict.json`, or what `fencepost check --json` prints; one of its verdicts will do too. Every
 proof in it is checked by rules that share nothing with what found it: an order is carried out step by step, a window is
 asked for an order by the plain search of `checkers._reference`, a cycle and any other finding about transactions is
-derived again from the rows that it names, and a few operations of another object are asked for an order by
-`checkers.objects.sub_history`. Verdicts of other checkers bear no such proof; their numbers name the rows that they
+derived again from the rows that it names, a few operations of another object are asked for an order by
+`checkers.objects.sub_history`, and what is said of a store's key by every state that it can be in
+(`checkers.kv.states`). Verdicts of other checkers bear no such proof; their numbers name the rows that they
 rest on.
 """
 
@@ -49,7 +50,7 @@ _OBJECTS: Final[dict[str, frozenset[str]]] = {
     kind.name: kind.functions
     for kind in (MUTEX, OWNER_MUTEX, FENCED_MUTEX, SEMAPHORE, COUNTER, SET, QUEUE, APPEND_LOG, BANK)
 } | {"multi-register": FUNCTIONS}
-#: By checker: how its operations are read. Of what is not there, as that nobody wrote a value, they bear no proof.
+#: By checker: how its operations are read.
 _STORES: Final = {dialect.name: dialect for dialect in (ETCD, ZOOKEEPER)}
 _TRANSACTIONS: Final = ("list-append", "rw-register")
 
@@ -122,6 +123,8 @@ def _confirmed(history: History, verdict: _Kept) -> int:
             raise ProofFails(f"{verdict.checker}: valid with orders of some objects only, not of {key[0]}")
     elif verdict.checker in _STORES:
         check = partial(wrong_proof, history, _STORES[verdict.checker])
+        if verdict.validity is Validity.INVALID and not proofs:
+            raise ProofFails(f"{verdict.checker}: invalid without a proof")
     else:
         return 0
     for proof in proofs:

@@ -50,7 +50,8 @@ class Proof(msgspec.Struct, frozen=True, kw_only=True):
 
       order      all operations of `key` in an order that explains them; those of unknown outcome may be missing
       window     operations of `key` that no order explains, or `zone-pair`, which a monitor of unique values found;
-                 `checkers.proofs` says what `since`, `until`, `may` and `shown` are
+                 `checkers.proofs` says what `since`, `until`, `may` and `shown` are. Of a store with numbered writes,
+                 answers about `key` that show the anomaly `name`, looked at behind the number `since`
       cycle      transactions of which each would have to come before the next, and the last before the first; `name`
                  is the anomaly, each of `links` says of one step what `checkers.transaction_proof.Step` does
       circle     the same of commits: behind its `Step`, a link has the read that shows it and the length of the path of

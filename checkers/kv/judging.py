@@ -7,9 +7,12 @@ from typing import Final
 from checkers.evidence import rows, violations
 from checkers.kv.acts import Act, Dialect, Kind, acts_of, operations_as_acts
 from checkers.kv.breach import Breach
-from checkers.kv.order import Judged, judge
+from checkers.kv.deciding import decided
+from checkers.kv.order import judge
+from checkers.kv.proving import refutes, window_of
 from checkers.kv.refutation import PROVEN, holds
 from checkers.kv.replay import order_of, refusal
+from checkers.kv.states import Store
 from checkers.objects.judging import exposed
 from harness.history import History
 from harness.operation import Operation, Outcome
@@ -25,14 +28,23 @@ def judged(history: History, facts: Facts, dialect: Dialect) -> list[Verdict]:
     """One verdict on all operations; raises MalformedHistory, and RuntimeError where the order does not bear it out."""
     operations = [op for op in history.operations if op.f in dialect.functions]
     acts = acts_of(operations, dialect, facts)
+    store = Store(acts, dialect)
     found = judge(acts, dialect)
-    if not found.breaches and not found.doubts and (wrong := refusal(acts, dialect, found.order)) is not None:
-        if not found.placed and all(act.at is not None for act, _ in found.order):
+    if found.doubts and not found.breaches:
+        found = decided(found, acts, store)
+    doubts = list(found.doubts)
+    placed = [act for act, _ in found.order if act.done is None]
+    if not found.breaches and not doubts and (wrong := refusal(acts, dialect, found.order)) is not None:
+        if not placed and all(act.at is not None for act, _ in found.order):
             raise RuntimeError(f"{dialect.name}: an order was found that cannot be: {wrong}")
-        found.doubts.append("it is open where what no reply places took effect")
-    witnesses = tuple(_witness(breach, dialect) for breach in _most_telling(found.breaches))
+        doubts.append("it is open where what no reply places took effect")
+    shown = [(breach, _proof(breach, store)) for breach in _most_telling(found.breaches)]
+    proven = {breach.anomaly for breach, proof in shown if proof is not None}
+    breaches = [breach for breach in found.breaches if breach.anomaly in proven]
+    doubts += [f"it is open whether there was a {breach.anomaly}" for breach, _ in shown if breach not in breaches]
+    witnesses = tuple(_witness(breach, proof) for breach, proof in shown if proof is not None)
     seen = _exposed(operations, dialect)
-    validity, reason = _conclude(found, acts, seen, facts, dialect)
+    validity, reason = _conclude(breaches, doubts, acts, seen, facts, dialect)
     answered = [act for act in acts if act.done is not None]
     keys: dict[str | None, Operation] = {}
     for act in acts:
@@ -43,7 +55,7 @@ def judged(history: History, facts: Facts, dialect: Dialect) -> list[Verdict]:
         "operations": operations,
         "answers_judged": [act.op for act in answered],
         "info_operations": [op for op in operations if op.type is Outcome.INFO],
-        "info_that_took_effect": [act.op for act in found.placed],
+        "info_that_took_effect": [act.op for act in placed],
     }
     return [
         Verdict(
@@ -53,13 +65,13 @@ def judged(history: History, facts: Facts, dialect: Dialect) -> list[Verdict]:
             reason=reason,
             exposure=len(seen),
             exposure_of=_exposure_of(dialect),
-            anomalies=dict(Counter(breach.anomaly for breach in found.breaches)),
+            anomalies=dict(Counter(breach.anomaly for breach in breaches)),
             witnesses=witnesses,
-            proofs=_proofs(found, validity),
+            proofs=_proofs(found.order, validity),
             figures={name: len(own) for name, own in counted.items()},
             evidence={
                 "exposure": rows(seen),
-                **violations((breach.anomaly, breach.acts[-1].op) for breach in found.breaches),
+                **violations((breach.anomaly, breach.acts[-1].op) for breach in breaches),
                 **{name: rows(own) for name, own in counted.items()},
             },
         )
@@ -86,25 +98,30 @@ def _exposure_of(dialect: Dialect) -> str:
 
 
 def _conclude(
-    found: Judged, acts: Sequence[Act], seen: Sequence[Operation], facts: Facts, dialect: Dialect
+    breaches: Sequence[Breach],
+    doubts: Sequence[str],
+    acts: Sequence[Act],
+    seen: Sequence[Operation],
+    facts: Facts,
+    dialect: Dialect,
 ) -> tuple[Validity, str]:
-    if found.breaches:
-        return Validity.INVALID, f"{len(found.breaches)} answers fit no order of the {dialect.number}s"
+    if breaches:
+        return Validity.INVALID, f"{len(breaches)} answers fit no order of the {dialect.number}s"
     if not any(act.done is not None for act in acts):
         return Validity.UNKNOWN, f"no {', '.join(dialect.functions)} was answered in this history"
-    if found.doubts:
-        more = len(found.doubts) - 1
-        return Validity.UNKNOWN, f"{found.doubts[0]}{f'; and {more} more' if more else ''}"
+    if doubts:
+        more = len(doubts) - 1
+        return Validity.UNKNOWN, f"{doubts[0]}{f'; and {more} more' if more else ''}"
     if len(seen) < facts.thresholds.exposure_min:
         return Validity.UNKNOWN, f"{len(seen)} {_exposure_of(dialect)}; at least {facts.thresholds.exposure_min}"
     return Validity.VALID, ""
 
 
-def _proofs(found: Judged, validity: Validity) -> tuple[Proof, ...]:
-    if validity is not Validity.VALID or len(found.order) > ORDERED_MAX:
+def _proofs(order: Sequence[tuple[Act, int]], validity: Validity) -> tuple[Proof, ...]:
+    if validity is not Validity.VALID or len(order) > ORDERED_MAX:
         return ()
-    links = tuple((act.row, at) for act, at in found.order if act.at is None)
-    return (Proof(kind="order", rows=tuple(act.row for act, _ in found.order), links=links),)
+    links = tuple((act.row, at) for act, at in order if act.at is None)
+    return (Proof(kind="order", rows=tuple(act.row for act, _ in order), links=links),)
 
 
 def _most_telling(breaches: Sequence[Breach]) -> list[Breach]:
@@ -118,20 +135,26 @@ def _most_telling(breaches: Sequence[Breach]) -> list[Breach]:
     return [breach for _, breach in sorted(shown, key=lambda s: s[0])][:_WITNESSES_MAX]
 
 
-def _proof(breach: Breach, dialect: Dialect) -> Proof | None:
-    """The operations, where they show it by themselves; raises RuntimeError where they should and do not."""
-    if breach.anomaly not in PROVEN:
-        return None
-    if not holds(breach.anomaly, breach.acts):
-        # What rests on a delete that cannot be, or on a place between two answers, is shown by the whole history only.
-        if any(act.at is None for act in breach.acts) or breach.acts[-1].made is None:
-            return None
-        raise RuntimeError(f"{dialect.name}: {breach.anomaly} was found, and its operations do not show it")
-    rows = tuple(act.row for act in breach.acts)
-    return Proof(kind="finding", key=breach.acts[-1].key, rows=rows, name=breach.anomaly)
+def _proof(breach: Breach, store: Store) -> Proof | None:
+    """The operations where they show it by themselves, else answers that leave no state; None if none are found.
+
+    Raises RuntimeError where numbers that the operations tell should show it, and neither do.
+    """
+    if breach.anomaly in PROVEN and holds(breach.anomaly, breach.acts, store.dialect):
+        rows = tuple(act.row for act in breach.acts)
+        return Proof(kind="finding", key=breach.acts[-1].key, rows=rows, name=breach.anomaly)
+    proof = window_of(store, breach.anomaly, breach.acts)
+    if (
+        proof is None
+        and breach.anomaly in PROVEN
+        and breach.acts[-1].made is not None
+        and all(act.at is not None for act in breach.acts)
+    ):
+        raise RuntimeError(f"{store.dialect.name}: {breach.anomaly} was found, and its operations do not show it")
+    return proof
 
 
-def _witness(breach: Breach, dialect: Dialect) -> Witness:
+def _witness(breach: Breach, proof: Proof) -> Witness:
     shown = [act.op for act in breach.acts]
     events = {op.invoke_index for op in shown} | {op.complete_index for op in shown if op.complete_index is not None}
     return Witness(
@@ -142,7 +165,7 @@ def _witness(breach: Breach, dialect: Dialect) -> Witness:
         to_ns=max(op.completed_ns if op.completed_ns is not None else op.invoked_ns for op in shown),
         key=breach.acts[-1].key,
         nodes=tuple(sorted({op.node for op in shown})),
-        proof=_proof(breach, dialect),
+        proof=proof,
     )
 
 
@@ -168,7 +191,11 @@ def _wrong(acts: Sequence[Act], dialect: Dialect, proof: Proof) -> str | None:
             missing = [row for row in proof.rows if row not in by_row]
             if missing:
                 return f"event {missing[0]} invokes nothing that could show it"
-            return (
-                None if holds(proof.name, [by_row[row] for row in proof.rows]) else f"the rows do not show {proof.name}"
-            )
+            shown = holds(proof.name, [by_row[row] for row in proof.rows], dialect)
+            return None if shown else f"the rows do not show {proof.name}"
+        case "window":
+            since = -1 if proof.since is None else proof.since
+            if refutes(Store(acts, dialect), proof.key, proof.rows, since):
+                return None
+            return "there are states that explain the answers"
     return f"no proof about a store is of the kind {proof.kind!r}"

@@ -11,7 +11,7 @@ and the first choice does not work out, it is left open. Versions of numbers at 
 there before; later ones need a writer.
 """
 
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Sequence, Set
 from typing import Final
 
 import msgspec
@@ -19,7 +19,7 @@ import msgspec
 from checkers.effects import shown
 from checkers.kv.acts import Act, Condition, Dialect, Kind
 from checkers.kv.breach import Breach, breach_of, named, reached_words
-from checkers.kv.chain import Chain
+from checkers.kv.chain import Chain, open_question
 from checkers.kv.floors import Floors, Session
 from checkers.kv.versions import Key, Need, Version
 
@@ -31,12 +31,15 @@ _UNDONE_MAX: Final = 300
 
 
 class Judged(msgspec.Struct, frozen=True, kw_only=True):
-    """What is wrong, what is left open, and else the order: every act that took effect, with its position."""
+    """What is wrong, and what is left open, or the order: every act that took effect, with its position.
+
+    `open`: keys in doubt, and what may be wrong with each.
+    """
 
     breaches: list[Breach]
     doubts: list[str]
+    open: dict[str | None, Breach | None]
     order: list[tuple[Act, int]]
-    placed: list[Act]
 
 
 def judge(acts: Sequence[Act], dialect: Dialect) -> Judged:
@@ -52,6 +55,7 @@ class _Store:
         self._dialect = dialect
         self._breaches: list[Breach] = []
         self._doubts: list[str] = []
+        self._open: dict[str | None, Breach | None] = {}
         self._keys: dict[str | None, Key] = {}
         self._used: set[int] = set()
         #: The least position that the store can have reached when the history began, were it one of its first answers.
@@ -78,10 +82,10 @@ class _Store:
         self._name_writers()
         self._real_time()
         for key in self._keys.values():
-            self._settle(key)
-        placed = [v.owner for v in self._versions() if v.owner is not None and v.owner.done is None]
-        order = [] if self._breaches or self._doubts else self._order()
-        return Judged(breaches=self._breaches, doubts=list(dict.fromkeys(self._doubts)), order=order, placed=placed)
+            if not key.doubled:
+                self._settle(key)
+        order = [] if self._breaches else self._order()
+        return Judged(breaches=self._breaches, doubts=list(dict.fromkeys(self._doubts)), open=self._open, order=order)
 
     def floor(self, act: Act) -> int:
         """The highest position that anything answered before `act` was invoked had told."""
@@ -94,18 +98,18 @@ class _Store:
             self._keys[key] = Key(key, self._dialect, self.base)
         return self._keys[key]
 
-    def _versions(self) -> Iterator[Version]:
-        for key in self._keys.values():
-            yield from key.versions.values()
-
     def _own(self, act: Act) -> None:
         other = self.owners.setdefault(act.known, act)
         if other is not act:
             step = f"Each was acknowledged with the {self._dialect.number} {shown(act.at)}, which belongs to one write."
             self._break("duplicate-revision", (other, act), step)
+        key = self._key(act.key)
+        if act.known in key.versions:
+            # Which of the two came first nobody says, so that nothing more can be said of the key.
+            key.doubled = True
             return
         version = Version(at=act.known, kind=act.kind, value=act.value, owner=act, last=act.known)
-        self._key(act.key).versions[act.known] = version
+        key.versions[act.known] = version
 
     def _show(self, act: Act) -> None:
         key = self._key(act.key)
@@ -248,7 +252,8 @@ class _Store:
             elif exact or not met:
                 self._unwritten(version, met)
             else:
-                self._doubts.append(f"it is open who wrote {named(version.told_by[0].key)} at {shown(version.at)}")
+                key = version.told_by[0].key
+                self._doubt(key, f"it is open who wrote {named(key)} at {shown(version.at)}")
 
     def _unwritten(self, version: Version, met: int) -> None:
         (act,) = version.told_by
@@ -305,7 +310,7 @@ class _Store:
             key.bounds[act.invoked] = (floor, by, fresh, since)
         session.seen(act, at)
         if at < floor and by is not None and by.reached < floor:
-            self._doubts.append("it is open from which state a session was answered with nothing")
+            self._doubt(act.key, "it is open from which state a session was answered with nothing")
         elif at < floor and by is not None:
             step = f"{reached_words(by, number)}; after that the same session was answered from {shown(at)}."
             self._break("session-went-back", (by, act), step)
@@ -321,6 +326,9 @@ class _Store:
         for _ in range(_PLACED_MAX):
             before, breaches = key.bind()
             found = breaches or Chain(key, before, self._dialect, self.base).look()
+            if not isinstance(found, Need) and found and not breaches and key.filled:
+                # Perhaps only by what was chosen before.
+                found = open_question(found[0])
             wrong = found if not isinstance(found, Need) else [] if self._possible(key, found) else [found.breach]
             if not wrong and not isinstance(found, Need) and not key.strict:
                 return
@@ -336,13 +344,15 @@ class _Store:
                 return
             if wrong or key.strict:
                 told = f": {wrong[0].anomaly}, or not" if wrong else ""
-                self._doubts.append(f"it is open whether {named(key.name)} has an order{told}")
+                breach = wrong[0] if wrong else None
+                self._doubt(key.name, f"it is open whether {named(key.name)} has an order{told}", breach)
                 return
             assert isinstance(found, Need)
             if not self._place(key, found) and not self._undo(key, found):
-                self._doubts.append(f"it is open which writes of unknown outcome of {named(key.name)} took effect when")
+                why = f"it is open which writes of unknown outcome of {named(key.name)} took effect when"
+                self._doubt(key.name, why, found.breach)
                 return
-        self._doubts.append(f"{named(key.name)} has too many writes of unknown outcome")
+        self._doubt(key.name, f"{named(key.name)} has too many writes of unknown outcome")
 
     def _could(self, key: Key, need: Need, filled: Set[int] = frozenset()) -> list[tuple[int, Act]]:
         """Who could stand in a gap, wanted elsewhere or not, each with the first place there but for those `filled`."""
@@ -427,6 +437,10 @@ class _Store:
             told += [(v.at, False, v.owner.invoked, v.owner) for v in key.versions.values() if v.owner is not None]
             told += [(key.position(act), True, act.invoked, act) for act in key.reads]
         return [(act, at) for at, _, _, act in sorted(told, key=lambda t: t[:3])]
+
+    def _doubt(self, key: str | None, why: str, breach: Breach | None = None) -> None:
+        self._doubts.append(why)
+        self._open[key] = self._open.get(key) or breach
 
     def _break(self, anomaly: str, acts: tuple[Act, ...], *steps: str) -> None:
         self._breaches.append(breach_of(anomaly, acts, *steps))

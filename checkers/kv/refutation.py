@@ -1,13 +1,13 @@
 """Whether a few operations show an anomaly by themselves: from their own numbers, apart from whatever found it.
 
 The anomalies of `PROVEN` need nothing else of the history. The others rest on what is not there (nobody wrote a value,
-no delete can have come between), which the whole history says and no few operations do.
+no delete can have come between), which the whole history says: `checkers.kv.proving` asks every state of the key.
 """
 
 from collections.abc import Sequence
 from typing import Final
 
-from checkers.kv.acts import Act, Condition, Kind
+from checkers.kv.acts import Act, Condition, Dialect, Kind
 
 PROVEN: Final = frozenset(
     {
@@ -18,11 +18,12 @@ PROVEN: Final = frozenset(
         "revision-went-back",
         "duplicate-revision",
         "two-values",
+        "impossible-metadata",
     }
 )
 
 
-def holds(anomaly: str, acts: Sequence[Act]) -> bool:
+def holds(anomaly: str, acts: Sequence[Act], dialect: Dialect) -> bool:
     """Whether the operations, the one at fault last, show it."""
     if not acts:
         return False
@@ -58,10 +59,27 @@ def holds(anomaly: str, acts: Sequence[Act]) -> bool:
             if first.key == last.key:
                 return first is not last and first.writes and last.writes and first.at == last.at is not None
             return bool(_versions(first) & _versions(last))
+        case "impossible-metadata":
+            return _impossible(last, dialect.first_version)
         case "two-values":
             same_version = first.key == last.key and _version(first) == _version(last) is not None
             return same_version and (first.value != last.value or Kind.DELETE in (first.kind, last.kind))
     return False
+
+
+def _impossible(act: Act, first: int) -> bool:
+    """Whether no version can have all the numbers of one answer."""
+    made = _version(act)
+    if made is None:
+        return False
+    if act.kind is Kind.READ and act.at is not None and made > act.at:
+        return True
+    if act.children is not None and not (act.created or 0) <= act.children <= (act.at or act.children):
+        return True
+    # Each version after the first one has a number of its own behind the creation.
+    created, writes = act.created or 1, 0 if act.version is None else act.version - first
+    is_first = act.version is not None and act.created is not None and (writes == 0) != (created == made)
+    return created > made or writes < 0 or writes > made - created or is_first
 
 
 def _before(a: Act, b: Act) -> bool:

@@ -81,6 +81,8 @@ class Key:
         self.chosen = False
         #: Whether to bind by what is certain alone, without reads that may have found nothing elsewhere as well.
         self.strict = False
+        #: Whether two of its writes were acknowledged with one number.
+        self.doubled = False
         self._sorted: list[int] = []
 
     def position(self, act: Act) -> int:
