@@ -127,38 +127,38 @@ fn judge_zones(
         }
         return Ok(judged(Finding::Explained { order }, None));
     };
-    let ops = &ops.iter().collect::<Vec<_>>()[..];
     let proof = zone_evidence::proof(zones, ops, passed, violation);
     if let Some(fault) = zone_proof::refute(ops, model.initial(), &proof) {
         return Err(Defect(format!("{violation:?} is not confirmed by {proof:?}: {fault}")));
     }
-    let failed = zones.moments[passed + 1].op;
+    let failed = zones.returned_at(passed + 1);
     // Of a proof that rests on many operations a window may need but a few.
-    let few = closed(zones, ops, &proof);
+    let few = closed(zones, ops, &proof).unwrap_or_else(|| ops.iter().collect());
     let rest = Limits { steps: (limits.steps - steps).min(CLOSED_STEPS_MAX), ..limits };
-    let proofs = prove(model, few.as_deref().unwrap_or(ops), ops[failed as usize].id, rest)?.0.ok();
-    let open = zones.open(ops, passed);
-    let finding = Finding::Refuted { failed, prefix: order, states: zones.states(ops, passed), open };
+    let proofs = prove(model, &few, ops.at(failed as usize).id, rest)?.0.ok();
+    let left = zones.rest(ops, passed);
+    let (open, states) = (zones.open(ops, passed, &left), zones.states(ops, passed, &left));
+    let finding = Finding::Refuted { failed, prefix: order, states, open };
     Ok(judged(finding, proofs))
 }
 
 /// The operations of a proof with the makers of all that they saw, and so on: a history by itself. None if they are
 /// many, which compare-and-sets in a row can be.
-fn closed(zones: &Zones, ops: &[Op], proof: &Proof) -> Option<Vec<Op>> {
+fn closed(zones: &Zones, ops: &(impl Ops + ?Sized), proof: &Proof) -> Option<Vec<Op>> {
     let mut few = proof.operations();
     let mut at = 0;
     while at < few.len() {
         if few.len() > CLOSED_MAX {
             return None;
         }
-        let maker = ops[few[at] as usize].observed().map_or(NONE, |value| zones.values[value as usize].maker);
+        let maker = ops.at(few[at] as usize).observed().map_or(NONE, |value| zones.values[value as usize].maker);
         if maker != NONE && !few.contains(&maker) {
             few.push(maker);
         }
         at += 1;
     }
     few.sort_unstable();
-    Some(few.into_iter().map(|i| ops[i as usize]).collect())
+    Some(few.into_iter().map(|i| ops.at(i as usize)).collect())
 }
 
 /// Check an order that the search found in `ops` (which it names by index); what it refuted is proven afterwards.

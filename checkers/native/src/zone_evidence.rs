@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use crate::operation::{Function, Op};
+use crate::operation::{Function, Ops};
 use crate::zone_proof::{Piece, Proof};
 use crate::zones::{NONE, Violation, Zones};
 
@@ -16,7 +16,7 @@ struct Block {
 }
 
 /// The operations that show `violation`, met after `passed` returns.
-pub fn proof(zones: &Zones, ops: &[Op], passed: usize, violation: Violation) -> Proof {
+pub fn proof(zones: &Zones, ops: &(impl Ops + ?Sized), passed: usize, violation: Violation) -> Proof {
     let evidence = Evidence { zones, ops, now: passed as u32 + 1 };
     let pieces = match violation {
         Violation::Unmade { .. } => evidence.seen(),
@@ -41,25 +41,25 @@ pub fn proof(zones: &Zones, ops: &[Op], passed: usize, violation: Violation) -> 
     Proof { pieces }
 }
 
-struct Evidence<'a> {
+struct Evidence<'a, O: ?Sized> {
     zones: &'a Zones,
-    ops: &'a [Op],
+    ops: &'a O,
     now: u32,
 }
 
-impl Evidence<'_> {
+impl<O: Ops + ?Sized> Evidence<'_, O> {
     fn maker(&self, value: u32) -> u32 {
         self.zones.values[value as usize].maker
     }
 
     /// The operation that returned at this moment.
     fn shower(&self, moment: u32) -> u32 {
-        self.zones.moments[moment as usize].op
+        self.zones.returned_at(moment as usize)
     }
 
     /// The value that an operation belongs to.
     fn value_of(&self, op: u32) -> u32 {
-        let op = &self.ops[op as usize];
+        let op = self.ops.at(op as usize);
         op.made().unwrap_or(op.a)
     }
 
@@ -75,7 +75,7 @@ impl Evidence<'_> {
 
     /// The operation if it is a read; what makes a value stands as such.
     fn read(&self, op: u32) -> Vec<Piece> {
-        if self.ops[op as usize].function == Function::Read { vec![Piece::Whole(op)] } else { Vec::new() }
+        if self.ops.at(op as usize).function == Function::Read { vec![Piece::Whole(op)] } else { Vec::new() }
     }
 
     /// `value`, that it was replaced, and what showed that.
@@ -102,7 +102,7 @@ impl Evidence<'_> {
 
     /// Compare-and-sets that make `value` of itself, and those from there to what was seen.
     fn circle(&self, value: u32) -> Vec<Piece> {
-        let before = |value: u32| self.ops[self.maker(value) as usize].a;
+        let before = |value: u32| self.ops.at(self.maker(value) as usize).a;
         let mut around = vec![value];
         while before(around[around.len() - 1]) != value {
             around.push(before(around[around.len() - 1]));
@@ -152,15 +152,18 @@ impl Evidence<'_> {
             block.latest = vec![(0, NONE); block.values.len()];
         }
         let now = self.shower(self.now);
-        let stop = (self.ops[now as usize].returned, now);
+        let stop = (self.ops.at(now as usize).returned, now);
         let mask = places.keys().fold(0u64, |mask, value| mask | 1 << (value % 64));
-        for (i, &after) in self.zones.invoked_after.iter().enumerate() {
-            let op = &self.ops[i];
+        for (i, op) in self.ops.iter().enumerate().take_while(|(_, op)| op.invoked <= stop.0) {
             let value = op.made().unwrap_or(op.a);
-            let shown = op.function != Function::Read || (op.returned, i as u32) <= stop;
-            if mask >> (value % 64) & 1 == 0 || !shown {
+            if mask >> (value % 64) & 1 == 0 {
                 continue;
             }
+            let shown = op.function != Function::Read || (op.returned, i as u32) <= stop;
+            if !shown {
+                continue;
+            }
+            let after = self.zones.invoked_after(&op);
             if let Some(&(which, place)) = places.get(&value) {
                 let latest = &mut if which == 0 { &mut *a } else { &mut *b }.latest[place];
                 *latest = (*latest).max((after, i as u32));

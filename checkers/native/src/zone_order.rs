@@ -1,42 +1,40 @@
 //! What the blocks of a register allow: an order that explains them, and what the register may hold after it.
 
+use std::ops::Range;
+
 use crate::operation::{Function, NEVER, Op, Ops};
 use crate::zones::{NONE, Zones};
 
 impl Zones {
     /// An order (indexes) of what the first `passed` returns show to have happened. To be asked for once.
     ///
-    /// Blocks go by where their zones begin, backward ones before the forward one that begins at the same moment; each
-    /// block's values in turn, the maker and then the reads, as they were invoked.
+    /// Blocks go by where their zones end, and a forward zone that ends where another one does goes first; each block's
+    /// values in turn, the maker and then the reads, as they were invoked.
     pub fn order(&mut self, ops: &(impl Ops + ?Sized), passed: usize) -> Vec<u32> {
-        // Backward zones by the moment at which they begin, as lists of the moments at which they end.
-        let mut table = std::mem::take(&mut self.table);
-        table.clear();
-        table.resize(2 * (passed + 1), NONE);
-        let (ending, next) = table.split_at_mut(passed + 1);
-        for (at, moment) in self.moments[..=passed].iter().enumerate() {
-            if moment.first_of != NONE {
-                let begins = self.values[moment.first_of as usize].until as usize;
-                if begins <= at {
-                    next[at] = std::mem::replace(&mut ending[begins], at as u32);
-                }
-            }
-        }
         let mut order = vec![NONE; ops.length()];
         let mut length = 0;
-        for (at, &end) in ending.iter().enumerate() {
-            let mut end = end;
-            while end != NONE {
-                length = self.place(self.moments[end as usize].first_of, &mut order, length);
-                end = next[end as usize];
+        // The forward zone that has begun: there is at most one at a time.
+        let (mut forward, mut ends) = (NONE, usize::MAX);
+        for at in 0..=passed {
+            if at == ends {
+                length = self.place(forward, &mut order, length);
+                ends = usize::MAX;
             }
             let head = self.moments[at].first_of;
-            if head != NONE && self.values[head as usize].until as usize > at {
+            if head == NONE {
+                continue;
+            }
+            let until = self.values[head as usize].until as usize;
+            if until > at {
+                (forward, ends) = (head, until);
+            } else {
                 length = self.place(head, &mut order, length);
             }
         }
+        if ends != usize::MAX {
+            length = self.place(forward, &mut order, length);
+        }
         order.truncate(length);
-        self.table = table;
         let stop = self.stop(ops, passed);
         for (i, op) in ops.iter().enumerate() {
             if op.function == Function::Read && (op.returned, i as u32) < stop {
@@ -69,32 +67,37 @@ impl Zones {
 
     /// The first return that is not passed, as (moment, operation).
     fn stop(&self, ops: &(impl Ops + ?Sized), passed: usize) -> (i64, u32) {
-        let next = self.moments.get(passed + 1).map(|moment| (ops.at(moment.op as usize).returned, moment.op));
-        next.unwrap_or((NEVER, 0))
+        let next = self.returns.order.get(passed);
+        next.map_or((NEVER, 0), |&op| (ops.at(op as usize).returned, op))
     }
 
-    /// The operations that are invoked and have not returned before the return after `passed`, but for the one that
-    /// returns then and those of unknown outcome that need not be thought of: seen by now, or by nobody at all.
-    pub fn open(&self, ops: &[Op], passed: usize) -> Vec<u32> {
+    /// The operations that had not returned when `passed` returns were passed.
+    pub fn rest(&self, ops: &(impl Ops + ?Sized), passed: usize) -> Vec<u32> {
+        let stop = self.stop(ops, passed);
+        (0..ops.length() as u32).filter(|&i| (ops.at(i as usize).returned, i) >= stop).collect()
+    }
+
+    /// Those of the `rest` that are invoked before the return after `passed`, but for the one that returns then and
+    /// those of unknown outcome that need not be thought of: seen by now, or by nobody at all.
+    pub fn open(&self, ops: &(impl Ops + ?Sized), passed: usize, rest: &[u32]) -> Vec<u32> {
         let stop = self.stop(ops, passed);
         let mut seen = vec![false; self.values.len()];
-        for value in ops.iter().filter_map(Op::observed) {
+        for value in rest.iter().filter_map(|&i| ops.at(i as usize).observed()) {
             seen[value as usize] = true;
         }
         let is_open = |&i: &u32| {
-            let op = &ops[i as usize];
-            let pending = op.invoked <= stop.0 && (op.returned, i) > stop;
+            let op = ops.at(i as usize);
+            let pending = op.invoked <= stop.0 && i != stop.1;
             let matters = |value: u32| seen[value as usize] && self.values[value as usize].head == NONE;
             pending && (!op.is_open_ended() || op.made().is_some_and(matters))
         };
-        (0..ops.len() as u32).filter(is_open).collect()
+        rest.iter().copied().filter(is_open).collect()
     }
 
     /// Every value that the register may hold after some order of the first `passed` returns.
-    pub fn states(&self, ops: &[Op], passed: usize) -> Vec<u32> {
-        let shown = self.moments[..=passed].iter().map(|moment| moment.first_of).filter(|&head| head != NONE);
+    pub fn states(&self, ops: &(impl Ops + ?Sized), passed: usize, rest: &[u32]) -> Vec<u32> {
         let (mut latest, mut second) = ((0, NONE), 0);
-        for head in shown.clone() {
+        for head in self.heads(0..passed + 1) {
             let until = self.values[head as usize].until;
             if until >= latest.0 {
                 second = latest.0;
@@ -105,12 +108,13 @@ impl Zones {
         }
         // Last can be what need not precede any other.
         let others = |head: u32| if head == latest.1 { second } else { latest.0 };
-        let last = shown.filter(|&head| self.values[head as usize].since >= others(head));
+        let last = self.heads(second as usize..passed + 1);
+        let last = last.filter(|&head| self.values[head as usize].since >= others(head));
         let mut states: Vec<u32> = last.map(|head| self.tail(head)).collect();
         let stop = self.stop(ops, passed);
         let possible =
-            |op: &&Op| op.invoked <= stop.0 && op.made().is_some_and(|value| self.values[value as usize].head == NONE);
-        let mut optional: Vec<&Op> = ops.iter().filter(possible).collect();
+            |op: &Op| op.invoked <= stop.0 && op.made().is_some_and(|value| self.values[value as usize].head == NONE);
+        let mut optional: Vec<Op> = rest.iter().map(|&i| ops.at(i as usize)).filter(possible).collect();
         loop {
             let before = optional.len();
             optional.retain(|op| {
@@ -127,6 +131,11 @@ impl Zones {
         states.sort_unstable();
         states.dedup();
         states
+    }
+
+    /// The heads of the blocks that these moments first showed.
+    fn heads(&self, moments: Range<usize>) -> impl Iterator<Item = u32> {
+        self.moments[moments].iter().map(|moment| moment.first_of).filter(|&head| head != NONE)
     }
 
     fn tail(&self, head: u32) -> u32 {

@@ -9,7 +9,7 @@
 
 use std::collections::HashSet;
 
-use crate::operation::{Function, NEVER, Op};
+use crate::operation::{Function, NEVER, Ops};
 
 /// More is never needed: two blocks, each with its first maker, three steps and two reads.
 const PIECES_MAX: usize = 16;
@@ -52,12 +52,12 @@ struct Left {
 }
 
 /// What is wrong with `proof` as a refutation of `ops`, if anything.
-pub fn refute(ops: &[Op], initial: u32, proof: &Proof) -> Option<String> {
+pub fn refute(ops: &(impl Ops + ?Sized), initial: u32, proof: &Proof) -> Option<String> {
     let named = proof.operations();
     if proof.pieces.len() > PIECES_MAX {
         return Some(format!("{} pieces", proof.pieces.len()));
     }
-    if named.iter().any(|&i| i as usize >= ops.len()) || named.iter().collect::<HashSet<_>>().len() < named.len() {
+    if named.iter().any(|&i| i as usize >= ops.length()) || named.iter().collect::<HashSet<_>>().len() < named.len() {
         return Some("an operation that is none, or stands twice".to_owned());
     }
     let left = match proof.pieces.iter().map(|piece| left_of(ops, piece)).collect::<Result<Vec<Left>, String>>() {
@@ -71,7 +71,7 @@ pub fn refute(ops: &[Op], initial: u32, proof: &Proof) -> Option<String> {
     }
     for piece in &proof.pieces {
         if let Piece::Steps(steps) = piece {
-            makers.extend(steps[..steps.len() - 1].iter().map(|&step| (ops[step as usize].b, vec![step])));
+            makers.extend(steps[..steps.len() - 1].iter().map(|&step| (ops.at(step as usize).b, vec![step])));
         }
     }
     makers.sort_unstable();
@@ -81,17 +81,17 @@ pub fn refute(ops: &[Op], initial: u32, proof: &Proof) -> Option<String> {
     has_order(&left, initial).then(|| "what is left has an order".to_owned())
 }
 
-fn left_of(ops: &[Op], piece: &Piece) -> Result<Left, String> {
+fn left_of(ops: &(impl Ops + ?Sized), piece: &Piece) -> Result<Left, String> {
     let whole = |i: u32| {
-        let op = &ops[i as usize];
+        let op = ops.at(i as usize);
         Left { op: i, observed: op.observed(), made: op.made(), invoked: op.invoked, returned: op.returned }
     };
     match piece {
         Piece::Whole(i) => Ok(whole(*i)),
-        Piece::Made(i) if ops[*i as usize].function == Function::Read => Err("a read makes no value".to_owned()),
+        Piece::Made(i) if ops.at(*i as usize).function == Function::Read => Err("a read makes no value".to_owned()),
         Piece::Made(i) => Ok(Left { observed: None, ..whole(*i) }),
         Piece::Steps(steps) => {
-            let step = |i: &u32| &ops[*i as usize];
+            let step = |i: &u32| ops.at(*i as usize);
             let apart = steps.windows(2).any(|pair| step(&pair[0]).b != step(&pair[1]).a);
             let (Some(first), Some(&last)) = (steps.first(), steps.last()) else { return Err("no steps".to_owned()) };
             if apart || steps.iter().any(|i| step(i).function != Function::CompareAndSet) {
@@ -103,7 +103,7 @@ fn left_of(ops: &[Op], piece: &Piece) -> Result<Left, String> {
 }
 
 /// A maker, among all operations, of a value that only others are said to make.
-fn stranger(ops: &[Op], initial: u32, makers: &[(u32, Vec<u32>)]) -> Option<String> {
+fn stranger(ops: &(impl Ops + ?Sized), initial: u32, makers: &[(u32, Vec<u32>)]) -> Option<String> {
     let mask = makers.iter().fold(0u64, |mask, (value, _)| mask | 1 << (value % 64));
     for (i, op) in ops.iter().enumerate() {
         let Some(made) = op.made().filter(|made| mask >> (made % 64) & 1 == 1) else { continue };

@@ -18,8 +18,8 @@
 //!
 //! Moments are told as numbers of returns: 0 stands before everything, `i + 1` is the i-th return.
 
-use crate::operation::{Function, Ops};
-use crate::returns::by_return;
+use crate::operation::{Function, Op, Ops};
+use crate::returns::Returns;
 
 pub const NONE: u32 = u32::MAX;
 
@@ -46,18 +46,16 @@ pub struct Value {
 
 const UNKNOWN: Value = Value { maker: NONE, head: NONE, since: NONE, until: 0, next: NONE, reads: 0 };
 
-/// What is known of one return.
+/// What is known of the beginning, or of one return.
 #[derive(Clone, Copy)]
 pub struct Moment {
-    /// The operation that returned.
-    pub op: u32,
     /// The head of the block whose first return it is.
     pub first_of: u32,
     /// The head of the block whose forward zone lies over it.
     pub covered_by: u32,
 }
 
-const START: Moment = Moment { op: NONE, first_of: NONE, covered_by: NONE };
+const NOTHING: Moment = Moment { first_of: NONE, covered_by: NONE };
 
 /// Why no order passes a return.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,12 +79,9 @@ pub enum Violation {
 pub struct Zones {
     pub values: Vec<Value>,
     pub moments: Vec<Moment>,
-    /// Of each operation: how many returns, and the beginning, lie before its invocation.
-    pub invoked_after: Vec<u32>,
+    pub returns: Returns,
     /// Values on the way from what was seen to what is known, the latest made first.
     pub path: Vec<u32>,
-    /// Scratch.
-    pub table: Vec<u32>,
 }
 
 impl Zones {
@@ -122,38 +117,39 @@ impl Zones {
     /// Walk through the returns of `ops`, for which `suit` said true; the number of returns passed, and what no order
     /// passes then, if anything.
     pub fn walk(&mut self, ops: &(impl Ops + ?Sized), initial: u32) -> (usize, Option<Violation>) {
-        self.invoked_after.clear();
-        self.invoked_after.reserve(ops.length());
+        self.returns.sort(ops);
+        let returns = self.returns.order.len();
         self.moments.clear();
-        self.moments.reserve(ops.length() + 1);
-        self.moments.push(Moment { first_of: initial, ..START });
-        let moments = &mut self.moments;
-        by_return(ops, &mut self.table, |op| moments.push(Moment { op, ..START }));
-        let returns = self.moments.len() - 1;
+        self.moments.resize(returns + 1, NOTHING);
+        self.moments[0].first_of = initial;
         for passed in 0..returns {
-            let op = self.moments[passed + 1].op;
-            let now = passed as u32 + 1;
-            let at = ops.at(op as usize).returned;
-            while self.invoked_after.len() < ops.length() && ops.at(self.invoked_after.len()).invoked <= at {
-                self.invoked_after.push(now);
-            }
-            if let Err(violation) = self.pass(ops, op, now) {
+            if let Err(violation) = self.pass(ops, self.returns.order[passed], passed as u32 + 1) {
                 return (passed, Some(violation));
             }
         }
-        self.invoked_after.resize(ops.length(), NONE);
         (returns, None)
+    }
+
+    /// The operation that returned at this moment; NONE at the beginning.
+    pub fn returned_at(&self, moment: usize) -> u32 {
+        moment.checked_sub(1).map_or(NONE, |number| self.returns.order[number])
+    }
+
+    /// How many returns, and the beginning, lie before an invocation.
+    #[inline]
+    pub fn invoked_after(&self, op: &Op) -> u32 {
+        self.returns.before(op.invoked) + 1
     }
 
     #[inline]
     fn pass(&mut self, ops: &(impl Ops + ?Sized), index: u32, now: u32) -> Result<(), Violation> {
         let op = ops.at(index as usize);
-        let invoked = self.invoked_after[index as usize];
         let value = op.made().unwrap_or(op.a);
         let known = self.values[value as usize];
         if op.function != Function::Read {
             return if known.head == NONE { self.show(ops, value, 0, op.returned, now) } else { Ok(()) };
         }
+        let invoked = self.invoked_after(&op);
         if known.head == NONE {
             self.show(ops, value, invoked, op.returned, now)?;
         } else {
@@ -186,7 +182,7 @@ impl Zones {
                 return Err(Violation::Circular { value: made });
             }
             self.path.push(made);
-            until = until.max(self.invoked_after[maker as usize]);
+            until = until.max(self.invoked_after(&op));
             if op.function == Function::Write {
                 break None;
             }
