@@ -2,19 +2,22 @@
 //!
 //! It follows the same rules (see `walk`), and keeps for each value the mask of the open operations that want it, so that
 //! a step costs a few instructions. What it finds is replayed or proven like any other finding. Where none of the
-//! configurations that it kept goes on, though it had to drop others, where more than 64 operations are open at once, or
-//! where it took more steps than such a history should, it has said nothing, and the search begins anew.
+//! configurations that it kept goes on, though it had to drop others, it says where that was. Where more than 64
+//! operations are open at once, or where it took more steps than such a history should, it has said nothing.
 
 use crate::operation::{Function, Op};
-use crate::search::{Finding, Limits, Stop};
+use crate::search::{Dry, Finding, Limits, Stop};
 
-/// Configurations that are kept, and where these ran dry.
-const NARROW: usize = 16;
-const WIDE: usize = 64;
-/// Configurations that are looked at to pass one return, for each that is kept.
+/// Configurations that are kept at first; and where these ran dry, how many operations it goes back, and how many it
+/// keeps then.
+const NARROW: usize = 3;
+const WIDER: [(usize, usize); 2] = [(CHECKPOINT_EVERY, 32), (4 * CHECKPOINT_EVERY, 64)];
+/// Configurations that are found past one return to choose among, and those that are looked at, for each that is kept.
+const FOUND: usize = 2;
 const TRIED: usize = 8;
-/// Operations between two checkpoints; it goes back to the one before the last.
-const CHECKPOINT_EVERY: usize = 128;
+/// Operations between two checkpoints, and how many of these there are.
+const CHECKPOINT_EVERY: usize = 16;
+const CHECKPOINTS: usize = 5;
 /// Steps for each operation, beyond which it gives up.
 const STEPS_PER_OPERATION: u64 = 64;
 const POLLED_EVERY: u64 = 4096;
@@ -67,7 +70,7 @@ struct Step {
 type Return = (i64, bool, u32, u32);
 
 /// A walk at one moment.
-#[derive(Clone, Default)]
+#[derive(Default)]
 struct Here {
     /// Operations before this one are invoked.
     at: usize,
@@ -88,15 +91,26 @@ struct Here {
     steps: usize,
 }
 
+/// What a narrow walk came to.
+#[derive(Debug)]
+pub enum Walked {
+    Told(Finding<u32>),
+    /// It passed all that returned before; what it dropped might go on, or nothing does.
+    RanDry(Dry),
+    GaveUp,
+}
+
 /// Tables that one key after the other uses.
 #[derive(Default)]
 pub struct Narrow {
     here: Here,
-    recent: Here,
-    older: Here,
+    /// The first `held` of these, oldest first.
+    checkpoints: [Here; CHECKPOINTS],
+    held: usize,
     steps: Vec<Step>,
     work: Vec<Config>,
     next: Vec<Config>,
+    ranked: Vec<((u32, u32), Config)>,
     later: Vec<u32>,
     kept: usize,
     spent: u64,
@@ -112,6 +126,17 @@ fn pop(mask: &mut u64) -> usize {
 }
 
 impl Here {
+    /// Become like `other`, in the room that there is.
+    fn copy(&mut self, other: &Here) {
+        self.wanted.clone_from(&other.wanted);
+        self.slots.clone_from(&other.slots);
+        self.open.clone_from(&other.open);
+        self.live.clone_from(&other.live);
+        let Here { at, now, free, writing, needed, unknown, narrowed, steps, .. } = *other;
+        (self.at, self.now, self.free, self.steps) = (at, now, free, steps);
+        (self.writing, self.needed, self.unknown, self.narrowed) = (writing, needed, unknown, narrowed);
+    }
+
     fn reset(&mut self, values: usize, initial: u32) {
         self.wanted.clear();
         self.wanted.resize(values, Wanted::default());
@@ -237,29 +262,30 @@ impl Here {
 }
 
 impl Narrow {
-    /// What a narrow walk finds out about `ops`, sorted by invocation, if anything; also the steps that it took.
-    pub fn judge(&mut self, ops: &[Op], initial: u32, limits: Limits) -> (Result<Option<Finding<u32>>, Stop>, u64) {
+    /// What a narrow walk finds out about `ops`, sorted by invocation; also the steps that it took.
+    pub fn judge(&mut self, ops: &[Op], initial: u32, limits: Limits) -> (Result<Walked, Stop>, u64) {
         let top = ops.iter().fold(initial, |top, op| top.max(op.a).max(op.b)) as usize;
         if top > (VALUES_PER_OPERATION * ops.len()).max(VALUES_MIN) {
-            return (Ok(None), 0);
+            return (Ok(Walked::GaveUp), 0);
         }
         self.here.reset(top + 1, initial);
-        self.recent.clone_from(&self.here);
-        self.older.clone_from(&self.here);
+        self.checkpoints[0].copy(&self.here);
         self.steps.clear();
-        (self.kept, self.spent) = (NARROW, 0);
+        (self.held, self.kept, self.spent) = (1, NARROW, 0);
         self.steps_max = limits.steps.min(STEPS_PER_OPERATION * ops.len() as u64);
         (self.walk(ops, limits), self.spent)
     }
 
     fn bytes(&self) -> usize {
-        3 * self.here.wanted.capacity() * size_of::<Wanted>() + self.steps.capacity() * size_of::<Step>()
+        (1 + CHECKPOINTS) * self.here.wanted.capacity() * size_of::<Wanted>()
+            + self.steps.capacity() * size_of::<Step>()
     }
 
-    fn walk(&mut self, ops: &[Op], limits: Limits) -> Result<Option<Finding<u32>>, Stop> {
+    fn walk(&mut self, ops: &[Op], limits: Limits) -> Result<Walked, Stop> {
         let every = CHECKPOINT_EVERY.max(self.here.wanted.len());
         let mut kept_at = every;
         let mut polled_at = 0;
+        let mut wider = WIDER.iter();
         // Where it is narrow again.
         let mut passed_at = 0;
         if limits.deadline.has_passed() {
@@ -277,20 +303,18 @@ impl Narrow {
                     }
                     _ => {
                         if self.here.free == 0 && next.is_some() || self.spent > self.steps_max {
-                            return Ok(None);
+                            return Ok(Walked::GaveUp);
                         }
                         let Some(op) = next else {
                             let order = self.told(ops, self.here.live[0].trace);
-                            return Ok(Some(Finding::Explained { order }));
+                            return Ok(Walked::Told(Finding::Explained { order }));
                         };
                         if self.here.at >= passed_at {
-                            self.kept = NARROW;
+                            (self.kept, wider) = (NARROW, WIDER.iter());
                         }
                         if self.here.at >= kept_at {
                             kept_at = self.here.at + every;
-                            self.here.steps = self.steps.len();
-                            std::mem::swap(&mut self.older, &mut self.recent);
-                            self.recent.clone_from(&self.here);
+                            self.keep_checkpoint();
                         }
                         self.here.invoke(op, &mut self.steps);
                     }
@@ -299,7 +323,7 @@ impl Narrow {
                 if self.spent - polled_at >= POLLED_EVERY {
                     polled_at = self.spent;
                     if self.bytes() > limits.memory_bytes {
-                        return Ok(None);
+                        return Ok(Walked::GaveUp);
                     }
                     if limits.deadline.has_passed() {
                         return Err(Stop::Time);
@@ -307,18 +331,39 @@ impl Narrow {
                 }
             };
             if !self.here.narrowed {
-                return Ok(Some(self.refuted(ops, dry)));
+                return Ok(Walked::Told(self.refuted(ops, dry)));
             }
-            if self.kept == WIDE || self.spent > self.steps_max {
-                return Ok(None);
+            if self.spent > self.steps_max {
+                return Ok(Walked::GaveUp);
             }
-            self.kept = WIDE;
-            passed_at = self.here.at + 1;
-            self.here.clone_from(&self.older);
-            self.recent.clone_from(&self.older);
-            self.steps.truncate(self.here.steps);
+            let Some(&(back, kept)) = wider.next() else {
+                let failed = self.here.slots[dry].index;
+                return Ok(Walked::RanDry(Dry { failed, prefix: self.longest(ops) }));
+            };
+            self.kept = kept;
+            passed_at = passed_at.max(self.here.at + 1);
+            self.go_back(back);
             kept_at = self.here.at + every;
         }
+    }
+
+    fn keep_checkpoint(&mut self) {
+        self.here.steps = self.steps.len();
+        if self.held == CHECKPOINTS {
+            self.checkpoints.rotate_left(1);
+        } else {
+            self.held += 1;
+        }
+        self.checkpoints[self.held - 1].copy(&self.here);
+    }
+
+    /// Go back to a checkpoint at least `operations` before, or to the oldest.
+    fn go_back(&mut self, operations: usize) {
+        let target = self.here.at.saturating_sub(operations);
+        let place = self.checkpoints[..self.held].iter().rposition(|checkpoint| checkpoint.at <= target).unwrap_or(0);
+        self.here.copy(&self.checkpoints[place]);
+        self.held = place + 1;
+        self.steps.truncate(self.here.steps);
     }
 
     /// Keep what can have the operation in `slot` in by now; false where nothing can.
@@ -340,7 +385,7 @@ impl Narrow {
         let bit = 1u64 << slot;
         let done = self.here.slots[slot];
         let order = Order { needed: self.here.needed, unknown: self.here.unknown };
-        let tried = TRIED * self.kept;
+        let (found, tried) = (FOUND * self.kept, TRIED * self.kept);
         self.next.clear();
         self.work.clear();
         for i in 0..self.here.live.len() {
@@ -358,9 +403,9 @@ impl Narrow {
         }
         let mut at = 0;
         let mut begin = 0;
-        let mut spare = u32::from(self.kept == WIDE);
+        let mut spare = u32::from(self.kept > NARROW);
         loop {
-            while at < self.work.len() && self.next.len() < self.kept && at <= tried && self.spent <= self.steps_max {
+            while at < self.work.len() && self.next.len() < found && at <= tried && self.spent <= self.steps_max {
                 self.expand(at, bit, order);
                 at += 1;
             }
@@ -376,9 +421,25 @@ impl Narrow {
         }
         // What is of unknown outcome may go in at any time: not all of that is ever tried.
         self.here.narrowed |= at < self.work.len() || self.next.len() > self.kept || self.here.unknown != 0;
-        self.next.truncate(self.kept);
+        if self.next.len() > self.kept {
+            self.choose();
+        }
         std::mem::swap(&mut self.here.live, &mut self.next);
         !self.here.live.is_empty()
+    }
+
+    /// Keep those with the fewest writes in, since a write may wait for whatever comes, and then those with the most of
+    /// the rest in, which had to go in anyway; of equal ones the first.
+    fn choose(&mut self) {
+        let Here { writing, needed, .. } = self.here;
+        self.ranked.clear();
+        for (i, &config) in (0..).zip(&self.next) {
+            let rank = 64 * (config.used & writing).count_ones() + 64 - (config.used & needed).count_ones();
+            self.ranked.push(((rank, i), config));
+        }
+        self.ranked.sort_unstable_by_key(|&(rank, _)| rank);
+        self.next.clear();
+        self.next.extend(self.ranked.iter().take(self.kept).map(|&(_, config)| config));
     }
 
     #[inline]
@@ -449,11 +510,15 @@ impl Narrow {
         }
     }
 
-    /// No configuration passes the return of the operation in `slot`; those that were tried are still at work.
-    fn refuted(&mut self, ops: &[Op], slot: usize) -> Finding<u32> {
+    /// A longest order up to a return that nothing passed: those that were tried are still at work.
+    fn longest(&mut self, ops: &[Op]) -> Vec<u32> {
         // Of equally long ones the first found: it strayed least.
         let longest = self.work.iter().rev().max_by_key(|config| config.used.count_ones());
-        let prefix = longest.map_or(ROOT, |config| config.trace);
+        self.told(ops, longest.map_or(ROOT, |config| config.trace))
+    }
+
+    /// No configuration passes the return of the operation in `slot`.
+    fn refuted(&mut self, ops: &[Op], slot: usize) -> Finding<u32> {
         let mut states: Vec<u32> = Vec::new();
         for config in &self.work {
             states.push(config.state);
@@ -466,7 +531,7 @@ impl Narrow {
         states.dedup();
         let mut open: Vec<u32> = self.here.open.iter().map(|open| open.2).collect();
         open.sort_unstable();
-        Finding::Refuted { failed: self.here.slots[slot].index, prefix: self.told(ops, prefix), states, open }
+        Finding::Refuted { failed: self.here.slots[slot].index, prefix: self.longest(ops), states, open }
     }
 
     /// The operations of one way from the start to the step `leaf`, in order.
@@ -604,12 +669,15 @@ mod tests {
         let mut found = 0;
         for seed in 0..100 {
             let ops = history(seed, 300, 3 + seed as usize % 6, seed % 3);
-            let (explained, steps) = narrow.judge(&ops, 0, limits(1_000_000));
-            if let Some(finding) = explained.expect("there is time") {
-                let Finding::Explained { order } = finding else { panic!("refuted, seed {seed}") };
-                assert_eq!(replay::refute(&CasRegister, &ops[..], &order), None, "seed {seed}");
-                assert!(steps >= ops.len() as u64 / 2);
-                found += 1;
+            let (walked, steps) = narrow.judge(&ops, 0, limits(1_000_000));
+            match walked.expect("there is time") {
+                Walked::Told(Finding::Explained { order }) => {
+                    assert_eq!(replay::refute(&CasRegister, &ops[..], &order), None, "seed {seed}");
+                    assert!(steps >= ops.len() as u64 / 2);
+                    found += 1;
+                }
+                Walked::Told(_) => panic!("refuted, seed {seed}"),
+                Walked::RanDry(_) | Walked::GaveUp => {}
             }
         }
         assert!(found >= 95, "{found} of 100");
@@ -618,31 +686,44 @@ mod tests {
     #[test]
     fn it_refutes_what_the_search_refutes() {
         let mut narrow = Narrow::default();
-        let mut refuted = 0;
+        let (mut refuted, mut dry) = (0, 0);
         for seed in 0..200 {
-            let mut ops = history(seed, 60, 4, seed % 2);
+            let mut ops = history(seed, 60, [4, 9][seed as usize % 2], seed % 3);
             let reads = ops.iter_mut().filter(|op| op.function == Function::Read);
             reads.skip(seed as usize % 5).step_by(7).for_each(|op| op.a = 1 + op.a % 3);
             let found = narrow.judge(&ops, 0, limits(1_000_000)).0.expect("there is time");
-            match (judge(&CasRegister, &ops, limits(10_000_000)).0, found) {
+            let explains_what_returned = |failed: u32, prefix: &[u32]| {
+                let before: Vec<Op> = ops.iter().map(|op| until(op, ops[failed as usize].returned)).collect();
+                assert_eq!(replay::refute(&CasRegister, &before[..], prefix), None, "seed {seed}");
+            };
+            let searched = judge(&CasRegister, &ops, None, limits(10_000_000)).0;
+            match (&searched, found) {
                 (
                     Finding::Refuted { failed, states, open, .. },
-                    Some(Finding::Refuted { failed: ours, prefix, states: held, open: pending }),
+                    Walked::Told(Finding::Refuted { failed: ours, prefix, states: held, open: pending }),
                 ) => {
-                    assert_eq!((ours, pending), (failed, open), "seed {seed}");
+                    assert_eq!((ours, &pending), (*failed, open), "seed {seed}");
                     assert!(held.iter().all(|state| states.contains(state)), "seed {seed}");
-                    let before: Vec<Op> = ops.iter().map(|op| until(op, ops[failed as usize].returned)).collect();
-                    assert_eq!(replay::refute(&CasRegister, &before[..], &prefix), None, "seed {seed}");
+                    explains_what_returned(ours, &prefix);
                     refuted += 1;
                 }
-                (Finding::Refuted { .. }, found) => assert!(found.is_none(), "seed {seed}"),
-                (_, Some(Finding::Explained { order })) => {
+                (_, Walked::RanDry(Dry { failed, prefix })) => {
+                    explains_what_returned(failed, &prefix);
+                    let again = judge(&CasRegister, &ops, Some(Dry { failed, prefix }), limits(10_000_000)).0;
+                    assert_eq!(failed_of(&again), failed_of(&searched), "seed {seed}");
+                    dry += 1;
+                }
+                (Finding::Explained { .. }, Walked::Told(Finding::Explained { order })) => {
                     assert_eq!(replay::refute(&CasRegister, &ops[..], &order), None, "seed {seed}");
                 }
-                (_, found) => assert!(found.is_none(), "seed {seed}"),
+                (_, found) => assert!(matches!(found, Walked::GaveUp), "seed {seed}"),
             }
         }
-        assert!(refuted >= 100, "{refuted} of 200");
+        assert!(refuted >= 100 && dry >= 10, "{refuted} and {dry} of 200");
+    }
+
+    fn failed_of(finding: &Finding<u32>) -> Option<u32> {
+        if let Finding::Refuted { failed, .. } = finding { Some(*failed) } else { None }
     }
 
     /// The operation as it was just before a moment: what had not returned is open.
@@ -663,12 +744,13 @@ mod tests {
             returned,
         };
         let crowd = |count: u32| (0..count).map(|id| write(id, 1000)).collect::<Vec<_>>();
-        assert!(narrow.judge(&crowd(64), 0, limits(1_000_000)).0.unwrap().is_some());
-        assert!(narrow.judge(&crowd(65), 0, limits(1_000_000)).0.unwrap().is_none());
-        assert!(narrow.judge(&crowd(64), 0, limits(10)).0.unwrap().is_none());
+        let gives_up = |walked: Result<Walked, Stop>| matches!(walked, Ok(Walked::GaveUp));
+        assert!(matches!(narrow.judge(&crowd(64), 0, limits(1_000_000)).0, Ok(Walked::Told(_))));
+        assert!(gives_up(narrow.judge(&crowd(65), 0, limits(1_000_000)).0));
+        assert!(gives_up(narrow.judge(&crowd(64), 0, limits(10)).0));
         let late = Limits { deadline: Deadline::new(Instant::now() - Duration::from_secs(1)), ..limits(1000) };
         assert_eq!(narrow.judge(&crowd(3), 0, late).0.err(), Some(Stop::Time));
         let sparse = [write(u32::MAX, NEVER)];
-        assert!(narrow.judge(&sparse, 0, limits(1000)).0.unwrap().is_none());
+        assert!(gives_up(narrow.judge(&sparse, 0, limits(1000)).0));
     }
 }

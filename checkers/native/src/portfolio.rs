@@ -1,7 +1,7 @@
 //! Judge one object by the cheapest method that is certain to be right for it, and believe none of them unchecked.
 
 use crate::model::Model;
-use crate::narrow::Narrow;
+use crate::narrow::{Narrow, Walked};
 use crate::operation::{Op, Ops};
 use crate::proving::{Proofs, prove};
 use crate::reduce::reduce;
@@ -84,18 +84,18 @@ pub fn judge_one(
 /// What a narrow walk finds out, or else the search.
 fn searched<M: Model<State = u32>>(model: &M, ops: &[Op], limits: Limits, narrow: &mut Narrow) -> (Finding<u32>, u64) {
     if !model.is_register() {
-        return search::judge(model, ops, limits);
+        return search::judge(model, ops, None, limits);
     }
-    let (found, steps) = narrow.judge(ops, model.initial(), limits);
-    match found {
-        Ok(Some(finding)) => (finding, steps),
-        Ok(None) => {
-            let rest = Limits { steps: limits.steps.saturating_sub(steps), ..limits };
-            let (finding, more) = search::judge(model, ops, rest);
-            (finding, steps + more)
-        }
-        Err(stop) => (Finding::Stopped(stop), steps),
-    }
+    let (walked, steps) = narrow.judge(ops, model.initial(), limits);
+    let dry = match walked {
+        Ok(Walked::Told(finding)) => return (finding, steps),
+        Ok(Walked::RanDry(dry)) => Some(dry),
+        Ok(Walked::GaveUp) => None,
+        Err(stop) => return (Finding::Stopped(stop), steps),
+    };
+    let rest = Limits { steps: limits.steps.saturating_sub(steps), ..limits };
+    let (finding, more) = search::judge(model, ops, dry, rest);
+    (finding, steps + more)
 }
 
 /// Judge a register that `zones` is prepared for.

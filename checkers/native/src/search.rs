@@ -6,7 +6,7 @@
 
 use crate::bits::Bits;
 use crate::bracket;
-use crate::events::{Events, operation};
+use crate::events::{Events, is_return, operation};
 use crate::interrupt::Deadline;
 use crate::model::Model;
 use crate::operation::Op;
@@ -57,14 +57,22 @@ pub enum Finding<S> {
     Stopped(Stop),
 }
 
-/// Judge `ops`, sorted by invocation; also the steps that it took.
-pub fn judge<M: Model>(model: &M, ops: &[Op], limits: Limits) -> (Finding<M::State>, u64) {
+/// Where another walk ran dry: `prefix` is an order of all that returned before `failed`, and it found none past that.
+#[derive(Debug)]
+pub struct Dry {
+    pub failed: u32,
+    pub prefix: Vec<u32>,
+}
+
+/// Judge `ops`, sorted by invocation; also the steps that it took. What another walk ran `dry` at may be impossible, and
+/// is asked for first.
+pub fn judge<M: Model>(model: &M, ops: &[Op], dry: Option<Dry>, limits: Limits) -> (Finding<M::State>, u64) {
     let events = Events::new(model, ops);
     match events.widest.div_ceil(64) {
-        0 | 1 => Search::<M, [u64; 1]>::new(model, ops, &events, 1, limits).judge(),
-        2 => Search::<M, [u64; 2]>::new(model, ops, &events, 2, limits).judge(),
-        3..=8 => Search::<M, [u64; 8]>::new(model, ops, &events, 8, limits).judge(),
-        words => Search::<M, Vec<u64>>::new(model, ops, &events, words, limits).judge(),
+        0 | 1 => Search::<M, [u64; 1]>::new(model, ops, &events, 1, limits).judge(dry),
+        2 => Search::<M, [u64; 2]>::new(model, ops, &events, 2, limits).judge(dry),
+        3..=8 => Search::<M, [u64; 8]>::new(model, ops, &events, 8, limits).judge(dry),
+        words => Search::<M, Vec<u64>>::new(model, ops, &events, words, limits).judge(dry),
     }
 }
 
@@ -74,6 +82,9 @@ struct Attempt {
     breadth: Breadth,
     window: usize,
 }
+
+/// How many events before the one that another walk ran dry at are tried for a proof, and with how many steps.
+const WINDOWS: [(usize, u64); 2] = [(64, 20_000), (256, 100_000)];
 
 const NARROW: Breadth = Breadth { configs: 4, fewest: true, spare: 0 };
 const ATTEMPTS: [Attempt; 5] = [
@@ -101,9 +112,23 @@ impl<'a, M: Model, B: Bits> Search<'a, M, B> {
         Search { model, ops, events, words, limits, spent: 0, bits: std::marker::PhantomData }
     }
 
-    fn judge(mut self) -> (Finding<M::State>, u64) {
-        let finding = self.decide().unwrap_or_else(Finding::Stopped);
-        (finding, self.spent)
+    fn judge(mut self, dry: Option<Dry>) -> (Finding<M::State>, u64) {
+        let refuted = dry.map_or(Ok(None), |dry| self.refute(dry));
+        let finding = refuted.and_then(|refuted| refuted.map_or_else(|| self.decide(), Ok));
+        (finding.unwrap_or_else(Finding::Stopped), self.spent)
+    }
+
+    /// Refute what another walk ran dry at by a short window before it, if one will do.
+    fn refute(&mut self, dry: Dry) -> Result<Option<Finding<M::State>>, Stop> {
+        let Dry { failed, prefix } = dry;
+        let returned = |&event: &u32| is_return(event) && operation(event) == failed;
+        let at = self.events.list.iter().position(returned).expect("what returned has an event");
+        for (window, steps) in WINDOWS {
+            if let Some(states) = self.bracketed(at, window, steps, 0)? {
+                return Ok(Some(self.refuted(at, prefix, states)));
+            }
+        }
+        Ok(None)
     }
 
     fn decide(&mut self) -> Result<Finding<M::State>, Stop> {
@@ -123,14 +148,16 @@ impl<'a, M: Model, B: Bits> Search<'a, M, B> {
                 continue;
             };
             if !walk.narrowed {
-                let states = walk.states();
-                return Ok(self.refuted(&walk, dry, states));
+                return Ok(self.refuted(dry, walk.prefix(), walk.states()));
             }
             let Some(attempt) = attempts.next() else { break };
-            if attempt.window > 0
-                && let Some(states) = self.bracketed(&mut walk, dry, attempt.window)?
-            {
-                return Ok(self.refuted(&walk, dry, states));
+            if attempt.window > 0 {
+                let share = 1_000_000 + self.spent;
+                let states = self.bracketed(dry, attempt.window, share, walk.bytes())?;
+                walk.steps = self.spent;
+                if let Some(states) = states {
+                    return Ok(self.refuted(dry, walk.prefix(), states));
+                }
             }
             breadth = attempt.breadth;
             passed_at = dry.saturating_add(attempt.back).min(end);
@@ -143,26 +170,28 @@ impl<'a, M: Model, B: Bits> Search<'a, M, B> {
         self.spent = walk.steps;
         Ok(match dry? {
             None => Finding::Explained { order: walk.explanation() },
-            Some(dry) => {
-                let states = walk.states();
-                self.refuted(&walk, dry, states)
-            }
+            Some(dry) => self.refuted(dry, walk.prefix(), walk.states()),
         })
     }
 
-    /// The states at the event `dry`, if a window of events before it proves that no order passes it.
-    fn bracketed(&mut self, walk: &mut Walk<M, B>, dry: usize, window: usize) -> Result<Option<Vec<M::State>>, Stop> {
-        let share = 1_000_000 + self.spent;
+    /// The states at the event `dry`, if a window of events before it proves that no order passes it, with so many steps
+    /// and beside so many bytes.
+    fn bracketed(
+        &mut self,
+        dry: usize,
+        window: usize,
+        steps: u64,
+        held_bytes: usize,
+    ) -> Result<Option<Vec<M::State>>, Stop> {
         let limits = Limits {
-            steps: share.min(self.limits.steps.saturating_sub(self.spent)),
-            memory_bytes: self.limits.memory_bytes.saturating_sub(walk.bytes()),
+            steps: steps.min(self.limits.steps.saturating_sub(self.spent)),
+            memory_bytes: self.limits.memory_bytes.saturating_sub(held_bytes),
             deadline: self.limits.deadline,
         };
         let range = (dry.saturating_sub(window), dry + 1);
         let bracketed = bracket::search::<M, B>(self.model, self.ops, self.events, self.words, range, limits);
         let Some(bracket) = bracketed else { return Ok(None) };
         self.spent += bracket.steps;
-        walk.steps = self.spent;
         match bracket.failed {
             Err(Stop::Time) => Err(Stop::Time),
             Ok(Some((failed, states))) => {
@@ -174,9 +203,9 @@ impl<'a, M: Model, B: Bits> Search<'a, M, B> {
         }
     }
 
-    fn refuted(&self, walk: &Walk<M, B>, dry: usize, states: Vec<M::State>) -> Finding<M::State> {
+    fn refuted(&self, dry: usize, prefix: Vec<u32>, states: Vec<M::State>) -> Finding<M::State> {
         let failed = operation(self.events.list[dry]);
         let open = self.events.open(dry).into_iter().filter(|&i| i != failed).collect();
-        Finding::Refuted { failed, prefix: walk.prefix(), states, open }
+        Finding::Refuted { failed, prefix, states, open }
     }
 }

@@ -130,7 +130,7 @@ fn judge_one<O: Object>(object: &O, subhistory: &Subhistory, limits: Limits) -> 
     let mut ops = subhistory.ops.clone();
     reduce(object, &subhistory.calls, &mut ops);
     let model = Interned::new(object, &subhistory.calls, limits.memory_bytes);
-    let (finding, mut steps) = judge(&model, &ops, limits);
+    let (finding, mut steps) = judge(&model, &ops, None, limits);
     let operations = subhistory.ops.len();
     let stopped = |steps, stop| Ok(Judged { operations, steps, finding: Finding::Stopped(stop), states_count: 0 });
     if model.is_exhausted() {
