@@ -62,8 +62,10 @@ class Proof(msgspec.Struct, frozen=True, kw_only=True):
       finding    transactions that show the anomaly `name`; `links` holds `checkers.transaction_proof.Anomaly`, less its
                  name. Of a store with numbered writes, operations that show it by themselves
 
-    An `order` of such a store is of all its keys; `links` are then pairs of a row and the position where it stands, of
-    those whose replies do not tell it.
+      compares   a transaction of such a store that says that one of its compares did not hold, and all did
+
+    An `order` of such a store is of all its keys; `links` are then a row and the position where it stands, of those
+    whose replies do not tell it; of a transaction also 1 if its compares held, else 0.
     """
 
     kind: str

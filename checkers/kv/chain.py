@@ -184,7 +184,7 @@ class Chain:
         return self._dialect.first_version if version.created == version.at else version.version
 
     def _removal(self, version: Version, gap: tuple[int, int]) -> Need | None:
-        if self._present is False and version.owner is not None:
+        if self._present is False and version.owner is not None and not version.owner.may_miss:
             step = "It was acknowledged to have taken the key away, which was not there."
             breach = breach_of("delete-of-nothing", (*by_whom(self._before), version.owner), step)
             return self._need(Kind.PUT, version, (gap,), breach)

@@ -3,7 +3,8 @@
 Judged is linearizability of a store that also answers with its numbers: every write has a revision of its own, greater
 than all that was answered before it was invoked; a read shows the newest version at its header's revision, which is no
 older than anything answered before; a version counts the writes since the key was created. A serializable read may be
-late, but is the state of some revision.
+late, but is the state of some revision. A Txn does all that it does at one
+revision, and its compares hold just before it.
 Source: etcd's API reference, "KV API guarantees" and "Revisions".
 """
 
@@ -29,9 +30,11 @@ ETCD: Final = Dialect(
         "cas": Kind.PUT,
         "create": Kind.PUT,
         "delete": Kind.DELETE,
+        "txn": Kind.TXN,
     },
     first_version=1,
     current=True,
+    empty=1,
 )
 
 

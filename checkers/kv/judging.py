@@ -2,16 +2,21 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from functools import partial
+from itertools import product
 from typing import Final
 
+import msgspec
+
 from checkers.evidence import rows, violations
-from checkers.kv.acts import Act, Dialect, Kind, acts_of, operations_as_acts
-from checkers.kv.breach import Breach
+from checkers.kv.acts import Act, Dialect, Kind, by_key
+from checkers.kv.breach import Breach, breach_of
 from checkers.kv.deciding import decided
-from checkers.kv.order import judge
-from checkers.kv.proving import refutes, window_of
+from checkers.kv.order import Judged, judge
+from checkers.kv.proving import all_hold, compares_of, refutes, window_of
+from checkers.kv.reading import acts_of, operations_as_acts
 from checkers.kv.refutation import PROVEN, holds
-from checkers.kv.replay import order_of, refusal
+from checkers.kv.replay import order_of, refusal, unheld
 from checkers.kv.states import Store
 from checkers.objects.judging import exposed
 from harness.history import History
@@ -30,24 +35,31 @@ def judged(history: History, facts: Facts, dialect: Dialect) -> list[Verdict]:
     acts = acts_of(operations, dialect, facts)
     store = Store(acts, dialect)
     found = judge(acts, dialect)
+    shown = _proven(found.breaches, store)
+    if found.breaches and not any(proof for _, proof in shown):
+        found = _in_doubt(found)
     if found.doubts and not found.breaches:
         found = decided(found, acts, store)
+        shown = _proven(found.breaches, store)
     doubts = list(found.doubts)
     placed = [act for act, _ in found.order if act.done is None]
-    if not found.breaches and not doubts and (wrong := refusal(acts, dialect, found.order)) is not None:
-        if not placed and all(act.at is not None for act, _ in found.order):
+    breaches = found.breaches
+    if not breaches and not doubts and (wrong := refusal(acts, dialect, found.order)) is not None:
+        breaches = [_unheld(head) for head in unheld(acts, dialect, found.order)]
+        shown = _proven(breaches, store)
+        if not placed and all(act.at is not None and act.txn is None for act, _ in found.order):
             raise RuntimeError(f"{dialect.name}: an order was found that cannot be: {wrong}")
-        doubts.append("it is open where what no reply places took effect")
-    shown = [(breach, _proof(breach, store)) for breach in _most_telling(found.breaches)]
+        doubts.append("it is open where what no reply places took effect, or what was there at first")
     proven = {breach.anomaly for breach, proof in shown if proof is not None}
-    breaches = [breach for breach in found.breaches if breach.anomaly in proven]
-    doubts += [f"it is open whether there was a {breach.anomaly}" for breach, _ in shown if breach not in breaches]
+    unproven = dict.fromkeys(breach.anomaly for breach, _ in shown if breach.anomaly not in proven)
+    doubts += [f"it is open whether there was a {anomaly}" for anomaly in unproven]
+    breaches = [breach for breach in breaches if breach.anomaly in proven]
     witnesses = tuple(_witness(breach, proof) for breach, proof in shown if proof is not None)
-    seen = _exposed(operations, dialect)
+    seen = _exposed(acts, dialect)
     validity, reason = _conclude(breaches, doubts, acts, seen, facts, dialect)
     answered = [act for act in acts if act.done is not None]
     keys: dict[str | None, Operation] = {}
-    for act in acts:
+    for act in by_key(acts):
         if act.kind is not Kind.SYNC:
             keys.setdefault(act.key, act.op)
     counted = {
@@ -78,19 +90,23 @@ def judged(history: History, facts: Facts, dialect: Dialect) -> list[Verdict]:
     ]
 
 
-def _exposed(operations: Sequence[Operation], dialect: Dialect) -> list[Operation]:
-    by_key: dict[str | None, list[Operation]] = {}
-    for op in operations:
-        by_key.setdefault(op.key, []).append(op)
+def _exposed(acts: Sequence[Act], dialect: Dialect) -> list[Operation]:
+    """Reads behind another process's write of their key; a Txn is what it did to each of its keys."""
+    by_name: dict[str | None, dict[int, tuple[Operation, set[Kind]]]] = {}
+    for act in by_key(acts):
+        kind = act.kind if act.head is not None else dialect.functions[act.op.f]
+        by_name.setdefault(act.key, {}).setdefault(act.row, (act.op, set()))[1].add(kind)
+    seen: dict[int, Operation] = {}
+    for own in by_name.values():
+        kinds = {row: did for row, (_, did) in own.items()}
+        ops = [op for op, _ in own.values()]
+        writes = partial(_did, kinds, {Kind.PUT, Kind.DELETE})
+        seen |= {op.invoke_index: op for op in exposed(ops, writes, partial(_did, kinds, {Kind.READ}))}
+    return list(seen.values())
 
-    def kind(op: Operation) -> Kind:
-        return dialect.functions[op.f]
 
-    return [
-        op
-        for own in by_key.values()
-        for op in exposed(own, lambda op: kind(op) in (Kind.PUT, Kind.DELETE), lambda op: kind(op) is Kind.READ)
-    ]
+def _did(kinds: dict[int, set[Kind]], asked: set[Kind], op: Operation) -> bool:
+    return bool(kinds[op.invoke_index] & asked)
 
 
 def _exposure_of(dialect: Dialect) -> str:
@@ -120,7 +136,11 @@ def _conclude(
 def _proofs(order: Sequence[tuple[Act, int]], validity: Validity) -> tuple[Proof, ...]:
     if validity is not Validity.VALID or len(order) > ORDERED_MAX:
         return ()
-    links = tuple((act.row, at) for act, at in order if act.at is None)
+    links = tuple(
+        (act.row, at) if act.txn is None else (act.row, at, int(act.txn.succeeded))
+        for act, at in order
+        if act.at is None
+    )
     return (Proof(kind="order", rows=tuple(act.row for act, _ in order), links=links),)
 
 
@@ -135,12 +155,30 @@ def _most_telling(breaches: Sequence[Breach]) -> list[Breach]:
     return [breach for _, breach in sorted(shown, key=lambda s: s[0])][:_WITNESSES_MAX]
 
 
+def _proven(breaches: Sequence[Breach], store: Store) -> list[tuple[Breach, Proof | None]]:
+    return [(breach, _proof(breach, store)) for breach in _most_telling(breaches)]
+
+
+def _in_doubt(found: Judged) -> Judged:
+    """Of breaches without a proof: that the keys are open."""
+    doubts = [f"it is open whether there was a {breach.anomaly}" for breach in found.breaches]
+    keys = {breach.acts[-1].key: breach for breach in found.breaches}
+    return msgspec.structs.replace(found, breaches=[], doubts=doubts, open=keys)
+
+
+def _unheld(head: Act) -> Breach:
+    held = head.txn is not None and head.txn.succeeded
+    return breach_of("wrong-compare", (head,), f"It says that its compares {'held' if held else 'did not all hold'}.")
+
+
 def _proof(breach: Breach, store: Store) -> Proof | None:
     """The operations where they show it by themselves, else answers that leave no state; None if none are found.
 
     Raises RuntimeError where numbers that the operations tell should show it, and neither do.
     """
-    if breach.anomaly in PROVEN and holds(breach.anomaly, breach.acts, store.dialect):
+    if breach.anomaly == "wrong-compare":
+        return compares_of(store, breach.acts[-1].whole)
+    if breach.anomaly in PROVEN and holds(breach.anomaly, breach.acts, store):
         rows = tuple(act.row for act in breach.acts)
         return Proof(kind="finding", key=breach.acts[-1].key, rows=rows, name=breach.anomaly)
     proof = window_of(store, breach.anomaly, breach.acts)
@@ -187,12 +225,18 @@ def _wrong(acts: Sequence[Act], dialect: Dialect, proof: Proof) -> str | None:
         case "order":
             return refusal(acts, dialect, order_of(acts, proof.rows, proof.links))
         case "finding" if proof.name in PROVEN:
-            by_row = {act.row: act for act in acts}
-            missing = [row for row in proof.rows if row not in by_row]
-            if missing:
-                return f"event {missing[0]} invokes nothing that could show it"
-            shown = holds(proof.name, [by_row[row] for row in proof.rows], dialect)
+            store = Store(acts, dialect)
+            parts = [[act for act in (*acts, *by_key(acts)) if act.row == row] for row in proof.rows]
+            if not all(parts):
+                return f"event {proof.rows[parts.index([])]} invokes nothing that could show it"
+            # Of a transaction any part may be meant.
+            shown = any(holds(proof.name, chosen, store) for chosen in product(*parts))
             return None if shown else f"the rows do not show {proof.name}"
+        case "compares":
+            store = Store(acts, dialect)
+            heads = [act for act in acts if act.row in proof.rows and act.txn is not None and act.done is not None]
+            wrong = [head for head in heads if head.txn is not None and not head.txn.succeeded]
+            return None if wrong and all(all_hold(store, head) for head in wrong) else "a compare may not have held"
         case "window":
             since = -1 if proof.since is None else proof.since
             if refutes(Store(acts, dialect), proof.key, proof.rows, since):

@@ -11,16 +11,18 @@ and the first choice does not work out, it is left open. Versions of numbers at 
 there before; later ones need a writer.
 """
 
-from collections.abc import Sequence, Set
+from collections import Counter
+from collections.abc import Mapping, Sequence, Set
 from typing import Final
 
 import msgspec
 
 from checkers.effects import shown
-from checkers.kv.acts import Act, Condition, Dialect, Kind
+from checkers.kv.acts import Act, Condition, Dialect, Kind, by_key
 from checkers.kv.breach import Breach, breach_of, named, reached_words
 from checkers.kv.chain import Chain, open_question
 from checkers.kv.floors import Floors, Session
+from checkers.kv.states import covers
 from checkers.kv.versions import Key, Need, Version
 
 #: Tries to fill the gaps of one key.
@@ -42,16 +44,21 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True):
     order: list[tuple[Act, int]]
 
 
-def judge(acts: Sequence[Act], dialect: Dialect) -> Judged:
-    """The acts of one history, in the order of invocation. Cost: O(n log n) but for gaps that are filled."""
-    return _Store(acts, dialect).judged()
+def judge(acts: Sequence[Act], dialect: Dialect, pinned: Mapping[int, Act] | None = None) -> Judged:
+    """The acts of one history, in the order of invocation. Cost: O(n log n) but for gaps that are filled.
+
+    `pinned`: by number, transactions of unknown outcome that are taken to have taken effect there.
+    """
+    return _Store(acts, dialect, pinned or {}).judged()
 
 
 class _Store:
     """All keys and the numbers that they share."""
 
-    def __init__(self, acts: Sequence[Act], dialect: Dialect) -> None:
+    def __init__(self, acts: Sequence[Act], dialect: Dialect, pinned: Mapping[int, Act]) -> None:
         self._acts = acts
+        self._pinned = pinned
+        self._parts = list(by_key(acts))
         self._dialect = dialect
         self._breaches: list[Breach] = []
         self._doubts: list[str] = []
@@ -62,7 +69,7 @@ class _Store:
         told = [
             a.known - 1 if a.writes else a.known for a in acts if a.done is not None and a.current and a.at is not None
         ]
-        self.base = min(told, default=_ENDLESS)
+        self.base = dialect.begun(told)
         self.owners: dict[int, Act] = {}
         #: Positions of versions that no acknowledged write made.
         self.taken: set[int] = set()
@@ -70,13 +77,13 @@ class _Store:
         self._floors = Floors(acts)
 
     def judged(self) -> Judged:
-        for act in self._acts:
+        for act in self._parts:
             if act.writes and act.done is not None:
                 self._own(act)
-        for at, act in self.owners.items():
+        for act in self.owners.values():
             key = self._key(act.key)
-            self._declare(key, key.versions[at], act)
-        for act in self._acts:
+            self._declare(key, key.versions[act.known], act)
+        for act in self._parts:
             if act.kind is Kind.READ:
                 self._show(act)
         self._name_writers()
@@ -84,7 +91,7 @@ class _Store:
         for key in self._keys.values():
             if not key.doubled:
                 self._settle(key)
-        order = [] if self._breaches else self._order()
+        order = self._order()
         return Judged(breaches=self._breaches, doubts=list(dict.fromkeys(self._doubts)), open=self._open, order=order)
 
     def floor(self, act: Act) -> int:
@@ -100,7 +107,7 @@ class _Store:
 
     def _own(self, act: Act) -> None:
         other = self.owners.setdefault(act.known, act)
-        if other is not act:
+        if other.whole is not act.whole:
             step = f"Each was acknowledged with the {self._dialect.number} {shown(act.at)}, which belongs to one write."
             self._break("duplicate-revision", (other, act), step)
         key = self._key(act.key)
@@ -123,22 +130,22 @@ class _Store:
             key.reads.pop()
             return
         owner = self.owners.get(act.made)
-        if owner is not None and owner.key != act.key:
+        if owner is not None and owner.key != act.key and act.made not in key.versions:
             step = f"{shown(act.made)} is the {self._dialect.number} of a write of {named(owner.key)}, not of this key."
             self._break("duplicate-revision", (owner, act), step)
             key.reads.pop()
             return
         version = key.versions.get(act.made)
         if version is None:
-            version = Version(at=act.made, kind=Kind.PUT, value=act.value, shown_by=act, last=act.made)
+            version = Version(at=act.made, kind=Kind.PUT, value=act.shown, shown_by=act, last=act.made)
             key.versions[act.made] = version
-        elif version.kind is Kind.DELETE or version.value not in (None, act.value):
+        elif version.kind is Kind.DELETE or (act.shown is not None and version.value not in (None, act.shown)):
             step = f"Of what {shown(act.made)} made of {named(act.key)} they say two different things."
             self._break("two-values", (*version.told_by, act), step)
             key.reads.pop()
             return
         elif version.value is None:
-            version.value = act.value
+            version.value = act.shown
             version.shown_by = act
         self._declare(key, version, act)
 
@@ -196,11 +203,11 @@ class _Store:
         """Who made the versions that no acknowledged write made: a write of unknown outcome, each one at most."""
         unknown: dict[tuple[str | None, int], list[Act]] = {}
         for act in self._acts:
-            if act.done is None:
+            if act.done is None and act.txn is None:
                 self._key(act.key).unknown.append(act)
                 if act.kind is Kind.PUT:
                     unknown.setdefault((act.key, act.value), []).append(act)
-        for act in self._acts:
+        for act in self._parts:
             if act.expected is not None and act.expected.condition is Condition.VALUE and act.done is not None:
                 self._key(act.key).compared.add(act.expected.number)
             if act.expected is not None and act.expected.condition is Condition.MADE and act.done is not None:
@@ -208,6 +215,7 @@ class _Store:
                 made = act.expected.number
                 if made not in key.versions and made < act.known and made not in self.owners:
                     key.versions[made] = Version(at=made, kind=Kind.PUT, value=None, shown_by=act, last=made)
+        self._name_transactions()
         wanted: dict[tuple[str | None, int | None], list[Version]] = {}
         taken: dict[int, tuple[str | None, Version]] = {}
         for name, key in self._keys.items():
@@ -230,6 +238,44 @@ class _Store:
             if value is None:
                 puts = [act for act in self._keys[name].unknown if act.kind is Kind.PUT]
                 self._assign(versions, puts, exact=False)
+
+    def _name_transactions(self) -> None:
+        """Put transactions of unknown outcome where versions were shown that one of them alone can have made."""
+        heads = [act for act in self._acts if act.txn is not None and act.done is None]
+        if not heads:
+            return
+        for at, head in self._pinned.items():
+            self._put_transaction(head, at, forced=False)
+        shown: dict[int, list[tuple[str | None, Version]]] = {}
+        for name, key in self._keys.items():
+            for version in key.versions.values():
+                if version.owner is None and version.at > self.base:
+                    shown.setdefault(version.at, []).append((name, version))
+        single = Counter((a.key, a.value) for a in self._acts if a.done is None and a.kind is Kind.PUT)
+        could: dict[int, list[Act]] = {}
+        for at, made in shown.items():
+            values = {name: version.value for name, version in made}
+            could[at] = [head for head in heads if self.floor(head) < at and covers(head, values)]
+        # Those with the fewest choices first.
+        for at in sorted(could, key=lambda at: (len(could[at]), at)):
+            made = shown[at]
+            alone = len(made) == 1 and made[0][1].value is not None and single[made[0][0], made[0][1].value] > 0
+            free = [head for head in could[at] if head.invoked not in self._used]
+            if alone or not free:
+                continue
+            self._put_transaction(free[0], at, forced=len(could[at]) == 1)
+
+    def _put_transaction(self, head: Act, at: int, *, forced: bool) -> None:
+        assert head.txn is not None
+        self._used.add(head.invoked)
+        for part in head.txn.parts:
+            key = self._key(part.key)
+            value = part.value if part.kind is Kind.PUT else None
+            version = key.versions.setdefault(at, Version(at=at, kind=part.kind, value=value, last=at))
+            version.owner, version.forced = part, forced
+            version.guessed = version.value is None and not forced
+            version.value = value
+            self.taken.add(at)
 
     def _assign(self, versions: list[Version], puts: list[Act], *, exact: bool) -> None:
         """To each version one of `puts`. `exact`: nobody else wants these, so that what fails cannot be had."""
@@ -282,7 +328,9 @@ class _Store:
                     step = f"{reached_words(by, number)}, before the other was invoked, which yet has {shown(act.at)}."
                     self._break("revision-went-back", (by, act), step)
                 elif by is not None and not act.writes and floor > act.known:
-                    step = f"{reached_words(by, number)}, before the read was invoked, which yet was answered from "
+                    step = (
+                        f"{reached_words(by, number)}, before the {act.op.f} was invoked, which yet was answered from "
+                    )
                     self._break("stale-read", (by, act), f"{step}{shown(act.at)}.")
             elif act.kind is Kind.READ and not self._dialect.current:
                 self._session_read(act, sessions[act.session])
@@ -340,7 +388,7 @@ class _Store:
                 key.strict = True
                 continue
             if wrong and not key.chosen and (not isinstance(found, Need) or found.certain):
-                self._breaches += wrong
+                self._breaches += [_compared(self._torn(key, breach)) for breach in wrong]
                 return
             if wrong or key.strict:
                 told = f": {wrong[0].anomaly}, or not" if wrong else ""
@@ -353,6 +401,23 @@ class _Store:
                 self._doubt(key.name, why, found.breach)
                 return
         self._doubt(key.name, f"{named(key.name)} has too many writes of unknown outcome")
+
+    def _torn(self, key: Key, breach: Breach) -> Breach:
+        """The same, or that another write of the transaction whose write is missing was shown."""
+        act = breach.acts[-1]
+        if breach.anomaly != "lost-write" or act.at is None:
+            return breach
+        for at in key.places():
+            owner = key.versions[at].owner
+            head = None if owner is None else owner.head
+            if head is None or head.txn is None or not (act.made or 0) < at <= act.at:
+                continue
+            others = (self._keys[part.key] for part in head.txn.parts if part.writes and part.key != key.name)
+            seen = next((read for other in others for read in other.reads if read.made == at), None)
+            if seen is not None:
+                step = f"Both are of the transaction at {shown(at)}: what it made of {named(seen.key)} was shown, and"
+                return breach_of("torn-transaction", (head, seen, act), f"{step} of {named(key.name)} it was not.")
+        return breach
 
     def _could(self, key: Key, need: Need, filled: Set[int] = frozenset()) -> list[tuple[int, Act]]:
         """Who could stand in a gap, wanted elsewhere or not, each with the first place there but for those `filled`."""
@@ -432,15 +497,23 @@ class _Store:
     # The order
 
     def _order(self) -> list[tuple[Act, int]]:
-        told: list[tuple[int, bool, int, Act]] = []
+        told = {act.row: (act, act.known) for act in self._acts if act.txn is not None and act.done is not None}
         for key in self._keys.values():
-            told += [(v.at, False, v.owner.invoked, v.owner) for v in key.versions.values() if v.owner is not None]
-            told += [(key.position(act), True, act.invoked, act) for act in key.reads]
-        return [(act, at) for at, _, _, act in sorted(told, key=lambda t: t[:3])]
+            told |= {v.owner.row: (v.owner.whole, v.at) for v in key.versions.values() if v.owner is not None}
+            told |= {act.row: (act, key.position(act)) for act in key.reads if act.head is None}
+        return sorted(told.values(), key=lambda t: (t[1], not t[0].writes, t[0].invoked))
 
     def _doubt(self, key: str | None, why: str, breach: Breach | None = None) -> None:
         self._doubts.append(why)
         self._open[key] = self._open.get(key) or breach
 
     def _break(self, anomaly: str, acts: tuple[Act, ...], *steps: str) -> None:
-        self._breaches.append(breach_of(anomaly, acts, *steps))
+        self._breaches.append(_compared(breach_of(anomaly, acts, *steps)))
+
+
+def _compared(breach: Breach) -> Breach:
+    """The same, or of a compare that stands for a read: that it cannot have held."""
+    act = breach.acts[-1]
+    if act.head is None or act.head.txn is None or act not in act.head.txn.guards:
+        return breach
+    return breach._replace(anomaly="wrong-compare")

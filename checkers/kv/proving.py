@@ -8,7 +8,7 @@ from collections.abc import Collection, Sequence
 from typing import Final
 
 from checkers.kv.acts import Act
-from checkers.kv.states import Store, walked
+from checkers.kv.states import Check, Store, walked
 from harness.verdict import Proof
 
 #: Walks that a proof may cost on its way to fewer answers.
@@ -17,9 +17,9 @@ _WALKS_MAX: Final = 60
 
 def window_of(store: Store, anomaly: str, acts: Sequence[Act]) -> Proof | None:
     """A proof that no state is left by the answers `acts`, by all of the key up to these, or by all; None: by none."""
-    key = acts[-1].key
+    key, rows_at_fault = acts[-1].key, {act.row for act in acts}
     known = [a for a in store.keys.get(key, ()) if a.done is not None and _place(a) >= 0]
-    named = [act for act in known if act in acts]
+    named = [act for act in known if act.row in rows_at_fault]
     until = max((_place(act) for act in named), default=-1)
     for chosen in (named, [act for act in known if _place(act) <= until], known):
         rows = {act.row for act in chosen}
@@ -27,6 +27,33 @@ def window_of(store: Store, anomaly: str, acts: Sequence[Act]) -> Proof | None:
             if refutes(store, key, rows, since):
                 return _least(store, anomaly, key, rows, since)
     return None
+
+
+def compares_of(store: Store, head: Act) -> Proof | None:
+    """A proof that the compares of a transaction say otherwise than it says; None if none is found."""
+    assert head.txn is not None
+    if not head.txn.succeeded and len(head.txn.compares) > 1:
+        proof = Proof(kind="compares", name="wrong-compare", rows=(head.row,))
+        return proof if all_hold(store, head) else None
+    at = head.known - head.writes
+    for key in dict.fromkeys(compare.key for compare in head.txn.compares):
+        known = [a for a in store.keys.get(key, ()) if a.done is not None and 0 <= _place(a) <= at]
+        for rows in ({head.row}, {act.row for act in known} | {head.row}):
+            for since in (min((_earliest(a) for a in known if a.row in rows), default=at) - 1, -1):
+                if refutes(store, key, rows, since):
+                    return _least(store, "wrong-compare", key, rows, since)
+    return None
+
+
+def all_hold(store: Store, head: Act) -> bool:
+    """Whether all compares of a transaction certainly held: no state of any key is left in which one did not."""
+    compares = head.txn.compares if head.txn is not None else ()
+    at = head.at or 0
+    checks = [Check(head.row, at - head.writes, compare, False) for compare in compares]
+    return bool(checks) and all(
+        walked(store, c.compare.key, {act.row for act in store.keys.get(c.compare.key, ())}, -1, c).explained is False
+        for c in checks
+    )
 
 
 def refutes(store: Store, key: str | None, rows: Collection[int], since: int) -> bool:
@@ -46,8 +73,7 @@ def _least(store: Store, anomaly: str, key: str | None, rows: set[int], since: i
             else:
                 at += size
         size //= 2
-    by_row = {act.row: act for act in store.keys[key]}
-    later = min((_earliest(by_row[row]) for row in left), default=0) - 1
+    later = min((_earliest(act) for act in store.keys.get(key, ()) if act.row in left), default=0) - 1
     if later > since and refutes(store, key, left, later):
         since = later
     return Proof(kind="window", key=key, name=anomaly, rows=tuple(left), since=since if since >= 0 else None)

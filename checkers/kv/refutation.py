@@ -7,7 +7,8 @@ no delete can have come between), which the whole history says: `checkers.kv.pro
 from collections.abc import Sequence
 from typing import Final
 
-from checkers.kv.acts import Act, Condition, Dialect, Kind
+from checkers.kv.acts import Act, Condition, Kind
+from checkers.kv.states import Store
 
 PROVEN: Final = frozenset(
     {
@@ -23,8 +24,8 @@ PROVEN: Final = frozenset(
 )
 
 
-def holds(anomaly: str, acts: Sequence[Act], dialect: Dialect) -> bool:
-    """Whether the operations, the one at fault last, show it."""
+def holds(anomaly: str, acts: Sequence[Act], store: Store) -> bool:
+    """Whether the operations, the one at fault last, show it; a Txn as a whole or by what it did to a key."""
     if not acts:
         return False
     first, last = acts[0], acts[-1]
@@ -32,7 +33,8 @@ def holds(anomaly: str, acts: Sequence[Act], dialect: Dialect) -> bool:
         case "revision-went-back":
             return last.writes and _before(first, last) and first.reached >= _at(last)
         case "stale-read":
-            return last.kind is Kind.READ and last.current and _before(first, last) and first.reached > _at(last)
+            reads = last.kind is Kind.READ or (last.kind is Kind.TXN and not last.writes)
+            return reads and last.current and _before(first, last) and first.reached > _at(last)
         case "session-went-back":
             by = acts[-2] if len(acts) > 1 else last
             if last.kind is not Kind.READ or by.session != last.session or not _before(by, last):
@@ -56,13 +58,17 @@ def holds(anomaly: str, acts: Sequence[Act], dialect: Dialect) -> bool:
             made = _version(seen)
             return made is not None and seen.key == last.key and made <= _at(last) <= _at(seen)
         case "duplicate-revision":
-            if first.key == last.key:
-                return first is not last and first.writes and last.writes and first.at == last.at is not None
+            if first.row != last.row and first.writes and last.writes and first.at == last.at is not None:
+                return True
+            if first.key == last.key or Kind.TXN in (first.kind, last.kind) or store.together(first.key, last.key):
+                return False
             return bool(_versions(first) & _versions(last))
         case "impossible-metadata":
-            return _impossible(last, dialect.first_version)
+            return _impossible(last, store.dialect.first_version)
         case "two-values":
             same_version = first.key == last.key and _version(first) == _version(last) is not None
+            if not same_version or None in (first.shown, last.shown):
+                return same_version and Kind.DELETE in (first.kind, last.kind)
             return same_version and (first.value != last.value or Kind.DELETE in (first.kind, last.kind))
     return False
 

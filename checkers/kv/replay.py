@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from checkers.kv.acts import Act, Condition, Dialect, Kind
+from checkers.kv.acts import Act, Compare, Condition, Dialect, Kind, Target, Txn
 from harness.errors import UsageError
 
 _ENDLESS: Final = 1 << 63
@@ -37,10 +37,21 @@ def refusal(acts: Sequence[Act], dialect: Dialect, order: Sequence[tuple[Act, in
     return _incomplete(acts, order) or _real_time(acts, dialect, order) or _Replay(acts, dialect).refusal(order)
 
 
+def unheld(acts: Sequence[Act], dialect: Dialect, order: Sequence[tuple[Act, int]]) -> list[Act]:
+    """Answered transactions that in this order say otherwise than their compares do."""
+    replay = _Replay(acts, dialect)
+    replay.refusal(order)
+    return [head for head in replay.unheld if head.done is not None]
+
+
 def order_of(acts: Sequence[Act], rows: Sequence[int], links: Sequence[tuple[int | str, ...]]) -> list[tuple[Act, int]]:
     """The acts that a proof names by `rows`; `links` say where those stand whose replies do not tell it."""
     by_row = {act.row: act for act in acts}
-    told = {int(row): int(at) for row, at in links}
+    told: dict[int, int] = {}
+    for row, at_there, *branch in links:
+        told[int(row)] = int(at_there)
+        heads = [a for a in acts if a.row == row and a.txn is not None and [int(a.txn.succeeded)] == branch]
+        by_row |= {head.row: head for head in heads}
     found = []
     for row in rows:
         act = by_row.get(row)
@@ -121,22 +132,93 @@ class _Replay:
     def __init__(self, acts: Sequence[Act], dialect: Dialect) -> None:
         self._first = dialect.first_version
         begun = [a.known - a.writes for a in acts if a.done is not None and a.current and a.at is not None]
-        self._begun = min(begun, default=_ENDLESS)
+        self._begun = dialect.begun(begun)
         self._keys: dict[str | None, _State] = {}
+        #: Transactions that say otherwise than their compares do, and those whose compares nobody can tell.
+        self.unheld: list[Act] = []
+        self.open: list[Act] = []
 
     def refusal(self, order: Sequence[tuple[Act, int]]) -> str | None:
         for act, at in order:
-            # Positions count from 1: at 0 there is nothing yet.
-            nothing = False if self._begun <= 0 else None
-            state = self._keys.setdefault(act.key, _State(present=nothing, least=self._first - 1))
-            if act.made is not None and act.made > at:
-                return f"event {act.row}: it shows what {act.made} made, and stands before that"
-            wrong = self._unrecorded(state, act, at) or self._condition(state, act)
-            wrong = wrong or (self._write(state, act, at) if act.writes else self._read(state, act))
-            if wrong is not None:
-                return f"event {act.row}: {wrong}"
-            state.seen = at
+            parts: tuple[Act, ...]
+            parts = (act,)
+            if act.txn is not None:
+                parts = act.txn.parts
+                self._compares(act.txn, act, at)
+            for part in parts:
+                if (wrong := self._step(part, at)) is not None:
+                    return f"event {act.row}: {wrong}"
+        if self.unheld or self.open:
+            return f"event {(self.unheld or self.open)[0].row}: its compares do not say what it says, or may not"
         return None
+
+    def _state(self, key: str | None) -> _State:
+        # Positions count from 1: at 0 there is nothing yet.
+        nothing = False if self._begun <= 0 else None
+        return self._keys.setdefault(key, _State(present=nothing, least=self._first - 1))
+
+    def _step(self, act: Act, at: int) -> str | None:
+        state = self._state(act.key)
+        if act.made is not None and act.made > at:
+            return f"it shows what {act.made} made, and stands before that"
+        wrong = self._unrecorded(state, act, at) or self._condition(state, act)
+        wrong = wrong or (self._write(state, act, at) if act.writes else self._read(state, act))
+        state.seen = at
+        return wrong
+
+    def _compares(self, txn: Txn, head: Act, at: int) -> None:
+        """All compares held just before the transaction, or one did not, as it says."""
+        before = at - head.writes
+        found = [self._compared(compare, before, txn.succeeded) for compare in txn.compares]
+        held = False if False in found else None if None in found else True
+        if held is None:
+            self.open.append(head)
+        elif held != txn.succeeded:
+            self.unheld.append(head)
+
+    def _compared(self, compare: Compare, at: int, wanted: bool) -> bool | None:
+        state = self._state(compare.key)
+        if state.seen < self._begun and state.seen < at and self._begun > 0:
+            self._forget(state, None)
+        state.seen = max(state.seen, at)
+        number = compare.number
+        if state.present is None and compare.target is not Target.VALUE and compare.result == "=" and number == 0:
+            # Whatever was there before the history is free.
+            self._forget(state, not wanted)
+            state.least = self._first if state.present else state.least
+            return wanted
+        if state.present is None and wanted and compare.result == "=" and self._suppose(state, compare):
+            return True
+        if not state.present:
+            return None if state.present is None else compare.holds(None if compare.target is Target.VALUE else 0)
+        if compare.target is Target.VALUE:
+            return None if state.value is None else compare.holds(state.value)
+        number_of = {Target.MADE: state.made, Target.CREATED: state.created, Target.VERSION: state.version}
+        told = number_of[compare.target]
+        if told is None and wanted and compare.result == "=" and self._suppose(state, compare):
+            return True
+        if told is None and number == 0:
+            # Of a key that is there each of these is 1 at least.
+            return compare.result in ("!=", ">")
+        return None if told is None else compare.holds(told)
+
+    def _suppose(self, state: _State, compare: Compare) -> bool:
+        """Take a compare for equality at its word, where what was there is unknown; whether that can be."""
+        number = compare.number
+        match compare.target:
+            case Target.MADE if state.made is None and not state.present and 0 < number <= self._begun:
+                state.made = number
+            case Target.VALUE if state.value is None:
+                state.value = number
+            case Target.VERSION if state.version is None and max(state.least, self._first) <= number <= self._most(
+                state
+            ):
+                state.version = number
+            case _:
+                return False
+        if state.present is None:
+            state.present, state.least = True, max(state.least, self._first)
+        return True
 
     def _unrecorded(self, state: _State, act: Act, at: int) -> str | None:
         """Forget the key where unrecorded writes may have come after what was last seen of it."""
@@ -187,7 +269,7 @@ class _Replay:
 
     def _write(self, state: _State, act: Act, at: int) -> str | None:
         if act.kind is Kind.DELETE:
-            if state.present is False:
+            if state.present is False and not act.may_miss:
                 return "it took away what was not there"
             self._forget(state, False)
             return None

@@ -7,10 +7,11 @@ states are too many rather than too few: nothing is refuted that could be.
 
 from bisect import bisect_left
 from collections import deque
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import product
 from typing import Final, NamedTuple
 
-from checkers.kv.acts import Act, Condition, Dialect, Expected, Kind
+from checkers.kv.acts import Act, Compare, Condition, Dialect, Expected, Kind, Target, Txn, by_key
 
 _ENDLESS: Final = 1 << 63
 #: States of one walk, after which it gives up.
@@ -64,14 +65,34 @@ class _Group(NamedTuple):
         return self.acts[0]
 
 
+class Check(NamedTuple):
+    """A compare of the transaction `row` that held at the number `at`, or did not."""
+
+    row: int
+    at: int
+    compare: Compare
+    held: bool
+
+
+def covers(head: Act, made: Mapping[str | None, int | None]) -> bool:
+    """Whether a transaction can have made all these versions."""
+    puts = {part.key: part.value for part in head.txn.parts if part.kind is Kind.PUT} if head.txn is not None else {}
+    return all(key in puts and value in (None, puts[key]) for key, value in made.items())
+
+
 class Store:
     """What all keys share: how far the store had come by when, and which numbers are taken."""
 
-    def __init__(self, acts: Sequence[Act], dialect: Dialect) -> None:
+    def __init__(self, acts: Sequence[Act], dialect: Dialect, pinned: Mapping[int, Act] | None = None) -> None:
         self.dialect = dialect
         self.keys: dict[str | None, list[Act]] = {}
-        for act in acts:
+        self.checks: dict[str | None, list[Check]] = {}
+        self._pairs: set[tuple[str | None, str | None]] = set()
+        for act in by_key(acts):
             self.keys.setdefault(act.key, []).append(act)
+        for act in acts:
+            if act.txn is not None:
+                self._add(act, act.txn)
         answered = sorted((a.ended, a.reached) for a in acts if a.done is not None and a.kind is not Kind.SYNC)
         self._ends = [end for end, _ in answered]
         self._reached = [-1]
@@ -79,14 +100,59 @@ class Store:
             self._reached.append(max(reached, self._reached[-1]))
         current = [a.known - a.writes for a in acts if a.done is not None and a.current and a.at is not None]
         #: At numbers up to this one there can be writes that the history does not have.
-        self.begun = min(current, default=_ENDLESS)
-        self.owners = {a.known: a.key for a in acts if a.writes and a.done is not None}
+        self.begun = dialect.begun(current)
+        self.owners = {a.known for a in acts if a.writes and a.done is not None}
         #: By number, of which keys answers tell that it made a version of them.
         self.told: dict[int, set[str | None]] = {}
-        for act in acts:
+        for act in by_key(acts):
             if act.made is not None:
                 self.told.setdefault(act.made, set()).add(act.key)
         self._taken: dict[str | None, list[int]] = {}
+        self._sure = {**self._certain(acts), **(pinned or {})}
+
+    def _add(self, head: Act, txn: Txn) -> None:
+        put = [part.key for part in txn.parts if part.kind is Kind.PUT]
+        self._pairs |= set(product(put, put))
+        if head.done is None or (not txn.succeeded and len(txn.compares) != 1):
+            # Which one of several did not hold nobody says.
+            return
+        for compare in txn.compares:
+            check = Check(head.row, head.known - head.writes, compare, txn.succeeded)
+            self.checks.setdefault(compare.key, []).append(check)
+
+    def _certain(self, acts: Sequence[Act]) -> dict[int, Act]:
+        """By number, transactions of unknown outcome that alone can have made what was shown of it."""
+        heads = [act for act in acts if act.txn is not None and act.done is None]
+        shown: dict[int, dict[str | None, int | None]] = {}
+        for act in by_key(acts) if heads else ():
+            if act.made is not None and act.made > self.begun and act.made not in self.owners:
+                made = shown.setdefault(act.made, {})
+                made[act.key] = act.shown if made.get(act.key) is None else made[act.key]
+        found: dict[int, Act] = {}
+        for at, made in sorted(shown.items()):
+            could = [head for head in heads if self.floor(head) < at and covers(head, made)]
+            alone = len(could) == 1 and (len(made) > 1 or not self._plain(acts, at, *next(iter(made.items()))))
+            # It took effect once: what it seems to have made elsewhere as well nobody made.
+            if alone and could[0].row not in {head.row for head in found.values()}:
+                found[at] = could[0]
+        return found
+
+    def _plain(self, acts: Sequence[Act], at: int, key: str | None, value: int | None) -> bool:
+        """Whether a put of unknown outcome can have made this."""
+        return any(
+            act.done is None and act.kind is Kind.PUT and act.key == key and value in (None, act.value)
+            for act in acts
+            if self.floor(act) < at
+        )
+
+    def sure_of(self, key: str | None) -> list[tuple[int, Act]]:
+        """What transactions of unknown outcome certainly did to a key, and at which number."""
+        told = ((at, head.txn) for at, head in self._sure.items())
+        return [(at, part) for at, txn in told if txn is not None for part in txn.parts if part.key == key]
+
+    def together(self, key: str | None, other: str | None) -> bool:
+        """Whether any transaction could have written both at one number."""
+        return (key, other) in self._pairs
 
     def floor(self, act: Act) -> int:
         """The highest number that any answer had told when `act` was invoked."""
@@ -95,7 +161,7 @@ class Store:
     def taken(self, key: str | None) -> list[int]:
         """The numbers at which another key was written, or this one by an acknowledged write; in order."""
         if key not in self._taken:
-            others = (at for at, keys in self.told.items() if keys != {key})
+            others = (at for at, keys in self.told.items() if not all(k == key or self.together(k, key) for k in keys))
             self._taken[key] = sorted({*self.owners, *others})
         return self._taken[key]
 
@@ -109,19 +175,20 @@ class _Event(NamedTuple):
     act: Act | None
     value: int | None = None
     creates: bool = False
+    check: Check | None = None
 
 
-def walked(store: Store, key: str | None, reads: Collection[int], since: int) -> Walk:
+def walked(store: Store, key: str | None, reads: Collection[int], since: int, check: Check | None = None) -> Walk:
     """Go through a key's acknowledged writes behind the number `since`, and the answers to `reads`, by their rows.
 
     With `since` less than 0 from the beginning, else from whatever can be there then. Only what stands up to the last
-    of the answers and of the writes in `reads` counts.
+    of the answers and of the writes in `reads` counts, and up to `check`, which is asked in addition.
     """
-    return _Walk(store, key, reads, since).walk()
+    return _Walk(store, key, reads, since, check).walk()
 
 
 class _Walk:
-    def __init__(self, store: Store, key: str | None, reads: Collection[int], since: int) -> None:
+    def __init__(self, store: Store, key: str | None, reads: Collection[int], since: int, asked: Check | None) -> None:
         self._store, self._since = store, since
         self._first = store.dialect.first_version
         self._taken = store.taken(key)
@@ -129,11 +196,17 @@ class _Walk:
         acts = store.keys.get(key, [])
         named = set(reads)
         told = [a for a in acts if a.done is not None and a.row in named]
-        until = max((self._place(a) for a in told), default=-1)
+        checks = [check for check in store.checks.get(key, ()) if check.row in named]
+        checks += [] if asked is None else [asked]
+        until = max([self._place(a) for a in told] + [check.at for check in checks], default=-1)
+        checks = [check for check in checks if check.at >= max(since, 0)]
         answers = [a for a in told if a.kind is Kind.READ and self._place(a) >= max(since, 0)]
         writes = [a for a in acts if a.writes and a.done is not None and since < a.known <= until]
-        own = {a.known for a in writes}
+        sure = {at: part for at, part in store.sure_of(key) if since < at <= until}
+        own = {a.known for a in writes} | set(sure)
         events = [_Event(a.known, 0, a) for a in writes] + [_Event(self._place(a), 2, a) for a in answers]
+        events += [_Event(at, 0, part) for at, part in sure.items()]
+        events += [_Event(check.at, 2, None, check=check) for check in checks]
         events += self._marks([*writes, *answers], own)
         self._events = sorted(events, key=lambda e: e[:2])
         conditions = [a.expected for a in acts if a.expected is not None and (a.done is None or a in writes)]
@@ -141,8 +214,11 @@ class _Walk:
         self._counts = any(a.version is not None for a in (*writes, *answers)) or any(
             e.condition is Condition.VERSION for e in conditions
         )
-        values = {a.value for a in answers} | {e.number for e in conditions if e.condition is Condition.VALUE}
-        self._groups = self._grouped([a for a in acts if a.done is None], values)
+        self._counts |= any(c.compare.target in (Target.CREATED, Target.VERSION) for c in checks)
+        values = {c.compare.number for c in checks if c.compare.target is Target.VALUE}
+        values |= {a.value for a in answers} | {e.number for e in conditions if e.condition is Condition.VALUE}
+        spent = {part.row for _, part in store.sure_of(key)}
+        self._groups = self._grouped([a for a in acts if a.done is None and a.row not in spent], values)
 
     def _place(self, act: Act) -> int:
         """Where an answer is true for certain: where it stands, else where what it shows was made."""
@@ -155,7 +231,7 @@ class _Walk:
         for act in told:
             made = act.at if act.writes else act.made
             if act.kind is Kind.READ and act.made is not None and shown.get(act.made) is None:
-                shown[act.made] = act.value
+                shown[act.made] = act.shown
             if act.expected is not None and act.expected.condition is Condition.MADE:
                 shown.setdefault(act.expected.number, None)
             creation = made if act.created is None and act.version == self._first else act.created
@@ -170,11 +246,11 @@ class _Walk:
                     yield _Event(at, 1, None, None, True)
 
     def _grouped(self, unknown: Sequence[Act], values: set[int]) -> list[_Group]:
-        found: dict[tuple[Kind, int, Expected | None], list[tuple[int, int, Act]]] = {}
+        found: dict[tuple[Kind, bool, int, Expected | None], list[tuple[int, int, Act]]] = {}
         for act in unknown:
             value = act.value if act.value in values else -1
             told = self._store.floor(act), act.invoked, act
-            found.setdefault((act.kind, value, act.expected), []).append(told)
+            found.setdefault((act.kind, act.may_miss, value, act.expected), []).append(told)
         groups = [sorted(members, key=lambda m: m[:2]) for members in found.values()]
         return [_Group(tuple(a for _, _, a in g), tuple(floor for floor, _, _ in g)) for g in groups]
 
@@ -271,7 +347,9 @@ class _Walk:
                 if state is not None:
                     yield found._replace(state=state)
             return
-        if act is None:
+        if event.check is not None:
+            state = self._checked(node.state, event.check)
+        elif act is None:
             state = self._narrowed(node.state, created=at)
         elif act.writes:
             state = self._written(node.state, act, (at, at), act.value)
@@ -280,7 +358,7 @@ class _Walk:
         elif act.made is None:
             state = node.state if node.state == _NOTHING else None
         else:
-            state = self._narrowed(node.state, made=act.made, value=act.value, created=act.created, version=act.version)
+            state = self._narrowed(node.state, made=act.made, value=act.shown, created=act.created, version=act.version)
         if state is not None:
             yield node._replace(state=state)
 
@@ -312,7 +390,37 @@ class _Walk:
             state = narrowed
         if act.kind is Kind.PUT:
             return self._put(state, at, value)
-        return None if state == _NOTHING else _NOTHING
+        return None if state == _NOTHING and not act.may_miss else _NOTHING
+
+    def _checked(self, state: State, check: Check) -> State | None:
+        """What is left of a state by a compare."""
+        target, result, number = check.compare.target, check.compare.result, check.compare.number
+        if state == _NOTHING:
+            return state if check.compare.holds(None if target is Target.VALUE else 0) == check.held else None
+        if not check.held:
+            result = {"=": "!=", "!=": "=", "<": ">=", ">": "<="}[result]
+        if target is Target.VALUE:
+            if result == "=":
+                return self._narrowed(state, value=number)
+            return None if state.value == number else state
+        low, high = {Target.MADE: state.made, Target.CREATED: state.created, Target.VERSION: state.version}[target]
+        match result:
+            case "=":
+                low, high = max(low, number), min(high, number)
+            case "!=":
+                low, high = low + (low == number), high - (high == number)
+            case "<" | "<=":
+                high = min(high, number - (result == "<"))
+            case _:
+                low = max(low, number + (result == ">"))
+        match target:
+            case Target.MADE:
+                state = state._replace(made=(low, high))
+            case Target.CREATED:
+                state = state._replace(created=(low, high))
+            case Target.VERSION:
+                state = state._replace(version=(low, high))
+        return self._narrowed(state)
 
     def _put(self, state: State, at: tuple[int, int], value: int | None) -> State:
         first = self._first

@@ -33,6 +33,7 @@ ZOOKEEPER: Final = Dialect(
     },
     first_version=0,
     current=False,
+    empty=0,
 )
 
 

@@ -68,7 +68,7 @@ FAMILIES: Final = {
         _family("semaphore", "so many permits: semaphore:3", "acquire release", "semaphore", "linearizable"),
         _family("grow-only-set", "adds and reads", "add contains read", "linearizable-set", "linearizable"),
         _family("add-remove-set", "with removals", "add remove contains read", "linearizable-set", "linearizable"),
-        _family("etcd-kv", "keys with revisions", "read write put cas create delete", "etcd-kv", "linearizable"),
+        _family("etcd-kv", "keys with revisions", "read write put cas create delete txn", "etcd-kv", "linearizable"),
         _family(
             "zookeeper-kv",
             "znodes with zxids",
@@ -148,7 +148,7 @@ def _recognised(functions: set[str], sample: Callable[[str], Any]) -> Family | N
         return FAMILIES["counter" if isinstance(seen, (int, float)) else "set"]
     if functions <= {"increment", "decrement", "add", "read"} and functions - {"read"}:
         return FAMILIES["counter"]
-    if functions == {"txn"}:
+    if functions == {"txn"} and not isinstance(sample("txn"), dict):
         return FAMILIES[_transactions(sample("txn"))]
     if functions and functions <= {"acquire", "release"}:
         return FAMILIES["mutex" if sample("acquire") is None else "fenced-mutex"]

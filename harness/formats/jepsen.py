@@ -25,7 +25,7 @@ _INVOKE: Final = 0
 _OK: Final = 1
 _OUTCOMES: Final = (Outcome.INVOKE, Outcome.OK, Outcome.FAIL, Outcome.INFO)
 #: Functions that concern no key.
-_KEYLESS: Final = ("sync",)
+_KEYLESS: Final = ("sync", "txn")
 #: Ends of the tags by which a pair of key and value may be marked.
 _PAIR_TAGS: Final = ("tuple", "Tuple", "MapEntry")
 #: Functions whose values a model compares: of invocations, of ok completions.
@@ -52,7 +52,7 @@ class _Reading:
         self._functions = {int(i): str(names[i]) for i in used}
 
     def imported(self, model: str | None, keyed: bool | None) -> Imported:
-        pairs = "txn" not in self._functions.values() and self._keyed(keyed)
+        pairs = ("txn" not in self._functions.values() or self._maps("txn")) and self._keyed(keyed)
         keys, values = self._split(pairs)
         family = choose(model, self._functions.values(), lambda f: self._sample(f, values), self._source)
         if not family.is_users:
@@ -86,6 +86,12 @@ class _Reading:
             if value != _NONE and values[value] is not None:
                 return values[value]
         return None
+
+    def _maps(self, f: str) -> bool:
+        """Whether requests of a function are maps."""
+        ids = self._columns.value[self._rows((f,), _INVOKE)].tolist()
+        forms = (self._forms[i] for i in ids if i != _NONE)
+        return all(isinstance(form, Edn) and form.kind == "map" for form in forms)
 
     # --- keys
 
@@ -267,11 +273,10 @@ _READ_AS: Final[dict[str, _Parts]] = {"append-log": _second}
 def write_edn(events: Iterable[Event]) -> Iterator[str]:
     """One operation a line; faults as the nemesis's. What else a history tells has no place there."""
     events = list(events)
-    keyed = any(type(event) is OpEvent and event.key is not None for event in events)
     index = 0
     for event in events:
         if type(event) is OpEvent:
-            value: Any = [event.key, event.value] if keyed else event.value
+            value: Any = event.value if event.key is None else [event.key, event.value]
             process, f = str(event.process), "read" if event.f == "members" else event.f
             more = f", :node {edn_string(event.node)}" * bool(event.node)
             more += f", :error {edn_string(event.error)}" if event.error is not None else ""

@@ -7,9 +7,11 @@ by one, for each pair of operations.
 
 from collections.abc import Iterator, Sequence
 from itertools import combinations, product
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from checkers.kv.acts import Act, Condition, Dialect, Kind
+import msgspec
+
+from checkers.kv.acts import Act, Compare, Condition, Dialect, Kind, Target
 
 ENDLESS = 1 << 60
 
@@ -27,6 +29,8 @@ def explained(acts: Sequence[Act], dialect: Dialect) -> bool:
     """Whether any choice explains all answers."""
     answered = [act for act in acts if act.done is not None]
     begun = min((a.known - a.writes for a in answered if a.current and a.kind is not Kind.SYNC), default=ENDLESS)
+    if begun <= dialect.empty:
+        begun = 0
     highest = max([a.reached for a in answered], default=0)
     unknown = [act for act in acts if act.done is None]
     floating = [act for act in answered if act.kind is Kind.READ and act.at is None]
@@ -35,16 +39,48 @@ def explained(acts: Sequence[Act], dialect: Dialect) -> bool:
     for chosen in product([None, *range(begun + 1, highest + 2)], repeat=len(unknown)):
         placed = [(act, at) for act, at in zip(unknown, chosen, strict=True) if at is not None]
         taken = [at for act, at in (*fixed, *placed) if act.writes]
-        if len(set(taken)) != len(taken):
+        if len(set(taken)) != len(taken) or len({act.row for act, _ in placed}) != len(placed):
             continue
         for floats in product(places, repeat=len(floating)):
             told = [*fixed, *placed, *zip(floating, floats, strict=True)]
-            if _in_time(told, acts, dialect) and all(
-                _key_explained([(a, at) for a, at in told if a.key == key], begun, dialect.first_version)
-                for key in {a.key for a, _ in told}
+            if _in_time(told, acts, dialect) and any(
+                all(_key_explained(own, begun, dialect.first_version) for own in keys.values())
+                for keys in _by_key(told)
             ):
                 return True
     return False
+
+
+class Look(NamedTuple):
+    """A compare of a Txn, and whether it held."""
+
+    compare: Compare
+    held: bool
+    writes: bool = False
+
+
+def _by_key(told: Sequence[tuple[Act, int]]) -> Iterator[dict[str | None, list[tuple[Any, int]]]]:
+    """What was done to each key, for every choice of which compare it was that did not hold."""
+    keys: dict[str | None, list[tuple[Any, int]]] = {}
+    failed: list[tuple[tuple[Compare, ...], int]] = []
+    for act, at in told:
+        if act.txn is None:
+            keys.setdefault(act.key, []).append((act, at))
+            continue
+        for part in act.txn.parts:
+            plain = msgspec.structs.replace(part, expected=None)
+            keys.setdefault(part.key, []).append((plain, at if part.at is None else part.at))
+        before = at - act.writes
+        if act.txn.succeeded:
+            for compare in act.txn.compares:
+                keys.setdefault(compare.key, []).append((Look(compare, True), before))
+        else:
+            failed.append((act.txn.compares, before))
+    for chosen in product(*(compares for compares, _ in failed)):
+        found = {key: list(own) for key, own in keys.items()}
+        for compare, (_, before) in zip(chosen, failed, strict=True):
+            found.setdefault(compare.key, []).append((Look(compare, False), before))
+        yield found
 
 
 def _in_time(told: Sequence[tuple[Act, int]], acts: Sequence[Act], dialect: Dialect) -> bool:
@@ -66,7 +102,9 @@ def _in_time(told: Sequence[tuple[Act, int]], acts: Sequence[Act], dialect: Dial
     return True
 
 
-def _key_explained(told: Sequence[tuple[Act, int]], begun: int, first: int) -> bool:
+def _key_explained(everything: Sequence[tuple[Any, int]], begun: int, first: int) -> bool:
+    looks = [(look, at) for look, at in everything if isinstance(look, Look)]
+    told = [(act, at) for act, at in everything if not isinstance(act, Look)]
     told = sorted(told, key=lambda t: (t[1], not t[0].writes))
     early = [(act, at) for act, at in told if at < begun and not act.writes]
     for (a, p), (b, q) in combinations(early, 2):
@@ -87,7 +125,9 @@ def _key_explained(told: Sequence[tuple[Act, int]], begun: int, first: int) -> b
     if not all(_sensible(act, at, first) for act, at in told):
         return False
     late = [(act, at) for act, at in told if at >= begun or act.writes]
-    return any(_runs(state, late, first) for state in _beginnings(early, late, begun, first))
+    # At one position a write comes first, then what looks at it.
+    mixed = sorted([*late, *looks], key=lambda t: (t[1], not t[0].writes))
+    return any(_runs(state, mixed, first) for state in _beginnings(early, late, begun, first, looks))
 
 
 def _creation(act: Act, first: int) -> int | None:
@@ -123,7 +163,11 @@ def _sensible(act: Act, at: int, first: int, since: int = 1) -> bool:
 
 
 def _beginnings(
-    early: Sequence[tuple[Act, int]], late: Sequence[tuple[Act, int]], begun: int, first: int
+    early: Sequence[tuple[Act, int]],
+    late: Sequence[tuple[Act, int]],
+    begun: int,
+    first: int,
+    looks: Sequence[tuple[Look, int]] = (),
 ) -> Iterator[State | None]:
     """What may have been there at the beginning."""
     yield None
@@ -131,6 +175,7 @@ def _beginnings(
         begun = max((at for _, at in (*early, *late)), default=0)
     values = {act.value for act, _ in (*early, *late) if act.value >= 0}
     values |= {act.expected.number for act, _ in late if act.expected and act.expected.condition is Condition.VALUE}
+    values |= {look.compare.number for look, _ in looks if look.compare.target is Target.VALUE}
     values.add(-2)
     for made, value, version in product(range(1, begun + 1), values, range(first, first + 9)):
         for created in range(1, made + 1):
@@ -152,8 +197,19 @@ def _before(act: Act, created: int) -> bool:
     return act.made is not None and act.made >= created and act.created in (None, created)
 
 
-def _runs(state: State | None, late: Sequence[tuple[Act, int]], first: int) -> bool:
+def _held(state: State | None, compare: Compare) -> bool:
+    names = {Target.MADE: "made", Target.CREATED: "created", Target.VERSION: "version", Target.VALUE: "value"}
+    if state is None:
+        return compare.holds(None if compare.target is Target.VALUE else 0)
+    return compare.holds(getattr(state, names[compare.target]))
+
+
+def _runs(state: State | None, late: Sequence[tuple[Any, int]], first: int) -> bool:
     for act, at in late:
+        if isinstance(act, Look):
+            if _held(state, act.compare) != act.held:
+                return False
+            continue
         if act.expected is not None:
             number = act.expected.number
             match act.expected.condition:
@@ -168,7 +224,7 @@ def _runs(state: State | None, late: Sequence[tuple[Act, int]], first: int) -> b
             if not holds:
                 return False
         if act.kind is Kind.DELETE:
-            if state is None:
+            if state is None and not act.may_miss:
                 return False
             state = None
             continue

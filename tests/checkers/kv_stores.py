@@ -23,6 +23,8 @@ ETCD_BUGS = (
     "wrong-version",
     "cas-on-wrong-revision",
 )
+#: Of transactions over several keys, with what they show.
+TXN_BUGS = {"torn-transaction": "torn-transaction", "wrong-compare": "wrong-compare", "another-revision": "lost-write"}
 ZOOKEEPER_BUGS = (
     "lost-write",
     "duplicate-revision",
@@ -66,11 +68,48 @@ class Store:
         self._append(at, state)
         return at
 
+    def apply(self, asks: list[list[Any]], step: int = 1, torn: bool = False) -> list[Any]:
+        """What the operations of a Txn are answered; `torn`: the last write is not done."""
+        state, at = dict(self.states[self.position]), self.position + step
+        replies: list[Any] = []
+        writes = [ask for ask in asks if ask[0] == "put" or (ask[0] == "delete" and ask[1] in state)]
+        for ask in asks:
+            old = state.get(ask[1])
+            missing = torn and ask is writes[-1]
+            if ask[0] == "get":
+                replies.append(old)
+            elif ask[0] == "delete":
+                replies.append({"deleted": int(old is not None)})
+                if not missing:
+                    state.pop(ask[1], None)
+            else:
+                replies.append(None)
+                if not missing:
+                    version = Version(at, ask[2], old.created if old else at, old.version + 1 if old else 1)
+                    state[ask[1]] = version
+        if writes:
+            self._append(at, state)
+        return replies
+
     def _append(self, at: int, state: dict[str, Version]) -> None:
         for place in range(self.position + 1, at):
             self.states[place] = self.states[self.position]
         self.states[at] = state
         self.position = at
+
+
+def _holds(here: Version | None, target: str, key: str, result: str, number: int) -> bool:
+    if here is None and target == "value":
+        return False
+    found = 0
+    if here is not None:
+        found = {
+            "mod-revision": here.made,
+            "create-revision": here.created,
+            "version": here.version,
+            "value": here.value,
+        }[target]
+    return {"=": found == number, "!=": found != number, "<": found < number, ">": found > number}[result]
 
 
 class Client(msgspec.Struct):
@@ -106,7 +145,9 @@ class Simulated:
         sparse: bool = False,
         headers: float = 1.0,
         bug: str = "",
+        txns: float = 0.0,
     ) -> None:
+        self.txns = txns
         self.bug, self.fired, self.ready = bug, False, rng.randrange(steps)
         self.dialect, self.rng = dialect, rng
         self.store = Store(dialect, first)
@@ -157,14 +198,20 @@ class Simulated:
     def _invoke(self, client: Client) -> None:
         rng = self.rng
         names = ["read", "read", "read", "write", "write", "cas", "create", "delete"]
-        client.f = rng.choice([*names, *([] if self.dialect.current else ["sync"])])
-        client.key = "" if client.f == "sync" else rng.choice(self.keys)
+        client.f = (
+            "txn"
+            if self.txns and rng.random() < self.txns
+            else rng.choice([*names, *([] if self.dialect.current else ["sync"])])
+        )
+        client.key = "" if client.f in ("sync", "txn") else rng.choice(self.keys)
         self.fresh += 1
         new = self.fresh if not self.values else 1 + rng.randrange(self.values)
         here = self.store.states[self.store.position].get(client.key)
         match client.f:
             case "write" | "create":
                 client.value = new
+            case "txn":
+                client.value = self._ask(new)
             case "cas":
                 client.value = self._compare(new, here)
             case "read":
@@ -185,6 +232,53 @@ class Simulated:
             return {"value": new, "mod-revision": here.made}
         return {"value": new, "version": here.version}
 
+    def _ask(self, new: int) -> dict[str, Any]:
+        """A Txn: up to two compares, and up to three operations in each branch."""
+        rng, request = self.rng, dict[str, Any]()
+        compares = []
+        for _ in range(rng.choice((0, 1, 1, 2))):
+            key = rng.choice(self.keys)
+            here = self.store.states[self.store.position].get(key)
+            target = rng.choice(("mod-revision", "create-revision", "version", "value"))
+            number = {
+                "mod-revision": here.made if here else 0,
+                "create-revision": here.created if here else 0,
+                "version": here.version if here else 0,
+                "value": here.value if here else new,
+            }[target]
+            result = rng.choice(("=", "=", "=", "!=") if target == "value" else ("=", "=", "=", "!=", "<", ">"))
+            near = max(number + rng.choice((-1, 1)), 0) if rng.random() < 0.3 else number
+            compares.append([target, key, result, near])
+        request["compare"] = compares
+        for branch in ("success", "failure"):
+            keys = rng.sample(self.keys, min(len(self.keys), rng.choice((1, 2))))
+            does = [rng.choice(("put", "put", "get", "delete")) for _ in keys]
+            request[branch] = [[d, k, new] if d == "put" else [d, k] for d, k in zip(does, keys, strict=True)]
+            if rng.random() < 0.3:
+                request[branch].append(["get", rng.choice(self.keys)])
+        return request
+
+    def _txn(self, request: dict[str, Any], step: int) -> dict[str, Any]:
+        store = self.store
+        state = store.states[store.position]
+        held = all(_holds(state.get(key), *compare) for compare in request["compare"] for key in [compare[1]])
+        held = held != self._fires("wrong-compare", bool(request["compare"]))
+        asks = request["success" if held else "failure"]
+        puts = [ask for ask in asks if ask[0] == "put"]
+        torn = self._fires("torn-transaction", len(puts) > 1 and puts[-1] is asks[-1])
+        replies = store.apply(asks, step, torn=torn)
+        olds = [at for at in store.states if store.states[at] != store.states[store.position]]
+        gets = [i for i, ask in enumerate(asks) if ask[0] == "get" and not puts]
+        if olds and gets and self.bug == "another-revision":
+            old = store.states[olds[-1]].get(asks[gets[0]][1])
+            if old != replies[gets[0]] and self._fires("another-revision"):
+                replies[gets[0]] = old
+        told = [
+            {"value": r.value, "mod-revision": r.made, **self._stat(r)} if isinstance(r, Version) else r
+            for r in replies
+        ]
+        return {"succeeded": held, "revision": store.position, "responses": told}
+
     def _act(self, client: Client) -> tuple[Outcome, Any]:
         """What the store does, and its reply."""
         store, names = self.store, self.dialect
@@ -194,6 +288,8 @@ class Simulated:
             case "sync":
                 client.seen = max(client.seen, client.synced)
                 return Outcome.OK, None
+            case "txn":
+                return Outcome.OK, self._txn(client.value, step)
             case "read":
                 return Outcome.OK, self._read(client)
             case "create" if here is not None:
@@ -270,7 +366,7 @@ class Simulated:
     def _complete(self, client: Client) -> None:
         assert client.done is not None
         outcome, reply = client.done
-        if outcome is Outcome.OK and self._writes(client) and "deleted" not in reply:
+        if outcome is Outcome.OK and self._writes(client) and "deleted" not in reply and client.f != "txn":
             self.acknowledged = max(self.acknowledged, reply[self.dialect.number])
         if outcome is Outcome.OK and isinstance(reply, dict):
             client.told = max(client.told, reply.get(self.dialect.number, 0))
@@ -289,11 +385,27 @@ class Simulated:
         at = self.rng.choice(replies)
         event = self.events[at]
         assert type(event) is OpEvent
+        if event.f == "txn":
+            self._bend_txn(at, event)
+            return
         name = self.rng.choice([n for n, v in event.value.items() if v is not None and n != "deleted"] or [""])
         if name:
             least = int(name not in ("version", "value") and (name != self.dialect.number or event.f != "read"))
             value = {**event.value, name: max(least, event.value[name] + self.rng.choice((-2, -1, 1, 2)))}
             self.events[at] = msgspec.structs.replace(event, value=value)
+
+    def _bend_txn(self, at: int, event: OpEvent) -> None:
+        reply = dict(event.value)
+        told = [i for i, r in enumerate(reply["responses"]) if r and "value" in r]
+        by = self.rng.choice((-2, -1, 1, 2))
+        if told and self.rng.random() < 0.6:
+            i = self.rng.choice(told)
+            name = self.rng.choice([*reply["responses"][i]])
+            response = {**reply["responses"][i], name: max(1, reply["responses"][i][name] + by)}
+            reply["responses"] = [*reply["responses"][:i], response, *reply["responses"][i + 1 :]]
+        else:
+            reply["revision"] = max(1, reply["revision"] + by)
+        self.events[at] = msgspec.structs.replace(event, value=reply)
 
     def drop(self, count: int) -> None:
         """The history begins later: what was invoked before is not told, though it may take effect later."""
