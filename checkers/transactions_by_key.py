@@ -1,9 +1,9 @@
 """Transactions cut by key: what whole keys show, and whether an order of all transactions explains them.
 
 Whatever is wrong with a history apart from cycles concerns one key, and so does every dependency
-(`checkers/native/src/txn/parts.rs`). So micro-operations are dealt out by key (`flattened`), in batches that may cut
-one: the key that is still open is carried over (`whole_keys`), and each call of the native core sees whole keys
-(`pieces`).
+(`checkers/native/src/txn/parts.rs`). So micro-operations are dealt out by key (MICRO), in batches that may cut one: the
+key that is still open is carried over (`whole_keys`), and each call of the native core sees whole keys (`pieces`), once
+they break no rule of the table.
 
 An order of all transactions is given by their points (`checkers.transaction_windows`). It explains a history if it
 explains each key by itself (`explained`): that is carried out on the rows alone, and shares nothing with the edges.
@@ -14,12 +14,12 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from checkers import _core
 from checkers.transaction_columns import INFO, NIL, OK, READ, READ_UNKNOWN, WRITE
 from checkers.transaction_windows import FOREVER, Column, Points
-from checkers.transactions_table import Rows
-from harness.errors import MalformedHistory
+from checkers.transactions_table import micro_rules
 
 #: A row of what was found: an edge, an anomaly, who was seen, a circle of versions, a rule broken, what there was.
 EDGE: Final = 0
@@ -30,22 +30,28 @@ BROKEN: Final = 4
 TWICE: Final = 5
 COUNTED: Final = 6
 
-#: As `place` in MICRO, and as `kind` of what is BROKEN: it is said of all rows, not of one transaction.
+#: As `kind` of what is BROKEN: it is said of all rows, not of one transaction.
 NO_TRANSACTION: Final = -1
 
-#: Micro-operations, each with its transaction. `said`: instead of one, what is wrong with a transaction.
+#: Micro-operations, each with its transaction, as the table has them. `f` is above 127 where something is null that
+#: may not be; a key that is null is 0 then.
 MICRO: Final[dict[str, Any]] = {
     "key": pa.int64(),
     "transaction": pa.int64(),
-    "process": pa.int64(),
-    "outcome": pa.int64(),
+    "process": pa.int32(),
+    "outcome": pa.int8(),
     "invoked": pa.int64(),
     "completed": pa.int64(),
-    "place": pa.int64(),
-    "f": pa.int64(),
+    "place": pa.int32(),
+    "f": pa.int32(),
     "value": pa.int64(),
     "list": pa.list_(pa.int64()),
-    "said": pa.string(),
+}
+#: What is null, by `f`.
+NULLS: Final = {
+    200: "a micro-operation in `ops`",
+    201: "field 'f' of `ops`",
+    202: "field 'key' of `ops`",
 }
 
 #: What was found; which columns count depends on `what`. An EDGE has those of `transaction_windows.Edges`.
@@ -71,38 +77,6 @@ class Assumed(NamedTuple):
     wfr: bool = True
     sequential: bool = False
     linearizable: bool = False
-
-
-def flattened(batch: Any, *, lists: bool) -> Any:
-    """The micro-operations of a batch of a table of transactions (-> MICRO); of a wrong batch what is wrong."""
-    try:
-        rows = Rows(batch, lists=lists, ordered=False)
-        broken = rows.broken()
-    except MalformedHistory as error:
-        return _record(MICRO, 1, said=[error.message], place=[NO_TRANSACTION])
-    if broken is not None:
-        invoked, number, said = broken
-        return _record(MICRO, 1, said=[said], invoked=[invoked], transaction=[number])
-    c = rows.columns
-    owner = np.repeat(np.arange(len(rows)), np.diff(c.first))
-    lists_of: Any = None
-    if lists:
-        lists_of = pa.ListArray.from_arrays(pa.array(c.start, pa.int32()), pa.array(c.elements))
-    return _record(
-        MICRO,
-        len(owner),
-        key=c.key,
-        transaction=rows.numbers[owner],
-        process=c.process[owner],
-        outcome=c.outcome[owner],
-        invoked=c.invoked[owner],
-        completed=np.where(c.outcome == OK, c.completed, -1)[owner],
-        place=np.arange(len(owner)) - c.first[:-1][owner],
-        # What was read counts only in ok transactions.
-        f=np.where((c.kind == READ) & (c.outcome[owner] != OK), READ_UNKNOWN, c.kind),
-        value=c.value,
-        list=lists_of,
-    )
 
 
 def whole_keys(batches: Iterable[Any]) -> Iterator[Any]:
@@ -133,19 +107,9 @@ def whole_keys(batches: Iterable[Any]) -> Iterator[Any]:
 
 def pieces(part: Any, *, lists: bool, assumed: Assumed, virtual: int = 0) -> Any:
     """What whole keys show (MICRO -> PIECE). Virtual nodes are numbered from `virtual` downwards, -1 at most."""
-    said = part.column("said")
-    if said.null_count < part.num_rows:
-        first = part.filter(said.is_valid()).sort_by([("invoked", "ascending"), ("transaction", "ascending")])
-        wrong = first.slice(0, 1)
-        return _record(
-            PIECE,
-            1,
-            what=[BROKEN],
-            name=wrong.column("said"),
-            source=wrong.column("transaction"),
-            source_time=wrong.column("invoked"),
-            kind=wrong.column("place"),
-        )
+    broken = _broken(part, lists=lists)
+    if broken is not None:
+        return broken
     m = _Part(part, lists=lists)
     try:
         found = _core.transaction_part(*m.columns, lists=lists, **assumed._asdict())
@@ -164,12 +128,43 @@ def pieces(part: Any, *, lists: bool, assumed: Assumed, virtual: int = 0) -> Any
     )
 
 
+def _broken(part: Any, *, lists: bool) -> Any | None:
+    """The first micro-operation that breaks a rule (-> PIECE), if one does."""
+    f, elements = _numbers(part, "f"), part.column("list").flatten()
+    for null, what in NULLS.items():
+        if rows := int(np.count_nonzero(f == null)):
+            return _said_of_all(f"{what} is null in {rows} rows")
+    if elements.null_count:
+        return _said_of_all(f"an element of field 'list' of `ops` is null in {elements.null_count} rows")
+    transaction, invoked, place = (_numbers(part, name) for name in ("transaction", "invoked", "place"))
+    named, listed = (np.asarray(part.column(name).is_valid()) for name in ("value", "list"))
+    rules = micro_rules(
+        f, _numbers(part, "value"), _numbers(part, "outcome") == OK, named=named, listed=listed, lists=lists
+    )
+    found: list[tuple[int, int, int, str]] = []
+    for mask, tell in rules:
+        rows_ = np.flatnonzero(mask)
+        if len(rows_):
+            row = int(rows_[np.lexsort((place[rows_], transaction[rows_], invoked[rows_]))[0]])
+            told = f"micro-operation {place[row]}: {tell(row)}"
+            found.append((int(invoked[row]), int(transaction[row]), int(place[row]), told))
+    if not found:
+        return None
+    at, number, _, told = min(found)
+    return _record(PIECE, 1, what=[BROKEN], name=[told], source=[number], source_time=[at])
+
+
+def _said_of_all(said: str) -> Any:
+    return _record(PIECE, 1, what=[BROKEN], name=[said], kind=[NO_TRANSACTION])
+
+
 def explained(part: Any, points: Points, seen: Column, *, lists: bool) -> Any:
     """Whether the order of `points` returns what whole keys returned; of those that it does not, the keys (int64).
 
     `seen`: the transactions of unknown outcome that happened, sorted. Transactions stand within their intervals.
     """
-    key, transaction, outcome, f = (_numbers(part, name) for name in ("key", "transaction", "outcome", "f"))
+    key, transaction, outcome = (_numbers(part, name) for name in ("key", "transaction", "outcome"))
+    f = _kinds(part)
     invoked, completed, place = (_numbers(part, name) for name in ("invoked", "completed", "place"))
     time, level = points.of(transaction, 2 * invoked)
     late = (time < 2 * invoked) | ((outcome == OK) & (time > 2 * completed))
@@ -230,7 +225,7 @@ class _Part:
         self._outcome, self._invoked, self._completed = (
             _numbers(part, name)[begins] for name in ("outcome", "invoked", "completed")
         )
-        self._kind, self._value = _numbers(part, "f"), _numbers(part, "value")
+        self._kind, self._value = _kinds(part), _numbers(part, "value")
         self._owner = np.repeat(np.arange(len(begins)), np.diff(np.append(begins, len(transaction))))
         self._elements = len(elements)
         self.columns = (
@@ -311,7 +306,17 @@ class _Part:
 
 
 def _numbers(batch: Any, name: str) -> Column:
-    return np.ascontiguousarray(batch.column(name).to_numpy(zero_copy_only=False), dtype=np.int64)
+    """A column of numbers; null is `NIL`."""
+    column = batch.column(name)
+    if column.null_count:
+        column = pc.fill_null(column, NIL)
+    return np.ascontiguousarray(column.to_numpy(zero_copy_only=False), dtype=np.int64)
+
+
+def _kinds(part: Any) -> Column:
+    """What micro-operations do: what was read counts only in ok transactions."""
+    f = _numbers(part, "f")
+    return np.where((f == READ) & (_numbers(part, "outcome") != OK), READ_UNKNOWN, f)
 
 
 def _record(columns: dict[str, Any], count: int, **given: Any) -> Any:

@@ -30,6 +30,7 @@ _WITNESSES_MAX: Final = 5
 _HINT: Final = "docs/transactions-table.md says what each column means"
 
 Column = NDArray[np.int64]
+Mask = NDArray[np.bool_]
 
 
 def schema(*, lists: bool) -> Any:
@@ -93,12 +94,12 @@ class Rows:
     `numbers` names each; `columns` has keys as they stand in the table, not numbered.
     """
 
-    def __init__(self, table: Any, *, lists: bool, ordered: bool = True) -> None:
+    def __init__(self, table: Any, *, lists: bool) -> None:
         batch = _one(table.select(schema(lists=lists).names))
         for name in batch.schema.names:
             _no_null(batch.column(name), f"column {name!r}")
         numbers, invoked = _integers(batch.column("transaction")), _integers(batch.column("invoked"))
-        if ordered and not np.all(invoked[1:] > invoked[:-1]):
+        if not np.all(invoked[1:] > invoked[:-1]):
             batch = batch.take(pa.array(np.lexsort((numbers, invoked))))
         self.lists = lists
         self.numbers = _integers(batch.column("transaction"))
@@ -143,8 +144,6 @@ class Rows:
         c = self.columns
         owner = np.repeat(np.arange(len(self)), np.diff(c.first))
         ok = c.outcome == OK
-        read = (c.kind == READ) & ok[owner]
-        write = c.kind == WRITE
         rules: list[tuple[NDArray[np.bool_], NDArray[np.int64] | None, Callable[[int], str]]] = [
             (self.numbers < 0, None, lambda i: "its number is negative"),
             ((c.outcome < OK) | (c.outcome > INFO), None, lambda i: f"outcome is {c.outcome[i]}, not 0, 1 or 2"),
@@ -159,19 +158,9 @@ class Rows:
                 lambda i: f"completed at {c.completed[i]}, not after it was invoked",
             ),
             (ok & (c.completed > TIME_MAX), None, lambda i: f"completed is {c.completed[i]}, above {TIME_MAX}"),
-            (
-                (c.kind < WRITE) | (c.kind > READ_UNKNOWN),
-                owner,
-                lambda m: f"f is {c.kind[m]}, not 0 (write, append), 1 (read) or 2 (read, not answered)",
-            ),
-            (write & (c.value == NIL), owner, lambda m: "it writes null; only a read may return that"),
-            (~write & self.listed & (c.kind != READ), owner, lambda m: "a read that was not answered has a list"),
         ]
-        if self.lists:
-            rules.append((read & ~self.listed, owner, lambda m: "a read has no list; one that saw nothing has []"))
-            rules.append((write & self.listed, owner, lambda m: "an append has a list; what it appends is its value"))
-        else:
-            rules.append((self.named & (c.value == NIL), owner, lambda m: f"value is {NIL}; nothing is null"))
+        of_micro = micro_rules(c.kind, c.value, ok[owner], named=self.named, listed=self.listed, lists=self.lists)
+        rules += [(mask, owner, tell) for mask, tell in of_micro]
         found: list[tuple[int, int, int, str]] = []
         for order, (mask, owners, tell) in enumerate(rules):
             places = np.flatnonzero(mask)
@@ -234,6 +223,30 @@ class Rows:
             elements=c.elements,
             keys=keys.tolist(),
         )
+
+
+def micro_rules(
+    kind: Column, value: Column, ok: Mask, *, named: Mask, listed: Mask, lists: bool
+) -> list[tuple[Mask, Callable[[int], str]]]:
+    """Which micro-operations break a rule, and what is said of one by its place in the columns.
+
+    `ok`: of an ok transaction. `named`, `listed`: it has a value, a list; `value` is `NIL` where it has none.
+    """
+    read, write = (kind == READ) & ok, kind == WRITE
+    rules: list[tuple[Mask, Callable[[int], str]]] = [
+        (
+            (kind < WRITE) | (kind > READ_UNKNOWN),
+            lambda m: f"f is {kind[m]}, not 0 (write, append), 1 (read) or 2 (read, not answered)",
+        ),
+        (write & (value == NIL), lambda m: "it writes null; only a read may return that"),
+        (~write & listed & (kind != READ), lambda m: "a read that was not answered has a list"),
+    ]
+    if lists:
+        rules.append((read & ~listed, lambda m: "a read has no list; one that saw nothing has []"))
+        rules.append((write & listed, lambda m: "an append has a list; what it appends is its value"))
+    else:
+        rules.append((named & (value == NIL), lambda m: f"value is {NIL}; nothing is null"))
+    return rules
 
 
 def _one(table: Any) -> Any:

@@ -7,6 +7,8 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from checkers.transaction_columns import NEVER, OK
+from checkers.transactions_by_key import MICRO, NULLS
 from checkers.transactions_table import arrow_table
 from tests.checkers.transaction_histories import Shape, Txn, columns, simulated, small, spliced, told
 
@@ -52,6 +54,21 @@ def longer(seed: int, transactions: int, *, lists: bool, isolation: str = "seria
     shape = Shape(transactions=transactions, clients=10, info=0.03, fails=0.03, isolation=isolation, lists=lists)
     history = simulated(rng, shape)
     return spliced(history, told(*MOTIFS[motif]), 0.5) if motif else history
+
+
+def micro_operations(batch: Any) -> Any:
+    """The micro-operations of a batch of a table (-> MICRO), as Spark unpacks them."""
+    null = dict(zip(("op", "f", "key"), NULLS, strict=True))
+    rows = []
+    for row in batch.to_pylist():
+        ops = row.pop("ops")
+        row["completed"] = row["completed"] if row["outcome"] == OK else NEVER
+        for place, op in enumerate(ops):
+            fields = {"list": None} | (op or {"f": null["op"], "key": 0, "value": None})
+            if fields["f"] is None or fields["key"] is None:
+                fields["f"] = null["f"] if fields["f"] is None else null["key"]
+            rows.append(row | fields | {"place": place, "key": fields["key"] or 0})
+    return pa.RecordBatch.from_pylist(rows, schema=pa.schema(MICRO))
 
 
 def changed(made: Any, name: str, row: int, value: object) -> Any:

@@ -10,6 +10,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import types as T
 
 _LONG: Final = T.LongType()
+_INT: Final = T.IntegerType()
+_BYTE: Final = T.ByteType()
 _TEXT: Final = T.StringType()
 _TEXTS: Final = T.ArrayType(T.StringType())
 _LONGS: Final = T.ArrayType(T.LongType())
@@ -249,15 +251,14 @@ FOUND: Final = _table(
 MICRO_OPERATIONS: Final = _table(
     key=_LONG,
     transaction=_LONG,
-    process=_LONG,
-    outcome=_LONG,
+    process=_INT,
+    outcome=_BYTE,
     invoked=_LONG,
     completed=_LONG,
-    place=_LONG,
-    f=_LONG,
+    place=_INT,
+    f=_INT,
     value=_LONG,
     list=_LONGS,
-    said=_TEXT,
 )
 PIECES: Final = _table(
     what=_LONG,

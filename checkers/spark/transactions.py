@@ -33,7 +33,7 @@ from checkers import transaction_windows
 from checkers.consistency_models import NAMES, implied, ruled_out, ruled_out_of_registers
 from checkers.spark.linearizable import tuned
 from checkers.spark.schemas import MICRO_OPERATIONS, PIECES, UNEXPLAINED, conforms
-from checkers.transaction_columns import INFO, OK
+from checkers.transaction_columns import INFO, NEVER, OK
 from checkers.transaction_core import Transactions, collected
 from checkers.transaction_core import judged as judged_core
 from checkers.transaction_windows import UNRAISED, Column, Edges, Points, Windows
@@ -45,18 +45,19 @@ from checkers.transactions_by_key import (
     COUNTED,
     EDGE,
     NO_TRANSACTION,
+    NULLS,
     OBSERVED,
     TWICE,
     VIRTUAL_MAX,
     Assumed,
     explained,
-    flattened,
     pieces,
     whole_keys,
 )
 from checkers.transactions_file import judge, judged, rows_of
 from checkers.transactions_table import (
     LIST_APPEND,
+    TIME_MAX,
     Rows,
     malformed,
     model_of,
@@ -150,20 +151,26 @@ class Judging:
             return self._say(Validity.VALID, "", searched, certificate="a serial order that keeps real time")
         return self._whole(searched, "no anomaly was found, and the order that was tried does not explain all reads")
 
-    # What concerns more than one row; the rules of one row are looked at where the rows are.
+    # What concerns transactions apart from their micro-operations; the rules of these are looked at where they are.
 
     def _look_over(self) -> dict[str, int]:
         """How many transactions there are; raises MalformedHistory."""
+        invoked, completed, outcome = F.col("invoked"), F.col("completed"), F.col("outcome")
+        late = (completed <= invoked) | (completed > TIME_MAX)
+        broken = (F.col("transaction") < 0) | ~outcome.between(OK, INFO) | ~invoked.between(0, TIME_MAX)
         top = self._table.select(*_TOP, F.col("ops").isNull().alias("without"))
         told = top.agg(
             *(F.count(F.when(F.col(name).isNull(), 1)).alias(name) for name in _TOP),
             F.count(F.when(F.col("without"), 1)).alias("ops"),
             F.count("*").alias("transactions"),
-            F.count(F.when(F.col("outcome") == INFO, 1)).alias("info_transactions"),
+            F.count(F.when(outcome == INFO, 1)).alias("info_transactions"),
+            F.min(F.when(broken | ((outcome == OK) & late), F.struct("invoked", *_TOP))).alias("broken"),
         ).collect()[0]
         for name in (*_TOP, "ops"):
             if told[name]:
                 raise null_in(self._source, f"column {name!r}", told[name])
+        if told["broken"] is not None:
+            raise self._malformed(dict(zip(_TOP, told["broken"][1:], strict=True)))
         again = top.groupBy("transaction").count().where(F.col("count") > 1).orderBy("transaction").first()
         if again is not None:
             raise same_number(self._source, again["transaction"], again["count"])
@@ -179,12 +186,38 @@ class Judging:
             raise two_open(self._source, opened["process"], opened["transaction"], opened["before"]["transaction"])
         return {name: int(told[name]) for name in ("transactions", "info_transactions")}
 
+    def _malformed(self, row: dict[str, int]) -> MalformedHistory:
+        """What one machine says of a row that breaks a rule whatever its micro-operations."""
+        one = pa.Table.from_pylist([{**row, "ops": []}], schema=schema(lists=self._lists))
+        found = Rows(one, lists=self._lists).broken()
+        if found is None:
+            raise HarnessError(f"{self._source}: transaction {row['transaction']} was refused, and breaks no rule")
+        return malformed(self._source, *found[1:])
+
     # By key.
 
     def _micro(self) -> DataFrame:
         """All micro-operations of a key in one partition, side by side (-> MICRO_OPERATIONS)."""
-        dealt = self._table.mapInArrow(partial(_flatten, self._lists), MICRO_OPERATIONS)
-        return dealt.repartition(self._partitions(), "key").sortWithinPartitions("key")
+        op = F.col("op")
+        lacking = (op, op["f"], op["key"])
+        f = op["f"].cast("int")
+        for null, field_ in reversed(list(zip(NULLS, lacking, strict=True))):
+            f = F.when(field_.isNull(), null).otherwise(f)
+        dealt = self._table.select(*_TOP, F.posexplode("ops").alias("place", "op")).select(
+            F.coalesce(op["key"], F.lit(0)).alias("key"),
+            "transaction",
+            "process",
+            "outcome",
+            "invoked",
+            F.when(F.col("outcome") == OK, F.col("completed")).otherwise(NEVER).alias("completed"),
+            "place",
+            f.alias("f"),
+            op["value"].alias("value"),
+            (op["list"] if self._lists else F.lit(None).cast("array<bigint>")).alias("list"),
+        )
+        # Spark unpacks the rows by itself: to hand all of them to Python and back would cost more than judging them.
+        parts = dealt.transform(conforms, MICRO_OPERATIONS).repartition(self._partitions(), "key")
+        return parts.sortWithinPartitions("key")
 
     def _partitions(self) -> int:
         return max(PARTITIONS_MIN, -(-self._counts["transactions"] // PARTITION_TRANSACTIONS))
@@ -203,8 +236,8 @@ class Judging:
         told = self._sums(shown)
         of = {row["what"]: row for row in told if row["anomaly"] is None}
         if BROKEN in of:
-            _, number, said, place = of[BROKEN]["least"]
-            named = place != NO_TRANSACTION
+            _, number, said, whose = of[BROKEN]["least"]
+            named = whose != NO_TRANSACTION
             raise malformed(self._source, number, said) if named else MalformedHistory(f"{self._source}: {said}")
         if TWICE in of:
             raise two_writes(self._source, *of[TWICE]["write"])
@@ -380,12 +413,8 @@ class Judging:
         return {"engine": "spark", "partitions": self._partitions(), **self._counts, **searched.figures}
 
 
-def _flatten(lists: bool, batches: Iterable[Any]) -> Iterator[Any]:
-    """In an executor's Python, as what follows: batches of the table in, of MICRO_OPERATIONS out."""
-    return (flattened(batch, lists=lists) for batch in batches)
-
-
 def _show(lists: bool, assumed: Assumed, batches: Iterable[Any]) -> Iterator[Any]:
+    """In an executor's Python, as what follows: batches of MICRO_OPERATIONS in, of PIECES out."""
     context = TaskContext.get()
     virtual = -VIRTUAL_MAX * (context.partitionId() if context else 0)
     for part in whole_keys(batches):

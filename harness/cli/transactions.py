@@ -19,7 +19,7 @@ from harness.verdict import Facts, Verdict
 if TYPE_CHECKING:
     from harness.cli.second_opinions import Asked
 
-#: Micro-operations and elements that are handed to another tool, which takes them as text: a few gigabytes.
+#: Numbers in micro-operations that are handed to another tool: as events about a gigabyte, as text a tenth of that.
 HANDED_MAX: Final = 20_000_000
 
 

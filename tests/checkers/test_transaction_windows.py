@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from checkers import _core
-from checkers.transaction_columns import INFO, OK
+from checkers.transaction_columns import INFO, NIL, OK
 from checkers.transaction_core import Judged, Transactions, collected, judged
 from checkers.transaction_windows import FOREVER, UNRAISED, Edges, Points, not_forward, raised, windows, within
 from checkers.transactions_by_key import (
@@ -22,13 +22,12 @@ from checkers.transactions_by_key import (
     TWICE,
     Assumed,
     explained,
-    flattened,
     pieces,
     whole_keys,
 )
 from checkers.transactions_table import Rows
 from tests.checkers.transaction_histories import Txn, told
-from tests.transaction_tables import changed, longer, small_ones, table, wrong
+from tests.transaction_tables import changed, longer, micro_operations, op, small_ones, table, wrong
 
 #: Of lists, which need no assumptions.
 ANY: dict[str, Any] = {"lists": True, "assumed": Assumed()}
@@ -117,7 +116,7 @@ def scan_of(edges: Edges) -> Any:
 def parts(history: list[Txn], *, lists: bool, rows: int) -> list[Any]:
     """Whole keys, from batches of so many rows that cut them."""
     made = table(history, lists=lists, seed=rows)
-    micro = pa.Table.from_batches([flattened(batch, lists=lists) for batch in made.to_batches(max_chunksize=rows)])
+    micro = pa.Table.from_batches([micro_operations(batch) for batch in made.to_batches(max_chunksize=rows)])
     by_key = micro.combine_chunks().sort_by([("key", "ascending")])
     return list(whole_keys(by_key.combine_chunks().to_batches(max_chunksize=rows)))
 
@@ -238,21 +237,39 @@ def test_what_parts_may_hold() -> None:
     assert InParts(history, lists=True).seen.tolist() == [0]
 
 
-def test_a_broken_rule_is_told_with_the_part() -> None:
-    """Of a transaction by its number, whenever it was invoked; what is wrong with all rows by itself."""
-    kinds = []
-    for made, said in wrong(table(longer(3, 20, lists=True), lists=True)):
-        (batch,) = made.combine_chunks().to_batches()
-        what, name, _, number, _, kind, *_ = (c[0].as_py() for c in pieces(flattened(batch, lists=True), **ANY).columns)
-        kinds.append(what)
-        if what == BROKEN:
-            assert said in (name if kind == NO_TRANSACTION else f"transaction {number}: {name}")
-    # The others concern more than one row.
-    assert kinds.count(BROKEN) == 13 and kinds[11] == TWICE
-    made = changed(changed(table(told("ax1", "ax2", "ax3"), lists=True), "outcome", 1, 7), "outcome", 2, 9)
-    batches = [flattened(batch, lists=True) for batch in reversed(made.to_batches(max_chunksize=1))]
+@pytest.mark.parametrize("case", [6, 7, 8, 9, 10, 11, 12, 13, 14])
+def test_a_micro_operation_that_breaks_a_rule_is_told_with_its_part(case: int) -> None:
+    """By the number of its transaction; what is null, by itself."""
+    made, said = wrong(table(longer(3, 20, lists=True), lists=True))[case]
+    (batch,) = made.combine_chunks().to_batches()
+    found = pieces(micro_operations(batch), **ANY).to_pylist()[0]
+    if case == 11:
+        assert (found["what"], found["key"], found["kind"]) == (TWICE, 900, 1)
+    else:
+        told_ = f"transaction {found['source']}: {found['name']}"
+        assert found["what"] == BROKEN and said in (found["name"] if found["kind"] == NO_TRANSACTION else told_)
+        assert (found["kind"] == NO_TRANSACTION) == (case >= 12)
+
+
+def test_of_broken_rules_the_first_is_told() -> None:
+    made = table(told("ax1 @0-9", "ax2 @5-6", "ax3 @5-7", "ax4 @7-8"), lists=True)
+    for row, ops in ((1, [op(0, 1, 2), op(3, 1)]), (2, [op(4, 0)]), (3, [op(5, 0)])):
+        made = changed(made, "ops", row, ops)
+    batches = [micro_operations(batch) for batch in reversed(made.to_batches(max_chunksize=1))]
     (part,) = pa.Table.from_batches(batches).combine_chunks().to_batches()
-    assert pieces(part, **ANY).column("name").to_pylist() == ["outcome is 7, not 0, 1 or 2"]
+    (found,) = pieces(part, **ANY).to_pylist()
+    assert (found["source"], found["source_time"]) == (1, 5)
+    assert found["name"] == "micro-operation 1: f is 3, not 0 (write, append), 1 (read) or 2 (read, not answered)"
+
+
+def test_a_register_may_not_hold_the_number_of_nothing() -> None:
+    (batch,) = table(told("wx1", "rx-9223372036854775808"), lists=False).to_batches()
+    part = micro_operations(batch)
+    assert pieces(part, lists=False, assumed=Assumed()).column("what")[0].as_py() != BROKEN, "it is null there"
+    value = pa.array([1, NIL], pa.int64())
+    part = part.set_column(part.schema.get_field_index("value"), "value", value)
+    (found,) = pieces(part, lists=False, assumed=Assumed()).to_pylist()
+    assert (found["what"], found["source"]) == (BROKEN, 1) and f"value is {NIL}; nothing is null" in found["name"]
 
 
 def test_rounds_leave_little_and_may_end_early(monkeypatch: pytest.MonkeyPatch) -> None:
