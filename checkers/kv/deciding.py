@@ -8,48 +8,64 @@ import msgspec
 from checkers.kv.acts import Act
 from checkers.kv.breach import Breach, breach_of, named
 from checkers.kv.order import Judged, judge
-from checkers.kv.replay import refusal
+from checkers.kv.replay import refusal, unheld
 from checkers.kv.states import Placed, Store, Walk, walked
 
-#: Transactions of unknown outcome that are put somewhere, one after the other.
-_PINNED_MAX: Final = 20
+#: Rounds in which writes of unknown outcome are put somewhere.
+_ROUNDS_MAX: Final = 20
 
 
 def decided(found: Judged, acts: Sequence[Act], store: Store) -> Judged:
     """With an order for the keys in doubt, or with what is wrong with one; the same where neither was found.
 
-    What a transaction of unknown outcome did to one key it did to all of its keys: where the way through a key needs
-    one, it is put there, and everything is judged anew.
+    Writes of unknown outcome that the way through a key needs are put there, and everything is judged anew: what a
+    transaction did to one key it did to all of its keys, and a read that does not say where it stands may stand
+    elsewhere.
     """
     for key, breach in found.open.items():
         if _walk(store, key).explained is False:
             return msgspec.structs.replace(found, breaches=[breach or _unexplained(store.keys[key])])
     pinned: dict[int, Act] = {}
     tried = found
-    while not tried.breaches and len(pinned) <= _PINNED_MAX:
-        known = Store(acts, store.dialect, pinned) if pinned else store
-        walks = {key: _walk(known, key) for key in tried.open}
-        if not all(walk.explained for walk in walks.values()):
+    for _ in range(_ROUNDS_MAX):
+        known = Store(acts, store.dialect, pinned)
+        walks = [_walk(known, key) for key in tried.open]
+        used = {*store.owners, *store.told, *pinned, *(at for act, at in tried.order if act.done is None)}
+        steps = [(act.whole, at) for walk in walks for act, at in _places(walk.placed, used)]
+        # One of a transaction's keys is enough at a time.
+        first = {act.row: at for act, at in reversed(steps)}
+        pinned |= {at: act for act, at in steps if first[act.row] == at}
+        if not steps or not all(walk.explained for walk in walks):
             break
-        order = [(act, at) for act, at in tried.order if act.done is not None or act.key not in walks]
-        used = {*store.owners, *store.told, *(at for act, at in order if act.writes)}
-        heads = [step for walk in walks.values() for step in walk.placed if step.act.head is not None]
-        if heads:
-            ((head, at),) = _places(heads[:1], used)
-            pinned[at] = head.whole
-            tried = judge(acts, store.dialect, pinned)
-            continue
-        for walk in walks.values():
-            order += _places(walk.placed, used)
-        order.sort(key=lambda told: (told[1], not told[0].writes, told[0].invoked))
-        if refusal(acts, store.dialect, order) is None:
-            return msgspec.structs.replace(tried, doubts=[], open={}, order=order)
-        break
+        tried = judge(acts, store.dialect, pinned)
+        tried = in_doubt(tried) if tried.breaches else tried
+        if not tried.doubts:
+            tried = unsettled(tried, acts, store)
+        if not tried.doubts:
+            return tried
     return found
 
 
+def unsettled(found: Judged, acts: Sequence[Act], store: Store) -> Judged:
+    """The same, or where its order cannot be carried out the keys that compares ask about in doubt."""
+    if refusal(acts, store.dialect, found.order) is None:
+        return found
+    heads = unheld(acts, store.dialect, found.order)
+    keys = {c.key: None for head in heads for c in (head.txn.compares if head.txn is not None else ())}
+    doubt = "it is open where what no reply places took effect, or what was there at first"
+    return msgspec.structs.replace(found, doubts=[doubt], open=dict(keys))
+
+
+def in_doubt(found: Judged) -> Judged:
+    """Of breaches without a proof: that the keys are open."""
+    doubts = [f"it is open whether there was a {breach.anomaly}" for breach in found.breaches]
+    keys = {breach.acts[-1].key: breach for breach in found.breaches}
+    return msgspec.structs.replace(found, breaches=[], doubts=doubts, open=keys)
+
+
 def _walk(store: Store, key: str | None) -> Walk:
-    return walked(store, key, {act.row for act in store.keys.get(key, ())}, -1)
+    rows = {told.row for told in (*store.keys.get(key, ()), *store.checks.get(key, ()))}
+    return walked(store, key, rows, -1)
 
 
 def _unexplained(acts: Sequence[Act]) -> Breach:

@@ -11,7 +11,7 @@ import msgspec
 from checkers.evidence import rows, violations
 from checkers.kv.acts import Act, Dialect, Kind, by_key
 from checkers.kv.breach import Breach, breach_of
-from checkers.kv.deciding import decided
+from checkers.kv.deciding import decided, in_doubt, unsettled
 from checkers.kv.order import Judged, judge
 from checkers.kv.proving import all_hold, compares_of, refutes, window_of
 from checkers.kv.reading import acts_of, operations_as_acts
@@ -37,19 +37,14 @@ def judged(history: History, facts: Facts, dialect: Dialect) -> list[Verdict]:
     found = judge(acts, dialect)
     shown = _proven(found.breaches, store)
     if found.breaches and not any(proof for _, proof in shown):
-        found = _in_doubt(found)
+        found = in_doubt(found)
+    if not found.breaches and not found.doubts:
+        found, shown = _settled(found, acts, store)
     if found.doubts and not found.breaches:
         found = decided(found, acts, store)
         shown = _proven(found.breaches, store)
-    doubts = list(found.doubts)
+    doubts, breaches = list(found.doubts), found.breaches
     placed = [act for act, _ in found.order if act.done is None]
-    breaches = found.breaches
-    if not breaches and not doubts and (wrong := refusal(acts, dialect, found.order)) is not None:
-        breaches = [_unheld(head) for head in unheld(acts, dialect, found.order)]
-        shown = _proven(breaches, store)
-        if not placed and all(act.at is not None and act.txn is None for act, _ in found.order):
-            raise RuntimeError(f"{dialect.name}: an order was found that cannot be: {wrong}")
-        doubts.append("it is open where what no reply places took effect, or what was there at first")
     proven = {breach.anomaly for breach, proof in shown if proof is not None}
     unproven = dict.fromkeys(breach.anomaly for breach, _ in shown if breach.anomaly not in proven)
     doubts += [f"it is open whether there was a {anomaly}" for anomaly in unproven]
@@ -159,11 +154,19 @@ def _proven(breaches: Sequence[Breach], store: Store) -> list[tuple[Breach, Proo
     return [(breach, _proof(breach, store)) for breach in _most_telling(breaches)]
 
 
-def _in_doubt(found: Judged) -> Judged:
-    """Of breaches without a proof: that the keys are open."""
-    doubts = [f"it is open whether there was a {breach.anomaly}" for breach in found.breaches]
-    keys = {breach.acts[-1].key: breach for breach in found.breaches}
-    return msgspec.structs.replace(found, breaches=[], doubts=doubts, open=keys)
+def _settled(found: Judged, acts: Sequence[Act], store: Store) -> tuple[Judged, list[tuple[Breach, Proof | None]]]:
+    """An order is carried out; what its transactions say of their compares may be wrong, or the order open."""
+    tried = unsettled(found, acts, store)
+    if not tried.doubts:
+        return found, []
+    if all(act.done is not None and act.at is not None and act.txn is None for act, _ in found.order):
+        wrong = refusal(acts, store.dialect, found.order)
+        raise RuntimeError(f"{store.dialect.name}: an order was found that cannot be: {wrong}")
+    breaches = [_unheld(head) for head in unheld(acts, store.dialect, found.order) if head.done is not None]
+    shown = _proven(breaches, store)
+    if any(proof is not None for _, proof in shown):
+        return msgspec.structs.replace(found, breaches=breaches), shown
+    return tried, []
 
 
 def _unheld(head: Act) -> Breach:

@@ -47,7 +47,7 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True):
 def judge(acts: Sequence[Act], dialect: Dialect, pinned: Mapping[int, Act] | None = None) -> Judged:
     """The acts of one history, in the order of invocation. Cost: O(n log n) but for gaps that are filled.
 
-    `pinned`: by number, transactions of unknown outcome that are taken to have taken effect there.
+    `pinned`: by number, writes of unknown outcome that are taken to have taken effect there.
     """
     return _Store(acts, dialect, pinned or {}).judged()
 
@@ -240,12 +240,12 @@ class _Store:
                 self._assign(versions, puts, exact=False)
 
     def _name_transactions(self) -> None:
-        """Put transactions of unknown outcome where versions were shown that one of them alone can have made."""
+        """Put transactions of unknown outcome where versions were shown that no other write is likely to have made."""
+        for at, act in self._pinned.items():
+            self._pin(act, at, forced=False)
         heads = [act for act in self._acts if act.txn is not None and act.done is None]
         if not heads:
             return
-        for at, head in self._pinned.items():
-            self._put_transaction(head, at, forced=False)
         shown: dict[int, list[tuple[str | None, Version]]] = {}
         for name, key in self._keys.items():
             for version in key.versions.values():
@@ -263,12 +263,12 @@ class _Store:
             free = [head for head in could[at] if head.invoked not in self._used]
             if alone or not free:
                 continue
-            self._put_transaction(free[0], at, forced=len(could[at]) == 1)
+            self._pin(free[0], at, forced=len(could[at]) == 1)
 
-    def _put_transaction(self, head: Act, at: int, *, forced: bool) -> None:
-        assert head.txn is not None
-        self._used.add(head.invoked)
-        for part in head.txn.parts:
+    def _pin(self, act: Act, at: int, *, forced: bool) -> None:
+        """A write of unknown outcome took effect at this number."""
+        self._used.add(act.invoked)
+        for part in by_key((act,)):
             key = self._key(part.key)
             value = part.value if part.kind is Kind.PUT else None
             version = key.versions.setdefault(at, Version(at=at, kind=part.kind, value=value, last=at))

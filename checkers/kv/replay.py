@@ -38,10 +38,10 @@ def refusal(acts: Sequence[Act], dialect: Dialect, order: Sequence[tuple[Act, in
 
 
 def unheld(acts: Sequence[Act], dialect: Dialect, order: Sequence[tuple[Act, int]]) -> list[Act]:
-    """Answered transactions that in this order say otherwise than their compares do."""
+    """Transactions that in this order say otherwise than their compares do, or than anybody can tell."""
     replay = _Replay(acts, dialect)
     replay.refusal(order)
-    return [head for head in replay.unheld if head.done is not None]
+    return [*replay.unheld, *replay.open]
 
 
 def order_of(acts: Sequence[Act], rows: Sequence[int], links: Sequence[tuple[int | str, ...]]) -> list[tuple[Act, int]]:

@@ -146,9 +146,8 @@ class Store:
         )
 
     def sure_of(self, key: str | None) -> list[tuple[int, Act]]:
-        """What transactions of unknown outcome certainly did to a key, and at which number."""
-        told = ((at, head.txn) for at, head in self._sure.items())
-        return [(at, part) for at, txn in told if txn is not None for part in txn.parts if part.key == key]
+        """What transactions of unknown outcome certainly did to a key, or pinned writes, and at which number."""
+        return [(at, part) for at, act in self._sure.items() for part in by_key((act,)) if part.key == key]
 
     def together(self, key: str | None, other: str | None) -> bool:
         """Whether any transaction could have written both at one number."""
@@ -200,6 +199,7 @@ class _Walk:
         checks += [] if asked is None else [asked]
         until = max([self._place(a) for a in told] + [check.at for check in checks], default=-1)
         checks = [check for check in checks if check.at >= max(since, 0)]
+        asked_too = [*checks, *(check for a in acts if a.done is None for check in _asked(a))]
         answers = [a for a in told if a.kind is Kind.READ and self._place(a) >= max(since, 0)]
         writes = [a for a in acts if a.writes and a.done is not None and since < a.known <= until]
         sure = {at: part for at, part in store.sure_of(key) if since < at <= until}
@@ -214,8 +214,8 @@ class _Walk:
         self._counts = any(a.version is not None for a in (*writes, *answers)) or any(
             e.condition is Condition.VERSION for e in conditions
         )
-        self._counts |= any(c.compare.target in (Target.CREATED, Target.VERSION) for c in checks)
-        values = {c.compare.number for c in checks if c.compare.target is Target.VALUE}
+        self._counts |= any(c.compare.target in (Target.CREATED, Target.VERSION) for c in asked_too)
+        values = {c.compare.number for c in asked_too if c.compare.target is Target.VALUE}
         values |= {a.value for a in answers} | {e.number for e in conditions if e.condition is Condition.VALUE}
         spent = {part.row for _, part in store.sure_of(key)}
         self._groups = self._grouped([a for a in acts if a.done is None and a.row not in spent], values)
@@ -246,11 +246,11 @@ class _Walk:
                     yield _Event(at, 1, None, None, True)
 
     def _grouped(self, unknown: Sequence[Act], values: set[int]) -> list[_Group]:
-        found: dict[tuple[Kind, bool, int, Expected | None], list[tuple[int, int, Act]]] = {}
+        found: dict[tuple[Kind, bool, int, Expected | None, tuple[Check, ...]], list[tuple[int, int, Act]]] = {}
         for act in unknown:
             value = act.value if act.value in values else -1
             told = self._store.floor(act), act.invoked, act
-            found.setdefault((act.kind, act.may_miss, value, act.expected), []).append(told)
+            found.setdefault((act.kind, act.may_miss, value, act.expected, _asked(act)), []).append(told)
         groups = [sorted(members, key=lambda m: m[:2]) for members in found.values()]
         return [_Group(tuple(a for _, _, a in g), tuple(floor for floor, _, _ in g)) for g in groups]
 
@@ -323,7 +323,10 @@ class _Walk:
             return None
         act = self._groups[group].model
         low = max(low, floors[0] + 1)
-        state = self._written(node.state, act, (low, high), act.value)
+        state: State | None = node.state
+        for check in _asked(act):
+            state = None if state is None else self._checked(state, check)
+        state = None if state is None else self._written(state, act, (low, high), act.value)
         if state is None:
             return None
         more = (*node.spent[:group], spent + 1, *node.spent[group + 1 :])
@@ -475,6 +478,14 @@ class _Walk:
             floor, act = left[group].pop(i)
             found.append(Placed(act, max(low, floor + 1), high))
         return tuple(found)
+
+
+def _asked(act: Act) -> tuple[Check, ...]:
+    """What a part of a transaction of unknown outcome needs of its own key, as far as that is certain."""
+    txn = None if act.head is None else act.head.txn
+    if txn is None or (not txn.succeeded and len(txn.compares) > 1):
+        return ()
+    return tuple(Check(0, 0, compare, txn.succeeded) for compare in txn.compares if compare.key == act.key)
 
 
 def _met(known: tuple[int, int], told: int | None) -> tuple[int, int]:
