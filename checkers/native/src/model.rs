@@ -49,12 +49,8 @@ impl Model for CasRegister {
 
     #[inline]
     fn step(&self, state: u32, op: &Op) -> Option<u32> {
-        match op.function {
-            Function::Read => (state == op.a).then_some(state),
-            Function::Write => Some(op.a),
-            Function::CompareAndSet => (state == op.a).then_some(op.b),
-            Function::Call => None,
-        }
+        let is_found = (op.function == Function::Write) | (state == op.a);
+        (is_found & (op.function != Function::Call)).then_some(op.left())
     }
 
     #[inline]

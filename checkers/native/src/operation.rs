@@ -64,6 +64,12 @@ impl Op {
         }
     }
 
+    /// The value that a register holds right after it: the one that it made, or else read.
+    #[inline]
+    pub fn left(&self) -> u32 {
+        if self.function == Function::CompareAndSet { self.b } else { self.a }
+    }
+
     /// The value that it finds in a register; None for a write.
     #[inline]
     pub fn observed(&self) -> Option<u32> {

@@ -32,16 +32,16 @@ impl Returns {
         self.order.clear();
         self.words.clear();
         self.times.clear();
-        let returned = ops.iter().enumerate().filter(|(_, op)| op.returned != NEVER);
         if self.mark(ops) {
-            let count = self.words.last().map_or(0, |word| word.before as usize);
-            self.order.resize(count, 0);
-            for (i, op) in returned {
-                let number = self.before(op.returned);
-                self.order[number as usize] = i as u32;
+            self.order.resize(self.words.last().map_or(0, |word| word.before as usize), 0);
+            for (i, op) in ops.iter().enumerate() {
+                if op.returned != NEVER {
+                    let number = self.before(op.returned);
+                    self.order[number as usize] = i as u32;
+                }
             }
         } else {
-            self.order.extend(returned.map(|(i, _)| i as u32));
+            self.order.extend((0..ops.length() as u32).filter(|&i| ops.at(i as usize).returned != NEVER));
             self.order.sort_by_key(|&i| ops.at(i as usize).returned);
             self.times.extend(self.order.iter().map(|&i| ops.at(i as usize).returned));
         }

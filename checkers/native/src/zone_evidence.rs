@@ -59,8 +59,7 @@ impl<O: Ops + ?Sized> Evidence<'_, O> {
 
     /// The value that an operation belongs to.
     fn value_of(&self, op: u32) -> u32 {
-        let op = self.ops.at(op as usize);
-        op.made().unwrap_or(op.a)
+        self.ops.at(op as usize).left()
     }
 
     /// What the operation that returns now saw: the compare-and-sets on the way to it, and itself.
@@ -155,7 +154,7 @@ impl<O: Ops + ?Sized> Evidence<'_, O> {
         let stop = (self.ops.at(now as usize).returned, now);
         let mask = places.keys().fold(0u64, |mask, value| mask | 1 << (value % 64));
         for (i, op) in self.ops.iter().enumerate().take_while(|(_, op)| op.invoked <= stop.0) {
-            let value = op.made().unwrap_or(op.a);
+            let value = op.left();
             if mask >> (value % 64) & 1 == 0 {
                 continue;
             }

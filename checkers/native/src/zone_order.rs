@@ -11,7 +11,7 @@ impl Zones {
     /// Blocks go by where their zones end, and a forward zone that ends where another one does goes first; each block's
     /// values in turn, the maker and then the reads, as they were invoked.
     pub fn order(&mut self, ops: &(impl Ops + ?Sized), passed: usize) -> Vec<u32> {
-        let mut order = vec![NONE; ops.length()];
+        let mut order = vec![0; ops.length() + 1];
         let mut length = 0;
         // The forward zone that has begun: there is at most one at a time.
         let (mut forward, mut ends) = (NONE, usize::MAX);
@@ -34,15 +34,16 @@ impl Zones {
         if ends != usize::MAX {
             length = self.place(forward, &mut order, length);
         }
-        order.truncate(length);
         let stop = self.stop(ops, passed);
+        // What is no read goes to a place that is cut off: no branch could be predicted here.
         for (i, op) in ops.iter().enumerate() {
-            if op.function == Function::Read && (op.returned, i as u32) < stop {
-                let place = &mut self.values[op.a as usize].reads;
-                order[*place as usize] = i as u32;
-                *place += 1;
-            }
+            let is_read = (op.function == Function::Read) & ((op.returned, i as u32) < stop);
+            let next = &mut self.values[op.left() as usize].reads;
+            let place = if is_read { *next } else { length as u32 };
+            order[place as usize] = i as u32;
+            *next += u32::from(is_read);
         }
+        order.truncate(length);
         order
     }
 
@@ -97,13 +98,22 @@ impl Zones {
     /// Every value that the register may hold after some order of the first `passed` returns.
     pub fn states(&self, ops: &(impl Ops + ?Sized), passed: usize, rest: &[u32]) -> Vec<u32> {
         let (mut latest, mut second) = ((0, NONE), 0);
-        for head in self.heads(0..passed + 1) {
-            let until = self.values[head as usize].until;
-            if until >= latest.0 {
-                second = latest.0;
-                latest = (until, head);
-            } else {
-                second = second.max(until);
+        // From the last moment back to where no block reaches that was not met.
+        for (at, moment) in self.moments[..=passed].iter().enumerate().rev() {
+            for head in [moment.covered_by, moment.first_of] {
+                if head == NONE || head == latest.1 {
+                    continue;
+                }
+                let until = self.values[head as usize].until;
+                if until >= latest.0 {
+                    second = latest.0;
+                    latest = (until, head);
+                } else {
+                    second = second.max(until);
+                }
+            }
+            if second as usize >= at {
+                break;
             }
         }
         // Last can be what need not precede any other.

@@ -106,7 +106,10 @@ fn left_of(ops: &(impl Ops + ?Sized), piece: &Piece) -> Result<Left, String> {
 fn stranger(ops: &(impl Ops + ?Sized), initial: u32, makers: &[(u32, Vec<u32>)]) -> Option<String> {
     let mask = makers.iter().fold(0u64, |mask, (value, _)| mask | 1 << (value % 64));
     for (i, op) in ops.iter().enumerate() {
-        let Some(made) = op.made().filter(|made| mask >> (made % 64) & 1 == 1) else { continue };
+        let made = op.left();
+        if mask >> (made % 64) & u64::from(op.function != Function::Read) == 0 {
+            continue;
+        }
         let known = makers[makers.partition_point(|(value, _)| *value < made)..].iter();
         let mut known = known.take_while(|(value, _)| *value == made);
         if known.any(|(value, known)| *value == initial || !known.contains(&(i as u32))) {

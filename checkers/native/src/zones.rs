@@ -102,14 +102,17 @@ impl Zones {
             }
         }
         self.values[initial as usize] = Value { head: initial, since: 0, ..UNKNOWN };
+        // Reads and writes come in no order that a branch could be predicted by.
         for (i, op) in ops.iter().enumerate() {
-            let Some(made) = op.made() else { continue };
-            let value = &mut self.values[made as usize];
-            let changes = op.function == Function::Write || op.a != op.b;
-            if made == initial || value.maker != NONE || !changes {
+            let left = op.left();
+            let makes = op.function != Function::Read;
+            let maker = &mut self.values[left as usize].maker;
+            let again = (left == initial) | (*maker != NONE);
+            let changes = (op.function == Function::Write) | (op.a != op.b);
+            if makes & (again | !changes) {
                 return false;
             }
-            value.maker = i as u32;
+            *maker = if makes { i as u32 } else { *maker };
         }
         true
     }
@@ -144,15 +147,13 @@ impl Zones {
     #[inline]
     fn pass(&mut self, ops: &(impl Ops + ?Sized), index: u32, now: u32) -> Result<(), Violation> {
         let op = ops.at(index as usize);
-        let value = op.made().unwrap_or(op.a);
+        let value = op.left();
         let known = self.values[value as usize];
-        if op.function != Function::Read {
-            return if known.head == NONE { self.show(ops, value, 0, op.returned, now) } else { Ok(()) };
-        }
         let invoked = self.invoked_after(&op);
         if known.head == NONE {
             self.show(ops, value, invoked, op.returned, now)?;
         } else {
+            // Neither is so of the one that made the value: what showed that returned after its invocation.
             if known.next != NONE && self.values[known.next as usize].since < invoked {
                 return Err(Violation::Replaced { value });
             }
@@ -160,7 +161,7 @@ impl Zones {
                 self.grow(known.head, invoked)?;
             }
         }
-        self.values[value as usize].reads += 1;
+        self.values[value as usize].reads += u32::from(op.function == Function::Read);
         Ok(())
     }
 
