@@ -308,10 +308,13 @@ def arrow_table(columns: TransactionColumns, *, lists: bool) -> Any:
     ]
     names = ["f", "key", "value"]
     if lists:
-        ok = np.repeat(c.outcome == OK, np.diff(c.first))
-        # The offset of a list that is not there is null.
-        offsets = pa.array(c.start, pa.int32(), mask=np.append(~((c.kind == READ) & ok), False))
-        fields.append(pa.ListArray.from_arrays(offsets, pa.array(c.elements, pa.int64())))
+        listed = (c.kind == READ) & np.repeat(c.outcome == OK, np.diff(c.first))
+        lengths = np.diff(c.start)
+        elements = c.elements[c.start[0] : c.start[-1]][np.repeat(listed, lengths)]
+        ends = np.cumsum(np.where(listed, lengths, 0))
+        # The offset of a list that is not there is null; the one before it ends at the next offset that is there.
+        offsets = pa.array(np.append(0, ends), pa.int32(), mask=np.append(~listed, False))
+        fields.append(pa.ListArray.from_arrays(offsets, pa.array(elements, pa.int64())))
         names.append("list")
     ops = pa.ListArray.from_arrays(pa.array(c.first, pa.int32()), pa.StructArray.from_arrays(fields, names))
     given = {

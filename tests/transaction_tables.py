@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from checkers.transaction_columns import NEVER, OK
 from checkers.transactions_by_key import MICRO, NULLS
-from checkers.transactions_table import arrow_table
+from checkers.transactions_table import TIME_MAX, arrow_table
 from tests.checkers.transaction_histories import Shape, Txn, columns, simulated, small, spliced, told
 
 
@@ -105,6 +105,7 @@ def wrong(made: Any) -> list[tuple[Any, str]]:
         (changed(made, "ops", 1, [op(1, 1, None, [None])]), "an element of field 'list' of `ops` is null"),
         (changed(made, "ops", 1, [None]), "a micro-operation in `ops` is null in 1 rows"),
         (changed(made, "invoked", 1, None), "column 'invoked' is null in 1 rows"),
+        (changed(made, "completed", 1, TIME_MAX + 1), f"transaction 1: completed is {TIME_MAX + 1}, above {TIME_MAX}"),
     ]
 
 

@@ -229,6 +229,36 @@ def test_an_order_is_carried_out_on_the_rows() -> None:
     assert not registers.unexplained(at(t0=(6, 1), t1=(6, 2), t2=(4, 0)))
 
 
+def test_a_point_may_be_at_the_completion() -> None:
+    """The writer is invoked when the reader ends, which is concurrent: the reader's point is there."""
+    judged_ = InParts(told("rx1 @0-5", "ax1 @5-9"), lists=True)
+    points = collected(scan_of(judged_.edges), len(judged_.edges), 10).points
+    assert (points.time.tolist(), points.level.tolist()) == ([10], [1]) and not judged_.unexplained(points)
+
+
+@pytest.mark.parametrize("lists", [True, False])
+def test_what_an_unknown_outcome_read_is_not_carried_out(lists: bool) -> None:
+    words = ("ay1 @0-1", "ax1 ry !info @2-9", "rx1 @3-8") if lists else ("wy1 @0-1", "wx1 ry7 !info @2-9", "rx1 @3-8")
+    judged_ = InParts(told(*words), lists=lists)
+    assert judged_.seen.tolist() == [1] and not judged_.unexplained(UNRAISED)
+
+
+def test_no_more_edges_are_held_than_allowed() -> None:
+    def edges(*pairs: tuple[int, int]) -> Edges:
+        """Between transactions invoked at 2, 4, ..., that never end."""
+        source, target = column([a for a, _ in pairs]), column([b for _, b in pairs])
+        ends = 2 * source + 2, 2 * target + 2, np.full(len(pairs), FOREVER)
+        return Edges(source, target, np.zeros(len(pairs), np.int64), *ends)
+
+    # One edge of the circle is not forward, in each of two rounds; the core is all of it.
+    circle = edges((0, 1), (1, 2), (2, 3), (3, 4), (4, 5), (5, 0))
+    # Two are not forward; once they are, the third is not.
+    chain = edges((3, 0), (5, 4), (0, 2))
+    for given, limit, held in ((circle, 5, None), (circle, 6, 6), (chain, 2, None), (chain, 3, 0)):
+        found = collected(scan_of(given), len(given), limit).edges
+        assert (found if found is None else len(found)) == held
+
+
 def test_what_parts_may_hold() -> None:
     with pytest.raises(RuntimeError, match="sorted by key"):
         list(whole_keys(reversed(parts(longer(1, 30, lists=True), lists=True, rows=8))))

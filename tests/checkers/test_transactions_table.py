@@ -11,7 +11,7 @@ import pytest
 from checkers.table_history import ended, transaction_events_of
 from checkers.transaction_history import check_lists
 from checkers.transactions import check_list_append, check_register
-from checkers.transactions_file import TransactionsFile, check, rows_of, write
+from checkers.transactions_file import TransactionsFile, check, judge, rows_of, write
 from checkers.transactions_table import arrow_table, named
 from harness.cli import main
 from harness.errors import MalformedHistory
@@ -60,10 +60,10 @@ def test_written_and_read_again(lists: bool) -> None:
         ]
 
 
-@pytest.mark.parametrize("case", range(16))
+@pytest.mark.parametrize("case", range(17))
 def test_what_breaks_a_rule_is_told_by_its_number(tmp_path: Path, case: int) -> None:
     cases = wrong(table(longer(3, 20, lists=True), lists=True))
-    assert len(cases) == 16
+    assert len(cases) == 17
     made, said = cases[case]
     pq.write_table(made, tmp_path / "table.parquet")
     with pytest.raises(MalformedHistory) as caught:
@@ -77,6 +77,41 @@ def test_columns_of_another_type(tmp_path: Path) -> None:
         pq.write_table(made, path)
         with pytest.raises(MalformedHistory, match=said):
             check(path, facts())
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        # A process may begin when it ends; of one value, the key counts too.
+        (("ax1 @0-5 #1", "ax2 ay2 @5-9 #1", "ax2 @6-8"), "transaction 2: it writes 2 to key 0, as 1 does"),
+        (("ax1", "ay1", "ay1"), "transaction 2: it writes 1 to key 1, as 1 does"),
+        (("ax1 @0-5 #1", "ax1 @4-9 #1"), "transaction 1: process 1 invoked it before 0 was completed"),
+    ],
+)
+def test_what_two_transactions_break(words: tuple[str, ...], said: str) -> None:
+    rows = rows_of(table(told(*words), lists=True), lists=True, source="it")
+    with pytest.raises(MalformedHistory) as caught:
+        judge(rows, "strict-serializable", "it")
+    assert said in caught.value.message
+
+
+def test_a_process_may_begin_when_it_ends(tmp_path: Path) -> None:
+    pq.write_table(table(told("ax1 @0-5 #1", "rx1 @5-9 #1"), lists=True), tmp_path / "table.parquet")
+    found = check(tmp_path / "table.parquet", facts())
+    assert found.validity is Validity.VALID
+
+
+def test_what_failed_has_read_nothing(tmp_path: Path) -> None:
+    pq.write_table(table(told("ax1", "rx1", "rx7,8 !fail", "rx1", "rx9 !info"), lists=True), tmp_path / "table.parquet")
+    found = check(tmp_path / "table.parquet", facts())
+    assert (found.validity, found.exposure) == (Validity.VALID, 2)
+
+
+def test_what_breaks_the_model_is_shown_first(tmp_path: Path) -> None:
+    words = ("rx ax1 @0-9", "rx ax2 @1-8", "rx1,2 @20-21", "ay1 rz1 @30-39", "az1 ry1 @31-38")
+    pq.write_table(table(told(*words), lists=True), tmp_path / "table.parquet")
+    found = check(tmp_path / "table.parquet", facts("read-committed"))
+    assert [witness.anomaly for witness in found.witnesses] == ["G1c", "lost-update", "G-single"]
 
 
 def test_a_register_may_not_hold_the_number_of_nothing(tmp_path: Path) -> None:

@@ -9,10 +9,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from checkers.operations_table import UNKNOWN, Rows
-from checkers.table_history import events_of
+from checkers.table_history import events_of, witnesses_in
 from harness.cli import main, table_report
 from harness.history import History
 from harness.operation import Outcome
+from harness.verdict import Facts, Validity, Verdict
 from tests.checkers.transaction_histories import told
 from tests.histories.language import parse
 from tests.operations_tables import from_operations, generate, joined, store
@@ -85,6 +86,13 @@ def test_of_many_keys_the_first_ones_are_shown(tmp_path: Path) -> None:
     html = page_of(tmp_path / "table.parquet", 1)
     assert len(pictures(html)) == 5
     assert "9 x stale-read" in html
+
+
+def test_keys_that_are_valid_when_they_are_shown_are_a_defect() -> None:
+    facts = Facts(system="", workload="cas-register", nodes=(), guarantees=(), required=(), read_guarantee="")
+    verdict = Verdict(checker="linearizable", guarantee="linearizable", validity=Validity.INVALID)
+    with pytest.raises(RuntimeError, match="found invalid, and valid as a history"):
+        witnesses_in(History(events_of(table_of(VALID))), verdict, facts)
 
 
 @pytest.mark.spark

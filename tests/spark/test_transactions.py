@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import MagicMock
 
 import pyarrow.parquet as pq
 import pytest
@@ -9,12 +10,15 @@ from pyspark.sql import SparkSession
 
 from checkers.spark import transactions as by_spark
 from checkers.transaction_columns import OK
+from checkers.transaction_windows import UNRAISED
+from checkers.transactions_by_key import Assumed
 from checkers.transactions_file import check as check_here
+from checkers.transactions_table import LIST_APPEND, RW_REGISTER
 from harness.cli import main
-from harness.errors import MalformedHistory
+from harness.errors import HarnessError, MalformedHistory
 from harness.verdict import Budget, Facts, Validity, Verdict
 from tests.checkers.test_transactions_table import facts
-from tests.checkers.transaction_histories import Txn
+from tests.checkers.transaction_histories import Txn, told
 from tests.spark.handle import handle_of
 from tests.transaction_tables import MOTIFS, in_time, longer, small_ones, table, wrong, wrongly_typed
 
@@ -77,9 +81,9 @@ def test_an_order_of_all_is_carried_out(
     masters: list[str] = []
     monkeypatch.setattr("harness.spark_session.SparkHandle", handle_of(spark, masters))
     assert main(["check", str(path), "--spark", "--consistency", "serializable"]) == 0
-    told = capsys.readouterr()
-    assert "300 transactions on" in told.err and "model list-append, by spark" in told.err
-    assert "no violation of serializable was found" in told.out and masters == ["local[*]"]
+    said = capsys.readouterr()
+    assert "300 transactions on" in said.err and "model list-append, by spark" in said.err
+    assert "no violation of serializable was found" in said.out and masters == ["local[*]"]
 
 
 @pytest.mark.long
@@ -111,7 +115,7 @@ def test_small_ones_as_on_one_machine(spark: SparkSession, tmp_path: Path, numbe
 
 @pytest.mark.parametrize(
     "case",
-    [0, 5, 11, *(pytest.param(case, marks=pytest.mark.long) for case in (1, 2, 3, 4, *range(6, 11), *range(12, 16)))],
+    [0, 5, 11, *(pytest.param(case, marks=pytest.mark.long) for case in (1, 2, 3, 4, *range(6, 11), *range(12, 17)))],
 )
 def test_what_breaks_a_rule_is_told_by_its_number(spark: SparkSession, tmp_path: Path, case: int) -> None:
     made, said = wrong(table(longer(3, 20, lists=True), lists=True))[case]
@@ -126,6 +130,45 @@ def test_columns_of_another_type(spark: SparkSession, tmp_path: Path) -> None:
         pq.write_table(made, tmp_path / f"{number}.parquet")
         with pytest.raises(MalformedHistory, match=said):
             by_spark.check(spark, str(tmp_path / f"{number}.parquet"), facts())
+
+
+def test_a_finding_that_is_not_found_again_is_a_defect(spark: SparkSession, tmp_path: Path) -> None:
+    path = store(tmp_path / "table.parquet", told("ax1", "rx1"), lists=True)
+    judging = by_spark.Judging(spark, spark.read.parquet(str(path)), "it", facts(), LIST_APPEND)
+    with pytest.raises(HarnessError, match=r"it: G1a were not found again among keys \[0\]"):
+        judging._found(by_spark._Searched(anomalies={"G1a": 1}, keys={0}), Assumed())
+
+
+@pytest.mark.parametrize(
+    ("model", "wrong_keys", "said"), [(LIST_APPEND, [], ""), (RW_REGISTER, [], ""), (RW_REGISTER, [4], "was tried")]
+)
+def test_an_order_is_valid_once_it_is_carried_out(
+    monkeypatch: pytest.MonkeyPatch, model: str, wrong_keys: list[int], said: str
+) -> None:
+    found = carried_out(monkeypatch, model, wrong_keys).verdict()
+    assert found.validity is (Validity.UNKNOWN if wrong_keys else Validity.VALID)
+    assert said in found.reason
+
+
+def test_an_order_of_lists_that_does_not_explain_them_is_a_defect(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their reads show the order of versions: without a cycle there is no other."""
+    with pytest.raises(HarnessError, match="an order without anomaly does not explain key 4"):
+        carried_out(monkeypatch, LIST_APPEND, [4]).verdict()
+
+
+def carried_out(monkeypatch: pytest.MonkeyPatch, model: str, wrong_keys: list[int]) -> by_spark.Judging:
+    """A table in which nothing was found, but that its order does not explain these keys; it fits into no memory."""
+    held = facts().required
+    budget = Budget(memory_bytes=0)
+    given = Facts(system="", workload="", nodes=(), guarantees=(), required=held, budget=budget)
+    judging = by_spark.Judging(MagicMock(), MagicMock(), "it", given, model)
+    counts = {"transactions": 9, "micro_operations": 9, "elements": 0, "reads": 3}
+    monkeypatch.setattr(judging, "_look_over", lambda: counts)
+    monkeypatch.setattr(judging, "_search", lambda assumed: by_spark._Searched(points=UNRAISED))
+    micro = MagicMock()
+    micro.mapInArrow().limit().collect.return_value = [{"key": key} for key in wrong_keys]
+    monkeypatch.setattr(judging, "_micro", lambda: micro)
+    return judging
 
 
 @pytest.mark.long
