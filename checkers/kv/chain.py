@@ -254,6 +254,13 @@ class Chain:
             step += f"key since then are known, and this is version {due}."
             breach = breach_of("wrong-version", (*by_whom(self._before), *by_reply), step)
             return open_question(breach) if self._key.filled else breach
+        beginning = version.created if version.created is not None else self._created
+        if due is not None and beginning is not None and beginning <= self._base:
+            most = first + self._base - beginning + self._puts
+            if due > most:
+                told_of = [by for by in (version.created_by, version.version_by) if by is not None]
+                step = f"It was created at {shown(beginning)} and would be version {due}: there can be {most} at most."
+                return breach_of("wrong-version", (*by_whom(self._before), *told_of), step)
         if due is not None:
             self._since, self._start = 0, -1
         if told or creates or self._anchor < 0:

@@ -7,9 +7,10 @@ import msgspec
 
 from checkers.kv.acts import Act
 from checkers.kv.breach import Breach, breach_of, named
+from checkers.kv.facts import Store
 from checkers.kv.order import Judged, judge
 from checkers.kv.replay import refusal, unheld
-from checkers.kv.states import Placed, Store, Walk, walked
+from checkers.kv.states import Placed, Walk, walked
 
 #: Rounds in which writes of unknown outcome are put somewhere.
 _ROUNDS_MAX: Final = 20

@@ -12,12 +12,12 @@ from checkers.evidence import rows, violations
 from checkers.kv.acts import Act, Dialect, Kind, by_key
 from checkers.kv.breach import Breach, breach_of
 from checkers.kv.deciding import decided, in_doubt, unsettled
+from checkers.kv.facts import Store
 from checkers.kv.order import Judged, judge
 from checkers.kv.proving import all_hold, compares_of, refutes, window_of
 from checkers.kv.reading import acts_of, operations_as_acts
 from checkers.kv.refutation import PROVEN, holds
 from checkers.kv.replay import order_of, refusal, unheld
-from checkers.kv.states import Store
 from checkers.objects.judging import exposed
 from harness.history import History
 from harness.operation import Operation, Outcome

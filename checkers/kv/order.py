@@ -21,8 +21,8 @@ from checkers.effects import shown
 from checkers.kv.acts import Act, Condition, Dialect, Kind, by_key
 from checkers.kv.breach import Breach, breach_of, named, reached_words
 from checkers.kv.chain import Chain, open_question
+from checkers.kv.facts import Writers
 from checkers.kv.floors import Floors, Session
-from checkers.kv.states import covers
 from checkers.kv.versions import Key, Need, Version
 
 #: Tries to fill the gaps of one key.
@@ -252,10 +252,11 @@ class _Store:
                 if version.owner is None and version.at > self.base:
                     shown.setdefault(version.at, []).append((name, version))
         single = Counter((a.key, a.value) for a in self._acts if a.done is None and a.kind is Kind.PUT)
+        writers = Writers(heads)
         could: dict[int, list[Act]] = {}
         for at, made in shown.items():
             values = {name: version.value for name, version in made}
-            could[at] = [head for head in heads if self.floor(head) < at and covers(head, values)]
+            could[at] = [head for head in writers.of(values) if self.floor(head) < at]
         # Those with the fewest choices first.
         for at in sorted(could, key=lambda at: (len(could[at]), at)):
             made = shown[at]

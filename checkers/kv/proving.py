@@ -8,7 +8,8 @@ from collections.abc import Collection, Sequence
 from typing import Final
 
 from checkers.kv.acts import Act
-from checkers.kv.states import Check, Store, walked
+from checkers.kv.facts import Check, Store
+from checkers.kv.states import walked
 from harness.verdict import Proof
 
 #: Walks that a proof may cost on its way to fewer answers.

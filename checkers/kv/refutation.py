@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from checkers.kv.acts import Act, Condition, Kind
-from checkers.kv.states import Store
+from checkers.kv.facts import Store
 
 PROVEN: Final = frozenset(
     {

@@ -18,7 +18,8 @@ _ENDLESS: Final = 1 << 63
 class _State(msgspec.Struct, kw_only=True):
     """A key. `present` None: nothing is known of it yet; `version` at least `least` where it is unknown.
 
-    `start` is the first write of those that are counted in `least`, if it may have created the key; `puts` counts them.
+    `start` is the first write of those that are counted in `least`, if it may have created the key; `puts` counts the
+    writes of a key that may have been there when the history began.
     """
 
     present: bool | None = None
@@ -168,8 +169,7 @@ class _Replay:
 
     def _compares(self, txn: Txn, head: Act, at: int) -> None:
         """All compares held just before the transaction, or one did not, as it says."""
-        before = at - head.writes
-        found = [self._compared(compare, before, txn.succeeded) for compare in txn.compares]
+        found = [self._compared(compare, at, txn.succeeded) for compare in txn.compares]
         held = False if False in found else None if None in found else True
         if held is None:
             self.open.append(head)
@@ -279,6 +279,7 @@ class _Replay:
             state.created, state.version = at, self._first
         elif state.version is not None:
             state.version += 1
+            state.puts += 1
         else:
             state.least += 1
             state.puts += 1
@@ -327,4 +328,9 @@ class _Replay:
             if state.version not in (None, act.version) or not state.least <= act.version <= self._most(state):
                 return f"the version is {state.version}"
             state.version = act.version
+        early = state.created is not None and state.created <= self._begun
+        # What is more than was written since the history began was written from the creation up to that.
+        room = self._begun - (state.created or 0)
+        if early and state.version is not None and state.version - first - state.puts > room:
+            return f"it cannot be version {state.version}, created at {state.created}"
         return None

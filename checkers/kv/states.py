@@ -7,11 +7,11 @@ states are too many rather than too few: nothing is refuted that could be.
 
 from bisect import bisect_left
 from collections import deque
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from itertools import product
+from collections.abc import Collection, Iterator, Sequence
 from typing import Final, NamedTuple
 
-from checkers.kv.acts import Act, Compare, Condition, Dialect, Expected, Kind, Target, Txn, by_key
+from checkers.kv.acts import Act, Condition, Expected, Kind, Target
+from checkers.kv.facts import Check, Store
 
 _ENDLESS: Final = 1 << 63
 #: States of one walk, after which it gives up.
@@ -19,15 +19,19 @@ STATES_MAX: Final = 20_000
 
 
 class State(NamedTuple):
-    """What a key may hold: ranges of numbers, both ends included; `value` None is any. `made` is 0 where nothing is."""
+    """What a key may hold: ranges of numbers, both ends included; `value` None is any. `made` is 0 where nothing is.
+
+    There are at most as many versions as numbers from the creation to `most`.
+    """
 
     made: tuple[int, int]
     created: tuple[int, int]
     version: tuple[int, int]
     value: int | None
+    most: int
 
 
-_NOTHING: Final = State((0, 0), (0, 0), (0, 0), None)
+_NOTHING: Final = State((0, 0), (0, 0), (0, 0), None, 0)
 
 
 class Placed(NamedTuple):
@@ -63,106 +67,6 @@ class _Group(NamedTuple):
     @property
     def model(self) -> Act:
         return self.acts[0]
-
-
-class Check(NamedTuple):
-    """A compare of the transaction `row` that held at the number `at`, or did not."""
-
-    row: int
-    at: int
-    compare: Compare
-    held: bool
-
-
-def covers(head: Act, made: Mapping[str | None, int | None]) -> bool:
-    """Whether a transaction can have made all these versions."""
-    puts = {part.key: part.value for part in head.txn.parts if part.kind is Kind.PUT} if head.txn is not None else {}
-    return all(key in puts and value in (None, puts[key]) for key, value in made.items())
-
-
-class Store:
-    """What all keys share: how far the store had come by when, and which numbers are taken."""
-
-    def __init__(self, acts: Sequence[Act], dialect: Dialect, pinned: Mapping[int, Act] | None = None) -> None:
-        self.dialect = dialect
-        self.keys: dict[str | None, list[Act]] = {}
-        self.checks: dict[str | None, list[Check]] = {}
-        self._pairs: set[tuple[str | None, str | None]] = set()
-        for act in by_key(acts):
-            self.keys.setdefault(act.key, []).append(act)
-        for act in acts:
-            if act.txn is not None:
-                self._add(act, act.txn)
-        answered = sorted((a.ended, a.reached) for a in acts if a.done is not None and a.kind is not Kind.SYNC)
-        self._ends = [end for end, _ in answered]
-        self._reached = [-1]
-        for _, reached in answered:
-            self._reached.append(max(reached, self._reached[-1]))
-        current = [a.known - a.writes for a in acts if a.done is not None and a.current and a.at is not None]
-        #: At numbers up to this one there can be writes that the history does not have.
-        self.begun = dialect.begun(current)
-        self.owners = {a.known for a in acts if a.writes and a.done is not None}
-        #: By number, of which keys answers tell that it made a version of them.
-        self.told: dict[int, set[str | None]] = {}
-        for act in by_key(acts):
-            if act.made is not None:
-                self.told.setdefault(act.made, set()).add(act.key)
-        self._taken: dict[str | None, list[int]] = {}
-        self._sure = {**self._certain(acts), **(pinned or {})}
-
-    def _add(self, head: Act, txn: Txn) -> None:
-        put = [part.key for part in txn.parts if part.kind is Kind.PUT]
-        self._pairs |= set(product(put, put))
-        if head.done is None or (not txn.succeeded and len(txn.compares) != 1):
-            # Which one of several did not hold nobody says.
-            return
-        for compare in txn.compares:
-            check = Check(head.row, head.known - head.writes, compare, txn.succeeded)
-            self.checks.setdefault(compare.key, []).append(check)
-
-    def _certain(self, acts: Sequence[Act]) -> dict[int, Act]:
-        """By number, transactions of unknown outcome that alone can have made what was shown of it."""
-        heads = [act for act in acts if act.txn is not None and act.done is None]
-        shown: dict[int, dict[str | None, int | None]] = {}
-        for act in by_key(acts) if heads else ():
-            if act.made is not None and act.made > self.begun and act.made not in self.owners:
-                made = shown.setdefault(act.made, {})
-                made[act.key] = act.shown if made.get(act.key) is None else made[act.key]
-        found: dict[int, Act] = {}
-        for at, made in sorted(shown.items()):
-            could = [head for head in heads if self.floor(head) < at and covers(head, made)]
-            alone = len(could) == 1 and (len(made) > 1 or not self._plain(acts, at, *next(iter(made.items()))))
-            # It took effect once: what it seems to have made elsewhere as well nobody made.
-            if alone and could[0].row not in {head.row for head in found.values()}:
-                found[at] = could[0]
-        return found
-
-    def _plain(self, acts: Sequence[Act], at: int, key: str | None, value: int | None) -> bool:
-        """Whether a put of unknown outcome can have made this."""
-        return any(
-            act.done is None and act.kind is Kind.PUT and act.key == key and value in (None, act.value)
-            for act in acts
-            if self.floor(act) < at
-        )
-
-    def sure_of(self, key: str | None) -> list[tuple[int, Act]]:
-        """What transactions of unknown outcome certainly did to a key, or pinned writes, and at which number."""
-        return [(at, part) for at, act in self._sure.items() for part in by_key((act,)) if part.key == key]
-
-    def together(self, key: str | None, other: str | None) -> bool:
-        """Whether any transaction could have written both at one number."""
-        return (key, other) in self._pairs
-
-    def floor(self, act: Act) -> int:
-        """The highest number that any answer had told when `act` was invoked."""
-        return self._reached[bisect_left(self._ends, act.invoked)]
-
-    def taken(self, key: str | None) -> list[int]:
-        """The numbers at which another key was written, or this one by an acknowledged write; in order."""
-        if key not in self._taken:
-            others = (at for at, keys in self.told.items() if not all(k == key or self.together(k, key) for k in keys))
-            self._taken[key] = sorted({*self.owners, *others})
-        return self._taken[key]
 
 
 class _Event(NamedTuple):
@@ -261,7 +165,7 @@ class _Walk:
         begin = [_Node(_NOTHING, spent)]
         if self._since > 0:
             here = (1, self._since)
-            begin.append(_Node(State(here, here, (self._first, _ENDLESS), None), spent))
+            begin.append(_Node(State(here, here, (self._first, _ENDLESS), None, self._since), spent))
         # Depth first, and with the fewest writes of unknown outcome first, since most answers need none.
         paths: list[Iterator[_Node]] = [iter(begin)]
         met: set[tuple[int, State, tuple[int, ...]]] = set()
@@ -339,8 +243,8 @@ class _Walk:
         if state != _NOTHING:
             yield node._replace(state=_NOTHING)
             more = (state.version[0] + 1, _ENDLESS)
-            yield node._replace(state=State(here, state.created, more, None))
-        yield node._replace(state=State(here, here, (self._first, _ENDLESS), None))
+            yield node._replace(state=State(here, state.created, more, None, high))
+        yield node._replace(state=State(here, here, (self._first, _ENDLESS), None, high))
 
     def _after(self, node: _Node, event: _Event) -> Iterator[_Node]:
         act, at = event.act, event.at
@@ -368,7 +272,7 @@ class _Walk:
     def _made(self, node: _Node, at: int) -> Iterator[_Node]:
         """Somebody who was not answered made a version at this number."""
         if at <= self._store.begun:
-            yield node._replace(state=State((at, at), (at, at), (self._first, self._first), None))
+            yield node._replace(state=State((at, at), (at, at), (self._first, self._first), None, at))
             if node.state != _NOTHING:
                 yield node._replace(state=self._put(node.state, (at, at), None))
         elif at not in self._store.owners:
@@ -428,11 +332,11 @@ class _Walk:
     def _put(self, state: State, at: tuple[int, int], value: int | None) -> State:
         first = self._first
         if not self._counts:
-            return State(at, at if state == _NOTHING else state.created, (first, _ENDLESS), value)
+            return State(at, at if state == _NOTHING else state.created, (first, _ENDLESS), value, at[1])
         if state == _NOTHING:
-            return State(at, at, (first, first), value)
+            return State(at, at, (first, first), value, at[1])
         low, high = state.version
-        return State(at, state.created, (low + 1, min(high + 1, _ENDLESS)), value)
+        return State(at, state.created, (low + 1, min(high + 1, _ENDLESS)), value, min(state.most + 1, at[1]))
 
     def _narrowed(
         self,
@@ -449,6 +353,7 @@ class _Walk:
         mades = _met(state.made, made)
         creations = _met(state.created, created)
         versions = _met(state.version, version)
+        most = min(state.most, mades[1])
         if self._counts:
             # The first version is the creation, every later one is behind it.
             if versions[0] > self._first:
@@ -459,11 +364,12 @@ class _Walk:
                 versions = max(versions[0], self._first + 1), versions[1]
             elif creations == mades and creations[0] == creations[1]:
                 versions = versions[0], min(versions[1], self._first)
-            versions = versions[0], min(versions[1], self._first + mades[1] - creations[0])
+            creations = creations[0], min(creations[1], most - (versions[0] - self._first))
+            versions = versions[0], min(versions[1], self._first + most - creations[0])
         creations = creations[0], min(creations[1], mades[1])
         if any(low > high for low, high in (mades, creations, versions)):
             return None
-        return State(mades, creations, versions, state.value if value is None else value)
+        return State(mades, creations, versions, state.value if value is None else value, most)
 
     def _placed(self, node: _Node | None) -> tuple[Placed, ...]:
         steps: list[tuple[int, int, int]] = []

@@ -85,10 +85,11 @@ def _compare(op: Operation, given: Value, numbers: Numbers) -> Compare:
 
 def _branch(op: Operation, fields: dict[str, Any], name: str, numbers: Numbers) -> tuple[_Ask, ...]:
     asks = tuple(_ask(op, given, numbers) for given in _items(op, fields, name))
-    written = [ask.key for ask in asks if ask.does != "get"]
-    twice = [key for key in written if written.count(key) > 1]
+    puts = [ask.key for ask in asks if ask.does == "put"]
+    removed = {ask.key for ask in asks if ask.does == "delete"}
+    twice = [key for key in puts if puts.count(key) > 1 or key in removed]
     if twice:
-        wrong_with(op, f"{name} of a txn writes {twice[0]} twice; expected each key once, as etcd has it")
+        wrong_with(op, f"{name} of a txn puts {twice[0]} and writes it again; etcd refuses that")
     return asks
 
 
@@ -131,7 +132,7 @@ def _part(head: Act, kind: Kind, key: str, at: int | None, value: int = -1) -> A
 
 def _unknown(op: Operation, compares: tuple[Compare, ...], succeeded: bool, asks: Sequence[_Ask]) -> Act:
     head = _head(op, done=None, at=None, current=True)
-    writes = [ask for ask in asks if ask.does != "get"]
+    writes = dict.fromkeys(ask for ask in asks if ask.does != "get")
     parts = [_part(head, Kind.PUT if a.does == "put" else Kind.DELETE, a.key, None, a.value) for a in writes]
     for part in parts:
         part.may_miss = part.kind is Kind.DELETE
