@@ -43,15 +43,12 @@ def judged(history: History, facts: Facts, dialect: Dialect) -> list[Verdict]:
     if found.doubts and not found.breaches:
         found = decided(found, acts, store)
         shown = _proven(found.breaches, store)
-    doubts, breaches = list(found.doubts), found.breaches
     placed = [act for act, _ in found.order if act.done is None]
     proven = {breach.anomaly for breach, proof in shown if proof is not None}
-    unproven = dict.fromkeys(breach.anomaly for breach, _ in shown if breach.anomaly not in proven)
-    doubts += [f"it is open whether there was a {anomaly}" for anomaly in unproven]
-    breaches = [breach for breach in breaches if breach.anomaly in proven]
+    breaches = [breach for breach in found.breaches if breach.anomaly in proven]
     witnesses = tuple(_witness(breach, proof) for breach, proof in shown if proof is not None)
     seen = _exposed(acts, dialect)
-    validity, reason = _conclude(breaches, doubts, acts, seen, facts, dialect)
+    validity, reason = _conclude(breaches, found.doubts, acts, seen, facts, dialect)
     answered = [act for act in acts if act.done is not None]
     keys: dict[str | None, Operation] = {}
     for act in by_key(acts):

@@ -36,6 +36,8 @@ def txn_acts(op: Operation, dialect: Dialect, numbers: Numbers, *, signed: bool)
     """The transaction if it was answered, each branch that writes if its outcome is unknown, nothing if it failed."""
     if op.type is Outcome.FAIL:
         return []
+    if op.key is not None:
+        wrong_with(op, f"a txn has the key {op.key!r:.80}; expected none, since its operations name theirs")
     fields = fields_of(op, op.value, "the request of a txn", {"compare", "success", "failure", dialect.sign})
     compares = tuple(_compare(op, given, numbers) for given in _items(op, fields, "compare"))
     branches = {True: _branch(op, fields, "success", numbers), False: _branch(op, fields, "failure", numbers)}

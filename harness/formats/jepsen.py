@@ -91,7 +91,7 @@ class _Reading:
         """Whether requests of a function are maps."""
         ids = self._columns.value[self._rows((f,), _INVOKE)].tolist()
         forms = (self._forms[i] for i in ids if i != _NONE)
-        return all(isinstance(form, Edn) and form.kind == "map" for form in forms)
+        return all(isinstance(form, Edn) and form.kind == "map" for form in forms if form is not None)
 
     # --- keys
 

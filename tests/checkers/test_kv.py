@@ -141,6 +141,12 @@ CASES: list[tuple[Dialect, list[str], str]] = [
         "stale-read",
     ),
     (E, ['0 write x 5 -> {"revision": 2}', '1 write y 6 -> {"revision": 2}'], "duplicate-revision"),
+    # Of one key: which of the two was there then nobody says.
+    (
+        E,
+        ['0 write x 5 -> {"revision": 2}', '1 write x 6 -> {"revision": 2}', '2 cas x [6, 7] -> {"revision": 3}'],
+        "duplicate-revision",
+    ),
     (E, ['0 write x 5 -> {"revision": 3}', '1 write y 6 -> {"revision": 2}'], "revision-went-back"),
     (
         E,
@@ -429,10 +435,12 @@ CASES: list[tuple[Dialect, list[str], str]] = [
     (
         E,
         [
+            '0 write y 1 -> {"revision": 2}',
+            '0 delete y -> {"revision": 3}',
             '0 txn - {"success": [["put", "x", 5], ["delete", "y"]]}',
             "0 info",
-            '1 read x -> {"value": 5, "revision": 2, "mod-revision": 2}',
-            '1 read y -> {"revision": 2}',
+            '1 read x -> {"value": 5, "revision": 4, "mod-revision": 4}',
+            '1 read y -> {"revision": 4}',
         ],
         "valid",
     ),
@@ -800,6 +808,47 @@ def test_a_window_that_leaves_a_state_is_refused(dialect: Dialect, lines: list[s
         confirm(history, {**document, "witnesses": []})
 
 
+_BOTH = (
+    '0 write x 4 -> {"revision": 2}',
+    '0 txn - {"compare": [["version", "x", "=", 1], ["version", "z", "=", 3]], "failure": [["put", "x", 5], '
+    '["put", "y", 6]]} -> {"succeeded": false, "revision": 3, "responses": [null, null]}',
+    '1 read x -> {"value": 5, "revision": 3, "mod-revision": 3}',
+    '1 read y -> {"value": 6, "revision": 3, "mod-revision": 3}',
+    '2 txn - {"failure": [["put", "x", 7]]}',
+    "2 info",
+    "3 write x 8",
+    "3 info",
+)
+FORGED: list[tuple[Dialect, tuple[str, ...], dict[str, Any]]] = [
+    # Both are of one transaction, as is what it wrote.
+    (E, _BOTH, {"kind": "finding", "name": "duplicate-revision", "rows": [4, 6], "key": "y"}),
+    (E, _BOTH, {"kind": "finding", "name": "duplicate-revision", "rows": [2, 2], "key": "y"}),
+    # A write is no stale read, least of all one without an answer.
+    (E, _BOTH, {"kind": "finding", "name": "stale-read", "rows": [6, 8], "key": "x"}),
+    (E, _BOTH, {"kind": "finding", "name": "stale-read", "rows": [6, 10], "key": "x"}),
+    (E, _BOTH, {"kind": "finding", "name": "torn-transaction", "rows": [2, 4, 6], "key": "y"}),
+    # One of its compares did not hold; and what is none, or has none.
+    (E, _BOTH, {"kind": "compares", "name": "wrong-compare", "rows": [2]}),
+    (E, _BOTH, {"kind": "compares", "name": "wrong-compare", "rows": [0]}),
+    (E, _BOTH, {"kind": "compares", "name": "wrong-compare", "rows": [8]}),
+    (E, _BOTH, {"kind": "compares", "name": "wrong-compare", "rows": []}),
+    (E, _BOTH, {"kind": "window", "name": "phantom-read", "rows": [2, 4, 6], "key": "x"}),
+    (
+        Z,
+        ('0 write x 4 -> {"zxid": 2}', "0 sync -> null"),
+        {"kind": "finding", "name": "stale-read", "rows": [0, 2], "key": "x"},
+    ),
+]
+
+
+@pytest.mark.parametrize(("dialect", "lines", "proof"), FORGED)
+def test_a_forged_proof_is_refused(dialect: Dialect, lines: tuple[str, ...], proof: dict[str, Any]) -> None:
+    witness = {"anomaly": proof["name"], "proof": proof}
+    document = {"checker": dialect.name, "validity": "invalid", "anomalies": {}, "witnesses": [witness]}
+    with pytest.raises(ProofFails, match="does not hold"):
+        confirm(tell(*lines), document)
+
+
 def test_every_verdict_is_confirmed_and_names_change_nothing() -> None:
     """Renamed keys, processes and sessions, other times, and failures left out."""
     rng = random.Random(5)
@@ -911,6 +960,7 @@ MALFORMED: list[tuple[Dialect, list[str], str]] = [
         ['0 txn - {"serializable": true, "success": [["put", "x", 1]]} -> {}'],
         "event 0: a txn that is serializable may write; expected get alone",
     ),
+    (E, ["0 txn x {}"], "event 0: a txn has the key 'x'; expected none"),
     (Z, ["0 delete x -> null"], "event 0: an ok delete has no zxid"),
     (Z, ["0 sync x 5 -> null"], "event 0: the request of a sync is 5; expected a map of nothing"),
 ]
@@ -1011,6 +1061,14 @@ def test_transactions_in_edn_and_in_json_lines(
         again = tmp_path / f"again.{form}"
         assert main(["export", str(path), "--format", form, "-o", str(again)]) == 0
         assert main(["check", str(again), "--model", "etcd-kv"]) == code
+
+
+def test_a_transaction_of_nothing_ends_in_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "history.edn"
+    path.write_text(READ_EDN % 5 + "{:process 0, :type :invoke, :f :txn, :value nil}\n", encoding="utf-8")
+    assert main(["check", str(path), "--model", "etcd-kv"]) == 254
+    said = capsys.readouterr().err
+    assert "event 2: the request of a txn is None; expected a map" in said and said.count("\n") == 2
 
 
 def test_a_sync_tells_the_model(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
