@@ -4,15 +4,14 @@ A table that is too large to be held and sorted at once is read once for each sh
 no more memory. `checkers.spark.linearizable` judges the same file through Spark, to the same verdict.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import reduce
 from itertools import pairwise
 from operator import or_
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.dataset as ds
 
 from checkers.operations_table import (
@@ -32,10 +31,8 @@ from checkers.operations_table import (
     verdict,
     whole_keys,
 )
-from harness.errors import MalformedHistory
+from checkers.parquet_files import ParquetFiles
 from harness.verdict import Budget, Facts, Verdict
-
-_T = TypeVar("_T")
 
 #: Rows of one call of the native search: enough for all processors, little beside what a table holds.
 _PART_ROWS: Final = 1_000_000
@@ -50,16 +47,12 @@ def check(path: Path, facts: Facts) -> Verdict:
     return verdict(found, lambda keys: explain_rows(table.read(keys), facts.budget), facts, {"engine": "native"})
 
 
-class TableFile:
-    """The Parquet file or files of one table."""
+class TableFile(ParquetFiles):
+    """The Parquet file or files of one table of operations."""
 
     def __init__(self, path: Path) -> None:
-        self.source = str(path)
-        try:
-            self._files = ds.dataset(path, format="parquet")
-        except (pa.ArrowException, OSError) as error:
-            raise MalformedHistory(f"{path}: not a whole Parquet file: {error}") from None
-        check_types({field.name: str(field.type) for field in self._files.schema}, self.source)
+        super().__init__(path)
+        check_types({field.name: str(field.type) for field in self.schema}, self.source)
 
     def read(self, keys: list[int] | None = None) -> Rows:
         """The rows of these keys, or all, in no particular order."""
@@ -67,11 +60,11 @@ class TableFile:
 
     def count(self, key: int) -> int:
         """How many rows a key has."""
-        return int(self._asked(lambda files: files.count_rows(filter=ds.field("key") == key)))
+        return int(self.asked(lambda files: files.count_rows(filter=ds.field("key") == key)))
 
     def search(self, budget: Budget, threads: int = 0, *, share_rows: int = SHARE_ROWS) -> Tally:
         """Judge all keys, by so many threads at once (0: as many as there are processors)."""
-        operations = self._asked(lambda files: files.count_rows())
+        operations = self.asked(lambda files: files.count_rows())
         whole = in_order(self.read()) if operations <= share_rows else None
 
         def rows_in_order(keys: list[int] | None) -> Iterator[Rows]:
@@ -100,7 +93,7 @@ class TableFile:
         """
         # Told of the whole table, as without shares; and of a key that is null no condition is true.
         null = reduce(or_, (ds.field(name).is_null() for name in COLUMNS))
-        if self._asked(lambda files: files.count_rows(filter=null)):
+        if self.asked(lambda files: files.count_rows(filter=null)):
             for name in COLUMNS:
                 self._column(name)
         keys = self._column("key")
@@ -112,20 +105,11 @@ class TableFile:
         return [key < bounds[0], *between, key >= bounds[-1]]
 
     def _where(self, condition: Any) -> Rows:
-        return self._asked(lambda files: rows_of(files.to_table(columns=list(COLUMNS), filter=condition)))
+        return self.asked(lambda files: rows_of(files.to_table(columns=list(COLUMNS), filter=condition)))
 
     def _column(self, name: str) -> Column:
         # Of its own, since it will be sorted and Arrow's memory is not to be written to.
-        return self._asked(lambda files: column_of(files.to_table(columns=[name]), name).copy())
-
-    def _asked(self, ask: Callable[[Any], _T]) -> _T:
-        """What the files answer; raises MalformedHistory where they cannot, or must not."""
-        try:
-            return ask(self._files)
-        except (pa.ArrowException, OSError) as error:
-            raise MalformedHistory(f"{self.source}: not a whole Parquet file: {error}") from None
-        except MalformedHistory as error:
-            raise MalformedHistory(f"{self.source}: {error.message}", hint=error.hint) from None
+        return self.asked(lambda files: column_of(files.to_table(columns=[name]), name).copy())
 
 
 def _parts(rows: Rows) -> Iterator[Rows]:

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
+from checkers.parquet_files import ParquetFiles
 from checkers.transaction_columns import OK, READ
 from checkers.transaction_history import encode, transactions_of
 from checkers.transactions import TransactionVerdict, check_list_append, check_register
@@ -46,38 +47,35 @@ def write(history: History, path: Path, *, lists: bool) -> None:
     pq.write_table(arrow_table(encode(transactions_of(history.operations), lists=lists), lists=lists), path)
 
 
-class TransactionsFile:
-    """The Parquet file or files of one table."""
+class TransactionsFile(ParquetFiles):
+    """The Parquet file or files of one table of transactions."""
 
     def __init__(self, path: Path, model: str | None = None) -> None:
-        self.source = str(path)
-        try:
-            self._files = ds.dataset(path, format="parquet")
-        except (pa.ArrowException, OSError) as error:
-            raise MalformedHistory(f"{path}: not a whole Parquet file: {error}") from None
-        self.model = model_of(self._files.schema, self.source, model)
+        super().__init__(path)
+        self.model = model_of(self.schema, self.source, model)
 
     def read(self, numbers: Collection[int] | None = None) -> Rows:
         """The transactions of these numbers, or all, in the order of invocation."""
         lists = self.model == LIST_APPEND
         columns = schema(lists=lists).names
-        try:
-            if numbers is None:
-                table = self._files.to_table(columns=columns)
-            elif numbers:
-                chosen = ds.field("transaction").isin(pa.array(sorted(numbers), pa.int64()))
-                table = self._files.to_table(columns=columns, filter=chosen)
-            else:
-                table = self._files.schema.empty_table()
-        except (pa.ArrowException, OSError) as error:
-            raise MalformedHistory(f"{self.source}: not a whole Parquet file: {error}") from None
+        if numbers is None:
+            table = self.asked(lambda files: files.to_table(columns=columns))
+        elif numbers:
+            chosen = ds.field("transaction").isin(pa.array(sorted(numbers), pa.int64()))
+            table = self.asked(lambda files: files.to_table(columns=columns, filter=chosen))
+        else:
+            table = self.schema.empty_table()
         return rows_of(table, lists=lists, source=self.source)
 
     def size(self) -> int:
         """How many numbers its micro-operations hold, those that are null too, by what the files say of themselves."""
-        groups = (group for fragment in self._files.get_fragments() for group in fragment.row_groups)
-        columns = (group.metadata.column(place) for group in groups for place in range(group.metadata.num_columns))
-        return sum(column.num_values for column in columns if column.path_in_schema.startswith("ops."))
+        return self.asked(_size)
+
+
+def _size(files: Any) -> int:
+    groups = (group for fragment in files.get_fragments() for group in fragment.row_groups)
+    columns = (group.metadata.column(place) for group in groups for place in range(group.metadata.num_columns))
+    return sum(column.num_values for column in columns if column.path_in_schema.startswith("ops."))
 
 
 def rows_of(table: Any, *, lists: bool, source: str) -> Rows:

@@ -71,6 +71,16 @@ def test_what_breaks_a_rule_is_told_by_its_number(tmp_path: Path, case: int) -> 
     assert said in caught.value.message and str(tmp_path) in caught.value.message
 
 
+@pytest.mark.parametrize("flags", [[], ["--also", "elle"]])
+def test_a_part_file_that_is_damaged(tmp_path: Path, capsys: pytest.CaptureFixture[str], flags: list[str]) -> None:
+    pq.write_table(table(told("ax1", "rx1"), lists=True), tmp_path / "a.parquet")
+    (tmp_path / "b.parquet").write_bytes((tmp_path / "a.parquet").read_bytes()[:-9])
+    assert main(["check", str(tmp_path), *flags]) == 254
+    error, hint = capsys.readouterr().err.splitlines()
+    assert error.startswith(f"error: {tmp_path}: not a whole Parquet file: ") and "b.parquet" in error
+    assert hint == "hint: write it again; a folder holds the whole part files of one table and nothing else"
+
+
 def test_columns_of_another_type(tmp_path: Path) -> None:
     path = tmp_path / "table.parquet"
     for made, said in wrongly_typed(table(longer(3, 20, lists=True), lists=True)):
