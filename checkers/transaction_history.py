@@ -148,6 +148,7 @@ class _Numbers:
 
 
 def _verdict(checker: str, operations: Sequence[Operation], judged: TransactionVerdict) -> Verdict:
+    shown = most_telling(judged.findings, judged.model, lists=checker == "list-append")
     reads = sum(1 for op in operations if op.type is Outcome.OK for micro in _micro_operations(op) if micro[0] == "r")
     return Verdict(
         checker=checker,
@@ -157,7 +158,7 @@ def _verdict(checker: str, operations: Sequence[Operation], judged: TransactionV
         exposure=reads,
         exposure_of=EXPOSURE_OF,
         anomalies=judged.anomalies,
-        witnesses=tuple(_witness(finding, operations) for finding in _most_telling(checker, judged)[:_WITNESSES_MAX]),
+        witnesses=tuple(_witness(finding, operations) for finding in shown),
         figures={
             **judged.figures,
             "ruled_out": list(judged.ruled_out),
@@ -174,15 +175,15 @@ def _verdict(checker: str, operations: Sequence[Operation], judged: TransactionV
     )
 
 
-def _most_telling(checker: str, judged: TransactionVerdict) -> list[Finding]:
-    """One finding of each name before the second of any, and of those first the ones that rule out the model."""
-    rule = ruled_out if checker == "list-append" else ruled_out_of_registers
+def most_telling(findings: Sequence[Finding], model: str, *, lists: bool) -> list[Finding]:
+    """One finding of each name before the second of any, and of those first the ones that rule out the model; a few."""
+    rule = ruled_out if lists else ruled_out_of_registers
     before = Counter[str]()
     ranked = []
-    for finding in judged.findings:
-        ranked.append((before[finding.anomaly], judged.model not in rule([finding.anomaly]), finding))
+    for finding in findings:
+        ranked.append((before[finding.anomaly], model not in rule([finding.anomaly]), finding))
         before[finding.anomaly] += 1
-    return [finding for _, _, finding in sorted(ranked, key=lambda found: found[:2])]
+    return [finding for _, _, finding in sorted(ranked, key=lambda found: found[:2])][:_WITNESSES_MAX]
 
 
 def _witness(finding: Finding, operations: Sequence[Operation]) -> Witness:

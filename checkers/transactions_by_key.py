@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from checkers import _core
 from checkers.transaction_columns import INFO, NIL, OK, READ, READ_UNKNOWN, WRITE
 from checkers.transaction_windows import FOREVER, Column, Points
-from checkers.transactions_table import micro_rules
+from checkers.transactions_table import micro_rules, written_twice
 
 #: A row of what was found: an edge, an anomaly, who was seen, a circle of versions, a rule broken, what there was.
 EDGE: Final = 0
@@ -294,15 +294,7 @@ class _Part:
 
     def written_twice(self) -> tuple[int, int, int, int] | None:
         """The least key and value that are written twice, and the two transactions."""
-        writes = np.flatnonzero(self._kind == WRITE)
-        order = writes[np.lexsort((writes, self._value[writes], self._key[writes]))]
-        key, value = self._key[order], self._value[order]
-        same = (key[1:] == key[:-1]) & (value[1:] == value[:-1])
-        if not same.any():
-            return None
-        at = int(np.argmax(same))
-        first, second = (int(self._numbers[self._owner[order[place]]]) for place in (at, at + 1))
-        return int(key[at]), int(value[at]), first, second
+        return written_twice(self._kind, self._key, self._value, self._numbers[self._owner])
 
 
 def _numbers(batch: Any, name: str) -> Column:

@@ -15,18 +15,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from checkers.consistency_models import ruled_out, ruled_out_of_registers
 from checkers.transaction_columns import INFO, NEVER, NIL, OK, READ, READ_UNKNOWN, WRITE, TransactionColumns
+from checkers.transaction_history import EXPOSURE_OF, most_telling
 from checkers.transactions import Finding
 from harness.errors import MalformedHistory
 from harness.verdict import Facts, Validity, Verdict, Witness
 
 LIST_APPEND: Final = "list-append"
 RW_REGISTER: Final = "rw-register"
-EXPOSURE_OF: Final = "reads in ok transactions"
 #: Times are doubled where transactions are ordered.
 TIME_MAX: Final = (1 << 62) - 1
-_WITNESSES_MAX: Final = 5
 _HINT: Final = "docs/transactions-table.md says what each column means"
 
 Column = NDArray[np.int64]
@@ -178,15 +176,7 @@ class Rows:
     def written_twice(self) -> tuple[int, int, int, int] | None:
         """The least key and value that two transactions write, or one twice, and the numbers of the two."""
         c = self.columns
-        writes = np.flatnonzero(c.kind == WRITE)
-        order = writes[np.lexsort((writes, c.value[writes], c.key[writes]))]
-        same = (c.key[order][1:] == c.key[order][:-1]) & (c.value[order][1:] == c.value[order][:-1])
-        if not same.any():
-            return None
-        at = int(np.argmax(same))
-        first, second = (int(np.searchsorted(c.first, order[place], side="right")) - 1 for place in (at, at + 1))
-        key, value = int(c.key[order[at]]), int(c.value[order[at]])
-        return key, value, int(self.numbers[first]), int(self.numbers[second])
+        return written_twice(c.kind, c.key, c.value, np.repeat(self.numbers, np.diff(c.first)))
 
     def open_twice(self) -> tuple[int, int, int] | None:
         """A process, its transaction that was invoked too early, and the one that it had not completed."""
@@ -223,6 +213,17 @@ class Rows:
             elements=c.elements,
             keys=keys.tolist(),
         )
+
+
+def written_twice(kind: Column, key: Column, value: Column, whose: Column) -> tuple[int, int, int, int] | None:
+    """The least key and value that micro-operations write twice, and whose the first two are."""
+    writes = np.flatnonzero(kind == WRITE)
+    order = writes[np.lexsort((writes, value[writes], key[writes]))]
+    same = (key[order][1:] == key[order][:-1]) & (value[order][1:] == value[order][:-1])
+    if not same.any():
+        return None
+    first, second = order[int(np.argmax(same)) :][:2].tolist()
+    return int(key[first]), int(value[first]), int(whose[first]), int(whose[second])
 
 
 def micro_rules(
@@ -351,14 +352,7 @@ def verdict(
 ) -> Verdict:
     """What is said of a table; `rows` are those that `findings` name."""
     held = facts.required[0]
-    rule = ruled_out if model == LIST_APPEND else ruled_out_of_registers
-    before: dict[str, int] = {}
-    ranked = []
-    for finding in findings:
-        turn = before.setdefault(finding.anomaly, 0)
-        before[finding.anomaly] += 1
-        ranked.append((turn, held not in rule([finding.anomaly]), finding))
-    shown = [finding for _, _, finding in sorted(ranked, key=lambda found: found[:2])][:_WITNESSES_MAX]
+    shown = most_telling(findings, held, lists=model == LIST_APPEND)
     return Verdict(
         checker=model,
         guarantee=held,

@@ -132,7 +132,7 @@ def read_parquet(path: Path) -> Iterator[list[Event]]:
                 yield _to_events(path, batch, at)
                 at += len(batch)
     except (pa.ArrowException, OSError) as error:
-        raise MalformedHistory(f"{path}: not a whole Parquet file: {error}") from None
+        raise MalformedHistory(f"{path}: not a whole Parquet file: {error}", hint="write or fetch it again") from None
 
 
 def is_torn(path: Path) -> bool:
