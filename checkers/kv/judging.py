@@ -45,7 +45,8 @@ def judged(history: History, facts: Facts, dialect: Dialect) -> list[Verdict]:
         shown = _proven(found.breaches, store)
     placed = [act for act, _ in found.order if act.done is None]
     proven = {breach.anomaly for breach, proof in shown if proof is not None}
-    breaches = [breach for breach in found.breaches if breach.anomaly in proven]
+    unproven = [breach for breach, proof in shown if proof is None]
+    breaches = [breach for breach in found.breaches if breach.anomaly in proven and breach not in unproven]
     witnesses = tuple(_witness(breach, proof) for breach, proof in shown if proof is not None)
     seen = _exposed(acts, dialect)
     validity, reason = _conclude(breaches, found.doubts, acts, seen, facts, dialect)

@@ -19,10 +19,12 @@ import msgspec
 
 from checkers.effects import shown
 from checkers.kv.acts import Act, Condition, Dialect, Kind, by_key
-from checkers.kv.breach import Breach, breach_of, named, reached_words
+from checkers.kv.breach import Breach, breach_of, named
 from checkers.kv.chain import Chain, open_question
 from checkers.kv.facts import Writers
-from checkers.kv.floors import Floors, Session
+from checkers.kv.floors import Floors
+from checkers.kv.metadata import impossible
+from checkers.kv.real_time import RealTime
 from checkers.kv.versions import Key, Need, Version
 
 #: Tries to fill the gaps of one key.
@@ -87,7 +89,10 @@ class _Store:
             if act.kind is Kind.READ:
                 self._show(act)
         self._name_writers()
-        self._real_time()
+        held = RealTime(self._acts, self._dialect, self._floors, self._key)
+        self._breaches += held.breaches
+        for name, why in held.doubts:
+            self._doubt(name, why)
         for key in self._keys.values():
             if not key.doubled:
                 self._settle(key)
@@ -152,7 +157,7 @@ class _Store:
     def _declare(self, key: Key, version: Version, act: Act) -> None:
         """What a reply says of when the key was created, and of its version."""
         names = self._dialect
-        if (wrong := self._impossible(version.at, act)) is not None:
+        if (wrong := impossible(version.at, act, names)) is not None:
             self._break("impossible-metadata", (act,), wrong)
             return
         # The first version is the creation.
@@ -180,22 +185,6 @@ class _Store:
                 self._break("wrong-version", (version.version_by, act), step)
                 return
             version.version, version.version_by = act.version, act
-
-    def _impossible(self, made: int, act: Act) -> str | None:
-        """Why one answer's numbers cannot be of one version."""
-        names, first = self._dialect, self._dialect.first_version
-        created, version, children = act.created, act.version, act.children
-        if created is not None and created > made:
-            return f"It tells of {names.created} {shown(created)}, beyond {shown(made)}, when it was last written."
-        if version is not None and version < first:
-            return f"It tells of version {version}; the first one is {first}."
-        if version is not None and version - first > made - (created or 1):
-            return f"It tells of version {version}: more writes than there can be up to {shown(made)}."
-        if version is not None and created is not None and (created == made) != (version == first):
-            return f"It tells of version {version}, created at {shown(created)} and written at {shown(made)}."
-        if children is not None and (children < (created or 0) or (act.at is not None and children > act.at)):
-            return f"It tells of pzxid {shown(children)}, before the key was created or beyond the answer."
-        return None
 
     # Writers
 
@@ -314,59 +303,6 @@ class _Store:
             return
         step = f"It tells of a version of {named(act.key)} that was made at {shown(version.at)}."
         self._break("phantom-read", (act,), step, why)
-
-    # Real time
-
-    def _real_time(self) -> None:
-        number = self._dialect.number
-        sessions = self._sessions()
-        for act in self._acts:
-            if act.kind is Kind.SYNC:
-                sessions[act.session].synced(act, self._floors.written(act.invoked))
-            elif act.done is not None and act.current:
-                floor, by = self._floors.before(act.invoked)
-                if by is not None and act.writes and (floor > act.known or (floor == act.known and not by.writes)):
-                    step = f"{reached_words(by, number)}, before the other was invoked, which yet has {shown(act.at)}."
-                    self._break("revision-went-back", (by, act), step)
-                elif by is not None and not act.writes and floor > act.known:
-                    step = (
-                        f"{reached_words(by, number)}, before the {act.op.f} was invoked, which yet was answered from "
-                    )
-                    self._break("stale-read", (by, act), f"{step}{shown(act.at)}.")
-            elif act.kind is Kind.READ and not self._dialect.current:
-                self._session_read(act, sessions[act.session])
-
-    def _sessions(self) -> dict[tuple[str, int], Session]:
-        """Nothing where reads are not held to sessions."""
-        grouped: dict[tuple[str, int], list[Act]] = {}
-        for act in () if self._dialect.current else self._acts:
-            grouped.setdefault(act.session, []).append(act)
-        return {session: Session(acts) for session, acts in grouped.items()}
-
-    def _session_read(self, act: Act, session: Session) -> None:
-        """A read of a session is not older than the session, nor than what its last `sync` found acknowledged."""
-        number = self._dialect.number
-        floor, by = session.before(act.invoked)
-        sync = session.sync
-        if act.fresh:
-            sync = max(sync, (self._floors.written(act.invoked), act), key=lambda s: s[0][0])
-        (fresh, write), since = sync
-        key = self._key(act.key)
-        at = max(act.made or 0, floor, fresh) if act.at is None else act.at
-        if act.at is None:
-            at = key.nothing_from(at, act) if act.made is None else at
-            key.positions[act.invoked] = at
-            key.bounds[act.invoked] = (floor, by, fresh, since)
-        session.seen(act, at)
-        if at < floor and by is not None and by.reached < floor:
-            self._doubt(act.key, "it is open from which state a session was answered with nothing")
-        elif at < floor and by is not None:
-            step = f"{reached_words(by, number)}; after that the same session was answered from {shown(at)}."
-            self._break("session-went-back", (by, act), step)
-        if at < fresh and write is not None and since is not None:
-            step = f"{reached_words(write, number)}, before the sync was invoked."
-            after = f"The read behind that sync was answered from {shown(at)}, where this write is missing."
-            self._break("stale-after-sync", (write, *(() if since is act else (since,)), act), step, after)
 
     # Gaps
 

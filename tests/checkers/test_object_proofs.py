@@ -13,6 +13,8 @@ import msgspec
 import pytest
 
 from checkers.confirm import ProofFails, confirm
+from checkers.objects import judging
+from checkers.objects.mutexes import MUTEX
 from checkers.objects.plain_sums import TOTAL
 from checkers.objects.sub_history import Rows
 from checkers.python_search import Call, search
@@ -292,6 +294,31 @@ def test_an_append_of_unknown_outcome_goes_behind_what_is_there() -> None:
         verdict = kept(judged("append-log", operations_of(calls)))
         assert bool(verdict["anomalies"]) == refuted
         assert confirm(history_of(operations_of(calls)), verdict) == 1
+
+
+def test_two_appends_get_two_offsets() -> None:
+    calls = [
+        Drawn(0, "append", value, [offset, value], at, at + 1, True)
+        for value, offset, at in (("a", 5, 0), ("b", 5, 2), ("c", 6, 4))
+    ]
+    rows = Rows(operations_of(calls[::2]), "append-log", None)
+    assert rows.explained([0, 2]) is None
+    assert rows.explained([2, 0]) is not None
+    rows = Rows(operations_of(calls[:2]), "append-log", None)
+    assert rows.explained([0, 2]) == "the operation of event 2 cannot follow those before it"
+
+
+def test_a_proof_that_does_not_hold_is_a_defect_and_never_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What found it is not believed: neither a few operations that have an order, nor an order that is none."""
+    calls = [Drawn(i, "acquire", None, None, 2 * i, 2 * i + 1, True) for i in range(2)]
+    bogus = Proof(kind="sub-history", name="mutex", rows=(0,))
+    monkeypatch.setattr(judging, "minimal_proof", lambda *_: bogus)
+    with pytest.raises(RuntimeError, match="a proof about mutex that was found does not hold: there is an order"):
+        judged("mutex", operations_of(calls))
+    held = operations_of([calls[0], Drawn(0, "release", None, None, 6, 7, True)])
+    kind = msgspec.structs.replace(MUTEX, settle=lambda operations: [6, 0])
+    with pytest.raises(RuntimeError, match="an order of mutex that was found does not replay"):
+        judging.judge(kind, history_of(held), facts(""))
 
 
 def test_a_semaphore_s_proof_names_its_permits() -> None:
