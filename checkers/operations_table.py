@@ -404,6 +404,7 @@ def _malformed(rows: Rows) -> Found | None:
         (rows.invoked < 0, lambda i: f"invoked is {rows.invoked[i]}; expected 0 or more"),
         (rows.returned < UNKNOWN, lambda i: f"returned is {rows.returned[i]}; expected {UNKNOWN} where it is unknown"),
         (late, lambda i: f"returned at {rows.returned[i]}, before it was invoked at {rows.invoked[i]}"),
+        (rows.returned == _NEVER, lambda i: f"returned at {rows.returned[i]}; expected less, or {UNKNOWN}"),
     ]
     broken = [(broken, tell) for broken, tell in rules if broken.any()]
     if not broken:

@@ -195,6 +195,8 @@ def test_wrong_columns_are_refused() -> None:
         _core.check_registers(one, one, one - 1, one, one, one, **budget)
     with pytest.raises(ValueError, match="row 0: returned at 1, before it was invoked at 2"):
         _core.check_registers(one, one, one, one, one + 2, one + 1, **budget)
+    with pytest.raises(ValueError, match=f"row 0: returned at {2**63 - 1}; expected less, or -1"):
+        _core.check_registers(one, one, one, one, one, one + (2**63 - 1), **budget)
     with pytest.raises(TypeError):
         _core.check_registers(one.astype(np.int32), one, one, one, one, one, **budget)
 

@@ -143,6 +143,7 @@ def test_what_is_not_sorted_is_a_defect() -> None:
         ("invoked", -7, "invoked is -7; expected 0 or more"),
         ("returned", -2, "returned is -2; expected -1 where it is unknown"),
         ("returned", 0, "returned at 0, before it was invoked at"),
+        ("returned", 2**63 - 1, "returned at 9223372036854775807; expected less, or -1"),
     ],
 )
 def test_a_row_that_means_nothing_is_named(tmp_path: Path, capsys: Any, column: str, value: int, said: str) -> None:

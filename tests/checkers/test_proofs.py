@@ -144,6 +144,14 @@ def test_a_proof_is_refused_for_what_is_wrong_with_it(window: Window, why: str |
     assert found == why if why is None or found is None else why in found
 
 
+def test_a_write_that_touches_either_end_of_a_window_may_not_be_left_out() -> None:
+    touching = "operation {} is left out, and made a value that was seen"
+    late = [*STALE, Row(WRITE, 1, 0, 5, 6)]
+    assert refuted(late, Window(None, 5, (0, 1, 2))) == touching.format(3)
+    early = [Row(WRITE, 1, 0, 0, 2), *STALE[1:]]
+    assert refuted(early, Window(2, 5, (1, 2))) == touching.format(0)
+
+
 def test_what_only_one_write_can_have_made_places_that_write() -> None:
     writes = [Row(WRITE, i, 0, i, NEVER) for i in range(1, 6)]
     seen_in_turn = enumerate((1, 2, 3, 4, 5, 1), start=1)

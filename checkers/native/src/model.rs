@@ -64,18 +64,11 @@ impl Model for CasRegister {
     }
 
     fn made(&self, op: &Op) -> Option<u32> {
-        match op.function {
-            Function::Read | Function::Call => None,
-            Function::Write => Some(op.a),
-            Function::CompareAndSet => Some(op.b),
-        }
+        op.made()
     }
 
     fn seen(&self, op: &Op) -> Option<u32> {
-        match op.function {
-            Function::Write | Function::Call => None,
-            Function::Read | Function::CompareAndSet => Some(op.a),
-        }
+        op.observed()
     }
 
     fn is_register(&self) -> bool {

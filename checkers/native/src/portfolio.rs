@@ -186,3 +186,69 @@ fn named(finding: Finding<u32>, ops: &(impl Ops + ?Sized)) -> Finding<u32> {
         Finding::Stopped(stop) => Finding::Stopped(stop),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use super::*;
+    use crate::interrupt::Deadline;
+    use crate::operation::{Function, NEVER};
+
+    /// It says that it is a register, and allows nothing.
+    struct Denial;
+
+    impl Model for Denial {
+        type State = u32;
+
+        fn initial(&self) -> u32 {
+            0
+        }
+
+        fn step(&self, _state: u32, _op: &Op) -> Option<u32> {
+            None
+        }
+
+        fn reads_only(&self, _op: &Op) -> bool {
+            false
+        }
+
+        fn overwrites(&self, _op: &Op) -> bool {
+            false
+        }
+
+        fn made(&self, op: &Op) -> Option<u32> {
+            op.made()
+        }
+
+        fn seen(&self, op: &Op) -> Option<u32> {
+            op.observed()
+        }
+
+        fn is_register(&self) -> bool {
+            true
+        }
+    }
+
+    #[test]
+    fn an_order_that_does_not_replay_is_a_defect_whatever_found_it() {
+        let write = |id: u32, a, returned| Op {
+            id,
+            blame: id,
+            function: Function::Write,
+            a,
+            b: 0,
+            invoked: i64::from(id),
+            returned,
+        };
+        let deadline = Deadline::new(Instant::now() + Duration::from_secs(60));
+        let limits = Limits { steps: 1_000, memory_bytes: 1 << 20, deadline };
+        for (second, finder) in [(2, "order of the zones"), (1, "search's order")] {
+            let ops = [write(0, 1, 5), write(1, second, 6), write(2, 3, NEVER)];
+            let Err(Defect(said)) = judge_one(&Denial, &ops[..], limits, &mut Scratch::default()) else {
+                panic!("believed")
+            };
+            assert_eq!(said, format!("the {finder} does not replay: operation 0 cannot follow"));
+        }
+    }
+}

@@ -46,7 +46,7 @@ pub fn reduce(ops: &mut Vec<Op>, initial: u32) {
         let facts = gather(ops, count, place, initial);
         let mut changed = false;
         for op in ops.iter_mut().filter(|op| op.is_open_ended()) {
-            let value = facts[place(made(op).expect("reads are gone"))];
+            let value = facts[place(op.made().expect("reads are gone"))];
             if value.wanted && value.makers == 1 && value.seen != NEVER && value.seen > op.invoked {
                 op.returned = value.seen;
                 op.blame = value.seen_by;
@@ -54,7 +54,7 @@ pub fn reduce(ops: &mut Vec<Op>, initial: u32) {
             }
         }
         let before = ops.len();
-        ops.retain(|op| !(op.is_open_ended() && made(op).is_some_and(|value| !facts[place(value)].wanted)));
+        ops.retain(|op| !(op.is_open_ended() && op.made().is_some_and(|value| !facts[place(value)].wanted)));
         if !changed && ops.len() == before {
             return;
         }
@@ -66,10 +66,10 @@ fn gather(ops: &[Op], count: usize, place: impl Fn(u32) -> usize, initial: u32) 
     let mut facts = vec![nothing; count];
     facts[place(initial)].makers = 1;
     for op in ops {
-        if let Some(value) = made(op) {
+        if let Some(value) = op.made() {
             facts[place(value)].makers += 1;
         }
-        if let Some(value) = observed(op) {
+        if let Some(value) = op.observed() {
             let fact = &mut facts[place(value)];
             fact.wanted = true;
             if op.returned < fact.seen {
@@ -79,19 +79,4 @@ fn gather(ops: &[Op], count: usize, place: impl Fn(u32) -> usize, initial: u32) 
         }
     }
     facts
-}
-
-fn made(op: &Op) -> Option<u32> {
-    match op.function {
-        Function::Read | Function::Call => None,
-        Function::Write => Some(op.a),
-        Function::CompareAndSet => Some(op.b),
-    }
-}
-
-fn observed(op: &Op) -> Option<u32> {
-    match op.function {
-        Function::Write | Function::Call => None,
-        Function::Read | Function::CompareAndSet => Some(op.a),
-    }
 }

@@ -25,3 +25,28 @@ pub fn refute<M: Model>(model: &M, ops: &(impl Ops + ?Sized), order: &[u32]) -> 
     let missing = (0..ops.length()).find(|&i| !placed[i] && !ops.at(i).is_open_ended())?;
     Some(format!("operation {} is missing", ops.at(missing).id))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::CasRegister;
+    use crate::operation::{Function, NEVER, Op};
+
+    #[test]
+    fn an_order_is_refused_for_what_is_wrong_with_it() {
+        let op = |id, function, a, invoked, returned| Op { id, blame: id, function, a, b: 0, invoked, returned };
+        let ops = [
+            op(10, Function::Write, 1, 0, 2),
+            op(11, Function::Read, 0, 2, 4),
+            op(12, Function::Read, 1, 3, 5),
+            op(13, Function::Write, 2, 6, NEVER),
+        ];
+        let said = |order: &[u32]| refute(&CasRegister, &ops[..], order).unwrap_or_default();
+        assert_eq!(said(&[1, 0, 2]), "", "what returns when another is invoked may follow it");
+        assert_eq!(said(&[1, 0, 2, 3]), "");
+        assert_eq!(said(&[1, 0]), "operation 12 is missing");
+        assert_eq!(said(&[1, 0, 0, 2]), "operation 10 stands twice");
+        assert_eq!(said(&[0, 1, 2]), "operation 11 cannot follow");
+        assert_eq!(said(&[1, 3, 0, 2]), "operation 10 stands after one that was invoked when it had returned");
+    }
+}

@@ -143,6 +143,7 @@ impl<'a> Rows<'a> {
             & (0..=VALUES).contains(&self.a[row])
             & (0..=VALUES).contains(&self.b[row])
             & ((returned < 0) | (returned >= invoked))
+            & (returned != NEVER)
     }
 
     /// What is wrong with a row, in words.
@@ -153,6 +154,9 @@ impl<'a> Rows<'a> {
         let (invoked, returned) = (self.invoked[row], self.returned[row]);
         if returned >= 0 && returned < invoked {
             return Err(format!("row {row}: returned at {returned}, before it was invoked at {invoked}"));
+        }
+        if returned == NEVER {
+            return Err(format!("row {row}: returned at {returned}; expected less, or -1 where that is unknown"));
         }
         for (name, given) in [("a", self.a[row]), ("b", self.b[row])] {
             u32::try_from(given).map_err(|_| format!("row {row}: {name} is {given}; expected 0 to 2^32 - 1"))?;

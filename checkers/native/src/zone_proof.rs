@@ -141,3 +141,51 @@ fn has_order(left: &[Left], initial: u32) -> bool {
     }
     false
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::operation::Op;
+    use Piece::{Made, Steps, Whole};
+
+    fn op(id: u32, function: Function, (a, b): (u32, u32), invoked: i64, returned: i64) -> Op {
+        Op { id, blame: id, function, a, b, invoked, returned }
+    }
+
+    fn said(ops: &[Op], pieces: Vec<Piece>) -> String {
+        refute(ops, 0, &Proof { pieces }).unwrap_or_default()
+    }
+
+    #[test]
+    fn a_proof_is_refused_for_what_is_wrong_with_it() {
+        let write = |id, a, invoked, returned| op(id, Function::Write, (a, 0), invoked, returned);
+        let read = |id, a, invoked, returned| op(id, Function::Read, (a, 0), invoked, returned);
+        let ops = [write(10, 1, 0, 1), write(11, 2, 2, 3), write(12, 3, 3, 4), read(13, 1, 5, 6), read(14, 2, 5, 6)];
+        assert_eq!(said(&ops, vec![Made(0), Made(1), Whole(3)]), "");
+        assert_eq!(said(&ops, vec![Made(0), Whole(3)]), "what is left has an order");
+        assert_eq!(said(&ops, vec![Made(1), Made(2), Whole(4)]), "what is left has an order", "they touch");
+        assert_eq!(said(&ops, vec![Made(1), Whole(3)]), "operation 10 makes a value as well");
+        assert_eq!(said(&ops, vec![Made(0), Made(1), Made(3)]), "a read makes no value");
+        for pieces in [vec![Made(0), Made(0)], vec![Made(5)]] {
+            assert_eq!(said(&ops, pieces), "an operation that is none, or stands twice");
+        }
+        let many: Vec<Op> = (0..17).map(|i| write(i, i + 1, 0, 1)).collect();
+        assert_eq!(said(&many, (0..17).map(Made).collect()), "17 pieces");
+        let again = [write(10, 1, 0, 1), read(11, 0, 2, 3), write(12, 0, 0, NEVER)];
+        assert_eq!(said(&again, vec![Made(0), Whole(1), Made(2)]), "operation 12 makes a value as well");
+    }
+
+    #[test]
+    fn steps_stand_for_one_only_if_nothing_comes_between() {
+        let step = |id, a, b, invoked, returned| op(id, Function::CompareAndSet, (a, b), invoked, returned);
+        let read = |a| op(20, Function::Read, (a, 0), 8, 9);
+        let ops = [step(10, 0, 1, 0, 1), step(11, 1, 2, 2, 3), step(12, 2, 3, 4, 5), read(0)];
+        assert_eq!(said(&ops, vec![Steps(vec![0, 1, 2]), Whole(3)]), "");
+        let apart = "steps that do not follow each other";
+        assert_eq!(said(&ops, vec![Steps(vec![0, 2]), Whole(3)]), apart);
+        assert_eq!(said(&ops, vec![Steps(vec![0, 1, 3])]), apart);
+        assert_eq!(said(&ops, vec![Steps(vec![])]), "no steps");
+        let twice = [&ops[..], &[op(21, Function::Write, (2, 0), 6, 7)]].concat();
+        assert_eq!(said(&twice, vec![Steps(vec![0, 1, 2]), Whole(3)]), "operation 21 makes a value as well");
+    }
+}
