@@ -144,6 +144,14 @@ def test_a_proof_is_refused_for_what_is_wrong_with_it(window: Window, why: str |
     assert found == why if why is None or found is None else why in found
 
 
+@pytest.mark.parametrize("rows", [[Row(WRITE, 0, 0, 0, NEVER)], [Row(WRITE, 1, 0, 0, NEVER), Row(WRITE, 1, 0, 0, 1)]])
+def test_a_value_that_may_come_from_elsewhere_shows_no_write(rows: list[Row]) -> None:
+    reader = len(rows)
+    history = [*rows, Row(READ, rows[0].a, 0, 2, 3)]
+    window = Window(None, 3, tuple(range(len(history))), (), ((0, reader),))
+    assert refuted(history, window) == f"operation {reader} does not show that operation 0 had taken effect"
+
+
 def test_a_write_that_touches_either_end_of_a_window_may_not_be_left_out() -> None:
     touching = "operation {} is left out, and made a value that was seen"
     late = [*STALE, Row(WRITE, 1, 0, 5, 6)]
