@@ -149,8 +149,8 @@ def check_register(
         inferred["linearizable"] = "strong-snapshot-isolation" in implied(model)
     findings = _Findings(columns, RegisterProof(columns), _RegisterWords(columns), ruled_out_of_registers)
     last = inferred == vouched
-    # Of models that an order of commits decides, no serial order is needed.
-    thorough = last and model not in weak_isolation.COMMITS
+    # Where real time need not be kept, an order that keeps it is looked for at length only after others.
+    thorough = last and "strong-snapshot-isolation" in implied(model)
     report = _registers(columns, sessions=False, realtime=True, steps=steps, thorough=thorough, **vouched)
     findings.take(*_found(report))
     if not last and report.order is None:
@@ -224,17 +224,19 @@ def _certify(
     """Look for an order that shows a model which nothing rules out so far; what forbids one becomes a finding."""
     if model in weak_isolation.COMMITS:
         return _commits(columns, model, findings, lists=lists)
-    for name, words in _SCHEDULES.items():
-        if model in implied(name) and name not in findings.ruled_out():
-            order = weak_isolation.schedule(columns, name, lists=lists)
-            if order is not None:
-                return _Certificate(name, words, order)
-    for name, (sessions, realtime, words) in _SERIAL.items():
-        # Only without any finding is there a serial order; that with real time was looked for before.
-        if model in implied(name) and name != STRICT and name not in findings.ruled_out():
-            order = ask(sessions=sessions, realtime=realtime).order
-            if order is not None:
-                return _Certificate(name, words, order)
+    # What shows a stronger model is looked for where the weakest that shows this one is.
+    name = next((name for name in _SCHEDULES if model in implied(name)), None)
+    if name and name not in findings.ruled_out():
+        order = weak_isolation.schedule(columns, name, lists=lists)
+        if order is not None:
+            return _Certificate(name, _SCHEDULES[name], order)
+    # Only without any finding is there a serial order; that with real time was looked for before.
+    name = next(name for name in _SERIAL if model in implied(name))
+    if name != STRICT and name not in findings.ruled_out():
+        sessions, realtime, words = _SERIAL[name]
+        order = ask(sessions=sessions, realtime=realtime).order
+        if order is not None:
+            return _Certificate(name, words, order)
     needed = [name for name in weak_isolation.COMMITS if name in implied(model)]
     return _commits(columns, needed[-1], findings, lists=lists, steps=weak_isolation.REFUTING_STEPS) if needed else None
 

@@ -344,6 +344,29 @@ def test_contended_registers_of_a_correct_store_are_valid(clients: int, keys: in
             ), (model, info, verdict)
 
 
+def _moved(history: list[Txn], rng: random.Random, by: int) -> list[Txn]:
+    """The same, each transaction told by a clock of its own: earlier or later by up to `by`."""
+    moved = []
+    for place, txn in enumerate(history):
+        shift = rng.randint(0, 2 * by)
+        moved.append(replace(txn, invoked=txn.invoked + shift, completed=txn.completed + shift, process=place))
+    return sorted(moved, key=lambda txn: txn.invoked)
+
+
+@pytest.mark.parametrize("by", [5, 20])
+def test_contended_registers_that_keep_real_time_only_roughly_are_serializable(by: int) -> None:
+    broken = 0
+    for seed in range(6):
+        rng = random.Random(f"moved {seed}")
+        shape = Shape(transactions=300, clients=5, keys=rng.choice((3, 10)), per_key=10**6, lists=False)
+        history = columns(_moved(simulated(rng, shape), rng, by))
+        broken += check_register(history).validity is Validity.INVALID
+        for model in ("serializable", "snapshot-isolation"):
+            verdict = check_register(history, model=model)
+            assert verdict.validity is Validity.VALID, (seed, model, verdict)
+    assert broken >= 2
+
+
 def test_a_search_for_an_order_ends_with_its_time() -> None:
     shape = Shape(transactions=6000, clients=20, keys=3, per_key=10**6, info=0.05, lists=False)
     c = columns(simulated(random.Random(0), shape))

@@ -1,12 +1,13 @@
 //! Whether a commit order keeps a level of weak isolation: confirmed before it is called a proof.
 
+use super::groups::Groups;
 use super::input::NONE;
-use super::weak::{Isolation, Level, Observed};
+use super::weak::{Derived, Isolation, Level, Observed};
 
 impl Isolation<'_> {
     /// Whether a commit order keeps the level: from the rows and the places in the order alone, without what was
-    /// derived. None when the budget ended.
-    pub fn confirm(&self, order: &[u32], level: Level, lists: bool) -> Option<bool> {
+    /// derived. None when the budget ended. `missing`: the causality that the order lacks.
+    pub fn confirm(&self, order: &[u32], level: Level, lists: bool, missing: &mut Vec<Derived>) -> Option<bool> {
         let n = self.input.len();
         let mut at = vec![NONE; n];
         for (place, &t) in order.iter().enumerate() {
@@ -37,7 +38,7 @@ impl Isolation<'_> {
                 });
                 Some(reads && (level == Level::View || self.own_process_seen(&at, written)))
             }
-            Level::Causal => self.causes_seen(order, &at, written),
+            Level::Causal => self.causes_seen(order, &at, written, missing),
         }
     }
 
@@ -54,44 +55,56 @@ impl Isolation<'_> {
     }
 
     /// Per key, along the order from its first write to its last read: the latest write that each transaction knows of.
-    fn causes_seen(&self, order: &[u32], at: &[u32], written: impl Fn(Observed) -> u32) -> Option<bool> {
+    fn causes_seen(
+        &self,
+        order: &[u32],
+        at: &[u32],
+        written: impl Fn(Observed) -> u32,
+        missing: &mut Vec<Derived>,
+    ) -> Option<bool> {
         let keys = self.input.keys();
-        let (mut first, mut last) = (vec![NONE; keys], vec![0_u32; keys]);
-        for (place, &t) in order.iter().enumerate() {
-            for &(key, _) in self.writes_of(t) {
-                first[key as usize] = first[key as usize].min(place as u32);
-            }
-            for read in self.reads_of(t) {
-                last[self.key(read.op) as usize] = place as u32;
-            }
-        }
+        let each = || (0..order.len() as u32).map(|place| (place, order[place as usize]));
+        let learns = Groups::new(
+            order.len(),
+            each().flat_map(|(place, t)| {
+                let own = Some(self.before[t as usize]).filter(|&before| before != NONE);
+                let read = self.reads_of(t).iter().map(|&read| self.writer(read)).filter(|&from| from != NONE);
+                own.into_iter().chain(read).map(move |from| (place, at[from as usize]))
+            }),
+        );
+        let writes = Groups::new(
+            keys,
+            each().flat_map(|(place, t)| self.writes_of(t).iter().map(move |&(key, _)| (key, place))),
+        );
+        let reads = Groups::new(
+            keys,
+            each().flat_map(|(place, t)| {
+                let first = self.read_start[t as usize];
+                (0..self.reads_of(t).len() as u32)
+                    .map(move |read| (self.key(self.reads[(first + read) as usize].op), (place, first + read)))
+            }),
+        );
+        // Of each place: the latest write that it knows of, its own too; a place plus one.
         let mut known = vec![0_u32; order.len()];
-        for key in (0..keys).filter(|&key| first[key] < last[key]) {
-            for place in first[key]..=last[key] {
-                if !self.spend(1) {
-                    return None;
-                }
-                let t = order[place as usize];
-                let knows = |from: u32| {
-                    let from = at[from as usize];
-                    if from < first[key] {
-                        return 0;
+        for key in 0..keys as u32 {
+            let (mut own, mut read) = (writes.of(key).iter().peekable(), reads.of(key).iter().peekable());
+            let (Some(&&first), Some(&(last, _))) = (own.peek(), reads.of(key).last()) else { continue };
+            for place in first..=last {
+                let from = learns.of(place).iter().filter(|&&from| from >= first);
+                let latest = from.map(|&from| known[from as usize]).max().unwrap_or(0);
+                while let Some(&(_, read)) = read.next_if(|&&(at, _)| at <= place) {
+                    let read = self.reads[read as usize];
+                    if written(read) < latest {
+                        let (from, to) = (order[latest as usize - 1], self.writer(read));
+                        missing.push(Derived { from, to, version: read.write, key });
                     }
-                    let wrote = self.write_of(order[from as usize], key as u32).is_some();
-                    known[from as usize].max(if wrote { from + 1 } else { 0 })
-                };
-                let before = self.before[t as usize];
-                let mut latest = if before == NONE { 0 } else { knows(before) };
-                for &read in self.reads_of(t).iter().filter(|read| read.write != NONE) {
-                    latest = latest.max(knows(self.writer(read)));
                 }
-                known[place as usize] = latest;
-                let mut own = self.reads_of(t).iter().filter(|read| self.key(read.op) as usize == key);
-                if own.any(|&read| written(read) < latest) {
-                    return Some(false);
-                }
+                known[place as usize] = if own.next_if_eq(&&place).is_some() { place + 1 } else { latest };
+            }
+            if !self.spend(u64::from(last.saturating_sub(first)) + 1) {
+                return None;
             }
         }
-        Some(true)
+        Some(missing.is_empty())
     }
 }

@@ -155,6 +155,13 @@ impl Graph {
         Self { starts, targets }
     }
 
+    /// The same edges by their target, each leading to its source.
+    pub fn backwards(nodes: usize, edges: &[(u32, Target)]) -> Self {
+        let turned: Vec<(u32, Target)> =
+            edges.iter().map(|&(from, target)| (target.node(), Target::new(from, target.kind()))).collect();
+        Self::new(nodes, &turned)
+    }
+
     pub fn edges(&self) -> usize {
         self.targets.len()
     }
@@ -192,6 +199,41 @@ impl Graph {
             next += 1;
         }
         order
+    }
+
+    /// Of a graph of edges backwards: each of `due`, in turn, right after those that have to come before it and are not there
+    /// yet. None where they form a circle.
+    pub fn just_in_time(&self, due: impl Iterator<Item = u32>) -> Option<Vec<u32>> {
+        #[derive(Clone, Copy, PartialEq)]
+        enum State {
+            New,
+            Open,
+            Done,
+        }
+        let mut state = vec![State::New; self.nodes()];
+        let mut order = Vec::with_capacity(self.nodes());
+        let mut walk: Vec<(u32, u32)> = Vec::new();
+        for root in due {
+            if state[root as usize] == State::New {
+                walk.push((root, 0));
+            }
+            while let Some((node, edge)) = walk.last_mut() {
+                state[*node as usize] = State::Open;
+                let Some(target) = self.from(*node).get(*edge as usize) else {
+                    state[*node as usize] = State::Done;
+                    order.push(*node);
+                    walk.pop();
+                    continue;
+                };
+                *edge += 1;
+                match state[target.node() as usize] {
+                    State::New => walk.push((target.node(), 0)),
+                    State::Open => return None,
+                    State::Done => {}
+                }
+            }
+        }
+        Some(order)
     }
 
     /// The strongly connected components of more than one node (Tarjan 1972, without recursion), looking only at edges

@@ -142,6 +142,14 @@ impl Input<'_> {
         order
     }
 
+    /// Transactions that happened in the order of completion, those of unknown outcome last.
+    pub fn by_completion(&self, happened: &[bool]) -> Vec<u32> {
+        let mut order: Vec<u32> = (0..self.len() as u32).filter(|&t| happened[t as usize]).collect();
+        let end = |t: u32| if self.is_ok(t as usize) { self.completed[t as usize] } else { i64::MAX };
+        order.sort_unstable_by_key(|&t| (end(t), t));
+        order
+    }
+
     /// The transaction that the same process completed last before each one; a process has one open at a time.
     pub fn predecessors(&self, by_invocation: &[u32]) -> Result<Vec<u32>, String> {
         let mut before = vec![NONE; self.len()];

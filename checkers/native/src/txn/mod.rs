@@ -6,6 +6,7 @@ mod commit_order;
 mod cycles;
 mod graph;
 mod greedy;
+mod groups;
 mod input;
 mod lists;
 mod parts;
@@ -17,6 +18,7 @@ mod saturation;
 mod serial;
 mod snapshot;
 mod snapshot_lists;
+mod times;
 mod weak;
 
 pub use anomaly::{Anomaly, Step};
@@ -33,6 +35,7 @@ use lists::Lists;
 use registers::Registers;
 use serial::{Placed, Serial};
 use snapshot_lists::Scheduled;
+use times::{in_real_time, loosely};
 use weak::Isolation;
 
 /// What the native core hands over. Rows are transactions and micro-operations of the input.
@@ -104,7 +107,7 @@ pub fn check_registers(
     // An order leaves no room for any finding; most often there is one, and it costs less to find than to look for findings.
     if kept == Kept::Realtime
         && registers.anomalies.is_empty()
-        && let Serial::Order(order) = serial::search(input, &registers, &by_invocation, Placed::Transactions, true)
+        && let Serial::Order(order) = in_real_time(input, &registers, Placed::Transactions, true)
     {
         let mut report = Report::new(0);
         report.order = Some(confirmed(input, order, &predecessors, kept)?);
@@ -121,19 +124,28 @@ pub fn check_registers(
         let found = cycles::search(&graph, input, &predecessors, &sorted, kept, budget);
         report.take(found, |step| registers.show(step));
     } else if thorough && registers.anomalies.is_empty() && registers.circles.is_empty() {
-        let order = match kept {
-            Kept::Realtime => match serial::search(input, &registers, &by_invocation, Placed::Transactions, false) {
+        let before = followed(kept, &predecessors, &registers);
+        let greedily = || greedy::order(&graph, &sorted, input, &registers);
+        let at_length = || in_real_time(input, &registers, Placed::Transactions, false);
+        let order = if kept == Kept::Realtime {
+            match at_length() {
                 Serial::Order(order) => Some(order),
                 Serial::Impossible => None,
-                Serial::GivenUp => greedy::order(&graph, &sorted, input, &registers),
-            },
-            Kept::Nothing | Kept::Process => greedy::order(&graph, &sorted, input, &registers),
+                Serial::GivenUp => greedily(),
+            }
+        } else {
+            loosely(input, &registers, &before, Placed::Transactions).or_else(greedily).or_else(|| at_length().order())
         };
         report.order = order.map(|order| confirmed(input, order, &predecessors, kept)).transpose()?;
     }
     report.cycles.append(&mut registers.circles);
     report.anomalies = registers.anomalies;
     Ok(report)
+}
+
+/// Per transaction: the one of its process that an order has to have before it; no row where none is kept.
+fn followed(kept: Kept, predecessors: &[u32], registers: &Registers<'_>) -> Vec<u32> {
+    if kept == Kept::Process { snapshot::happened_before(predecessors, &registers.happened) } else { Vec::new() }
 }
 
 /// An order that was carried out on the rows alone and explains every read of registers.
@@ -174,57 +186,36 @@ pub enum Asked {
     Snapshots(Kept),
 }
 
+/// What orders of versions weak models are judged by.
+const ASSUMED: Assumed = Assumed { wfr: true, sequential: false, linearizable: false };
+
 /// Look for an order that shows what is asked, in a history without any anomaly that read committed forbids.
 pub fn check_weak(input: &Input<'_>, are_lists: bool, asked: Asked, budget: u64) -> Result<Weak, Refused> {
     input.validate(are_lists).map_err(Refused::Malformed)?;
     let by_invocation = input.by_invocation();
     let predecessors = input.predecessors(&by_invocation).map_err(Refused::Malformed)?;
-    let mut edges = Edges::new(input.len(), 2 * input.kind.len());
-    let judge = |isolation: Isolation<'_>| match asked {
-        Asked::Commits { level, .. } => isolation.solve(level, are_lists),
-        Asked::Snapshots(kept) => isolation.schedule(kept, &predecessors),
-    };
-    let sessions = matches!(asked, Asked::Commits { sessions: true, .. }).then_some(predecessors.as_slice());
-    let found = if are_lists {
-        let lists = Lists::new(input).map_err(|ops| twice(input, ops))?;
-        lists.dependencies(&mut edges);
-        if let Asked::Snapshots(kept) = asked {
-            let before = snapshot::happened_before(&predecessors, &lists.happened);
-            return match snapshot_lists::schedule(input, &lists, &edges, &before, kept) {
-                Scheduled::Schedule(found) if snapshot::replay(input, &found, &before, true, kept) => {
-                    Ok(Weak::Order(found))
-                }
-                Scheduled::Schedule(_) if lists.anomalies.is_empty() => {
-                    Err(Refused::Defect("a schedule of transactions that was found does not explain the reads"))
-                }
-                _ => Ok(Weak::Spent),
-            };
+    let found = match (asked, are_lists) {
+        (Asked::Snapshots(kept), true) => return snapshots_of_lists(input, &predecessors, kept),
+        (Asked::Snapshots(kept), false) => {
+            return snapshots_of_registers(input, &by_invocation, &predecessors, kept, budget);
         }
-        let mut found = judge(Isolation::new(input, &lists.happened, lists.observed(), &edges, sessions, budget));
-        explain(&mut found, |step| lists.show(step));
-        found
-    } else {
-        let assumed = Assumed { wfr: true, sequential: false, linearizable: false };
-        let mut registers = Registers::new(input, assumed).map_err(|ops| twice(input, ops))?;
-        if let Asked::Snapshots(kept) = asked
-            && let Serial::Order(schedule) =
-                serial::search(input, &registers, &by_invocation, Placed::StartsAndCommits, kept != Kept::Nothing)
-        {
-            // It keeps real time, and with that whatever is asked.
-            let before = snapshot::happened_before(&predecessors, &registers.happened);
-            if snapshot::replay(input, &schedule, &before, false, kept) {
-                return Ok(Weak::Order(schedule));
-            }
-            if registers.anomalies.is_empty() {
-                return Err(Refused::Defect("a schedule of transactions that was found does not explain the reads"));
-            }
+        (Asked::Commits { level, sessions }, true) => {
+            let lists = Lists::new(input).map_err(|ops| twice(input, ops))?;
+            let mut edges = Edges::new(input.len(), 2 * input.kind.len());
+            lists.dependencies(&mut edges);
+            let sessions = sessions.then_some(predecessors.as_slice());
+            let isolation = Isolation::new(input, &lists.happened, lists.observed(), &edges, sessions, budget);
+            explained(isolation.solve(level, true), |step| lists.show(step))
         }
-        registers.infer(&by_invocation, assumed);
-        registers.dependencies(&mut edges);
-        let mut found =
-            judge(Isolation::new(input, &registers.happened, registers.observed(), &edges, sessions, budget));
-        explain(&mut found, |step| registers.show(step));
-        found
+        (Asked::Commits { level, sessions }, false) => {
+            let mut registers = Registers::new(input, ASSUMED).map_err(|ops| twice(input, ops))?;
+            registers.infer(&by_invocation, ASSUMED);
+            let mut edges = Edges::new(input.len(), 2 * input.kind.len());
+            registers.dependencies(&mut edges);
+            let sessions = sessions.then_some(predecessors.as_slice());
+            let isolation = Isolation::new(input, &registers.happened, registers.observed(), &edges, sessions, budget);
+            explained(isolation.solve(level, false), |step| registers.show(step))
+        }
     };
     match found {
         Weak::Defect => Err(Refused::Defect("an order of commits, or the circle that forbids one, is not confirmed")),
@@ -232,11 +223,73 @@ pub fn check_weak(input: &Input<'_>, are_lists: bool, asked: Asked, budget: u64)
     }
 }
 
-/// Name the rows that show the steps which came with the input.
-fn explain(found: &mut Weak, show: impl Fn(&mut Step)) {
-    if let Weak::Circle(steps) = found {
+/// A schedule of lists, or that none was found.
+fn snapshots_of_lists(input: &Input<'_>, predecessors: &[u32], kept: Kept) -> Result<Weak, Refused> {
+    let lists = Lists::new(input).map_err(|ops| twice(input, ops))?;
+    let before = snapshot::happened_before(predecessors, &lists.happened);
+    match snapshot_lists::schedule(input, &lists, &before, kept) {
+        Scheduled::Schedule(found) => scheduled(input, found, &before, true, kept, &lists.anomalies),
+        Scheduled::Impossible | Scheduled::GivenUp => Ok(Weak::Spent),
+    }
+}
+
+/// A schedule of registers, or that none was found: the likely ones first.
+fn snapshots_of_registers(
+    input: &Input<'_>,
+    by_invocation: &[u32],
+    predecessors: &[u32],
+    kept: Kept,
+    budget: u64,
+) -> Result<Weak, Refused> {
+    let mut registers = Registers::new(input, ASSUMED).map_err(|ops| twice(input, ops))?;
+    let before = snapshot::happened_before(predecessors, &registers.happened);
+    let in_real_time =
+        |registers: &Registers<'_>, easy| match in_real_time(input, registers, Placed::StartsAndCommits, easy) {
+            Serial::Order(found) => Some(found),
+            Serial::Impossible | Serial::GivenUp => None,
+        };
+    if let Some(found) = in_real_time(&registers, true) {
+        return scheduled(input, found, &before, false, kept, &registers.anomalies);
+    }
+    registers.infer(by_invocation, ASSUMED);
+    let mut edges = Edges::new(input.len(), 2 * input.kind.len());
+    registers.dependencies(&mut edges);
+    let isolation = Isolation::new(input, &registers.happened, registers.observed(), &edges, None, budget);
+    if let Some(found) = isolation.schedule(kept, &before) {
+        return Ok(Weak::Order(found));
+    }
+    let follows = followed(kept, predecessors, &registers);
+    let late = || loosely(input, &registers, &follows, Placed::StartsAndCommits);
+    match in_real_time(&registers, false).or_else(|| if kept == Kept::Realtime { None } else { late() }) {
+        Some(found) => scheduled(input, found, &before, false, kept, &registers.anomalies),
+        None => Ok(Weak::Spent),
+    }
+}
+
+/// A schedule that was carried out on the rows alone.
+fn scheduled(
+    input: &Input<'_>,
+    found: Vec<u32>,
+    before: &[u32],
+    are_lists: bool,
+    kept: Kept,
+    anomalies: &[Anomaly],
+) -> Result<Weak, Refused> {
+    if snapshot::replay(input, &found, before, are_lists, kept) {
+        Ok(Weak::Order(found))
+    } else if anomalies.is_empty() {
+        Err(Refused::Defect("a schedule of transactions that was found does not explain the reads"))
+    } else {
+        Ok(Weak::Spent)
+    }
+}
+
+/// With the rows named that show the steps which came with the input.
+fn explained(mut found: Weak, show: impl Fn(&mut Step)) -> Weak {
+    if let Weak::Circle(steps) = &mut found {
         steps.iter_mut().filter(|step| step.step.from_op == NONE).for_each(|step| show(&mut step.step));
     }
+    found
 }
 
 impl Report {

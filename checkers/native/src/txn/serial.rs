@@ -1,6 +1,6 @@
 //! A serial order of transactions on registers that keeps real time, or a schedule of starts and commits, found just in time.
 //!
-//! Invocations and completions are walked through in order; a transaction is placed when it has to be: at its completion
+//! Real time, or as much of it as is asked for, is walked through; a transaction is placed when it has to be: at its completion
 //! at the latest. Since values are unique, a version is never overwritten while somebody has yet to read it; so what keys
 //! hold, as far as anybody will look, follows from the set of transactions placed, and a set that led nowhere is not
 //! tried again. Whoever writes nothing that others read is placed as soon as it may be: that never hinders anybody.
@@ -17,8 +17,10 @@
 
 use std::collections::HashSet;
 
+use super::groups::Groups;
 use super::input::{Input, NONE};
 use super::registers::Registers;
+use super::times::Times;
 use crate::interrupt;
 
 /// Placements before the order is given up, beside one of each transaction: as a multiple of the transactions, and of at
@@ -26,6 +28,8 @@ use crate::interrupt;
 const TRIES: usize = 16;
 const TRIES_LEAST: usize = 1_000_000;
 const TRIES_EASY: usize = 20_000;
+/// Open nodes looked at that cost as much as one placement: no matter where few are open at a time.
+const LOOKS_PER_PLACEMENT: u64 = 512;
 
 /// What the search for an order came to.
 pub enum Serial {
@@ -64,6 +68,15 @@ impl Placed {
     }
 }
 
+impl Serial {
+    pub fn order(self) -> Option<Vec<u32>> {
+        match self {
+            Self::Order(order) => Some(order),
+            Self::Impossible | Self::GivenUp => None,
+        }
+    }
+}
+
 /// A node that may be placed from now on, or has to be placed by now.
 #[derive(Clone, Copy)]
 struct Event {
@@ -95,36 +108,6 @@ enum Done {
     Closed(u32),
 }
 
-/// Rows grouped by a number: those of group g at `starts[g]..starts[g + 1]`.
-struct Groups<T> {
-    starts: Vec<u32>,
-    rows: Vec<T>,
-}
-
-impl<T: Copy + Default> Groups<T> {
-    /// Keeps the order of `rows` within a group.
-    fn new(groups: usize, rows: impl Iterator<Item = (u32, T)> + Clone) -> Self {
-        let mut starts = vec![0_u32; groups + 1];
-        for (group, _) in rows.clone() {
-            starts[group as usize + 1] += 1;
-        }
-        for group in 0..groups {
-            starts[group + 1] += starts[group];
-        }
-        let mut place = starts.clone();
-        let mut grouped = vec![T::default(); starts[groups] as usize];
-        for (group, row) in rows {
-            grouped[place[group as usize] as usize] = row;
-            place[group as usize] += 1;
-        }
-        Self { starts, rows: grouped }
-    }
-
-    fn of(&self, group: u32) -> &[T] {
-        &self.rows[self.starts[group as usize] as usize..self.starts[group as usize + 1] as usize]
-    }
-}
-
 /// A key and one of its versions.
 #[derive(Clone, Copy, Default)]
 struct Version {
@@ -136,6 +119,8 @@ struct Version {
 struct Search<'a> {
     registers: &'a Registers<'a>,
     placed: Placed,
+    /// Per transaction: the one that it has to follow.
+    follows: &'a [u32],
     /// Per node: what it reads of others, and what it leaves.
     reads: Groups<Version>,
     writes: Groups<Version>,
@@ -168,19 +153,23 @@ struct Search<'a> {
     placed_set: u64,
     tried: HashSet<u64>,
     placements: usize,
+    /// Open nodes looked at since the budget was charged last.
+    looked_at: u64,
     marks: Vec<u32>,
     mark: u32,
 }
 
-/// Look for an order that keeps real time, of all transactions that happened; `easy`: only where little has to be taken back.
+/// Look for an order that keeps `times`, of all transactions that happened; `before`: per transaction the one that it has to
+/// follow, or `NONE`, or no row at all; `easy`: only where little has to be taken back.
 pub fn search(
     input: &Input<'_>,
     registers: &Registers<'_>,
-    by_invocation: &[u32],
+    times: &Times,
+    before: &[u32],
     placed: Placed,
     easy: bool,
 ) -> Serial {
-    let mut search = Search::new(input, registers, by_invocation, placed);
+    let mut search = Search::new(input, registers, times, before, placed);
     let tries = if easy { TRIES_EASY } else { (TRIES * input.len()).max(TRIES_LEAST) };
     let placements_max = search.is_placed.len() + tries;
     let mut choices: Vec<Choice> = Vec::new();
@@ -208,22 +197,24 @@ pub fn search(
                 choice.candidates.extend(others);
             }
         }
-        left = interrupt::spend(left, (search.placements - placements) as u64);
+        let looked_at = std::mem::take(&mut search.looked_at) / LOOKS_PER_PLACEMENT;
+        left = interrupt::spend(left, (search.placements - placements) as u64 + looked_at);
         if left == 0 {
             return Serial::GivenUp;
         }
     }
 }
 
-/// Invocations and completions in order; what is invoked at the time of a completion does not follow it.
-fn events(input: &Input<'_>, by_invocation: &[u32], happened: &[bool], placed: Placed) -> Vec<Event> {
+/// Beginnings and ends in order; what begins at the time of an end does not follow it.
+fn events(times: &Times, happened: &[bool], placed: Placed) -> Vec<Event> {
+    let begun = times.by_begin(happened);
     let mut ends: Vec<(i64, u32)> =
-        by_invocation.iter().filter(|&&t| input.is_ok(t as usize)).map(|&t| (input.completed[t as usize], t)).collect();
+        begun.iter().map(|&t| (times.end[t as usize], t)).filter(|&(end, _)| end != i64::MAX).collect();
     ends.sort_unstable();
     let mut ended = ends.iter().peekable();
-    let mut events = Vec::with_capacity(by_invocation.len() + ends.len());
-    for &t in by_invocation.iter().filter(|&&t| happened[t as usize]) {
-        while let Some(&(_, before)) = ended.next_if(|&&(completed, _)| completed < input.invoked[t as usize]) {
+    let mut events = Vec::with_capacity(begun.len() + ends.len());
+    for &t in &begun {
+        while let Some(&(_, before)) = ended.next_if(|&&(end, _)| end < times.begin[t as usize]) {
             events.push(Event { t: placed.end(before), is_end: true });
         }
         events.push(Event { t: placed.begin(t), is_end: false });
@@ -236,7 +227,13 @@ fn events(input: &Input<'_>, by_invocation: &[u32], happened: &[bool], placed: P
 }
 
 impl<'a> Search<'a> {
-    fn new(input: &'a Input<'a>, registers: &'a Registers<'a>, by_invocation: &[u32], placed: Placed) -> Self {
+    fn new(
+        input: &'a Input<'a>,
+        registers: &'a Registers<'a>,
+        times: &Times,
+        follows: &'a [u32],
+        placed: Placed,
+    ) -> Self {
         let n = input.len();
         let nodes = placed.begin(n as u32) as usize;
         let (keys, versions) = (input.keys(), input.kind.len() + input.keys());
@@ -257,13 +254,11 @@ impl<'a> Search<'a> {
         let mut first_end = vec![i64::MAX; versions];
         let mut last_begin = vec![i64::MIN; versions];
         for t in (0..n as u32).filter(|&t| happened(t)) {
-            let (begin, is_ok) = (input.invoked[t as usize], input.is_ok(t as usize));
+            let (begin, end) = (times.begin[t as usize], times.end[t as usize]);
             for met in reads.of(placed.begin(t)).iter().chain(writes.of(placed.end(t))) {
                 let version = met.version as usize;
                 last_begin[version] = last_begin[version].max(begin);
-                if is_ok {
-                    first_end[version] = first_end[version].min(input.completed[t as usize]);
-                }
+                first_end[version] = first_end[version].min(end);
             }
         }
         let of_nodes = || (0..nodes as u32).map(|node| (node, writes.of(placed.end(placed.transaction(node)))));
@@ -274,8 +269,7 @@ impl<'a> Search<'a> {
             .collect();
         let due = of_nodes()
             .map(|(node, wrote)| {
-                let t = placed.transaction(node) as usize;
-                let own = if input.is_ok(t) { input.completed[t] } else { i64::MAX };
+                let own = times.end[placed.transaction(node) as usize];
                 wrote.iter().map(|wrote| first_end[wrote.version as usize]).fold(own, i64::min)
             })
             .collect();
@@ -284,7 +278,8 @@ impl<'a> Search<'a> {
             placed,
             hinders,
             due,
-            events: events(input, by_invocation, &registers.happened, placed),
+            follows,
+            events: events(times, &registers.happened, placed),
             is_invoked: vec![false; nodes],
             is_placed: vec![false; nodes],
             open: Vec::new(),
@@ -298,6 +293,7 @@ impl<'a> Search<'a> {
             placed_set: 0,
             tried: HashSet::new(),
             placements: 0,
+            looked_at: 0,
             marks: vec![0; nodes],
             mark: 0,
             reads,
@@ -366,8 +362,18 @@ impl<'a> Search<'a> {
             })
     }
 
-    /// Whether a commit follows its start, and no writer of the same key is started.
+    /// The node of another transaction that one has to follow.
+    fn followed(&self, node: u32) -> Option<u32> {
+        let t = self.placed.transaction(node);
+        let before = *self.follows.get(t as usize)?;
+        (before != NONE && node == self.placed.begin(t)).then(|| self.placed.end(before))
+    }
+
+    /// Whether a node follows what it has to, a commit its start, and no writer of the same key is started.
     fn in_turn(&self, node: u32) -> bool {
+        if self.followed(node).is_some_and(|before| !self.is_placed[before as usize]) {
+            return false;
+        }
         if self.placed == Placed::Transactions {
             return true;
         }
@@ -422,6 +428,7 @@ impl<'a> Search<'a> {
         let mut waiting = vec![t];
         while let Some(t) = waiting.pop() {
             self.place_one(t);
+            self.looked_at += self.open.len() as u64;
             for at in 0..self.open.len() {
                 let other = self.open[at];
                 if !self.hinders[other as usize] && self.may_follow(other) {
@@ -518,6 +525,7 @@ impl<'a> Search<'a> {
         while next < found.len() {
             let keys: Vec<u32> = self.written(found[next]).iter().map(|wrote| wrote.key).collect();
             next += 1;
+            self.looked_at += self.open.len() as u64;
             for at in 0..self.open.len() {
                 let other = self.open[at];
                 let shares = self.written(other).iter().any(|wrote| keys.contains(&wrote.key));
@@ -557,6 +565,9 @@ impl<'a> Search<'a> {
                     needed.push(other);
                 }
             };
+            if let Some(before) = self.followed(by).filter(|&before| !self.is_placed[before as usize]) {
+                need(self, before);
+            }
             if self.placed.is_start(by) {
                 for at in 0..self.writes.of(by + 1).len() {
                     let other = self.writing[self.writes.of(by + 1)[at].key as usize];
@@ -595,6 +606,7 @@ impl<'a> Search<'a> {
             }
             next += 1;
         }
+        self.looked_at += needed.len() as u64;
         Some(needed)
     }
 

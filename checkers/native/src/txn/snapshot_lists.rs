@@ -40,12 +40,11 @@ fn commit(t: u32) -> u32 {
     2 * t + 1
 }
 
-/// `edges`: the dependencies of `lists`; `before`: per transaction that happened the one of its process before it.
-pub fn schedule(input: &Input<'_>, lists: &Lists<'_>, edges: &Edges, before: &[u32], kept: Kept) -> Scheduled {
-    let certain = certain(input, lists, edges, before, kept);
-    let Some(order) = just_in_time(&certain, &by_completion(input, &lists.happened)) else {
-        return Scheduled::Impossible;
-    };
+/// `before`: per transaction that happened the one of its process before it.
+pub fn schedule(input: &Input<'_>, lists: &Lists<'_>, before: &[u32], kept: Kept) -> Scheduled {
+    let certain = certain(input, lists, before, kept);
+    let due = input.by_completion(&lists.happened).into_iter().map(commit);
+    let Some(order) = certain.just_in_time(due) else { return Scheduled::Impossible };
     let mut groups = Vec::new();
     let unseen = lists.unseen_appends();
     for group in unseen.chunk_by(|a, b| a.0 == b.0).filter(|group| group.len() > 1) {
@@ -63,8 +62,10 @@ pub fn schedule(input: &Input<'_>, lists: &Lists<'_>, edges: &Edges, before: &[u
 }
 
 /// What every schedule keeps, by the later event.
-fn certain(input: &Input<'_>, lists: &Lists<'_>, edges: &Edges, before: &[u32], kept: Kept) -> Graph {
+fn certain(input: &Input<'_>, lists: &Lists<'_>, before: &[u32], kept: Kept) -> Graph {
     let n = input.len() as u32;
+    let mut edges = Edges::new(input.len(), 2 * input.kind.len());
+    lists.dependencies(&mut edges);
     let mut events = Edges::new(2 * n as usize, edges.len() + 5 * n as usize);
     events.nodes += edges.nodes - n;
     // Only many readers before many writers are told by virtual nodes.
@@ -94,51 +95,8 @@ fn certain(input: &Input<'_>, lists: &Lists<'_>, edges: &Edges, before: &[u32], 
     for t in (0..n).filter(|&t| lists.happened[t as usize]) {
         events.add(start(t), commit(t), Kind::Pass);
     }
-    let backwards: Vec<(u32, Target)> =
-        events.all().map(|(from, target)| (target.node(), Target::new(from, target.kind()))).collect();
-    Graph::new(events.nodes as usize, &backwards)
-}
-
-/// Transactions that happened, those of unknown outcome last.
-fn by_completion(input: &Input<'_>, happened: &[bool]) -> Vec<u32> {
-    let mut order: Vec<u32> = (0..input.len() as u32).filter(|&t| happened[t as usize]).collect();
-    let end = |t: u32| if input.is_ok(t as usize) { input.completed[t as usize] } else { i64::MAX };
-    order.sort_unstable_by_key(|&t| (end(t), t));
-    order
-}
-
-/// Events, each right after those that have to come before it and were not there yet; None where they form a circle.
-fn just_in_time(before: &Graph, transactions: &[u32]) -> Option<Vec<u32>> {
-    #[derive(Clone, Copy, PartialEq)]
-    enum State {
-        New,
-        Open,
-        Done,
-    }
-    let mut state = vec![State::New; before.nodes()];
-    let mut order = Vec::with_capacity(before.nodes());
-    let mut walk: Vec<(u32, u32)> = Vec::new();
-    for &t in transactions {
-        if state[commit(t) as usize] == State::New {
-            walk.push((commit(t), 0));
-        }
-        while let Some((event, edge)) = walk.last_mut() {
-            state[*event as usize] = State::Open;
-            let Some(target) = before.from(*event).get(*edge as usize) else {
-                state[*event as usize] = State::Done;
-                order.push(*event);
-                walk.pop();
-                continue;
-            };
-            *edge += 1;
-            match state[target.node() as usize] {
-                State::New => walk.push((target.node(), 0)),
-                State::Open => return None,
-                State::Done => {}
-            }
-        }
-    }
-    Some(order)
+    let all: Vec<(u32, Target)> = events.all().collect();
+    Graph::backwards(events.nodes as usize, &all)
 }
 
 /// One of two transactions commits before the other starts.
@@ -329,8 +287,7 @@ mod tests {
             pairs.iter().map(|&(a, b)| (commit(b), Target::new(start(a), Kind::Rw))).collect();
         backwards.extend((0..transactions).map(|t| (commit(t), Target::new(start(t), Kind::Pass))));
         let certain = Graph::new(2 * transactions as usize, &backwards);
-        let all: Vec<u32> = (0..transactions).collect();
-        let order = just_in_time(&certain, &all).unwrap_or_default();
+        let order = certain.just_in_time((0..transactions).map(commit)).unwrap_or_default();
         Timeline::new(certain, order)
     }
 

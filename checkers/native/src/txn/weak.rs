@@ -10,7 +10,8 @@
 //! | `Causal` | whatever leads to it over any number of reads and, with sessions, steps of processes |
 //!
 //! None of this depends on the commit order itself, so one pass finds all that must hold, and an order exists exactly if
-//! that has no circle (saturation). `Committed` asks for no more than that writers come before their readers.
+//! that has no circle (saturation). `Committed` asks for no more than that writers come before their readers. For `Causal`,
+//! orders are tried before that pass, each of which keeps what those before it were found to lack.
 //!
 //! Levels up to `Atomic` cost O(m^1.5 log m) in micro-operations m, since of a reader and what it reads from the smaller
 //! is gone through. `Causal` costs O(m k), k chains that cover the transactions: sessions, or fewer.
@@ -23,7 +24,7 @@ use std::cell::Cell;
 use super::anomaly::Step;
 use super::graph::{Edges, Graph, Kind, Target};
 use super::input::{Input, NONE, WRITE};
-use super::snapshot::{Kept, happened_before, replay, schedule};
+use super::snapshot::{Kept, Schedule, replay, schedule};
 use crate::interrupt;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,6 +60,8 @@ pub enum Weak {
     Defect,
 }
 
+/// How often an order that lacks some causality is mended before all causality is found at once.
+const MENDED_MAX: usize = 8;
 /// Components up to which a shortest circle is looked for.
 const CIRCLE_MAX: usize = 64;
 
@@ -77,7 +80,7 @@ pub struct Isolation<'a> {
     pub owner: Vec<u32>,
     /// By micro-operation; those of transaction t at `read_start[t]..read_start[t + 1]`.
     pub reads: Vec<Observed>,
-    read_start: Vec<u32>,
+    pub read_start: Vec<u32>,
     /// (key, micro-operation) of the last writes of transactions that happened, sorted by transaction and key.
     pub writes: Vec<(u32, u32)>,
     write_start: Vec<u32>,
@@ -163,63 +166,66 @@ impl<'a> Isolation<'a> {
 
     /// Find a commit order, or why there is none.
     pub fn solve(&self, level: Level, lists: bool) -> Weak {
-        let mut edges = self.certain.clone();
+        let mut certain = self.certain.clone();
         for t in (0..self.input.len() as u32).filter(|&t| self.before[t as usize] != NONE) {
-            edges.push((self.before[t as usize], Target::new(t, Kind::Process)));
+            certain.push((self.before[t as usize], Target::new(t, Kind::Process)));
         }
-        let graph = Graph::new(self.nodes, &edges);
-        let sorted = graph.order();
-        if sorted.len() < graph.nodes() {
-            return self.circle(&graph, &sorted, &[], level);
-        }
+        let causal = level == Level::Causal;
+        let due = if causal { self.input.by_completion(self.happened) } else { Vec::new() };
         let mut derived = Vec::new();
         match level {
             Level::Committed => {}
             Level::View => self.seen_before(&mut derived),
-            Level::Atomic => self.seen_at_all(&mut derived),
-            Level::Causal => {
-                if !self.seen_causally(&sorted, &mut derived) {
-                    return Weak::Spent;
-                }
+            Level::Atomic | Level::Causal => self.seen_at_all(&mut derived),
+        }
+        // Of causality, what an order lacks is mostly little: it is found by looking through the order, and mended.
+        for round in 0.. {
+            derived.sort_unstable_by_key(|edge| (edge.from, edge.to));
+            derived.dedup_by_key(|edge| (edge.from, edge.to));
+            let edges = with(&certain, &derived);
+            let order = if causal {
+                Graph::backwards(self.nodes, &edges).just_in_time(due.iter().copied())
+            } else {
+                Some(Graph::new(self.nodes, &edges).order()).filter(|order| order.len() == self.nodes)
+            };
+            let Some(order) = order.filter(|_| derived.iter().all(|edge| edge.to != NONE)) else {
+                return self.refute(&certain, &derived, level);
+            };
+            let order = super::replay::of(&order, self.happened);
+            let mut missing = Vec::new();
+            match self.confirm(&order, level, lists, &mut missing) {
+                Some(true) => return Weak::Order(order),
+                None => return Weak::Spent,
+                Some(false) if missing.is_empty() || round > MENDED_MAX => return Weak::Defect,
+                Some(false) if round < MENDED_MAX => derived.append(&mut missing),
+                Some(false) if self.seen_causally(&order, &mut derived) => {}
+                Some(false) => return Weak::Spent,
             }
         }
-        if let Some(&nothing) = derived.iter().find(|derived| derived.to == NONE) {
-            return match self.explain(nothing, level) {
-                Some(step) => Weak::Circle(vec![step]),
-                None => Weak::Defect,
-            };
-        }
-        derived.sort_unstable_by_key(|edge| (edge.from, edge.to));
-        derived.dedup_by_key(|edge| (edge.from, edge.to));
-        edges.extend(derived.iter().map(|edge| (edge.from, Target::new(edge.to, Kind::Ww))));
-        let graph = Graph::new(self.nodes, &edges);
-        let sorted = graph.order();
-        if sorted.len() < graph.nodes() {
-            return self.circle(&graph, &sorted, &derived, level);
-        }
-        let order = super::replay::of(&sorted, self.happened);
-        match self.confirm(&order, level, lists) {
-            Some(true) => Weak::Order(order),
-            Some(false) => Weak::Defect,
-            None => Weak::Spent,
-        }
+        Weak::Defect
     }
 
-    /// A schedule of snapshot isolation for registers, confirmed; `Spent` where none was found, which says nothing.
-    pub fn schedule(self, kept: Kept, predecessors: &[u32]) -> Weak {
+    /// Why no order exists of what is certain and what was derived.
+    fn refute(&self, certain: &[(u32, Target)], derived: &[Derived], level: Level) -> Weak {
+        let graph = Graph::new(self.nodes, certain);
+        let sorted = graph.order();
+        if sorted.len() < graph.nodes() {
+            return self.circle(&graph, &sorted, &[], level);
+        }
+        if let Some(&nothing) = derived.iter().find(|derived| derived.to == NONE) {
+            return self.explain(nothing, level).map_or(Weak::Defect, |step| Weak::Circle(vec![step]));
+        }
+        let graph = Graph::new(self.nodes, &with(certain, derived));
+        self.circle(&graph, &graph.order(), derived, level)
+    }
+
+    /// A schedule of snapshot isolation for registers, confirmed; None where none was found, which says nothing.
+    pub fn schedule(self, kept: Kept, before: &[u32]) -> Option<Schedule> {
         let mut derived = Vec::new();
         self.seen_at_all(&mut derived);
-        let mut edges = self.certain.clone();
-        edges.extend(
-            derived.iter().filter(|edge| edge.to != NONE).map(|edge| (edge.from, Target::new(edge.to, Kind::Ww))),
-        );
-        let graph = Graph::new(self.nodes, &edges);
-        let before = happened_before(predecessors, self.happened);
-        match schedule(self.input, &graph, self.happened, &self.reads, &before, kept) {
-            None => Weak::Spent,
-            Some(found) if replay(self.input, &found, &before, false, kept) => Weak::Order(found),
-            Some(_) => Weak::Spent,
-        }
+        let graph = Graph::new(self.nodes, &with(&self.certain, &derived));
+        let found = schedule(self.input, &graph, self.happened, &self.reads, before, kept)?;
+        replay(self.input, &found, before, false, kept).then_some(found)
     }
 
     pub fn spend(&self, steps: u64) -> bool {
@@ -346,4 +352,10 @@ impl<'a> Isolation<'a> {
         }
         None
     }
+}
+
+/// What is certain, and what was derived but of nothing.
+fn with(certain: &[(u32, Target)], derived: &[Derived]) -> Vec<(u32, Target)> {
+    let derived = derived.iter().filter(|edge| edge.to != NONE);
+    certain.iter().copied().chain(derived.map(|edge| (edge.from, Target::new(edge.to, Kind::Ww)))).collect()
 }
