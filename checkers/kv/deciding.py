@@ -14,6 +14,8 @@ from checkers.kv.states import Placed, Walk, walked
 
 #: Rounds in which writes of unknown outcome are put somewhere.
 _ROUNDS_MAX: Final = 20
+#: Versions that several transactions can have made, of which each is tried in turn; with more of them none is.
+_CHOICES_MAX: Final = 3
 
 
 def decided(found: Judged, acts: Sequence[Act], store: Store) -> Judged:
@@ -26,25 +28,39 @@ def decided(found: Judged, acts: Sequence[Act], store: Store) -> Judged:
     for key, breach in found.open.items():
         if _walk(store, key).explained is False:
             return msgspec.structs.replace(found, breaches=[breach or _unexplained(store.keys[key])])
-    pinned: dict[int, Act] = {}
-    tried = found
+    few = store.choices if len(store.choices) <= _CHOICES_MAX else {}
+    others = [{at: head} for at, heads in few.items() for head in heads[: _CHOICES_MAX + 1]]
+    for first in ({}, *others):
+        tried = _tried(found, acts, store, first)
+        if tried is not None:
+            return tried
+    return found
+
+
+def _tried(found: Judged, acts: Sequence[Act], store: Store, first: dict[int, Act]) -> Judged | None:
+    """With an order that has the writes of `first` where they are put; None if that is not found."""
+    pinned = dict(first)
+    tried = found if not first else _pinned(acts, store, pinned)
     for _ in range(_ROUNDS_MAX):
+        if not tried.doubts:
+            return tried
         known = Store(acts, store.dialect, pinned)
         walks = [_walk(known, key) for key in tried.open]
         used = {*store.owners, *store.told, *pinned, *(at for act, at in tried.order if act.done is None)}
         steps = [(act.whole, at) for walk in walks for act, at in _places(walk.placed, used)]
         # One of a transaction's keys is enough at a time.
-        first = {act.row: at for act, at in reversed(steps)}
-        pinned |= {at: act for act, at in steps if first[act.row] == at}
+        lowest = {act.row: at for act, at in reversed(steps)}
+        pinned |= {at: act for act, at in steps if lowest[act.row] == at}
         if not steps or not all(walk.explained for walk in walks):
-            break
-        tried = judge(acts, store.dialect, pinned)
-        tried = in_doubt(tried) if tried.breaches else tried
-        if not tried.doubts:
-            tried = unsettled(tried, acts, store)
-        if not tried.doubts:
-            return tried
-    return found
+            return None
+        tried = _pinned(acts, store, pinned)
+    return None
+
+
+def _pinned(acts: Sequence[Act], store: Store, pinned: dict[int, Act]) -> Judged:
+    tried = judge(acts, store.dialect, pinned)
+    tried = in_doubt(tried) if tried.breaches else tried
+    return tried if tried.doubts else unsettled(tried, acts, store)
 
 
 def unsettled(found: Judged, acts: Sequence[Act], store: Store) -> Judged:

@@ -63,6 +63,8 @@ class Store:
             if act.made is not None:
                 self.told.setdefault(act.made, set()).add(act.key)
         self._taken: dict[str | None, list[int]] = {}
+        #: By number, transactions of unknown outcome of which any can have made what was shown of it.
+        self.choices: dict[int, list[Act]] = {}
         self._sure = {**self._certain(acts), **(pinned or {})}
 
     def _add(self, head: Act, txn: Txn) -> None:
@@ -94,6 +96,8 @@ class Store:
                     plain[version] = min(floor, plain.get(version, floor))
         for at, made in sorted(shown.items()):
             could = [head for head in writers.of(made) if self.floor(head) < at]
+            if len(could) > 1:
+                self.choices[at] = could
             alone = len(made) > 1 or plain.get(next(iter(made.items())), at) >= at
             # It took effect once: what it seems to have made elsewhere as well nobody made.
             if alone and len(could) == 1 and could[0].row not in spent:

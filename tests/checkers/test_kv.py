@@ -192,6 +192,8 @@ CASES: list[tuple[Dialect, list[str], str]] = [
         ],
         "phantom-read",
     ),
+    # Whoever took it away did so only after it had been missed.
+    (E, ['0 write x 5 -> {"revision": 2}', '1 read x -> {"revision": 3}', "2 delete x", "2 info"], "lost-write"),
     # Others wrote before the history began, at 4 at last; and where a key was created is told only later.
     (E, ['0 write y 1 -> {"revision": 5}', '0 write x 2 -> {"revision": 9, "version": 9}'], "wrong-version"),
     (E, ['0 write y 1 -> {"revision": 5}', '0 write x 2 -> {"revision": 9, "version": 5}'], "valid"),
@@ -452,6 +454,33 @@ CASES: list[tuple[Dialect, list[str], str]] = [
             '0 txn - {"success": [["put", "x", 5], ["delete", "y"]]}',
             "0 info",
             '2 txn - {"success": [["put", "x", 5], ["delete", "y"]]}',
+            "2 info",
+            '1 read x -> {"value": 5, "revision": 3, "mod-revision": 3}',
+            '1 read y -> {"revision": 3}',
+        ],
+        "valid",
+    ),
+    # One of two made x, and it need not be the one that puts y as well.
+    (
+        E,
+        [
+            '0 write z 1 -> {"revision": 2}',
+            '0 txn - {"success": [["put", "x", 5], ["put", "y", 6]]}',
+            "0 info",
+            '2 txn - {"success": [["put", "x", 5]]}',
+            "2 info",
+            '1 read x -> {"value": 5, "revision": 3, "mod-revision": 3}',
+            '1 read y -> {"revision": 3}',
+        ],
+        "valid",
+    ),
+    (
+        E,
+        [
+            '0 write z 1 -> {"revision": 2}',
+            '0 txn - {"success": [["put", "x", 5], ["put", "y", 6]]}',
+            "0 info",
+            "2 write x 5",
             "2 info",
             '1 read x -> {"value": 5, "revision": 3, "mod-revision": 3}',
             '1 read y -> {"revision": 3}',
@@ -832,6 +861,11 @@ FORGED: list[tuple[Dialect, tuple[str, ...], dict[str, Any]]] = [
     (E, _BOTH, {"kind": "compares", "name": "wrong-compare", "rows": [0]}),
     (E, _BOTH, {"kind": "compares", "name": "wrong-compare", "rows": [8]}),
     (E, _BOTH, {"kind": "compares", "name": "wrong-compare", "rows": []}),
+    (
+        E,
+        ('0 write x 1 -> {"revision": 6, "version": 4}', '0 write x 2 -> {"revision": 9, "create-revision": 4}'),
+        {"kind": "order", "name": "", "rows": [0, 2]},
+    ),
     (E, _BOTH, {"kind": "window", "name": "phantom-read", "rows": [2, 4, 6], "key": "x"}),
     (
         Z,
