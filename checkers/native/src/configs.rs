@@ -70,8 +70,8 @@ impl<S: Copy + Eq + Hash, B: Bits> Config<S, B> {
 /// Up to this many are searched one by one, which is faster than a table and sees every covering pair.
 const SCANNED: usize = 16;
 
-/// What a configuration takes for a moment in lists beside its set: while covered ones are dropped or traces collected.
-const WORKED_BYTES: usize = 32;
+/// What a configuration takes at most in the table.
+const TABLED_BYTES: usize = 16;
 
 /// A set without duplicates. With `replacing`, a better configuration takes the place of a worse one; without, it
 /// is added behind it, so that a walk over the entries meets it.
@@ -81,11 +81,15 @@ pub struct ConfigSet<S, B> {
     pub lossy: bool,
     table: Vec<u32>,
     replacing: bool,
+    memory_bytes: usize,
+    /// How many there were at once.
+    most: usize,
 }
 
 impl<S: Copy + Eq + Hash, B: Bits> ConfigSet<S, B> {
-    pub fn new(replacing: bool) -> Self {
-        ConfigSet { entries: Vec::new(), lossy: false, table: Vec::new(), replacing }
+    /// `memory_bytes`: what it may take at the very most.
+    pub fn new(replacing: bool, memory_bytes: usize) -> Self {
+        ConfigSet { entries: Vec::new(), lossy: false, table: Vec::new(), replacing, memory_bytes, most: 0 }
     }
 
     pub fn clear(&mut self) {
@@ -96,8 +100,8 @@ impl<S: Copy + Eq + Hash, B: Bits> ConfigSet<S, B> {
 
     pub fn bytes(&self) -> usize {
         let heap = self.entries.first().map_or(0, |c| c.used.heap_bytes());
-        let each = size_of::<Config<S, B>>() + WORKED_BYTES;
-        self.entries.capacity() * each + self.entries.len() * heap + self.table.capacity() * 4
+        let each = size_of::<Config<S, B>>() + TABLED_BYTES;
+        self.most * each + self.entries.len() * heap
     }
 
     #[inline]
@@ -114,7 +118,13 @@ impl<S: Copy + Eq + Hash, B: Bits> ConfigSet<S, B> {
                 return;
             }
         }
-        growth::push(&mut self.entries, config);
+        self.push(config);
+    }
+
+    #[inline]
+    fn push(&mut self, config: Config<S, B>) {
+        growth::push(&mut self.entries, config, self.memory_bytes);
+        self.most = self.most.max(self.entries.len());
     }
 
     fn add_hashed(&mut self, config: Config<S, B>, order: &Order<'_, B>) {
@@ -137,14 +147,20 @@ impl<S: Copy + Eq + Hash, B: Bits> ConfigSet<S, B> {
             }
             place = (place + 1) & mask;
         }
-        growth::push(&mut self.entries, config);
+        self.push(config);
         self.table[place] = self.entries.len() as u32;
     }
 
     fn rebuild(&mut self) {
         let size = (2 * (self.entries.len() + 2)).next_power_of_two();
-        self.table.clear();
-        self.table.resize(size, 0);
+        if size <= self.table.capacity() {
+            self.table.clear();
+            self.table.resize(size, 0);
+        } else {
+            // The old one is gone before the new one is there.
+            self.table = Vec::new();
+            self.table = vec![0; size];
+        }
         for (i, config) in self.entries.iter().enumerate() {
             let mut place = config.hash() & (size - 1);
             while self.table[place] != 0 {
@@ -152,6 +168,12 @@ impl<S: Copy + Eq + Hash, B: Bits> ConfigSet<S, B> {
             }
             self.table[place] = i as u32 + 1;
         }
+    }
+
+    /// What `drop_covered` takes at most, for a moment.
+    pub fn dropping_bytes(&self) -> usize {
+        const EACH: usize = size_of::<(u64, u32, usize)>() + size_of::<bool>() + size_of::<usize>();
+        self.most * EACH
     }
 
     /// Drop configurations that another one covers. Only the nearest are compared: dropping fewer is always right.
@@ -198,7 +220,8 @@ impl<S: Copy + Eq + Hash, B: Bits> ConfigSet<S, B> {
 }
 
 /// Multiply and rotate: the keys are small and not hostile, so speed matters more than quality.
-struct Mix(u64);
+#[derive(Default)]
+pub struct Mix(u64);
 
 impl Hasher for Mix {
     fn finish(&self) -> u64 {

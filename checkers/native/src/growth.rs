@@ -1,32 +1,57 @@
-//! Vectors that grow under a budget: the usual doubling would overshoot it by up to its own size.
+//! Vectors that grow under a budget of memory, and never hold more of it than was written to.
+//!
+//! The usual doubling would overshoot a budget by the vector's own size, and by that again while old and new are there
+//! at once; and what is let go in between, the allocator keeps. A vector that has become large therefore asks for room
+//! to the budget's end at once: addresses, not memory, which the system gives page by page as it is written to.
 
-const SMALL_BYTES: usize = 1 << 20;
+const SMALL_BYTES: usize = 1 << 18;
+/// Beyond this the usual allocator maps memory for one vector alone, and gives it back whole.
+const MAPPED_BYTES: usize = 1 << 26;
 
-/// Add `item`; a large vector grows by an eighth.
+/// Add `item` to a vector that may take up to `most_bytes`.
 #[inline]
-pub fn push<T>(list: &mut Vec<T>, item: T) {
+pub fn push<T>(list: &mut Vec<T>, item: T, most_bytes: usize) {
     if list.len() == list.capacity() {
-        make_room(list);
+        make_room(list, most_bytes);
     }
     list.push(item);
 }
 
+/// Give back a large vector.
+pub fn let_go<T>(list: &mut Vec<T>) {
+    if list.capacity() * size_of::<T>() > SMALL_BYTES {
+        *list = Vec::new();
+    }
+}
+
 #[cold]
-fn make_room<T>(list: &mut Vec<T>) {
-    if list.len() * size_of::<T>() >= SMALL_BYTES {
+fn make_room<T>(list: &mut Vec<T>, most_bytes: usize) {
+    if list.len() * size_of::<T>() < SMALL_BYTES {
+        return;
+    }
+    let all = most_bytes.max(MAPPED_BYTES) / size_of::<T>();
+    if all <= list.len() || list.try_reserve_exact(all - list.len()).is_err() {
         list.reserve_exact(list.len() / 8);
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::*;
+
     #[test]
-    fn a_large_list_grows_by_an_eighth() {
-        let mut list: Vec<u64> = Vec::new();
-        for i in 0..1_000_000 {
-            super::push(&mut list, i);
-            assert!(list.len() * 8 < super::SMALL_BYTES * 2 || list.capacity() <= list.len() + list.len() / 8);
+    fn a_large_list_moves_once_within_its_budget_and_grows_by_an_eighth_beyond() {
+        for (most_bytes, moves_max) in [(8_000_000, 1), (usize::MAX, 30)] {
+            let (mut list, mut moves, mut before): (Vec<u64>, _, _) = (Vec::new(), 0, 0);
+            for i in 0..1_000_000 {
+                push(&mut list, i, most_bytes);
+                if list.capacity() != before && list.len() * 8 > SMALL_BYTES {
+                    moves += 1;
+                    assert!(most_bytes != usize::MAX || list.capacity() <= list.len() + list.len() / 8);
+                }
+                before = list.capacity();
+            }
+            assert!(list.into_iter().eq(0..1_000_000) && (1..=moves_max).contains(&moves), "{moves}");
         }
-        assert!(list.into_iter().eq(0..1_000_000));
     }
 }

@@ -5,6 +5,7 @@
 //! configurations that it kept goes on, though it had to drop others, it says where that was. Where more than 64
 //! operations are open at once, or where it took more steps than such a history should, it has said nothing.
 
+use crate::growth;
 use crate::operation::{Function, Op};
 use crate::search::{Dry, Finding, Limits, Stop};
 
@@ -273,12 +274,13 @@ impl Narrow {
         self.steps.clear();
         (self.held, self.kept, self.spent) = (1, NARROW, 0);
         self.steps_max = limits.steps.min(STEPS_PER_OPERATION * ops.len() as u64);
-        (self.walk(ops, limits), self.spent)
+        let walked = self.walk(ops, limits);
+        growth::let_go(&mut self.steps);
+        (walked, self.spent)
     }
 
     fn bytes(&self) -> usize {
-        (1 + CHECKPOINTS) * self.here.wanted.capacity() * size_of::<Wanted>()
-            + self.steps.capacity() * size_of::<Step>()
+        (1 + CHECKPOINTS) * self.here.wanted.capacity() * size_of::<Wanted>() + self.steps.len() * size_of::<Step>()
     }
 
     fn walk(&mut self, ops: &[Op], limits: Limits) -> Result<Walked, Stop> {
@@ -558,7 +560,7 @@ impl Narrow {
 
 #[inline]
 fn push(steps: &mut Vec<Step>, parent: u32, op: u32) -> u32 {
-    steps.push(Step { op, parent });
+    growth::push(steps, Step { op, parent }, 0);
     (steps.len() - 1) as u32
 }
 

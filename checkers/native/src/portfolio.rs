@@ -86,6 +86,7 @@ fn searched<M: Model<State = u32>>(model: &M, ops: &[Op], limits: Limits, narrow
     if !model.is_register() {
         return search::judge(model, ops, None, limits);
     }
+    let limits = Limits { memory_bytes: limits.memory_bytes.saturating_sub(size_of_val(ops)), ..limits };
     let (walked, steps) = narrow.judge(ops, model.initial(), limits);
     let dry = match walked {
         Ok(Walked::Told(finding)) => return (finding, steps),

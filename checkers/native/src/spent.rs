@@ -1,24 +1,35 @@
 //! How many operations of each group that never returns went in: multisets of groups, each kept once.
 
-use std::collections::HashMap;
-use std::rc::Rc;
+use std::hash::Hasher;
+
+use crate::configs::Mix;
+use crate::growth;
 
 /// (group, number), by group; a group that is not there was not used.
-type Counts = Rc<[(u32, u32)]>;
+type Counts = Box<[(u32, u32)]>;
 
 pub struct Spent {
     kept: Vec<Counts>,
-    numbers: HashMap<Counts, u32>,
-    bytes: usize,
+    /// By the hash of each, its place in `kept`; at least half of it is `FREE`.
+    table: Vec<u32>,
+    lists_bytes: usize,
+    memory_bytes: usize,
 }
+
+const FREE: u32 = u32::MAX;
+/// What a list takes in `kept`, and at most in the table; and what the allocator adds to it.
+const KEPT_BYTES: usize = size_of::<Counts>() + 16;
+const LIST_BYTES: usize = 16;
 
 impl Spent {
     /// Nothing was used.
     pub const NONE: u32 = 0;
 
-    pub fn new() -> Self {
-        let nothing: Counts = Rc::new([]);
-        Spent { kept: vec![nothing.clone()], numbers: HashMap::from([(nothing, 0)]), bytes: 0 }
+    /// `memory_bytes`: what it may take at the very most.
+    pub fn new(memory_bytes: usize) -> Self {
+        let mut spent = Spent { kept: Vec::new(), table: Vec::new(), lists_bytes: 0, memory_bytes };
+        spent.number(Counts::default());
+        spent
     }
 
     pub fn of(&self, spent: u32, group: u32) -> u32 {
@@ -33,7 +44,7 @@ impl Spent {
             Ok(at) => counts[at].1 += 1,
             Err(at) => counts.insert(at, (group, 1)),
         }
-        self.number(counts.into())
+        self.number(counts.into_boxed_slice())
     }
 
     /// Whether `less` used no more of any group than `more`.
@@ -52,27 +63,51 @@ impl Spent {
     }
 
     pub fn bytes(&self) -> usize {
-        self.bytes
+        self.lists_bytes + self.kept.len() * KEPT_BYTES
     }
 
-    /// Keep only those that are named; they are renumbered in place.
-    pub fn collect<'a>(&mut self, named: impl Iterator<Item = &'a mut u32>) {
-        let before = std::mem::replace(self, Spent::new());
-        for number in named {
-            *number = self.number(before.kept[*number as usize].clone());
-        }
+    /// Begin to keep only those that are named: all that there were; `number` those again.
+    pub fn begin_anew(&mut self) -> Vec<Counts> {
+        let anew = Spent::new(self.memory_bytes);
+        std::mem::replace(self, anew).kept
     }
 
-    fn number(&mut self, counts: Counts) -> u32 {
-        if let Some(&number) = self.numbers.get(&counts) {
-            return number;
+    /// The number of a multiset, also of one that is there already.
+    pub fn number(&mut self, counts: Counts) -> u32 {
+        if self.table.len() < 2 * (self.kept.len() + 1) {
+            self.rebuild();
         }
-        let number = self.kept.len() as u32;
-        // The list with its two counters, two pointers to it, and the table's share.
-        self.bytes += counts.len() * 8 + 16 + 2 * 16 + 16;
-        self.numbers.insert(counts.clone(), number);
-        self.kept.push(counts);
-        number
+        let place = self.find(&counts);
+        if self.table[place] == FREE {
+            self.table[place] = self.kept.len() as u32;
+            self.lists_bytes += LIST_BYTES + size_of_val(&*counts);
+            growth::push(&mut self.kept, counts, self.memory_bytes);
+        }
+        self.table[place]
+    }
+
+    /// Its place in the table, or that where it belongs.
+    fn find(&self, counts: &[(u32, u32)]) -> usize {
+        let mut hasher = Mix::default();
+        for &(group, count) in counts {
+            hasher.write_u64(u64::from(group) << 32 | u64::from(count));
+        }
+        let mask = self.table.len() - 1;
+        let mut place = hasher.finish() as usize & mask;
+        while self.table[place] != FREE && *self.kept[self.table[place] as usize] != *counts {
+            place = (place + 1) & mask;
+        }
+        place
+    }
+
+    fn rebuild(&mut self) {
+        // The old one is gone before the new one is there.
+        self.table = Vec::new();
+        self.table = vec![FREE; (2 * (self.kept.len() + 2)).next_power_of_two()];
+        for number in 0..self.kept.len() {
+            let place = self.find(&self.kept[number]);
+            self.table[place] = number as u32;
+        }
     }
 }
 
@@ -82,7 +117,7 @@ mod tests {
 
     #[test]
     fn multisets_are_kept_once_and_compared() {
-        let mut spent = Spent::new();
+        let mut spent = Spent::new(1 << 20);
         let a = spent.plus(Spent::NONE, 7);
         let b = spent.plus(Spent::NONE, 3);
         let ab = spent.plus(a, 3);
@@ -93,9 +128,9 @@ mod tests {
         assert!(
             !spent.is_within(ab, a) && !spent.is_within(a, b) && !spent.is_within(aab, ab) && !spent.is_within(a, 0)
         );
-        let (mut kept, mut none) = (aab, 0);
-        spent.collect([&mut kept, &mut none].into_iter());
-        assert_eq!((spent.of(kept, 7), spent.of(kept, 3), none), (2, 1, 0));
+        let before = spent.begin_anew();
+        let [kept, none, again] = [aab, 0, aab].map(|number| spent.number(before[number as usize].clone()));
+        assert_eq!((spent.of(kept, 7), spent.of(kept, 3), none, again), (2, 1, 0, kept));
         assert_eq!(spent.kept.len(), 2);
     }
 }

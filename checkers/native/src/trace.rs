@@ -26,19 +26,23 @@ struct Node {
 pub struct Trace {
     nodes: Vec<Node>,
     collect_at: usize,
+    memory_bytes: usize,
+    /// How many steps there were at once.
+    most: usize,
 }
 
 impl Trace {
     pub const START: u32 = ROOT;
     const COLLECT_MIN: usize = 1 << 16;
 
-    pub fn new() -> Self {
-        Trace { nodes: Vec::new(), collect_at: Trace::COLLECT_MIN }
+    /// `memory_bytes`: what it may take at the very most.
+    pub fn new(memory_bytes: usize) -> Self {
+        Trace { nodes: Vec::new(), collect_at: Trace::COLLECT_MIN, memory_bytes, most: 0 }
     }
 
     #[inline]
     pub fn push(&mut self, parent: u32, op: u32, at: u32) -> u32 {
-        growth::push(&mut self.nodes, Node { step: op, parent, at });
+        growth::push(&mut self.nodes, Node { step: op, parent, at }, self.memory_bytes);
         (self.nodes.len() - 1) as u32
     }
 
@@ -53,41 +57,45 @@ impl Trace {
 
     pub fn bytes(&self) -> usize {
         // While it is collected, each node's new place stands beside it.
-        self.nodes.capacity() * (size_of::<Node>() + size_of::<u32>())
+        self.most.max(self.nodes.len()) * (size_of::<Node>() + size_of::<u32>())
     }
 
     pub fn wants_collection(&self) -> bool {
         self.nodes.len() >= self.collect_at
     }
 
-    /// Drop every step that no root leads back to; the roots are moved along.
-    pub fn collect<'a>(&mut self, roots: impl Iterator<Item = &'a mut u32>) {
-        let roots: Vec<&mut u32> = roots.collect();
-        let mut moved = vec![ROOT; self.nodes.len()];
-        for root in &roots {
-            let mut at = **root;
-            while at != ROOT && moved[at as usize] == ROOT {
-                moved[at as usize] = 0;
-                at = self.nodes[at as usize].parent;
-            }
+    /// Begin to drop every step that no root leads back to: `mark` each root in what this returns, then `keep`.
+    pub fn unmarked(&self) -> Vec<u32> {
+        vec![ROOT; self.nodes.len()]
+    }
+
+    pub fn mark(&self, root: u32, moved: &mut [u32]) {
+        let mut at = root;
+        while at != ROOT && moved[at as usize] == ROOT {
+            moved[at as usize] = 0;
+            at = self.nodes[at as usize].parent;
         }
+    }
+
+    /// Drop what is not marked; `moved` tells then where each of the others is.
+    pub fn keep(&mut self, moved: &mut [u32]) {
+        self.most = self.most.max(self.nodes.len());
         let mut kept = 0;
         for i in 0..self.nodes.len() {
             if moved[i] != ROOT {
                 let node = self.nodes[i];
                 moved[i] = kept;
-                let parent = if node.parent == ROOT { ROOT } else { moved[node.parent as usize] };
+                let parent = Trace::place(node.parent, moved);
                 self.nodes[kept as usize] = Node { parent, ..node };
                 kept += 1;
             }
         }
         self.nodes.truncate(kept as usize);
-        for root in roots {
-            if *root != ROOT {
-                *root = moved[*root as usize];
-            }
-        }
         self.collect_at = (self.nodes.len() * 2).max(Trace::COLLECT_MIN);
+    }
+
+    pub fn place(root: u32, moved: &[u32]) -> u32 {
+        if root == ROOT { ROOT } else { moved[root as usize] }
     }
 
     /// The operations of one way from the start through the events before number `until` to the step `leaf`, in order.

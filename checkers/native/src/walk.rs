@@ -167,11 +167,11 @@ impl<'a, M: Model, B: Bits> Walk<'a, M, B> {
             active: Vec::new(),
             moves: Vec::new(),
             moves_known: 0,
-            live: ConfigSet::new(true),
-            work: ConfigSet::new(false),
-            next: ConfigSet::new(true),
-            spent: Spent::new(),
-            trace: Trace::new(),
+            live: ConfigSet::new(true, limits.memory_bytes),
+            work: ConfigSet::new(false, limits.memory_bytes),
+            next: ConfigSet::new(true, limits.memory_bytes),
+            spent: Spent::new(limits.memory_bytes),
+            trace: Trace::new(limits.memory_bytes),
             checkpoints: Vec::new(),
         };
         walk.start(model.initial());
@@ -616,12 +616,17 @@ impl<'a, M: Model, B: Bits> Walk<'a, M, B> {
     /// Drop what no configuration came by.
     fn collect(&mut self) {
         let Walk { live, work, next, checkpoints, trace, spent, .. } = self;
+        let mut moved = trace.unmarked();
+        let kept = checkpoints.iter().flat_map(|checkpoint| &checkpoint.live);
+        let all = live.entries.iter().chain(&work.entries).chain(&next.entries).chain(kept);
+        all.for_each(|config| trace.mark(config.trace, &mut moved));
+        trace.keep(&mut moved);
+        let before = spent.begin_anew();
         let kept = checkpoints.iter_mut().flat_map(|checkpoint| &mut checkpoint.live);
-        let all = live.entries.iter_mut().chain(&mut work.entries).chain(&mut next.entries).chain(kept);
-        let (traces, spendings): (Vec<&mut u32>, Vec<&mut u32>) =
-            all.map(|config| (&mut config.trace, &mut config.spent)).unzip();
-        trace.collect(traces.into_iter());
-        spent.collect(spendings.into_iter());
+        for config in live.entries.iter_mut().chain(&mut work.entries).chain(&mut next.entries).chain(kept) {
+            config.trace = Trace::place(config.trace, &moved);
+            config.spent = spent.number(before[config.spent as usize].clone());
+        }
     }
 
     pub fn bytes(&self) -> usize {
@@ -630,7 +635,7 @@ impl<'a, M: Model, B: Bits> Walk<'a, M, B> {
             checkpoint.live.len() * (size_of::<Config<M::State, B>>() + heap) + checkpoint.pending.bytes()
         };
         let groups = self.groups.capacity() * size_of::<Group<M::State>>() + 4 * self.active.capacity();
-        let sets = self.live.bytes() + self.work.bytes() + self.next.bytes();
+        let sets = self.live.bytes() + self.work.bytes() + self.next.bytes() + self.next.dropping_bytes();
         sets + groups + self.trace.bytes() + self.spent.bytes() + self.checkpoints.iter().map(kept).sum::<usize>()
     }
 
