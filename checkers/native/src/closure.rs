@@ -7,7 +7,7 @@
 //! either will do. And a coarse walk does not even count: each may go in any number of times, which allows more orders
 //! than there are, so that "none" is then a proof as well, and a cheap one.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasherDefault, Hash, Hasher};
 
 use crate::bits::Bits;
@@ -54,7 +54,7 @@ fn any_order_with<M: Model, B: Bits>(
     exact: bool,
     limits: Limits,
 ) -> (Result<bool, Stop>, u64) {
-    let start = |&state| Config { state, placed: B::empty(words), used: Vec::new() };
+    let start = |&state| Config { state, placed: B::empty(words), used: 0 };
     let mut walk = Walk {
         model,
         limits,
@@ -64,6 +64,8 @@ fn any_order_with<M: Model, B: Bits>(
         free: Vec::new(),
         slot_of: vec![0; items.len()],
         unknown: Vec::new(),
+        uses: vec![Vec::new()],
+        use_numbers: HashMap::from([(Vec::new(), 0)]),
         configs: starts.iter().map(start).collect(),
         steps: 0,
         polled_at: 0,
@@ -107,12 +109,12 @@ fn widest(events: &[Event], items: &[Item]) -> usize {
 }
 
 /// `placed`: the slots of open operations that are in. `used`: how many of each kind of unknown outcome are in, where
-/// that is counted.
+/// that is counted, by its number in `Walk::uses`.
 #[derive(Clone, PartialEq, Eq)]
 struct Config<S, B> {
     state: S,
     placed: B,
-    used: Vec<u32>,
+    used: u32,
 }
 
 impl<S: Hash, B: Bits> Hash for Config<S, B>
@@ -124,9 +126,7 @@ where
         for &word in self.placed.words() {
             hasher.write_u64(word);
         }
-        for &count in &self.used {
-            hasher.write_u64(u64::from(count));
-        }
+        hasher.write_u32(self.used);
     }
 }
 
@@ -143,6 +143,9 @@ struct Walk<'a, M: Model, B: Bits> {
     slot_of: Vec<usize>,
     /// Operations of unknown outcome that were invoked: one of each kind, and how many there are.
     unknown: Vec<(Op, u32)>,
+    /// How many of each kind are in, as configurations have it, each once; the last count is never 0.
+    uses: Vec<Vec<u32>>,
+    use_numbers: HashMap<Vec<u32>, u32>,
     configs: Vec<Config<M::State, B>>,
     steps: u64,
     polled_at: u64,
@@ -231,27 +234,38 @@ impl<M: Model, B: Bits> Walk<'_, M, B> {
     }
 
     /// The configuration after one more operation of that kind; None where it cannot go in, or changes nothing.
-    fn take(&self, config: &Config<M::State, B>, kind: usize) -> Option<Config<M::State, B>> {
+    fn take(&mut self, config: &Config<M::State, B>, kind: usize) -> Option<Config<M::State, B>> {
         let (op, count) = &self.unknown[kind];
         let state = self.model.step(config.state, op).filter(|&state| state != config.state)?;
         let mut grown = Config { state, ..config.clone() };
         if self.exact {
-            // The last count is never 0, so that equal configurations are equal.
-            grown.used.resize(grown.used.len().max(kind + 1), 0);
-            if grown.used[kind] == *count {
+            let mut counts = self.uses[config.used as usize].clone();
+            counts.resize(counts.len().max(kind + 1), 0);
+            if counts[kind] == *count {
                 return None;
             }
-            grown.used[kind] += 1;
+            counts[kind] += 1;
+            grown.used = self.number(counts);
         }
         Some(grown)
+    }
+
+    fn number(&mut self, counts: Vec<u32>) -> u32 {
+        if let Some(&number) = self.use_numbers.get(&counts) {
+            return number;
+        }
+        let number = self.uses.len() as u32;
+        self.uses.push(counts.clone());
+        self.use_numbers.insert(counts, number);
+        number
     }
 
     fn poll(&mut self, held: usize) -> Result<(), Stop> {
         if self.steps > self.limits.steps {
             return Err(Stop::Steps);
         }
-        let each = size_of::<Config<M::State, B>>() + if self.exact { 4 * self.unknown.len() } else { 0 };
-        if 2 * held * each > self.limits.memory_bytes {
+        let counts = 2 * self.uses.len() * (size_of::<Vec<u32>>() + size_of::<u32>() * self.unknown.len());
+        if 2 * held * size_of::<Config<M::State, B>>() + counts > self.limits.memory_bytes {
             return Err(Stop::Memory);
         }
         if self.steps - self.polled_at > 4096 {
