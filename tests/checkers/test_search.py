@@ -158,7 +158,7 @@ print(result.reason, peak_kb() - before, sep="|")
 @pytest.mark.parametrize("megabytes", [16, 64, 256])
 @pytest.mark.parametrize("shape", ["2 120 40 0.0", "2 400 40 0.0", "3 60 20 0.6"])
 def test_memory_is_kept_to(megabytes: int, shape: str) -> None:
-    """The peak of the process, over what it held before, is what the search was given, within a tenth, or little less."""
+    """The peak of the process, over what it held before, is what the search was given, within a tenth, or less."""
     command = [sys.executable, "-c", _PEAK, str(megabytes * 2**20), *shape.split()]
     done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=600)
     reason, grown_kb = done.stdout.strip().split("|")

@@ -301,3 +301,40 @@ impl Hasher for Mix {
         self.0 = (self.0.rotate_left(23) ^ word).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use super::*;
+    use crate::interrupt::Deadline;
+    use crate::model::CasRegister;
+    use crate::operation::Function;
+
+    fn has_order(ops: &[(Function, u32, i64, i64)]) -> bool {
+        let item = |&(function, a, invoked, returned)| Item {
+            op: Op { id: 0, blame: 0, function, a, b: 0, invoked, returned },
+            must: returned != NEVER,
+        };
+        let items: Vec<Item> = ops.iter().map(item).collect();
+        let deadline = Deadline::new(Instant::now() + Duration::from_secs(60));
+        let limits = Limits { steps: 10_000, memory_bytes: 1 << 20, deadline };
+        any_order(&CasRegister, &items, &[0], true, limits).0.expect("the budget suffices")
+    }
+
+    #[test]
+    fn operations_that_touch_are_concurrent() {
+        assert!(has_order(&[(Function::Write, 1, 0, 2), (Function::Read, 0, 2, 4)]));
+        assert!(!has_order(&[(Function::Write, 1, 0, 2), (Function::Read, 0, 3, 4)]));
+    }
+
+    #[test]
+    fn each_of_unknown_outcome_is_used_once() {
+        let visit = |at| [(Function::Read, 9, at, at + 1), (Function::Write, 1, at + 2, at + 3)];
+        for (lost, visits, explained) in [(1, 1, true), (1, 2, false), (2, 2, true), (2, 3, false)] {
+            let mut ops = vec![(Function::Write, 9, 0, NEVER); lost];
+            ops.extend((0..visits).flat_map(|i| visit(10 * (i + 1))));
+            assert_eq!(has_order(&ops), explained);
+        }
+    }
+}

@@ -699,6 +699,17 @@ mod tests {
                 assert_eq!(replay::refute(&CasRegister, &before[..], prefix), None, "seed {seed}");
             };
             let searched = judge(&CasRegister, &ops, None, limits(10_000_000)).0;
+            match &searched {
+                Finding::Explained { order } => {
+                    assert_eq!(replay::refute(&CasRegister, &ops[..], order), None, "seed {seed}");
+                    // Nor is it believed that an operation is in the way where none is.
+                    let failed = ops.iter().find(|op| !op.is_open_ended()).expect("most return").id;
+                    let misled = judge(&CasRegister, &ops, Some(Dry { failed, prefix: vec![] }), limits(10_000_000)).0;
+                    assert!(matches!(misled, Finding::Explained { .. }), "seed {seed}");
+                }
+                Finding::Refuted { failed, prefix, .. } => explains_what_returned(*failed, prefix),
+                Finding::Stopped(stop) => panic!("{stop:?}, seed {seed}"),
+            }
             match (&searched, found) {
                 (
                     Finding::Refuted { failed, states, open, .. },
@@ -731,6 +742,17 @@ mod tests {
     /// The operation as it was just before a moment: what had not returned is open.
     fn until(op: &Op, moment: i64) -> Op {
         if op.returned < moment { *op } else { Op { returned: NEVER, ..*op } }
+    }
+
+    #[test]
+    fn operations_that_touch_are_concurrent() {
+        let op = |id: u32, function, a, invoked, returned| Op { id, blame: id, function, a, b: 0, invoked, returned };
+        for (read_at, valid) in [(2, true), (3, false)] {
+            let ops = [op(0, Function::Write, 1, 0, 2), op(1, Function::Read, 0, read_at, 4)];
+            let (walked, _) = Narrow::default().judge(&ops, 0, limits(1000));
+            assert_eq!(matches!(walked, Ok(Walked::Told(Finding::Explained { .. }))), valid);
+            assert_eq!(matches!(walked, Ok(Walked::Told(Finding::Refuted { failed: 1, .. }))), !valid);
+        }
     }
 
     #[test]

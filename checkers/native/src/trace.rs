@@ -33,7 +33,8 @@ pub struct Trace {
 
 impl Trace {
     pub const START: u32 = ROOT;
-    const COLLECT_MIN: usize = 1 << 16;
+    /// Tests are short, and are to collect too.
+    const COLLECT_MIN: usize = if cfg!(test) { 1 << 6 } else { 1 << 16 };
 
     /// `memory_bytes`: what it may take at the very most.
     pub fn new(memory_bytes: usize) -> Self {
