@@ -183,8 +183,11 @@ def _proof(breach: Breach, store: Store) -> Proof | None:
         rows = tuple(act.row for act in breach.acts)
         return Proof(kind="finding", key=breach.acts[-1].key, rows=rows, name=breach.anomaly)
     proof = window_of(store, breach.anomaly, breach.acts)
+    # Of two keys one transaction may have been meant, if not this one.
+    first, last = breach.acts[0].key, breach.acts[-1].key
     if (
         proof is None
+        and (first == last or not store.together(first, last))
         and breach.anomaly in PROVEN
         and breach.acts[-1].made is not None
         and all(act.at is not None for act in breach.acts)

@@ -660,6 +660,14 @@ def test_what_was_chosen_before_accuses_nobody() -> None:
     assert verdict.validity is Validity.VALID
 
 
+@pytest.mark.parametrize(("seed", "said"), [(534, "cas-on-wrong-value"), (912, "lost-write"), (2092, "wrong-version")])
+def test_what_choices_leave_open_every_state_decides(seed: int, said: str) -> None:
+    told = Simulated(ETCD, random.Random(seed), steps=26, clients=3, keys="x", values=2, unknown=0.4, headers=0.5)
+    told.bend()
+    (verdict,) = etcd.check(told.history, facts())
+    assert list(verdict.anomalies) == [said] and confirm(told.history, msgspec.to_builtins(verdict)) == 1
+
+
 def quiet(events: list[Event]) -> int:
     """Where the history could as well have begun: the last of the first moments at which nothing is open."""
     opened, found = 0, 0
@@ -1025,6 +1033,21 @@ def test_a_compare_that_nobody_can_tell_is_unknown(compare: str) -> None:
         '{"succeeded": true, "revision": 50, "responses": [null]}',
     )
     assert verdict.validity is Validity.UNKNOWN and "at first" in verdict.reason
+
+
+def test_one_number_for_two_keys_of_some_transaction_is_no_defect() -> None:
+    """A transaction puts both keys, though another value: nothing that is small proves that it was two writes."""
+    verdict = judged(
+        ETCD,
+        '0 write z 1 -> {"revision": 2}',
+        '0 txn - {"success": [["put", "x", 5], ["put", "y", 6]]}',
+        "0 info",
+        "2 write y 7",
+        "2 info",
+        '1 read x -> {"value": 5, "revision": 3, "mod-revision": 3}',
+        '1 read y -> {"value": 7, "revision": 3, "mod-revision": 3}',
+    )
+    assert verdict.validity is Validity.UNKNOWN and "duplicate-revision" in verdict.reason
 
 
 def test_a_walk_that_gives_up_says_neither(monkeypatch: pytest.MonkeyPatch) -> None:
