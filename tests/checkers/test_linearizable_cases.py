@@ -4,6 +4,7 @@ import msgspec
 import pytest
 
 from checkers import linearizable
+from checkers.models import CAS_REGISTER, encode
 from harness.errors import MalformedHistory
 from harness.history import History
 from harness.operation import OpEvent
@@ -97,3 +98,10 @@ def test_nothing_to_judge_is_unknown() -> None:
 def test_a_cas_that_is_none_is_named() -> None:
     with pytest.raises(MalformedHistory, match=r"event 2: the value of a cas is \[old, new\], not 5"):
         judge(parse("a:w1 b:c5"))
+
+
+def test_a_cas_of_three_values_is_named() -> None:
+    history = parse("a:w1 b:c1,2")
+    operations = [msgspec.structs.replace(op, value=[1, 2, 3]) if op.f == "cas" else op for op in history.operations]
+    with pytest.raises(MalformedHistory, match=r"event 2: the value of a cas is \[old, new\], not \[1, 2, 3\]"):
+        encode(operations, CAS_REGISTER)
