@@ -2,15 +2,19 @@
 
 import random
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Final
 
+import numpy as np
 import pytest
 
+from checkers import _core
 from checkers.consistency_models import NAMES, implied
 from checkers.transaction_columns import FAIL, OK, READ, WRITE, TransactionColumns
 from checkers.transaction_proof import RegisterProof, Step
 from checkers.transactions import TransactionVerdict, check_list_append, check_register
-from checkers.weak_isolation import COMMITS, SNAPSHOTS, CommitCircle, CommitStep, is_circle
+from checkers.weak_isolation import COMMITS, SNAPSHOTS, CommitCircle, CommitStep, commits, is_circle
+from harness.errors import HarnessError
 from harness.verdict import Validity
 from tests.checkers.transaction_histories import Op, Shape, Txn, columns, replicated, simulated, small, spliced, told
 from tests.checkers.transaction_oracle import kept_by_commits, kept_by_schedule
@@ -131,6 +135,17 @@ def test_the_proof_refuses_circles_that_the_rows_do_not_show() -> None:
         assert not is_circle(proof, CommitCircle("fractured-reads", (CommitStep(wrong, 2, (seen,)),)))
     assert not is_circle(proof, CommitCircle("fractured-reads", (CommitStep(step, 2, (seen._replace(after=2),)),)))
     assert not is_circle(proof, CommitCircle("fractured-reads", ()))
+
+
+def test_a_circle_that_the_rows_do_not_show_is_no_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
+    history = columns(told("wx1", "wx2", "rx1"))
+    assert isinstance(commits(history, "causal", lists=False), np.ndarray)
+    forged = SimpleNamespace(
+        order=None, circle=[((0, 1, "ww", 0, 1, -1, -1), -1, []), ((1, 0, "ww", 1, 0, -1, -1), -1, [])]
+    )
+    monkeypatch.setattr(_core, "check_weak_isolation", lambda *_, **__: forged)
+    with pytest.raises(HarnessError, match="circle of commits .* is not confirmed"):
+        commits(history, "causal", lists=False)
 
 
 #: Seeds whose disagreement the long comparison found: repeated reads, and a second read of one transaction's writes.
