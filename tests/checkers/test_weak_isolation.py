@@ -144,7 +144,7 @@ def test_a_circle_that_the_rows_do_not_show_is_no_verdict(monkeypatch: pytest.Mo
         order=None, circle=[((0, 1, "ww", 0, 1, -1, -1), -1, []), ((1, 0, "ww", 1, 0, -1, -1), -1, [])]
     )
     monkeypatch.setattr(_core, "check_weak_isolation", lambda *_, **__: forged)
-    with pytest.raises(HarnessError, match="circle of commits .* is not confirmed"):
+    with pytest.raises(HarnessError, match=r"circle of commits .* is not confirmed"):
         commits(history, "causal", lists=False)
 
 
