@@ -38,7 +38,7 @@ impl Zones {
         // What is no read goes to a place that is cut off: no branch could be predicted here.
         for (i, op) in ops.iter().enumerate() {
             let is_read = (op.function == Function::Read) & ((op.returned, i as u32) < stop);
-            let next = &mut self.values[op.left() as usize].reads;
+            let next = &mut self.reads[op.left() as usize];
             let place = if is_read { *next } else { length as u32 };
             order[place as usize] = i as u32;
             *next += u32::from(is_read);
@@ -53,14 +53,13 @@ impl Zones {
     fn place(&mut self, head: u32, order: &mut [u32], mut length: usize) -> usize {
         let mut value = head;
         while value != NONE {
-            let known = &mut self.values[value as usize];
+            let known = self.values[value as usize];
             if known.maker != NONE {
                 order[length] = known.maker;
                 length += 1;
             }
             let first = length;
-            length += known.reads as usize;
-            known.reads = first as u32;
+            length += std::mem::replace(&mut self.reads[value as usize], first as u32) as usize;
             value = known.next;
         }
         length

@@ -40,11 +40,9 @@ pub struct Value {
     pub until: u32,
     /// The value that a compare-and-set made of it, once that is shown.
     pub next: u32,
-    /// Reads of it that returned.
-    pub reads: u32,
 }
 
-const UNKNOWN: Value = Value { maker: NONE, head: NONE, since: NONE, until: 0, next: NONE, reads: 0 };
+const UNKNOWN: Value = Value { maker: NONE, head: NONE, since: NONE, until: 0, next: NONE };
 
 /// What is known of the beginning, or of one return.
 #[derive(Clone, Copy)]
@@ -78,6 +76,8 @@ pub enum Violation {
 #[derive(Default)]
 pub struct Zones {
     pub values: Vec<Value>,
+    /// Of each value: the reads of it that returned. Apart, since an order is told by these alone.
+    pub reads: Vec<u32>,
     pub moments: Vec<Moment>,
     pub returns: Returns,
     /// Values on the way from what was seen to what is known, the latest made first.
@@ -95,13 +95,18 @@ impl Zones {
             }
             self.values.clear();
             self.values.resize(top + 1, UNKNOWN);
+            self.reads.clear();
+            self.reads.resize(top + 1, 0);
         } else {
             for op in ops.iter() {
-                self.values[op.a as usize] = UNKNOWN;
-                self.values[op.b as usize] = UNKNOWN;
+                for value in [op.a, op.b] {
+                    self.values[value as usize] = UNKNOWN;
+                    self.reads[value as usize] = 0;
+                }
             }
         }
         self.values[initial as usize] = Value { head: initial, since: 0, ..UNKNOWN };
+        self.reads[initial as usize] = 0;
         // Reads and writes come in no order that a branch could be predicted by.
         for (i, op) in ops.iter().enumerate() {
             let left = op.left();
@@ -161,7 +166,7 @@ impl Zones {
                 self.grow(known.head, invoked)?;
             }
         }
-        self.values[value as usize].reads += u32::from(op.function == Function::Read);
+        self.reads[value as usize] += u32::from(op.function == Function::Read);
         Ok(())
     }
 
