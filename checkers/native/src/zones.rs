@@ -6,7 +6,7 @@
 //! (`until`); between them lies its *zone*, forward if `since` comes first, else backward. Block A must precede block B
 //! when A's `since` lies before B's `until`, so what refutes an order is a pair of blocks each of which must precede
 //! the other: two forward zones that overlap, or a backward one inside a forward one. Else sorting the zones by where
-//! they begin gives an order.
+//! they end gives an order.
 //!
 //! Blocks grow while the returns are walked through in their order, and each growth is compared with what it newly
 //! covers; forward zones are disjoint until the first conflict, so all comparisons together are linear, and the return
