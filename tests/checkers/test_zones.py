@@ -152,6 +152,13 @@ def test_each_kind_of_violation_is_named_and_proven(history: list[Row], failed: 
     assert linearize(history) is None
 
 
+def test_a_write_of_unknown_outcome_is_open_only_if_somebody_sees_it() -> None:
+    unseen, seen = Row(WRITE, 2, 0, 2, NEVER), Row(WRITE, 3, 0, 2, NEVER)
+    stale = [Row(WRITE, 1, 0, 0, 1), unseen, seen, Row(READ, 0, 0, 3, 4), Row(READ, 3, 0, 5, 6)]
+    (result,) = judge([stale])
+    assert (result.method, result.failed, result.open) == ("zones", 3, [2])
+
+
 @pytest.mark.long
 def test_zones_equal_reference_and_search_on_many_histories() -> None:
     compare(random.Random(23), 100_000, 16, reference=True)
