@@ -92,6 +92,12 @@ async def pause(node: LabNode) -> None:
             await asyncio.sleep(0.005)
 
 
+async def _ended(client: ZooKeeperClient) -> None:
+    async with asyncio.timeout(5):
+        while client.session.connection.ended is None:
+            await asyncio.sleep(0.005)
+
+
 def both_ways(one: str, others: tuple[str, ...], effect: Effect) -> dict[Link, Effect]:
     return {link: effect for other in others for link in (Link(one, other), Link(other, one))}
 
@@ -169,9 +175,12 @@ async def _minority(lab: Lab) -> dict[str, Any]:
     while (await modes(lab))[leader] == "leader" and time.monotonic() < cut + 20:
         claims_s = time.monotonic() - cut
         await asyncio.sleep(0.05)
+    written = await asked
+    # The server closes its connections one after the other: only on one that ended is it certain that nothing is sent.
+    await _ended(other)
     found = {
         "plain read": plain,
-        "write": await asked,
+        "write": written,
         "after": await outcome(lambda: other.write("k", b"2")),
         "opening": await outcome(lambda: opened(lab, leader), 3.0),
         "claims": claims_s,
