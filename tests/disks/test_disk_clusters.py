@@ -102,8 +102,8 @@ def test_a_zookeeper_that_rejoined_after_an_error_of_its_disk_may_never_start_ag
 def _assert_made_by_hand(found: dict[str, Any]) -> None:
     assert found["slow_wrong"] is None
     assert found["slow"] >= 5
-    # strace's own two looks at the clock bound the delay but for some microseconds.
-    assert found["shortest_s"] >= 0.0295
+    # strace looks at the clock once the delay has begun: mostly within microseconds, on a busy machine not always.
+    assert found["usual_s"] >= 0.0295
     assert (found["refused"], found["refused_after"], found["limit_kept"]) == (True, False, True)
     assert found["missed"] == []
     assert found["n1_lines"] >= found["n1_told"], "what was told was synced before"
