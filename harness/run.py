@@ -189,8 +189,7 @@ def execute(
         left += provider.sweep(folder)
         for what in left:
             progress({"topic": "warning", "text": what})
-    if stop.insisted:
-        raise StoppedTwice
+    stop.check()
     result = conclude_run(folder, outcome, progress=progress, stop=stop, spark=spark)
     return replace(result, warnings=(*left, *result.warnings))
 
@@ -423,8 +422,12 @@ def conclude_run(
         warnings.append(f"the history stays in {store.HISTORY_LINES}: {error.strerror}")
     warnings += _keep_logs(folder)
     with stop.on_request(lambda: _hurry(stop, spark)):
+        # Sealing is not broken off; an order that came meanwhile counts here.
+        stop.check()
         late = None if stop.asked else spark
         result = judge_and_report(folder, progress=progress, spark=late, stopped=stop.asked)
+    # What a handler raises is lost in a callback of the interpreter's own.
+    stop.check()
     _drop_data(folder, result.judgement)
     return replace(result, warnings=(*warnings, *result.warnings))
 
@@ -433,8 +436,7 @@ def _hurry(stop: StopRequest, spark: SparkHandle | None) -> None:
     """Asked to end while judging: Spark's part is given up, and a person who insists gets nothing more."""
     if spark is not None:
         spark.abandon()
-    if stop.insisted:
-        raise StoppedTwice
+    stop.check()
 
 
 def judge_stored(folder: Path, *, progress: Progress, spark: SparkHandle | None) -> Result:
@@ -509,6 +511,9 @@ def _unless_full(path: Path, warnings: list[str]) -> Iterator[Path]:
     """A file that cannot be written costs itself and is told; the verdict is said and exits as it must."""
     try:
         yield path
+    except StoppedTwice:
+        path.unlink(missing_ok=True)
+        raise
     except OSError as error:
         path.unlink(missing_ok=True)
         warnings.append(f"{path.name} could not be written: {error.strerror}")

@@ -32,6 +32,11 @@ class StopRequest:
         """A person asked twice."""
         return self._presses > 1
 
+    def check(self) -> None:
+        """Raise StoppedTwice once a person has insisted."""
+        if self.insisted:
+            raise StoppedTwice
+
     def install(self) -> None:
         """Handle SIGINT and SIGTERM from now on, until `uninstall`; main thread only."""
         for number in (signal.SIGINT, signal.SIGTERM):
@@ -75,5 +80,9 @@ class StopRequest:
             timer.cancel()
 
 
-class StoppedTwice(Exception):
-    """The person insisted: everything has been ended, nothing more is judged."""
+class StoppedTwice(BaseException):
+    """The person insisted: everything has been ended, nothing more is judged.
+
+    Like KeyboardInterrupt no Exception: what guards the report against a defect of one of its parts may not take a
+    person's order for one.
+    """

@@ -338,8 +338,7 @@ def test_two_ctrl_c_end_at_once_and_leave_nothing(engine: "DockerClient", tmp_pa
     with _running(tmp_path, "--runtime", "containers", *plan, "--no-spark") as child:
         wait_for_line(child, "fault: partition")
         child.send_signal(signal.SIGINT)
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            child.wait(0.3)
+        wait_for_line(child, "stopping")
         child.send_signal(signal.SIGINT)
         child.communicate(timeout=30)
     assert child.returncode == 130

@@ -1,12 +1,14 @@
 """A wish to end and an order: who asked, how often, and what acts on it."""
 
+import contextlib
 import signal
 import threading
+from pathlib import Path
 
 import pytest
 
 from harness.errors import UsageError
-from harness.run import _hurry
+from harness.run import _hurry, _unless_full
 from harness.stopping import StoppedTwice, StopRequest
 
 
@@ -68,3 +70,23 @@ def test_insisting_while_judging_ends_the_command() -> None:
     stop.request(by_hand=True)
     with pytest.raises(StoppedTwice):
         _hurry(stop, None)
+
+
+def test_no_guard_against_defects_takes_an_order_for_one(tmp_path: Path) -> None:
+    stop = StopRequest()
+    stop.check()
+    stop.request(by_hand=True)
+    stop.check()
+    stop.request(by_hand=True)
+    warnings: list[str] = []
+    path = tmp_path / "report.html"
+
+    def write_half() -> None:
+        with _unless_full(path, warnings), contextlib.suppress(Exception):
+            path.write_text("half of it")
+            stop.check()
+
+    with pytest.raises(StoppedTwice):
+        write_half()
+    assert not path.exists(), "no half of a file is left"
+    assert warnings == []

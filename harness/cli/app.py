@@ -446,9 +446,12 @@ class _Session:
         self.progress.close()
         try:
             if self.spark is not None:
-                self.spark.stop()
+                with self.stop.on_request(self.spark.abandon):
+                    self.spark.stop()
         finally:
             self.stop.uninstall()
+        # Also when it came after the verdict was said: who insists has one exit code.
+        self.stop.check()
 
     def execute(self, plan: Plan, results: Path) -> "Result":
         from harness.run import execute

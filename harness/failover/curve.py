@@ -26,7 +26,7 @@ from harness.failover.page import page
 from harness.failover.picture import standing_alone
 from harness.runtime.provider import Setting
 from harness.runtime.supervisor import PARENT_VARIABLE
-from harness.stopping import STOP_GRACE_S, StoppedTwice, StopRequest
+from harness.stopping import STOP_GRACE_S, StopRequest
 from harness.systems.system import Artifacts
 
 DOCUMENT: Final = "failover.json"
@@ -102,8 +102,7 @@ class CurveRun:
             self._cell(system, partitions, left_s / len(waiting))
             del waiting[0]
             self.write()
-        if self.stop.insisted:
-            raise StoppedTwice
+        self.stop.check()
         if self.stop.asked:
             self.failures.append("stopped before everything was measured")
         curve = self.write()

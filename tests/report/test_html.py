@@ -14,6 +14,7 @@ from harness.report import tables
 from harness.report.case import ReportCase
 from harness.report.html import render
 from harness.report.zombies import zombies
+from harness.stopping import StoppedTwice
 from harness.verdict import Validity, Verdict
 from tests.report import sample
 
@@ -179,6 +180,16 @@ def test_a_failing_section_hides_neither_the_verdict_nor_the_others(
     assert found[1] == "invalid"
     assert [h for h in found if h in TITLES] == TITLES
     assert "all 61 threads of n3 are stopped (T)" in rendered.html
+
+
+@pytest.mark.parametrize("at", ["lanes", "verdict"])
+def test_a_persons_order_to_end_is_no_failing_section(at: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def insist(*_: object, **__: object) -> None:
+        raise StoppedTwice
+
+    monkeypatch.setattr(*((tables, "guarantees") if at == "verdict" else (page, at)), insist)
+    with pytest.raises(StoppedTwice):
+        render(sample.zookeeper_invalid())
 
 
 def test_a_failing_verdict_table_leaves_word_and_headline(monkeypatch: pytest.MonkeyPatch) -> None:
