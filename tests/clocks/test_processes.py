@@ -4,26 +4,32 @@ import contextlib
 import os
 import random
 import signal
+import socket
 import struct
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harness.runtime.clocks import gate, tracing, vdso
 from harness.runtime.clocks import machine_code as code
-from harness.runtime.clocks import tracing, vdso
+from harness.runtime.clocks.keeper import Keeper
 from harness.runtime.clocks.memory import ClockError, Gone, mappings
+from harness.runtime.clocks.messages import Armed, How, Keep, Release, decode
 from harness.runtime.clocks.process import ClockedProcess, _words_like, own_image, why_not_here
 from harness.runtime.clocks.setting import RATE_ONE, ClockSetting, Settings
 from tests.clocks.programs import Asked, built, running
 
 S = 10**9
-#: A coarse clock is this much behind, and reading two clocks takes a moment, more on a busy machine.
+MS = 10**6
+#: Coarse clocks move with the kernel's tick; the others are compared within microseconds.
 NEAR_NS = 50_000_000
+#: For what comes by itself, on a busy machine too: a defect would keep it away for ever.
+PATIENCE_S = 60.0
 WALL = ("realtime", "coarse", "tai", "gettimeofday")
 MONOTONIC = ("monotonic", "monotonic_coarse", "monotonic_raw", "boottime")
 
@@ -75,7 +81,8 @@ def test_the_monotonic_clocks_follow_and_no_wall_clock(reader: str) -> None:
         assert_skew(asked, monotonic_ns=50 * S)
         # Nothing is before zero.
         process.set(Settings(monotonic=ClockSetting(offset_ns=-(10**6) * S)))
-        assert asked.ask()["monotonic"] == pytest.approx(-time.monotonic_ns(), abs=10 * NEAR_NS)
+        before_ns, skew_ns, after_ns = time.monotonic_ns(), asked.ask()["monotonic"], time.monotonic_ns()
+        assert -after_ns <= skew_ns <= -before_ns
 
 
 def test_a_drift_and_a_strobe_are_what_the_setting_says(reader: str) -> None:
@@ -83,16 +90,25 @@ def test_a_drift_and_a_strobe_are_what_the_setting_says(reader: str) -> None:
         base_ns = time.time_ns() - 100 * S
         drifting = ClockSetting(base_ns=base_ns, extra_rate=RATE_ONE // 20)
         process.arm(Settings(wall=drifting))
-        assert abs(asked.ask()["realtime"] - drifting.skew_ns(time.time_ns())) < NEAR_NS
-        strobing = ClockSetting(base_ns=time.time_ns(), period_ns=5_000_000, delta_ns=3600 * S, length_ns=400_000_000)
+        before_ns, shown_ns, after_ns = time.time_ns(), asked.ask()["realtime"], time.time_ns()
+        assert drifting.skew_ns(before_ns) - MS <= shown_ns <= drifting.skew_ns(after_ns) + MS
+        strobing = ClockSetting(base_ns=time.time_ns(), period_ns=5 * MS, delta_ns=3600 * S, length_ns=600 * S)
         process.set(Settings(wall=strobing))
-        seen = set()
-        while time.time_ns() < strobing.base_ns + strobing.length_ns:
+        seen: set[int] = set()
+
+        def both_sides_are_seen() -> bool:
             seen.add(round(asked.ask()["realtime"] / S))
+            return len(seen) == 2
+
+        _until(both_sides_are_seen)
         assert seen == {0, 3600}
-        time.sleep(0.01)
-        assert {round(asked.ask()["realtime"] / S) for _ in range(20)} == {0}
         assert process.settings().wall == strobing
+        # One that ends by itself, within a period that would be put on.
+        ending = ClockSetting(base_ns=time.time_ns(), period_ns=600 * S, delta_ns=3600 * S, length_ns=200 * MS)
+        process.set(Settings(wall=ending))
+        _until(lambda: time.time_ns() > ending.base_ns + ending.length_ns)
+        assert {round(asked.ask()["realtime"] / S) for _ in range(20)} == {0}
+        assert process.settings().wall == ending
 
 
 def test_no_reading_is_ever_torn_while_settings_change(reader: str) -> None:
@@ -101,17 +117,18 @@ def test_no_reading_is_ever_torn_while_settings_change(reader: str) -> None:
     draw = random.Random(1)
     with running(reader, "hammer", *map(str, legal)) as asked, opened(asked.pid) as process:
         process.arm(Settings())
-        end = time.monotonic() + 1.0
-        changes = 0
-        while time.monotonic() < end:
-            offset_ns = draw.choice(legal)
-            process.set(Settings(*[ClockSetting(offset_ns=offset_ns if offset_ns > 0 else 0)] * 2))
-            process.set(Settings(wall=ClockSetting(offset_ns=offset_ns)))
-            changes += 2
-        said = asked.ask()
-    assert said["wrong"] == 0
-    assert said["readings"] > 10_000
-    assert changes > 1000
+        began = time.monotonic()
+        changes = readings = 0
+        while time.monotonic() < began + 1.0 or changes <= 1000 or readings <= 10_000:
+            assert time.monotonic() < began + PATIENCE_S, (changes, readings)
+            for _ in range(100):
+                offset_ns = draw.choice(legal)
+                process.set(Settings(*[ClockSetting(offset_ns=offset_ns if offset_ns > 0 else 0)] * 2))
+                process.set(Settings(wall=ClockSetting(offset_ns=offset_ns)))
+                changes += 2
+            said = asked.ask()
+            assert said["wrong"] == 0
+            readings += said["readings"]
 
 
 def test_arming_and_disarming_under_load_harms_no_thread(reader: str) -> None:
@@ -122,9 +139,16 @@ def test_arming_and_disarming_under_load_harms_no_thread(reader: str) -> None:
                 process.translate_waits()
             process.disarm()
             assert process.is_original()
-        said = asked.ask()
-    assert said["wrong"] == 0
-    assert said["readings"] > 1000
+        readings = 0
+
+        def are_enough() -> bool:
+            nonlocal readings
+            said = asked.ask()
+            assert said["wrong"] == 0
+            readings += int(said["readings"])
+            return readings > 1000
+
+        _until(are_enough)
 
 
 @pytest.mark.parametrize(
@@ -143,24 +167,20 @@ def test_timed_waits_keep_their_length(reader: str, settings: Settings) -> None:
         process.arm(Settings())
         process.translate_waits()
         process.set(settings)
-        # The waits of that moment keep their length.
-        time.sleep(0.2)
-        asked.ask()
-        time.sleep(0.6)
-        said = asked.ask()
-        waits = said["ns"] / 50_000_000
-        for clock in ("wall", "monotonic"):
-            assert 0.3 * waits <= said[clock] <= waits + 2, said
+        assert_waits(asked, 50 * MS)
 
 
 def test_untranslated_waits_do_not_which_is_why_they_are(reader: str) -> None:
     with running(reader, "waits") as asked, opened(asked.pid) as process:
         process.arm(Settings(monotonic=ClockSetting(offset_ns=-30 * S)))
-        time.sleep(0.2)
         asked.ask()
-        time.sleep(0.3)
-        said = asked.ask()
-    assert said["monotonic"] > 10 * said["ns"] / 50_000_000
+
+        def return_at_once() -> bool:
+            time.sleep(0.01)
+            said = asked.ask()
+            return bool(said["monotonic"] > 10 and said["monotonic_least_ns"] < 5 * MS)
+
+        _until(return_at_once)
 
 
 def test_waits_take_as_long_as_the_clock_is_slow(reader: str) -> None:
@@ -168,12 +188,31 @@ def test_waits_take_as_long_as_the_clock_is_slow(reader: str) -> None:
         process.arm(Settings())
         process.translate_waits()
         process.set(Settings(monotonic=ClockSetting(base_ns=time.monotonic_ns(), extra_rate=-RATE_ONE * 3 // 4)))
-        time.sleep(0.3)
-        asked.ask()
-        time.sleep(0.8)
+        # 50 ms of its own are 200 of ours.
+        assert_waits(asked, 50 * MS, monotonic_ns=200 * MS)
+
+
+def assert_waits(asked: Asked, wall_ns: int, *, monotonic_ns: int | None = None) -> None:
+    """From now on no wait is shorter than these, and of each clock one is hardly longer.
+
+    A defect makes them all return at once, or much later, or never; a busy machine makes some of them late.
+    """
+    lengths_ns = {"wall": wall_ns, "monotonic": monotonic_ns or wall_ns}
+    in_time: set[str] = set()
+    asked.ask()
+
+    def are_seen() -> bool:
+        # Only waits that begin and end between two questions are told.
+        time.sleep(2.2 * max(lengths_ns.values()) / S)
         said = asked.ask()
-    # 50 ms of its own are 200 of ours.
-    assert 1 <= said["monotonic"] <= said["ns"] / 200_000_000 + 1, said
+        for clock, length_ns in lengths_ns.items():
+            if said[clock]:
+                # The two clocks that are compared may differ by what is being made good of the machine's own.
+                assert said[f"{clock}_least_ns"] > length_ns - MS, said
+                in_time.update([clock] if said[f"{clock}_least_ns"] < length_ns * 3 // 2 else [])
+        return in_time == set(lengths_ns)
+
+    _until(are_seen)
 
 
 def test_a_paused_process_is_armed_and_stays_paused(reader: str) -> None:
@@ -227,8 +266,10 @@ def test_a_signal_that_comes_while_it_is_held_is_not_lost(reader: str) -> None:
     program = (
         "import signal, sys\ncount = 0\n"
         "def hear(*_):\n    global count\n    count += 1\n"
+        # A signal that came before the question is heard when a function begins, at the latest.
+        "def tell():\n    print(count, flush=True)\n"
         "signal.signal(signal.SIGUSR1, hear)\nprint('ready', flush=True)\n"
-        "for line in sys.stdin: print(count, flush=True)"
+        "for line in sys.stdin: tell()"
     )
     with running(sys.executable, "-c", program) as asked, opened(asked.pid) as process:
         for number in range(1, 31):
@@ -255,6 +296,38 @@ def test_another_writer_finds_what_the_first_one_did(reader: str) -> None:
             assert second.is_original()
             assert not second.waits.are_in_force()
         assert not first.is_armed
+
+
+def test_a_server_whose_gate_is_slow_to_shut_comes_out_all_the_same(
+    reader: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its shell may have to wait for the processor for longer than the keeper waits for it."""
+    monkeypatch.setattr(tracing, "DEADLINE_S", 0.05)
+    shell, option, program, *words = gate.through_gate((reader, "ask"))
+    slow = (shell, option, f"sleep 0.4; {program}", *words)
+    ours, theirs = socket.socketpair()
+    with ours, theirs, contextlib.closing(Asked(*slow, wait=False)) as asked:
+        _until(lambda: gate.is_gate(asked.pid))
+        keeper = Keeper(theirs)
+        settings = Settings(wall=ClockSetting(offset_ns=S))
+        keeper._obey(Keep(id=1, node="n1", pid=asked.pid, settings=settings, through_gate=True))
+        assert gate.is_gate(asked.pid)
+        monkeypatch.undo()
+
+        def is_out() -> bool:
+            # As it does every few milliseconds.
+            keeper._scan(keeper._nodes["n1"], How.NEWCOMER)
+            return not gate.is_gate(asked.pid)
+
+        _until(is_out)
+        assert_skew(asked, wall_ns=S)
+        told = [decode(line) for line in ours.recv(1 << 16).splitlines()]
+        assert [(message.pid, message.how) for message in told if isinstance(message, Armed)][-1] == (
+            asked.pid,
+            How.EXEC,
+        )
+        keeper._obey(Release(id=2, node="n1"))
+        assert_skew(asked)
 
 
 def test_a_forked_child_inherits_and_an_executed_program_does_not() -> None:
@@ -409,9 +482,8 @@ def test_instructions_that_are_not_understood_are_not_moved(text: str, why: str)
     assert vdso.moved(bytes.fromhex(text) + bytes(16), 0x1000, 0x2000) is None, why
 
 
-def _until(condition: object, deadline_s: float = 5.0) -> None:
-    assert callable(condition)
-    end = time.monotonic() + deadline_s
+def _until(condition: Callable[[], object]) -> None:
+    end = time.monotonic() + PATIENCE_S
     while not condition():
         assert time.monotonic() < end
         time.sleep(0.001)

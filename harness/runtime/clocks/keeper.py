@@ -49,6 +49,9 @@ class _Node:
         self.processes: dict[int, ClockedProcess] = {}
         self.pending: set[int] = set()
         self.refused: dict[int, str] = {}
+        #: Whether its server is yet to come out of a gate, and whether the gate was seen.
+        self.is_gated = asked.through_gate
+        self.gate_was_seen = False
         #: Those that ended, or began another program, while they were being armed: which of the two shows when looked
         #: at again.
         self.unfinished: dict[int, str] = {}
@@ -107,8 +110,7 @@ class Keeper:
                 known.close()
             known = self._nodes[asked.node] = _Node(asked)
         known.settings = asked.settings
-        if asked.through_gate:
-            self._open_gate(known)
+        self._open_gate(known)
         known.refused = {}
         deadline = time.monotonic() + _UNFINISHED_S
         self._scan(known, How.LIVE)
@@ -118,24 +120,30 @@ class Keeper:
         self._tell(Done(id=asked.id))
 
     def _open_gate(self, node: _Node) -> None:
-        """Let the gate execute its server, and arm that before its first instruction; see `gate`."""
+        """Let the gate execute its server, and arm that before its first instruction; see `gate`.
+
+        A gate that is not shut within the time, its shell being put off, is met by a later look (`_scan`).
+        """
         deadline = time.monotonic() + tracing.DEADLINE_S
-        seen = False
-        while time.monotonic() < deadline:
-            members = node.tree.members()
-            gates = [pid for pid in members if gate.is_gate(pid)]
-            if not members or (seen and not gates):
-                return
-            seen = seen or bool(gates)
-            shut = next((pid for pid in gates if gate.is_shut(pid)), None)
-            if shut is not None and not _is_traced(shut):
-                self._arm_at_exec(node, shut)
-                return
-            if shut is not None:
-                # What traces it also follows it into its program; it is armed as soon as it is seen there. Stops of its
-                # tracer look like its own, so it may have to be told again.
-                _let_run(shut)
+        while node.is_gated and time.monotonic() < deadline:
+            self._look_at_gate(node)
             time.sleep(_GATE_POLL_S)
+
+    def _look_at_gate(self, node: _Node) -> None:
+        members = node.tree.members()
+        gates = [pid for pid in members if gate.is_gate(pid)]
+        if not members or (node.gate_was_seen and not gates):
+            node.is_gated = False
+            return
+        node.gate_was_seen = node.gate_was_seen or bool(gates)
+        shut = next((pid for pid in gates if gate.is_shut(pid)), None)
+        if shut is not None and not _is_traced(shut):
+            node.is_gated = False
+            self._arm_at_exec(node, shut)
+        elif shut is not None:
+            # What traces it also follows it into its program; it is armed as soon as it is seen there. Stops of its
+            # tracer look like its own, so it may have to be told again.
+            _let_run(shut)
 
     def _arm_at_exec(self, node: _Node, pid: int) -> None:
         began = time.monotonic()
@@ -159,11 +167,13 @@ class Keeper:
                 process.close()
                 del node.processes[pid]
                 node.pending.discard(pid)
+        if node.is_gated:
+            self._look_at_gate(node)
         members = node.tree.members()
         for pid in node.unfinished.keys() - members:
             self._tell(Failed(node=node.name, pid=pid, why=node.unfinished.pop(pid), ended=True))
         for pid in members:
-            if pid not in node.processes and pid not in node.refused:
+            if pid not in node.processes and pid not in node.refused and not (node.is_gated and gate.is_gate(pid)):
                 self._arm(node, pid, how)
         for pid in list(node.pending):
             self._finish(node, pid)
@@ -228,6 +238,8 @@ class Keeper:
     def _release(self, asked: Release) -> None:
         node = self._nodes.pop(asked.node, None)
         if node is not None:
+            # Nobody looks at it from now on.
+            self._open_gate(node)
             for pid, process in node.processes.items():
                 try:
                     process.disarm()
