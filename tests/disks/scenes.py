@@ -208,9 +208,14 @@ async def by_hand(lab: Lab, args: dict[str, Any]) -> Any:
     found["refused_after"] = data_limit.refuses_writes(n1.place.data)
     found["limit_kept"] = data_limit.byte_counts(n1.place.data)[1] == before
 
-    for node in (n1, n2):
-        if node.pid is None:
-            await node.start()
+    # It may have met the limit, and have yet to end over that; else it writes on.
+    file = n1.place.data / "log"
+    size = file.stat().st_size
+    async with asyncio.timeout(_DEADLINE_S):
+        while n1.state is not NodeState.DEAD and file.stat().st_size < size + 3 * 8:
+            await asyncio.sleep(0.01)
+    if n1.state is NodeState.DEAD:
+        await n1.start()
     held = {node.name: SyncMirror(node.pid or 0, node.place.data) for node in (n1, n2)}
     for mirror in held.values():
         await mirror.begin()

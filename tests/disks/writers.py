@@ -12,7 +12,9 @@ from harness.runtime.node import Evidence, NodeState, Place
 from tests.fakes_runtime import FakeNode, FakeRuntime
 
 #: What SIGKILL may take; a tracer that holds a dying thread would hold it for minutes.
-_GONE_S = 8.0
+_GONE_S = 20.0
+#: A few writes take so long only where the processor and the disk are both kept busy.
+_WRITES_S = 40.0
 
 
 class WriterNode(FakeNode):
@@ -77,7 +79,7 @@ class WriterNode(FakeNode):
     async def writes(self, count: int = 20) -> None:
         """Wait until it has told so many lines more."""
         before = len(self.told)
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + _WRITES_S
         while len(self.told) < before + count:
             assert time.monotonic() < deadline, "it writes nothing"
             await asyncio.sleep(0.01)

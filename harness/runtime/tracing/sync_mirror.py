@@ -90,6 +90,12 @@ class SyncMirror:
             raise HarnessError(f"the tracer of process {self._pid} goes on {_END_S:g} s after the kill")
         if self._failure:
             raise HarnessError(self._failure)
+        deadline = time.monotonic() + _END_S
+        while (status := self._process.poll()) is None and time.monotonic() < deadline:
+            await asyncio.sleep(_LOOK_S)
+        if status != 0:
+            # It ends well with the server. One that ended before may have missed what was synced after.
+            raise HarnessError(f"the tracer of process {self._pid} ended with {status}, so syncs may have been missed")
         return await asyncio.to_thread(self._put_back)
 
     def _put_back(self) -> str:

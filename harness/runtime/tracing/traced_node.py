@@ -110,13 +110,16 @@ class TracedNode:
         """Hold nobody who is being killed, and replace the tracer whenever a file that fits has come."""
         while True:
             await asyncio.sleep(_LOOK_S)
-            if self._tracers:
-                self._tracers[-1].let_die()
+            for tracer in self._tracers:
+                tracer.let_die()
             pid = self.node.pid
             if not self._follows or pid is None or set(files_of(self.node, self._files)) <= set(self._paths):
                 continue
             if self._tracers:
                 await self._tracers[-1].end()
+            if self.node.pid != pid:
+                # It was started again meanwhile, and has a tracer that knows the files of now.
+                continue
             self._launch(pid)
             self.replaced += 1
             try:
