@@ -1,8 +1,10 @@
 """The fault on plain processes: what is typed, what clocks show, what is recorded, restarts, and what goes wrong."""
 
 import asyncio
+import contextlib
 import os
 import random
+import re
 import shutil
 import signal
 import time
@@ -24,7 +26,7 @@ from tests.fakes_runtime import cluster_of
 from tests.lab_scenario import refuse
 
 S = 10**9
-NEAR_NS = 50_000_000
+MS = 10**6
 INSTALLED, INDETERMINATE, HEALED = FaultOutcome.INSTALLED, FaultOutcome.INDETERMINATE, FaultOutcome.HEALED
 FAULTS = {"clock-skew": ClockSkew()}
 
@@ -198,10 +200,14 @@ def test_a_monotonic_clock_keeps_what_it_gained_and_never_goes_back(reader: str,
         fault_id, found, proof = await stage.inject(f"n1:clock=monotonic:rate={rate}")
         assert proof.outcome is INSTALLED, proof.text
         await asyncio.sleep(0.5)
-        before_ns = (await stage.n1.ask())["monotonic"]
         event = stage.clock_events[-1]
-        assert abs(before_ns - event.skew_ns(stage.records.now_ns())) < NEAR_NS * rate
+        said_ns = [event.skew_ns(stage.records.now_ns())]
+        before_ns = (await stage.n1.ask())["monotonic"]
+        said_ns.append(event.skew_ns(stage.records.now_ns()))
+        assert min(said_ns) - MS < before_ns < max(said_ns) + MS
         healed = await stage.heal(fault_id, found)
+        if (took := re.search(r"may have gone back: setting it took (\d+) ns", healed.text)) and int(took[1]) > 50 * MS:
+            raise _PutOff
         assert healed.outcome is HEALED, healed.text
         left_ns = stage.clock_events[-1].offset_ns
         assert f"{left_ns / 1e9:+.3f} s" in healed.text
@@ -221,7 +227,15 @@ def test_a_monotonic_clock_keeps_what_it_gained_and_never_goes_back(reader: str,
         assert await stage.skew_s("monotonic") == 0
         assert [(e.incarnation, e.offset_ns, e.rate) for e in stage.clock_events[-2:]] == [(1, 0, 1.0)] * 2
 
-    play(scene, reader, "ask")
+    for _ in range(5):
+        with contextlib.suppress(_PutOff):
+            play(scene, reader, "ask")
+            return
+    pytest.fail("a clock was not set within 50 ms, five times out of five")
+
+
+class _PutOff(Exception):
+    """This process had to wait for the processor while it set a clock that gains: healing rightly says its doubt."""
 
 
 @needs_code
@@ -274,7 +288,7 @@ def test_newcomers_of_a_node_get_its_clock() -> None:
         await stage.n1.ask()
         clocks = stage.fault._clocks
         kept = clocks.of(stage.n1)
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             while len(kept.armed) < 4 or clocks.read_back(kept).coming:
                 await asyncio.sleep(0.01)
         reading = clocks.read_back(kept)
@@ -310,7 +324,12 @@ def test_a_process_that_ends_while_it_is_being_armed_is_indeterminate(reader: st
 
 
 @needs_code
-def test_without_its_keeper_nothing_is_claimed_and_no_server_stays_behind_its_gate(reader: str) -> None:
+def test_without_its_keeper_nothing_is_claimed_and_no_server_stays_behind_its_gate(
+    reader: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # For what never comes.
+    monkeypatch.setattr("harness.runtime.clocks.node_clocks._RESTART_S", 0.5)
+
     async def scene(stage: Stage) -> None:
         fault_id, found, proof = await stage.inject("n1:offset=5s")
         assert proof.outcome is INSTALLED
@@ -321,7 +340,7 @@ def test_without_its_keeper_nothing_is_claimed_and_no_server_stays_behind_its_ga
         os.kill(keeper, signal.SIGKILL)
         # Out of its gate, with a true clock, and said to be so.
         assert await stage.skew_s() == 0
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(30):
             while not [e for e in stage.clock_events if not e.certain]:
                 await asyncio.sleep(0.01)
         assert not gate.is_gate(stage.n1.pid or 0)
@@ -393,7 +412,7 @@ def test_a_server_that_ends_before_it_was_armed_again_is_recorded(reader: str) -
         await stage.n1.kill()
         stage.n1.argv = ("/nowhere/at/all",)
         await stage.n1.start()
-        async with asyncio.timeout(8):
+        async with asyncio.timeout(30):
             while not [e for e in stage.clock_events if not e.certain]:
                 await asyncio.sleep(0.01)
         assert "ended" in (stage.clock_events[-1].proof or "")
@@ -521,7 +540,7 @@ def test_a_server_under_strace_is_skewed_by_a_stop_and_again_after_a_restart(rea
         await stage.n1.start()
         clocks = stage.fault._clocks
         kept = clocks.of(stage.n1)
-        end = time.monotonic() + 15
+        end = time.monotonic() + 40
         while (reading := clocks.read_back(kept)).processes < 2 or reading.wrong or reading.coming:
             assert time.monotonic() < end, (reading, kept.failures)
             await asyncio.sleep(0.01)
