@@ -31,8 +31,8 @@ _DELAY_NS_MAX: Final = 60 * 10**9
 #: Until the first call was hit; below the conductor's limit for one act.
 _HIT_S: Final = 4.0
 _LOOK_S: Final = 0.02
-#: Within which a server that ends over an error of its disk has ended.
-_END_S: Final = 0.5
+#: Within which a server that ends over an error of its disk has ended, on a busy machine too.
+_END_S: Final = 2.0
 _ERRORS: Final = ("EIO", "ENOSPC", "EROFS", "EDQUOT")
 #: A call that has not returned for so long is being held back, where each one is delayed for longer than that.
 _HELD_S: Final = 1.0

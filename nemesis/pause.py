@@ -15,7 +15,8 @@ from harness.runtime.node import Node, NodeState
 from harness.runtime.provider import Setting
 from nemesis.targets import NODE_TARGETS, choose_nodes
 
-_PROOF_DEADLINE_S: Final = 2.0
+#: Each thread stops, or goes on, when it next has its turn of the processor.
+_PROOF_DEADLINE_S: Final = 5.0
 #: A target of its own: one of the harness's clients, not a server.
 CLIENT_WORKER: Final = "client"
 #: How long a frozen client is watched before it is believed.
