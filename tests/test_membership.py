@@ -69,7 +69,8 @@ class Scene:
 
 
 def play(scenario: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    asyncio.run(scenario())
+    """However slow the machine is, each step takes its own time alone."""
+    run_virtual(scenario())
 
 
 def test_the_fake_is_what_systems_are() -> None:
@@ -358,8 +359,7 @@ def test_a_run_that_is_ended_by_hand_does_not_wait() -> None:
         assert asyncio.get_running_loop().time() - began_s < 3
         assert scene.node.state is NodeState.RUNNING
 
-    # However slow the machine is, each step then takes its time alone.
-    run_virtual(scenario())
+    play(scenario)
 
 
 @pytest.mark.parametrize(
@@ -370,17 +370,18 @@ def test_a_run_that_is_ended_by_hand_does_not_wait() -> None:
     ],
 )
 def test_a_member_that_not_all_list_or_that_does_not_tell_is_not_back(
-    mute: set[str], lagging: set[str], why: str
+    mute: set[str], lagging: set[str], why: str, impatient: Callable[[bool], None]
 ) -> None:
     async def scenario() -> None:
         scene = Scene()
         await scene.inject()
+        impatient(True)
         scene.members.first.pop("n3")
         scene.members.mute, scene.members.lagging = mute, lagging
         healed = await scene.heal()
         assert (healed.outcome, why in healed.text) == (FaultOutcome.INDETERMINATE, True)
 
-    run_virtual(scenario())
+    play(scenario)
 
 
 def test_a_refusal_to_add_is_waited_out() -> None:
@@ -551,7 +552,7 @@ def conduct(scene: Scene, entries: list[Entry], *, keep_quorum: bool) -> list[An
         await conductor.run(entries, stop=asyncio.Event())
         return records.events
 
-    return asyncio.run(scenario())
+    return run_virtual(scenario())
 
 
 def entry(fault: str, target: str, at_ms: int, for_ms: int, worker: int) -> Entry:

@@ -61,7 +61,8 @@ def test_etcd_takes_a_snapshot_count_and_goes_through_a_rolling_restart(tmp_path
     assert {(t["node"], t["says"]) for t in taken(folder)} == {("n1", "100"), ("n2", "100"), ("n3", "100")}
     assert_proven(folder, {"n1", "n2", "n3"}, "3.5.1")
     parts, _ = parts_of(folder)
-    assert parts[-1].nodes[0] == parts[0].leader
+    # Who leads may change meanwhile, as etcd is free to elect anew at any time.
+    assert [part for part in parts[:-1] if part.nodes[0] == part.leader] == []
     logs = [(folder / "nodes" / name / "server.log").read_text() for name in ("n1", "n2", "n3")]
     assert any('"msg":"saved snapshot"' in log for log in logs), "what the setting is for"
     assert_nothing_left(tmp_path)

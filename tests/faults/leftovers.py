@@ -115,9 +115,11 @@ def _descriptors() -> Counter[str]:
     for number in os.listdir("/proc/self/fd"):
         try:
             name = _NUMBER.sub("N", os.readlink(f"/proc/self/fd/{number}"))
-        except FileNotFoundError:
+            counts = not (name.startswith("socket:") and _is_stream(int(number)))
+        except OSError:
+            # Closed meanwhile, by a thread.
             continue
-        if not (name.startswith("socket:") and _is_stream(int(number))):
+        if counts:
             found[name] += 1
     return found
 
