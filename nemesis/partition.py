@@ -194,6 +194,8 @@ async def prove_links(
     # Another fault may have come or gone meanwhile: its links may have been shut at any moment of it.
     blocked |= runtime.network.blocked
     slow = [link for link in every if link not in blocked and found[link] is not Reach.OPEN]
+    # So may a refusal.
+    slow += [link for link in links if blocked.get(link) is Effect.RESET and found[link] is Reach.DROPPED]
     if slow:
         # On a busy machine a datagram may need longer than the first probe waits; a shut link stays shut.
         found = {**found, **await runtime.network.probe(slow, _SECOND_PROBE_S)}

@@ -26,6 +26,8 @@ _MEASURE_S: Final = 1.5
 _PROBE_S: Final = 1.0
 #: A toxicity below 1 is drawn for each connection, so a healthy one proves nothing.
 _TRIES: Final = 8
+#: Else what is there is felt at once, unless this machine was busy at the wrong moment.
+_TRIES_OF_ALL: Final = 2
 #: A timer may fire this much early by the other's clock, as a share of what was asked.
 _NEARLY: Final = 0.9
 _LINKS_SHOWN: Final = 3
@@ -228,18 +230,19 @@ _FELT: Final[Mapping[str, Callable[[Mapping[str, int], Experience, Experience], 
 async def _felt(
     streams: Streams, toxics: Mapping[Link, Toxic], before: Mapping[Link, Experience]
 ) -> dict[Link, Experience]:
-    """Measure every link; where the toxic is drawn for each connection, until it was felt or the tries are spent."""
+    """Measure every link until the toxic was felt on it or the tries are spent."""
     after: dict[Link, Experience] = {}
-    for _ in range(_TRIES):
-        left = [link for link, toxic in toxics.items() if link not in after or _undecided(toxic, before, after, link)]
+    for tried in range(_TRIES):
+        left = [
+            link
+            for link, toxic in toxics.items()
+            if tried < (_TRIES if toxic.toxicity < 1.0 else _TRIES_OF_ALL)
+            and (link not in after or not is_felt(toxic, before[link], after[link]))
+        ]
         if not left:
             break
         after.update(await streams.measure(left, max(_MEASURE_S, _longest_s(toxics) + 0.5)))
     return after
-
-
-def _undecided(toxic: Toxic, before: Mapping[Link, Experience], after: Mapping[Link, Experience], link: Link) -> bool:
-    return toxic.toxicity < 1.0 and not is_felt(toxic, before[link], after[link])
 
 
 def _longest_s(toxics: Mapping[Link, Toxic]) -> float:

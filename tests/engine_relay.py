@@ -20,6 +20,7 @@ class EngineRelay:
         self._flowing.set()
         self._lock = threading.Lock()
         self._open: set[socket.socket] = set()
+        self._is_cut = False
         self._listener = socket.socket(socket.AF_UNIX)
         self._listener.bind(str(path))
         self._listener.listen(64)
@@ -37,6 +38,7 @@ class EngineRelay:
             self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
         with self._lock:
+            self._is_cut = True
             for one in self._open:
                 with contextlib.suppress(OSError):
                     one.shutdown(socket.SHUT_RDWR)
@@ -55,6 +57,11 @@ class EngineRelay:
             theirs = socket.socket(socket.AF_UNIX)
             theirs.connect(self._engine)
             with self._lock:
+                if self._is_cut:
+                    # It was accepted just before.
+                    ours.close()
+                    theirs.close()
+                    return
                 self._open |= {ours, theirs}
             for source, target in ((ours, theirs), (theirs, ours)):
                 threading.Thread(target=self._pass_on, args=(source, target), daemon=True).start()

@@ -35,6 +35,9 @@ _NODES_MAX: Final = 99
 _ROUTER_MAC: Final = bytes.fromhex("0277000000fe")
 #: Devices carry packets a moment after they are up: the kernel notices that by a work queue of its own.
 _CARRIER_TIMEOUT_S: Final = 5.0
+#: Of one round of probes meanwhile, and of the last one.
+_ROUND_S: Final = 0.005
+_LAST_ROUND_S: Final = 1.0
 
 
 class LabNetwork:
@@ -188,9 +191,11 @@ class Lab:
         shut: dict[Link, Reach] = dict.fromkeys(all_links(self._nodes), Reach.DROPPED)
         deadline = time.monotonic() + timeout_s
         while shut:
-            found = await self.network.probe(shut, timeout_s=0.005)
+            # Asked before the probe: one that was sent too early, and then waited for too long, is not the last.
+            is_last = time.monotonic() > deadline
+            found = await self.network.probe(shut, timeout_s=_LAST_ROUND_S if is_last else _ROUND_S)
             shut = {link: reach for link, reach in found.items() if reach is not Reach.OPEN}
-            if shut and time.monotonic() > deadline:
+            if shut and is_last:
                 raise HarnessError(f"links still shut {timeout_s:g} s after the start: {', '.join(map(str, shut))}")
 
     def _write_hosts(self) -> None:

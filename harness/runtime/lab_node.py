@@ -120,12 +120,13 @@ class LabNode(KnownNode):
             **spec.environment,
         }
         with self.log.open("ab") as log:
-            spawning = asyncio.wrap_future(self.thread.submit(self._spawn, argv, environment, log))
+            spawning = self.thread.submit(self._spawn, argv, environment, log)
             try:
-                process = await asyncio.shield(spawning)
+                process = await asyncio.shield(asyncio.wrap_future(spawning))
             except asyncio.CancelledError:
-                # The thread cannot be called back: what it still gives birth to must not live on unknown to us.
-                spawning.add_done_callback(_end_at_birth)
+                # The thread cannot be called back: what it still gives birth to must not live on unknown to us. It is
+                # ended there, before the thread does anything else: the next start would find its ports taken.
+                self.thread.submit(_end_at_birth, spawning)
                 raise
         self._process = process
         self._incarnation += 1
@@ -248,9 +249,10 @@ class LabNode(KnownNode):
         return "\n".join(text.splitlines()[-lines:])
 
 
-def _end_at_birth(spawning: "asyncio.Future[subprocess.Popen[bytes]]") -> None:
-    if not spawning.cancelled() and spawning.exception() is None:
-        process = spawning.result()
+def _end_at_birth(spawned: "concurrent.futures.Future[subprocess.Popen[bytes]]") -> None:
+    """Runs in the node's thread, behind the birth."""
+    if not spawned.cancelled() and spawned.exception() is None:
+        process = spawned.result()
         process.kill()
         process.wait(_KILL_TIMEOUT_S)
 

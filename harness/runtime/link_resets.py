@@ -94,8 +94,16 @@ class IdleConnections:
             async with asyncio.timeout(1.0):
                 await loop.sock_connect(dialled, listener.getsockname())
                 accepted, _ = await loop.sock_accept(listener)
-        except (OSError, TimeoutError):
-            # Another fault's cut: there is nothing to watch.
+        except TimeoutError:
+            # It may be we who were late, and the connection is there.
+            try:
+                accepted, _ = listener.accept()
+            except OSError:
+                # Another fault's cut: there is nothing to watch.
+                dialled.close()
+                return
+            accepted.setblocking(False)
+        except OSError:
             dialled.close()
             return
         finally:
@@ -117,10 +125,12 @@ class IdleConnections:
 async def _ended(end: socket.socket, timeout_s: float) -> bool:
     """Whether the connection is broken by an error; a proper end or silence is none."""
     try:
-        async with asyncio.timeout(timeout_s):
-            await asyncio.get_running_loop().sock_recv(end, 1)
-    except TimeoutError:
-        return False
+        try:
+            async with asyncio.timeout(timeout_s):
+                await asyncio.get_running_loop().sock_recv(end, 1)
+        except TimeoutError:
+            # It may be we who were late.
+            end.recv(1)
     except OSError as error:
         return error.errno in _ENDS
     return False

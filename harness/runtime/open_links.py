@@ -13,6 +13,8 @@ from harness.runtime.node import CLIENT, Link, Network, Reach
 
 #: Of one round of probes; a link that has just come up answers in the next one.
 _ROUND_S: Final = 0.05
+#: Of the last one.
+_LAST_ROUND_S: Final = 1.0
 
 
 async def until_open(network: Network, nodes: list[str], timeout_s: float, where: str) -> None:
@@ -20,9 +22,11 @@ async def until_open(network: Network, nodes: list[str], timeout_s: float, where
     shut: dict[Link, Reach] = dict.fromkeys(all_links(nodes), Reach.DROPPED)
     deadline = time.monotonic() + timeout_s
     while shut:
-        found = await network.probe(shut, _ROUND_S)
+        # Asked before the probe: one that was sent too early, and then waited for too long, is not the last.
+        is_last = time.monotonic() > deadline
+        found = await network.probe(shut, _LAST_ROUND_S if is_last else _ROUND_S)
         shut = {link: reach for link, reach in found.items() if reach is not Reach.OPEN}
-        if shut and time.monotonic() > deadline:
+        if shut and is_last:
             raise HarnessError(
                 f"links still shut {timeout_s:g} s after the start: {', '.join(map(str, shut))}",
                 hint=guess(shut, where),

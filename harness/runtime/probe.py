@@ -55,11 +55,21 @@ class SocketEnd:
         self._port = port
         self._addresses = addresses
         self._tell = tell
-        asyncio.get_running_loop().add_reader(opened.fileno(), self._read)
+        self._is_closed = False
+        self._watch()
+
+    def _watch(self) -> None:
+        """Now, and again after every error: uvloop calls once, then watches no more (libuv ends a poll by POLLERR)."""
+        if not self._is_closed:
+            loop = asyncio.get_running_loop()
+            loop.remove_reader(self._socket.fileno())
+            loop.add_reader(self._socket.fileno(), self._read)
 
     def send(self, probes: Iterable[tuple[bytes, str]]) -> None:
         for tag, target in probes:
             self._socket.send(tag, (self._addresses[target], self._port))
+        if self._socket.has_met_refusals:
+            asyncio.get_running_loop().call_soon(self._read)
 
     async def flush(self) -> None:
         """Nothing to do: they were sent at once."""
@@ -68,10 +78,15 @@ class SocketEnd:
         self._read()
 
     def _read(self) -> None:
+        if self._is_closed:
+            return
         for seen in self._socket.receive():
             self._tell(seen)
+        if self._socket.took_errors():
+            asyncio.get_running_loop().call_soon(self._watch)
 
     def close(self) -> None:
+        self._is_closed = True
         # After the loop has ended there is no reader left to remove.
         with contextlib.suppress(RuntimeError):
             asyncio.get_running_loop().remove_reader(self._socket.fileno())

@@ -45,6 +45,7 @@ class ProbeSocket:
             self._socket.close()
             raise
         self._refused: list[Seen] = []
+        self._took_errors = False
 
     def fileno(self) -> int:
         return self._socket.fileno()
@@ -64,6 +65,16 @@ class ProbeSocket:
                 if error.errno not in (errno.ECONNREFUSED, errno.EHOSTUNREACH, errno.ENETUNREACH):
                     raise
                 self._refused += self._read_errors()
+
+    def took_errors(self) -> bool:
+        """Whether errors were taken since this was last asked: not every event loop goes on watching after one."""
+        took, self._took_errors = self._took_errors, False
+        return took
+
+    @property
+    def has_met_refusals(self) -> bool:
+        """Whether `send` came upon some, to be had of `receive`: nothing becomes readable by them."""
+        return bool(self._refused)
 
     def receive(self) -> Iterator[Seen]:
         """Everything that is known by now and was not told before."""
@@ -94,6 +105,7 @@ class ProbeSocket:
                 tag, ancillary, _, _ = self._socket.recvmsg(_LENGTH_MAX, 512, socket.MSG_ERRQUEUE)
             except BlockingIOError:
                 return seen
+            self._took_errors = True
             if any(_ERROR_NUMBER.unpack_from(data)[0] == errno.ECONNREFUSED for _, _, data in ancillary):
                 seen.append(Seen(tag, Reach.RESET))
 

@@ -44,8 +44,16 @@ class PublishedEnd:
         self._there = {name: _open(endpoint) for name, endpoint in endpoints.items()}
         self._back = {name: _open(endpoint) for name, endpoint in endpoints.items()}
         self._connecting: set[asyncio.Task[None]] = set()
+        self._is_closed = False
         for opened in self._back.values():
-            asyncio.get_running_loop().add_reader(opened.fileno(), self._read, opened)
+            self._watch(opened)
+
+    def _watch(self, opened: socket.socket) -> None:
+        """Now, and again after every error: uvloop calls once, then watches no more (libuv ends a poll by POLLERR)."""
+        if not self._is_closed:
+            loop = asyncio.get_running_loop()
+            loop.remove_reader(opened.fileno())
+            loop.add_reader(opened.fileno(), self._read, opened)
 
     def send(self, probes: Iterable[tuple[bytes, str]]) -> None:
         for tag, target in probes:
@@ -77,6 +85,7 @@ class PublishedEnd:
         await asyncio.gather(*self._connecting, return_exceptions=True)
 
     def close(self) -> None:
+        self._is_closed = True
         for task in self._connecting:
             task.cancel()
         for opened in (*self._there.values(), *self._back.values()):
@@ -109,6 +118,7 @@ class PublishedEnd:
             except BlockingIOError:
                 return
             except ConnectionRefusedError:
+                asyncio.get_running_loop().call_soon(self._watch, opened)
                 continue
             self._tell(Seen(tag, Reach.OPEN))
 

@@ -103,6 +103,8 @@ class Agent:
     def _send(self, asked: Answer) -> Answer:
         for tag, address, port in asked["probes"]:
             self._opened_probes().send(bytes.fromhex(tag), (address, port))
+        if self._opened_probes().has_met_refusals:
+            self._tell_probes()
         return {}
 
     def _drain(self, _: Answer) -> Answer:

@@ -20,7 +20,7 @@ def run_id(stage: Stage) -> str:
     return run
 
 
-def left(folder: Path, run: str, deadline_s: float = 5.0) -> list[str]:
+def left(folder: Path, run: str, deadline_s: float = 30.0) -> list[str]:
     """Processes and mounts that name its folder, things of the engine that name its run; the dying get a moment."""
     end = time.monotonic() + deadline_s
     while (found := _found(folder, run)) and time.monotonic() < end:

@@ -8,7 +8,7 @@ import contextlib
 import os
 import signal
 import tarfile
-import time
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,12 +18,17 @@ import pytest
 
 from harness.coordination import Definite, Indefinite
 from harness.errors import HarnessError
+from harness.runtime.lab_node import LabNode
 from harness.runtime.node import Exit, Node, NodeState
-from tests.conformance.cluster import Cluster, refused
+from tests.conformance.cluster import DEADLINE_S, Cluster, refused
 from tests.conformance.stage import STAY
 
 #: From the moment that a server wrote a line to the one at which it stands in the node's log; observers read epochs.
+#: Whoever brings it there may have to wait for the processor; a log that is late by itself is late every time.
 _LOG_LATE_MAX_S: Final = 0.5
+_LOG_TRIES: Final = 4
+#: A server ends by itself as soon as it can, however busy the machine is.
+_STOP_S: Final = 40.0
 _STARTING: Final = '"msg":"starting an etcd server"'
 
 
@@ -51,47 +56,56 @@ async def serves(cluster: Cluster) -> None:
 
 async def log(cluster: Cluster) -> None:
     """What a server writes is in its log at once, and the log goes on over restarts."""
-    leader = await cluster.leader()
-    others = [name for name in cluster.names if name != leader]
-    await cluster.nodes[leader].kill()
-    seen_late = await _seen_new_leader(cluster, others)
-    assert seen_late < _LOG_LATE_MAX_S, f"{seen_late:.3f} s late"
-    node = cluster.nodes[leader]
-    before = node.log.read_bytes()
-    starts = before.count(_STARTING.encode())
-    assert starts
-    await node.start()
-    await cluster.until_ready(node)
+    late_s = []
+    for _ in range(_LOG_TRIES):
+        leader = await cluster.leader()
+        others = [name for name in cluster.names if name != leader]
+        at = {name: cluster.nodes[name].log.stat().st_size for name in others}
+        await cluster.nodes[leader].kill()
+        seen_late_s = await _seen_new_leader(cluster, at)
+        node = cluster.nodes[leader]
+        before = node.log.read_bytes()
+        starts = before.count(_STARTING.encode())
+        assert starts
+        await node.start()
+        await cluster.until_ready(node)
 
-    async def told() -> bool:
-        return node.log.read_bytes().count(_STARTING.encode()) == starts + 1
+        async def told(node: Node = node, starts: int = starts) -> bool:
+            return node.log.read_bytes().count(_STARTING.encode()) == starts + 1
 
-    took_s = await cluster.until(told, "the restart to stand in the log")
-    assert took_s < _LOG_LATE_MAX_S
+        late_s.append(max(seen_late_s, await cluster.until(told, "the restart to stand in the log")))
+        if late_s[-1] < _LOG_LATE_MAX_S:
+            break
+    assert late_s[-1] < _LOG_LATE_MAX_S, f"{late_s} s late"
     assert node.log.read_bytes().startswith(before), "what was told before the restart is there, once"
     assert len(node.log_tail(3).splitlines()) == 3
     assert node.log_tail(3).splitlines()[-1] in node.log.read_text()
 
 
-async def _seen_new_leader(cluster: Cluster, names: list[str]) -> float:
-    """Wait for a new leader to say so in its log; how many seconds after it said so we read it."""
-    at = {name: cluster.nodes[name].log.stat().st_size for name in names}
+async def _seen_new_leader(cluster: Cluster, at: Mapping[str, int]) -> float:
+    """Wait for a new leader to say so in its log, behind these sizes; how late that certainly came to stand there.
+
+    That is, in seconds: from when it said so to when we began the last look that did not find it.
+    """
     late: list[float] = []
+    missed = datetime.min.replace(tzinfo=UTC)
 
     async def seen() -> bool:
-        for name in names:
+        nonlocal missed
+        now = datetime.now(UTC)
+        for name, size in at.items():
             with cluster.nodes[name].log.open("rb") as file:
-                file.seek(at[name])
+                file.seek(size)
                 lines = file.read().decode().splitlines()
-            now = datetime.now(UTC)
             for line in lines:
                 if cluster.system.became_leader(line) is not None:
                     said = line.partition('"ts":"')[2].partition('"')[0]
-                    late.append((now - datetime.fromisoformat(said)).total_seconds())
+                    late.append((missed - datetime.fromisoformat(said)).total_seconds())
+        missed = now
         return bool(late)
 
     await cluster.until(seen, "a new leader in the logs")
-    return min(late)
+    return max(0.0, min(late))
 
 
 async def kill(cluster: Cluster) -> None:
@@ -118,10 +132,10 @@ async def stop(cluster: Cluster) -> None:
     """A server that is asked to end does so by itself, which is told as expected; one that cannot is killed."""
     node = await cluster.follower()
     incarnation = node.incarnation
-    assert await node.stop(10.0) is True
+    assert await node.stop(_STOP_S) is True
     evidence = await node.evidence()
     assert (node.state, evidence.state) == (NodeState.DEAD, NodeState.DEAD), evidence.text
-    assert await node.stop(10.0) is True
+    assert await node.stop(_STOP_S) is True
     (gone,) = await cluster.exits()
     assert (gone.node, gone.incarnation, gone.expected) == (node.name, incarnation, True)
     assert gone.exit_status in (0, -signal.SIGTERM, 128 + signal.SIGTERM)
@@ -149,14 +163,29 @@ async def own_death(cluster: Cluster) -> None:
     async def said() -> bool:
         return "no-such-flag" in node.log_tail(40)
 
-    await cluster.until(said, "its last words", 2.0)
+    await cluster.until(said, "its last words")
     node.wrap_argv.clear()
     await node.start()
     # It dies, and before anybody is told we kill it as well: that was not our doing.
-    os.kill(node.pid or 0, signal.SIGKILL)
-    time.sleep(0.2)  # noqa: ASYNC251 - the loop must not run meanwhile
+    assert node.pid is not None
+    os.kill(node.pid, signal.SIGKILL)
+    _until_dead(node)
     await node.kill()
     assert await cluster.exits() == [Exit(node.name, node.incarnation, -signal.SIGKILL, False)]
+
+
+def _until_dead(node: Node) -> None:
+    """Until whoever tells of its end could know of it. The loop must not run meanwhile."""
+    if isinstance(node, LabNode):
+        assert node.pid is not None
+        os.waitid(os.P_PID, node.pid, os.WEXITED | os.WNOWAIT)
+        return
+    from harness.runtime.container_node import ContainerNode
+    from harness.runtime.engine import connect
+
+    assert isinstance(node, ContainerNode)
+    with contextlib.closing(connect()) as client:
+        client.containers.get(node.container_id).wait(timeout=DEADLINE_S)
 
 
 async def pause(cluster: Cluster) -> None:
@@ -170,7 +199,7 @@ async def pause(cluster: Cluster) -> None:
     async def paused() -> bool:
         return (await node.evidence()).state is NodeState.PAUSED
 
-    await cluster.until(paused, "the freezer", 2.0)
+    await cluster.until(paused, "the freezer")
     assert node.state is NodeState.PAUSED
     assert node.pid == pid
     used_ns = node.cpu_ns()
@@ -310,14 +339,15 @@ async def full_disk(cluster: Cluster) -> str:
     node = cluster.nodes["n1"]
     limit = node.spec.data_limit_bytes
     value, written = "x" * (1 << 20), 0
-    with contextlib.suppress(Definite, Indefinite, TimeoutError):
-        while written <= limit:
-            await cluster.write("n1", f"big{written}", value)
-            written += len(value)
-    assert 0 < written < limit, f"{written} bytes were taken, the limit is {limit}"
 
-    async def told() -> bool:
+    async def full() -> bool:
+        nonlocal written
+        with contextlib.suppress(Definite, Indefinite, TimeoutError):
+            await cluster.write_once("n1", f"big{written}", value)
+            written += len(value)
+        assert written < limit, f"{written} bytes were taken, the limit is {limit}"
         return "no space left on device" in node.log.read_text()
 
-    await cluster.until(told, "the server to say that its disk is full")
+    await cluster.until(full, "the server to say that its disk is full")
+    assert written
     return STAY

@@ -92,12 +92,12 @@ class Stage:
         """Close the cluster and wait until the child has ended. Idempotent."""
         if self.process.poll() is None:
             self._ask({})
-            assert self.process.wait(10.0) == 0, self._log()
+            assert self.process.wait(40.0) == 0, self._log()
 
     def kill(self) -> None:
         """As a harness that is killed with -9."""
         self.process.kill()
-        self.process.wait(10.0)
+        self.process.wait(40.0)
         self._reader.close()
         self._talk.close()
 

@@ -22,6 +22,7 @@ from harness.runtime.node import CLIENT, Effect, Link, Reach
 from harness.runtime.probe import Prober, SocketEnd
 from harness.runtime.probe_socket import ProbeSocket
 from harness.runtime.sidecar_network import AgentEnds, SidecarNetwork, open_agents
+from tests.runtime.exact_probe import HEARD_S, probe_exactly
 
 #: The lab's own probe sockets have the usual one.
 PORT = 10079
@@ -71,7 +72,7 @@ async def agents(lab: Lab, **options: float) -> AsyncIterator[Agents]:
         for connection in made.connections.values():
             connection.close()
         for process in made.processes.values():
-            await asyncio.to_thread(process.wait, 10)
+            await asyncio.to_thread(process.wait, 40)
 
 
 def _start(theirs: socket.socket) -> "subprocess.Popen[bytes]":
@@ -87,12 +88,12 @@ async def shapes(lab: Lab, args: dict[str, Any]) -> Any:
         for number, links in enumerate(SHAPES):
             wanted = dict.fromkeys(all_links(lab.nodes), Reach.OPEN)
             await it.network.apply(number, links)
-            found = await it.network.probe(wanted)
             matrix = wanted | {link: _reach(effect) for link, effect in links.items()}
+            found = await probe_exactly(it.network, matrix)
             if found != matrix or await it.network.read_back() != links:
                 wrong.append([number, {str(link): found[link] for link in found if found[link] != matrix[link]}])
             await it.network.withdraw(number)
-            if await it.network.probe(wanted) != wanted or await it.network.read_back():
+            if await it.network.probe(wanted, HEARD_S) != wanted or await it.network.read_back():
                 wrong.append([number, "withdrawn"])
     return {"wrong": wrong, "codes": [process.returncode for process in it.processes.values()]}
 
@@ -105,7 +106,7 @@ async def many_probes(lab: Lab, args: dict[str, Any]) -> Any:
     """Probe after probe, past every number that could be mistaken for something else: all open, each time."""
     async with agents(lab) as it:
         links = list(all_links(lab.nodes))
-        found = [set((await it.network.probe(links)).values()) for _ in range(300)]
+        found = [{*(await it.network.probe(links, HEARD_S)).values()} for _ in range(300)]
         return sum(reaches != {Reach.OPEN} for reaches in found)
 
 
@@ -134,11 +135,13 @@ async def misfortunes(lab: Lab, args: dict[str, Any]) -> Any:
 
 async def late(lab: Lab, args: dict[str, Any]) -> Any:
     """An agent that does not answer in time: named, the others are as before, and all is healed when it is back."""
-    async with agents(lab, answer_timeout_s=0.3) as it:
+    async with agents(lab, answer_timeout_s=args["timeout_s"]) as it:
         process = it.processes["n2"]
         process.send_signal(signal.SIGSTOP)
         said = await _message(it.network.apply(1, {Link("n1", "n2"): Effect.DROP, Link("n1", "n3"): Effect.DROP}))
         process.send_signal(signal.SIGCONT)
+        # It has its say, however long it has to wait for the processor.
+        it.network._answer_timeout_s = 40.0
         await it.network.heal_all()
         return {"said": said, "left": len(await it.network.read_back()), "blocked": len(it.network.blocked)}
 

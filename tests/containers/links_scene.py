@@ -19,6 +19,7 @@ from harness.runtime.fabric import Site
 from harness.runtime.links import all_links
 from harness.runtime.node import CLIENT, Effect, Link, Reach, members_alike
 from tests.lab_scenario import refuse
+from tests.runtime.exact_probe import probe_exactly
 
 if TYPE_CHECKING:
     from docker import DockerClient
@@ -92,14 +93,17 @@ class Scene:
 
     async def kill(self, name: str) -> None:
         await asyncio.to_thread(self.containers[name].kill)
-        await asyncio.to_thread(self.containers[name].wait, timeout=10)
+        await asyncio.to_thread(self.containers[name].wait, timeout=60)
 
     async def start_all(self) -> None:
         await asyncio.gather(*(self.start(name) for name in self.names))
-        await self.fabric.await_links(10.0)
+        await self.fabric.await_links(40.0)
 
-    async def ask(self, name: str, text: str = "hello", timeout_s: float = 0.5) -> str:
-        """What a client that sends a line over a new connection gets: the line, or the kind of silence."""
+    async def ask(self, name: str, text: str = "hello", timeout_s: float = 40.0) -> str:
+        """What a client that sends a line over a new connection gets: the line, or the kind of silence.
+
+        Only where "nothing" is expected may `timeout_s` be short.
+        """
         try:
             async with asyncio.timeout(timeout_s):
                 reader, writer = await asyncio.open_connection(*self.fabric.layout[name].dial(PORT))
@@ -114,8 +118,8 @@ class Scene:
             return type(error).__name__
 
     async def until_served(self, name: str) -> None:
-        async with asyncio.timeout(15.0):
-            while await self.ask(name) != "hello":
+        async with asyncio.timeout(60.0):
+            while await self.ask(name, timeout_s=1.0) != "hello":
                 await asyncio.sleep(0.02)
 
     async def read_back(self) -> dict[Link, Effect]:
@@ -126,7 +130,7 @@ class Scene:
         """The whole probe matrix is as `links` say, and so are the kernels' maps and our memory."""
         wanted = dict.fromkeys(all_links(self.names), Reach.OPEN)
         wanted |= {link: Reach.RESET if how is Effect.RESET else Reach.DROPPED for link, how in links.items()}
-        found = await self.network.probe(wanted)
+        found = await probe_exactly(self.network, wanted)
         wrong = {str(link): found[link] for link in wanted if found[link] is not wanted[link]}
         assert not wrong, f"{wrong} while {links}"
         assert await self.read_back() == links == self.network.blocked

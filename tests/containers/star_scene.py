@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from harness.runtime.fabric import Site
 from harness.runtime.node import CLIENT, Effect, Link, Reach, members_alike
 from tests.containers.links_scene import LABEL, engine, left_behind
+from tests.runtime.exact_probe import probe_exactly
 
 if TYPE_CHECKING:
     from docker import DockerClient
@@ -25,7 +26,8 @@ if TYPE_CHECKING:
 
 CLIENT_PORT = 5000
 PEER_PORT = 6000
-#: "HOST PORT TEXT" to the client's port: what HOST answers to TEXT. Anything to the peers' port comes back.
+#: "HOST PORT TEXT SECONDS" to the client's port: what HOST answers to TEXT within these. Anything to the peers' port
+#: comes back.
 _SERVER = """
 import socket, socketserver, sys, threading
 class Peer(socketserver.StreamRequestHandler):
@@ -35,9 +37,9 @@ class Peer(socketserver.StreamRequestHandler):
 class Client(socketserver.StreamRequestHandler):
     def handle(self):
         for line in self.rfile:
-            host, port, text = line.decode().split()
+            host, port, text, wait_s = line.decode().split()
             try:
-                with socket.create_connection((host, int(port)), 0.4) as dialled:
+                with socket.create_connection((host, int(port)), float(wait_s)) as dialled:
                     dialled.sendall(text.encode() + b"\\n")
                     answer = dialled.makefile().readline().strip() or "closed"
             except TimeoutError:
@@ -88,14 +90,18 @@ class Star:
         await asyncio.to_thread(run)
         await self.fabric.attach(name, self.containers[name].id or "", None)
 
-    async def ask(self, source: str, target: str, timeout_s: float = 1.0) -> str:
-        """What a client of `source` is told that `target` answered to it: "hello", or the kind of silence."""
+    async def ask(self, source: str, target: str, *, wait_s: float = 30.0, timeout_s: float = 60.0) -> str:
+        """What a client of `source` is told that `target` answered to it: "hello", or the kind of silence.
+
+        "nothing" is that of `target` towards `source`, after `wait_s`; "silence" that of `source` towards the client,
+        after `timeout_s`. Only where one of them is expected may its time be short.
+        """
         try:
             async with asyncio.timeout(timeout_s):
                 reader, writer = await asyncio.open_connection(*self.fabric.layout[source].dial(CLIENT_PORT))
                 try:
                     host, port = self.fabric.layout[target].peer(PEER_PORT)
-                    writer.write(f"{host} {port} hello\n".encode())
+                    writer.write(f"{host} {port} hello {wait_s}\n".encode())
                     return (await reader.readline()).decode().strip() or "ended"
                 finally:
                     writer.close()
@@ -105,17 +111,17 @@ class Star:
             return type(error).__name__
 
     async def until_served(self) -> None:
-        async with asyncio.timeout(15.0):
+        async with asyncio.timeout(60.0):
             for a in self.nodes:
                 for b in self.nodes:
-                    while a != b and await self.ask(a, b) != "hello":
+                    while a != b and await self.ask(a, b, wait_s=0.4, timeout_s=1.0) != "hello":
                         await asyncio.sleep(0.02)
 
     async def prove(self, links: dict[Link, Effect]) -> None:
         """The whole probe matrix is as `links` say, and so is our memory."""
         wanted = dict.fromkeys(self.every_link, Reach.OPEN)
         wanted |= {link: Reach.RESET if how is Effect.RESET else Reach.DROPPED for link, how in links.items()}
-        found = await self.network.probe(wanted, 0.5)
+        found = await probe_exactly(self.network, wanted)
         assert {str(link): found[link] for link in wanted if found[link] is not wanted[link]} == {}
         assert self.network.blocked == links
 
@@ -148,7 +154,7 @@ async def star(folder: Path, *, publish: bool = False, starts: bool = True) -> A
         made = Star(client, fabric, images["sidecar"], prefix)
         if starts:
             await asyncio.gather(*(made.start(name) for name in made.nodes))
-            await fabric.await_links(10.0)
+            await fabric.await_links(40.0)
             await made.until_served()
         yield made
     finally:

@@ -3,7 +3,7 @@
 import platform
 import socket
 import stat
-import time
+import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -261,16 +261,22 @@ class TestImages:
 
     def test_pull_that_never_ends(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(container_images, "PULL_DEADLINE_S", 0.1)
-
-        with pytest.raises(MachineError, match=r"was not pulled within 0\.1 s"):
-            container_images.present(self.client("amd64", here=False, pulled=_Never()), "mine:1", lambda text: None)
+        never = _Never()
+        try:
+            with pytest.raises(MachineError, match=r"was not pulled within 0\.1 s"):
+                container_images.present(self.client("amd64", here=False, pulled=never), "mine:1", lambda text: None)
+        finally:
+            never.given_up.set()
 
 
 class _Never:
-    """A stream of which nothing comes for longer than the test waits."""
+    """A stream of which nothing comes for as long as the test waits."""
+
+    def __init__(self) -> None:
+        self.given_up = threading.Event()
 
     def __iter__(self) -> Iterator[dict[str, str]]:
-        time.sleep(1)
+        self.given_up.wait()
         return iter(())
 
 

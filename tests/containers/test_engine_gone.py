@@ -32,7 +32,6 @@ def between(tmp_path: Path, facts: EngineFacts) -> Iterator[EngineRelay]:
 def test_engine_goes_away(
     tmp_path: Path, engine: DockerClient, between: EngineRelay, how: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(engine_events, "_LOOK_TIMEOUT_S", 1.0)
     run_id = ""
 
     async def run() -> None:
@@ -41,10 +40,12 @@ def test_engine_goes_away(
             run_id = it.run_id
             await it.realise([spec("n1")])
             await it.nodes["n1"].start()
+            # Not before: an engine that is only busy needs longer now and then.
+            monkeypatch.setattr(engine_events, "_LOOK_TIMEOUT_S", 1.0)
             getattr(between, how)()
             for _ in range(2):  # now, and for ever
                 with pytest.raises(HarnessError, match="the container engine stopped answering") as told:
-                    await asyncio.wait_for(it.next_exit(), 10.0)
+                    await asyncio.wait_for(it.next_exit(), 60.0)
                 assert "fencepost doctor --sweep" in (told.value.hint or "")
             with pytest.raises(HarnessError, match="the container engine stopped answering"):
                 await asyncio.wait_for(it.nodes["n1"].kill(), 1.0)
@@ -54,7 +55,8 @@ def test_engine_goes_away(
         with pytest.raises(HarnessError, match="is still there") as left:
             asyncio.run(run())
         assert f"docker ps -aq --filter label=org.fencepost.run={run_id}" in (left.value.hint or "")
-        assert time.monotonic() - began < 30
+        # Seconds where nothing else runs; each wait that had no deadline would be one without end.
+        assert time.monotonic() - began < 90
         # The note names an engine that is gone: the run's own sweep says so, and hangs neither.
         if how == "cut":
             (said,) = CONTAINERS.sweep(tmp_path)

@@ -115,14 +115,14 @@ def test_end_of_its_own_is_told_apart(tmp_path: Path, engine: DockerClient) -> N
             await it.realise([spec("n1"), spec("n2", "--fail")])
             await it.nodes["n1"].start()
             engine.containers.get(it.nodes["n1"].container_id).kill("SIGKILL")
-            gone = await asyncio.wait_for(it.next_exit(), 5.0)
+            gone = await asyncio.wait_for(it.next_exit(), 60.0)
             assert (gone.node, gone.exit_status, gone.expected) == ("n1", -9, False)
             assert it.nodes["n1"].state is NodeState.DEAD
             # One that ended by itself is killed while nobody here knows that yet: this wait blocks the event loop.
             await it.nodes["n2"].start()
-            engine.containers.get(it.nodes["n2"].container_id).wait(timeout=5)
+            engine.containers.get(it.nodes["n2"].container_id).wait(timeout=60)
             await it.nodes["n2"].kill()
-            gone = await asyncio.wait_for(it.next_exit(), 5.0)
+            gone = await asyncio.wait_for(it.next_exit(), 60.0)
             assert (gone.node, gone.incarnation, gone.exit_status, gone.expected) == ("n2", 0, 3, False)
             await until(lambda: "start 1" in it.nodes["n2"].log_tail())
             await it.nodes["n1"].start()
@@ -179,7 +179,7 @@ def test_cancelled_at_any_point(tmp_path: Path, engine: DockerClient, after_s: f
         await asyncio.sleep(after_s)
         working.cancel()
         with pytest.raises(asyncio.CancelledError):
-            await asyncio.wait_for(asyncio.shield(working), 40.0)
+            await asyncio.wait_for(asyncio.shield(working), 100.0)
 
     asyncio.run(run())
     note = tmp_path / "engine.json"

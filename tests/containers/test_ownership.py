@@ -31,7 +31,7 @@ class TestOwner:
         monkeypatch.setenv(PARENT_VARIABLE, str(child.pid))
         said = ownership.owner()
         assert ownership.is_dead(said) is False
-        child.communicate(timeout=10)
+        child.communicate(timeout=60)
         assert ownership.is_dead(said) is True
 
     def test_another_process_of_the_same_number(self) -> None:

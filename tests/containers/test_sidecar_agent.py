@@ -33,8 +33,13 @@ def test_what_is_refused_and_who_has_died_is_told() -> None:
 
 
 def test_an_agent_that_is_late_is_named_and_nothing_is_left_of_the_fault() -> None:
-    found = run_scenario(f"{HERE}:late")
-    assert "the side-car of n2 did not answer within 0.3 s" in found["said"]
+    # On a busy machine one that was not stopped may be late too; then everybody is given longer.
+    for timeout_s in (0.3, 2, 10):
+        found = run_scenario(f"{HERE}:late", {"timeout_s": timeout_s})
+        if "n3" not in found["said"]:
+            break
+    assert f"the side-car of n2 did not answer within {timeout_s} s" in found["said"]
+    assert "n3" not in found["said"]
     assert found["left"] == found["blocked"] == 0
 
 
@@ -45,7 +50,7 @@ def test_an_image_of_another_version_is_refused() -> None:
 def test_it_ends_when_its_stdin_does() -> None:
     agent = [sys.executable, "-S", "-m", "harness.runtime.sidecar_agent"]
     root = Path(__file__).resolve().parents[2]
-    assert subprocess.run(agent, check=False, cwd=root, input=b"", timeout=20).returncode == 0
+    assert subprocess.run(agent, check=False, cwd=root, input=b"", timeout=60).returncode == 0
 
 
 def test_what_it_imports_is_little() -> None:

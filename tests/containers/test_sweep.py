@@ -40,7 +40,7 @@ def killed(tmp_path: Path, engine: DockerClient) -> Iterator[str]:
         assert run_id, "the child ended before its cluster was up"
     finally:
         child.send_signal(signal.SIGKILL)
-        child.communicate(timeout=10)
+        child.communicate(timeout=60)
     yield run_id
     ownership.sweep(engine, run_id)
 

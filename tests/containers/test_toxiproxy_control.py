@@ -4,7 +4,6 @@ import asyncio
 import json
 import socket
 import threading
-import time
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -17,6 +16,7 @@ from harness.runtime.links import Contributions
 from harness.runtime.node import Effect, Link, Reach, Toxic
 from harness.runtime.toxiproxy import TOXICS, Control, Held, ProxySpec, Wire, complete, refuse
 from harness.runtime.toxiproxy_links import ProxiedLinks, ToxiproxyNetwork, ToxiproxyStreams, Wiring
+from tests.runtime.exact_probe import HEARD_S
 
 LATE = Toxic(kind="latency", attributes={"latency": 5})
 WHERE = Held(Wire("a", "upstream"), "x")
@@ -109,7 +109,7 @@ def server() -> Iterator[StandIn]:
 
 @pytest.fixture
 def control(server: StandIn) -> Iterator[Control]:
-    opened = Control("127.0.0.1", server.port, timeout_s=1.0)
+    opened = Control("127.0.0.1", server.port, timeout_s=40.0)
     opened.populate([ProxySpec("a", "127.0.0.1:1", "127.0.0.1:2")])
     yield opened
     opened.close()
@@ -133,13 +133,12 @@ def test_every_refusal_is_an_error_with_the_servers_words(server: StandIn, contr
 
 def test_a_slow_server_is_not_waited_for(server: StandIn) -> None:
     release = threading.Event()
-    server.spoil = lambda method, path: (release.wait(5.0), (200, {}))[1]
+    # It answers once the other has given up, or never.
+    server.spoil = lambda method, path: (release.wait(), (200, {}))[1]
     control = Control("127.0.0.1", server.port, timeout_s=0.1)
     try:
-        begun = time.monotonic()
         with pytest.raises(HarnessError, match=r"did not answer GET .*/proxies within 0.1 s"):
             control.held()
-        assert time.monotonic() - begun < 1.0
     finally:
         release.set()
         control.close()
@@ -286,11 +285,11 @@ def test_a_cancelled_change_ends_before_the_healing_after_it(server: StandIn, co
         def slowly(method: str, path: str) -> None:
             if method == "POST" and path.endswith("/toxics"):
                 reached.set()
-                going_on.wait(1.0)
+                going_on.wait(40.0)
 
         server.spoil = slowly
         cutting = asyncio.create_task(network.apply(1, {CUT: Effect.DROP}))
-        await asyncio.to_thread(reached.wait, 5.0)
+        assert await asyncio.to_thread(reached.wait, 40.0)
         cutting.cancel()
         healing = asyncio.create_task(network.heal_all())
         going_on.set()
@@ -307,14 +306,16 @@ def test_a_probe_believes_neither_witness_alone(server: StandIn, control: Contro
         links = _links(control)
         network = ToxiproxyNetwork(links)
         # Our connection goes through in any case: the stand-in's probe address is its own interface.
-        assert await network.probe([CUT]) == {CUT: Reach.OPEN}
+        assert await network.probe([CUT], HEARD_S) == {CUT: Reach.OPEN}
         await network.apply(1, {CUT: Effect.DROP})
-        assert await network.probe([CUT]) == {CUT: Reach.OPEN}, "the server says dropped, the connection does not"
+        assert await network.probe([CUT], HEARD_S) == {CUT: Reach.OPEN}, (
+            "the server says dropped, the connection does not"
+        )
         await network.heal_all()
         # The server says that a real proxy is cut, though nobody wants that.
         where = {Held(wire, f"cut-{wire.stream}"): Toxic(kind="timeout", attributes={"timeout": 0}) for wire in _all()}
         await control.run(control.change, [], where)
-        assert await network.probe([CUT]) == {CUT: Reach.DROPPED}
+        assert await network.probe([CUT], HEARD_S) == {CUT: Reach.DROPPED}
 
     def _all() -> list[Wire]:
         return list(Wiring(["n1", "n2", "n3"], ["client", "peer", "election"]).wires(CUT))
@@ -328,7 +329,7 @@ def test_a_link_that_is_cut_in_part_is_neither_open_nor_shut(server: StandIn, co
         network = ToxiproxyNetwork(links)
         part = {Held(Wire("n1-n2-peer", "upstream"), "cut-upstream"): Toxic(kind="timeout", attributes={"timeout": 0})}
         await control.run(control.change, [], part)
-        assert await network.probe([CUT]) == {CUT: Reach.DROPPED}
+        assert await network.probe([CUT], HEARD_S) == {CUT: Reach.DROPPED}
         assert not Contributions().merged()
 
     asyncio.run(scenario())

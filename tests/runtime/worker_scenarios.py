@@ -14,6 +14,7 @@ from harness.runtime.provider import Setting
 from nemesis.conductor import Conductor
 from nemesis.schedule import Entry
 from tests.fakes_runtime import KeptRecords, cluster_of
+from tests.runtime.exact_probe import HEARD_S
 from tests.runtime.scenarios import start_all, until_serving
 
 #: Each with how long it is in force, in ms.
@@ -68,7 +69,8 @@ async def meet(lab: Lab, args: dict[str, Any]) -> Any:
 
 async def _state(lab: Lab) -> dict[str, Any]:
     """What faults change: rules, links, processes and how their threads stand."""
-    found = await lab.network.probe(list(all_links(lab.nodes)), timeout_s=1.0)
+    # All are to be open: it ends as soon as they were found so.
+    found = await lab.network.probe(list(all_links(lab.nodes)), timeout_s=HEARD_S)
     return {
         "rules": len(lab.network.read_back()),
         "shut": sorted(str(link) for link, reach in found.items() if reach is not Reach.OPEN),
