@@ -26,10 +26,15 @@ def running(command: list[str], log: Path) -> "Iterator[subprocess.Popen[bytes]]
         process.wait()
 
 
-def free_ports(count: int) -> list[int]:
-    """Ports that were free a moment ago; another program may take one, then this training fails and leaves nothing."""
+@contextmanager
+def held_ports(count: int) -> Iterator[list[int]]:
+    """Ports that no other program is given before the servers of a training come for them, some of them late.
+
+    They stay bound here, without listening, which keeps nobody away who binds with SO_REUSEADDR, as Java's servers do.
+    """
     with ExitStack() as stack:
         sockets = [stack.enter_context(closing(socket.socket())) for _ in range(count)]
         for one in sockets:
+            one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             one.bind((LOOPBACK, 0))
-        return [int(one.getsockname()[1]) for one in sockets]
+        yield [int(one.getsockname()[1]) for one in sockets]

@@ -10,6 +10,7 @@ from typing import Any
 
 from harness.systems.etcd.client import EtcdClient
 from harness.systems.etcd.grpc_call import connect
+from tests.systems.patience import PATIENCE_S
 
 # Its servers tell stderr of every connection that a client closes, unless they are told before the first import.
 os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
@@ -24,7 +25,7 @@ INTERNAL_ERROR = 2
 
 @contextlib.asynccontextmanager
 async def client_of(port: int, *, lock_ttl_s: int = 2) -> AsyncIterator[EtcdClient]:
-    client = EtcdClient(await connect("127.0.0.1", port, 5.0), lock_ttl_s=lock_ttl_s)
+    client = EtcdClient(await connect("127.0.0.1", port, PATIENCE_S), lock_ttl_s=lock_ttl_s)
     try:
         yield client
     finally:

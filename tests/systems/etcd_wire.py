@@ -14,6 +14,7 @@ from harness.coordination import Definite, Indefinite, NotSent
 from harness.systems.etcd import rpc_pb2 as rpc
 from harness.systems.etcd.client import EtcdClient
 from harness.systems.etcd.grpc_call import connect
+from tests.systems.patience import PATIENCE_S
 
 DATA, HEADERS, PRIORITY, RST_STREAM, SETTINGS, PUSH_PROMISE, PING, GOAWAY, WINDOW_UPDATE, CONTINUATION = range(10)
 END_STREAM, ACK, END_HEADERS, PADDED, WITH_PRIORITY = 1, 1, 4, 8, 32
@@ -93,7 +94,7 @@ class Peer:
     greeting: list[Frame] = field(default_factory=list)
 
     async def any_frame(self) -> Frame:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(PATIENCE_S):
             start = await self.reader.readexactly(9)
             body = await self.reader.readexactly(int.from_bytes(start[:3], "big"))
         return Frame(start[3], start[4], int.from_bytes(start[5:], "big"), body)
@@ -125,7 +126,7 @@ class Peer:
         """How much more comes before the client closes."""
         size = 0
         with contextlib.suppress(ConnectionResetError):
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(PATIENCE_S):
                 while some := await self.reader.read(1 << 16):
                     size += len(some)
         return size
@@ -178,7 +179,7 @@ async def playing(*first: bytes) -> AsyncIterator[tuple[EtcdClient, Peer]]:
         accepted.put_nowait(peer)
 
     async with listening(serve) as port:
-        client = EtcdClient(await connect("127.0.0.1", port, 5.0), lock_ttl_s=2)
+        client = EtcdClient(await connect("127.0.0.1", port, PATIENCE_S), lock_ttl_s=2)
         try:
             yield client, await accepted.get()
         finally:

@@ -19,6 +19,7 @@ from harness.systems.zookeeper.connection import open_connection
 from harness.systems.zookeeper.leases import SessionLeases
 from harness.systems.zookeeper.session import ZooKeeperSession
 from tests.systems import etcd_wire
+from tests.systems.patience import PATIENCE_S
 
 #: What ends the connection, seen by the client: an orderly end, or a reset.
 ENDS = ("end", "reset")
@@ -86,16 +87,18 @@ def _zookeeper_answer(writer: asyncio.StreamWriter, body: bytes) -> None:
 
 
 async def etcd(port: int) -> Locks:
-    return EtcdClient(await connect("127.0.0.1", port, 5.0), lock_ttl_s=2)
+    return EtcdClient(await connect("127.0.0.1", port, PATIENCE_S), lock_ttl_s=2)
 
 
 async def zookeeper(port: int) -> Locks:
     async def session() -> ZooKeeperSession:
         return ZooKeeperSession(
-            await open_connection("127.0.0.1", port, session_timeout_ms=4000, connect_timeout_s=5.0, keep_alive=False)
+            await open_connection(
+                "127.0.0.1", port, session_timeout_ms=4000, connect_timeout_s=PATIENCE_S, keep_alive=False
+            )
         )
 
-    return ZooKeeperClient(await session(), session, SessionLeases("127.0.0.1", port, 5.0))
+    return ZooKeeperClient(await session(), session, SessionLeases("127.0.0.1", port, PATIENCE_S))
 
 
 SYSTEMS: dict[str, tuple[Callable[[int], Awaitable[Locks]], Serve]] = {
@@ -130,7 +133,7 @@ def test_a_client_cannot_be_opened_on_a_connection_that_ends_at_once(system: str
                 await SYSTEMS[system][0](port)
             assert caught.value.code == "not-connected"
 
-    asyncio.run(asyncio.wait_for(scenario(), 10))
+    asyncio.run(asyncio.wait_for(scenario(), 100))
 
 
 @pytest.mark.parametrize("request_name", REQUESTS)
@@ -151,7 +154,7 @@ def test_a_request_that_was_handed_over_and_not_answered_is_indefinite(
             finally:
                 await client.close()
 
-    asyncio.run(asyncio.wait_for(scenario(), 10))
+    asyncio.run(asyncio.wait_for(scenario(), 100))
 
 
 @pytest.mark.parametrize("how", ENDS)
@@ -165,7 +168,7 @@ def test_a_conditional_write_behind_an_answered_read_is_indefinite(how: str) -> 
             finally:
                 await client.close()
 
-    asyncio.run(asyncio.wait_for(scenario(), 10))
+    asyncio.run(asyncio.wait_for(scenario(), 100))
 
 
 @pytest.mark.parametrize("how", ENDS)
@@ -184,7 +187,7 @@ def test_requests_under_way_together_all_end_indefinite(system: str, how: str) -
             finally:
                 await client.close()
 
-    asyncio.run(asyncio.wait_for(scenario(), 10))
+    asyncio.run(asyncio.wait_for(scenario(), 100))
 
 
 async def _is_of_no_more_use(client: KeyValue) -> None:

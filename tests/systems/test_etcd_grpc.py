@@ -59,7 +59,7 @@ def test_an_answer_means_what_grpc_says(told: tuple[bytes, ...], expected: str) 
             assert (ended.code if isinstance(ended, Definite | Indefinite) else "ok") == expected, ended
             assert client._connection.shut is None, "the connection is as good as before"
 
-    asyncio.run(asyncio.wait_for(scenario(), 20))
+    asyncio.run(asyncio.wait_for(scenario(), 100))
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_the_servers_words_are_decoded(sent: str, said: str) -> None:
                 await put
             assert str(caught.value) == f"unforeseen-status: UNKNOWN: {said}"
 
-    asyncio.run(asyncio.wait_for(scenario(), 20))
+    asyncio.run(asyncio.wait_for(scenario(), 100))
 
 
 def test_a_renewal_is_one_request_that_ends_its_half() -> None:
@@ -96,4 +96,4 @@ def test_a_renewal_is_one_request_that_ends_its_half() -> None:
             assert (await renewal).position == 5
             assert await peer.silent()
 
-    asyncio.run(asyncio.wait_for(scenario(), 20))
+    asyncio.run(asyncio.wait_for(scenario(), 100))

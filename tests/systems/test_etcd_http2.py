@@ -23,7 +23,7 @@ def run(request: pytest.FixtureRequest) -> Callable[[Coroutine[Any, Any, None]],
 
     def on_loop(coroutine: Coroutine[Any, Any, None]) -> None:
         with asyncio.Runner(loop_factory=LOOPS[request.param]) as runner:
-            runner.run(asyncio.wait_for(coroutine, 30))
+            runner.run(asyncio.wait_for(coroutine, 100))
 
     return on_loop
 
@@ -148,7 +148,7 @@ def test_blocks_are_read_with_a_table_until_the_server_gives_it_up() -> None:
         end = encoder.encode(wire.OK_END)
         peer.send(wire.frame(wire.HEADERS, wire.END_HEADERS | wire.END_STREAM, stream, end))
 
-    asyncio.run(asyncio.wait_for(scenario(), 20))
+    asyncio.run(asyncio.wait_for(scenario(), 100))
 
 
 def test_equal_bytes_may_differ_while_there_is_a_table() -> None:
@@ -174,7 +174,7 @@ def test_equal_bytes_may_differ_while_there_is_a_table() -> None:
             ends = [(await outcome(client.write("k", b"v")))[0] for _ in range(4)]
             assert ends == ["definite", "definite", "ok", "ok"]
 
-    asyncio.run(asyncio.wait_for(scenario(), 20))
+    asyncio.run(asyncio.wait_for(scenario(), 100))
 
 
 def test_pings_are_answered_and_settings_acknowledged(run: Any) -> None:

@@ -13,6 +13,7 @@ from harness.systems.etcd.grpc_call import connect
 from harness.systems.etcd.http2 import Connection
 from tests.systems import etcd_wire as wire
 from tests.systems.etcd_wire import LOOPS, begun, outcome, playing
+from tests.systems.patience import PATIENCE_S, until
 
 LOST = ("indefinite", "connection-lost")
 NOT_SENT = ("not sent", "not-connected")
@@ -24,7 +25,7 @@ def run(request: pytest.FixtureRequest) -> Callable[[Coroutine[Any, Any, None]],
 
     def on_loop(coroutine: Coroutine[Any, Any, None]) -> None:
         with asyncio.Runner(loop_factory=LOOPS[request.param]) as runner:
-            runner.run(asyncio.wait_for(coroutine, 30))
+            runner.run(asyncio.wait_for(coroutine, 100))
 
     return on_loop
 
@@ -37,7 +38,7 @@ def test_a_server_that_goes_away_answers_what_it_has_begun(run: Any) -> None:
                 await peer.request()
             # The first warning of a graceful end names no stream; the second does (RFC 9113, section 6.8).
             peer.send(wire.goaway(2**31 - 1))
-            await asyncio.sleep(0.05)
+            await until(lambda: client._connection.shut is not None)
             assert not (one.done() or two.done() or three.done())
             assert await outcome(client.write("k", b"9")) == NOT_SENT
             peer.send(wire.goaway(3, wire.NO_ERROR, b"bye"))
@@ -291,7 +292,7 @@ def test_a_server_that_does_not_greet_is_not_connected(run: Any, told: bytes, wh
 
         async with wire.listening(serve) as port:
             with pytest.raises(NotSent, match=why) as caught:
-                await connect("127.0.0.1", port, 5.0)
+                await connect("127.0.0.1", port, PATIENCE_S)
             assert caught.value.code == "not-connected"
 
     run(scenario())
@@ -299,21 +300,21 @@ def test_a_server_that_does_not_greet_is_not_connected(run: Any, told: bytes, wh
 
 def test_an_opening_that_is_given_up_leaves_no_connection(run: Any) -> None:
     async def scenario() -> None:
-        closed = asyncio.Event()
+        accepted, closed = asyncio.Event(), asyncio.Event()
 
         async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            accepted.set()
             await reader.read()
             closed.set()
             writer.close()
 
         async with wire.listening(serve) as port:
-            opening = asyncio.create_task(connect("127.0.0.1", port, 10.0))
-            await asyncio.sleep(0.1)
+            opening = asyncio.create_task(connect("127.0.0.1", port, 3600.0))
+            await accepted.wait()
             opening.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await opening
-            async with asyncio.timeout(5):
-                await closed.wait()
+            await closed.wait()
 
     run(scenario())
 

@@ -34,6 +34,7 @@ from tests.fakes.kafka_broker import (
     everything,
     node,
 )
+from tests.systems.patience import PATIENCE_S, refused_port, until
 
 LOOPS = {"asyncio": asyncio.new_event_loop, "uvloop": uvloop.new_event_loop}
 Run = Callable[[Coroutine[Any, Any, None]], None]
@@ -46,12 +47,12 @@ def run(request: pytest.FixtureRequest) -> Run:
 
     def on_loop(coroutine: Coroutine[Any, Any, None]) -> None:
         with asyncio.Runner(loop_factory=LOOPS[request.param]) as runner:
-            runner.run(asyncio.wait_for(coroutine, 30))
+            runner.run(asyncio.wait_for(coroutine, 100))
 
     return on_loop
 
 
-async def outcome(request: Awaitable[object], timeout_s: float = 2.0) -> tuple[str, str]:
+async def outcome(request: Awaitable[object], timeout_s: float = PATIENCE_S) -> tuple[str, str]:
     """(kind, code); a request that hangs is cancelled, as the interpreter does it."""
     try:
         async with asyncio.timeout(timeout_s):
@@ -67,7 +68,7 @@ async def outcome(request: Awaitable[object], timeout_s: float = 2.0) -> tuple[s
 
 
 async def opened(fake: FakeNode) -> KafkaNode:
-    return await open_node("127.0.0.1", fake.port, connect_timeout_s=2)
+    return await open_node("127.0.0.1", fake.port, connect_timeout_s=PATIENCE_S)
 
 
 def fixed(answer: Answer) -> Callable[[Asked], Answer]:
@@ -140,7 +141,7 @@ def test_a_node_that_breaks_the_protocol_is_left(run: Run, what: Callable[[Asked
             client = await opened(fake)
             first = await outcome(client.allocate_producer_id())
             assert first == LOST or (why == "where none was due" and first[0] == "ok")
-            await asyncio.sleep(0.01)
+            await until(lambda: client.connection.ended)
             assert why in (client.connection.ended or "")
             assert await outcome(client.allocate_producer_id()) == CLOSED
 
@@ -221,7 +222,7 @@ def test_unasked_bytes_end_the_connection(run: Run) -> None:
         async with node(fixed(ID)) as fake:
             client = await opened(fake)
             fake.writers[0].write(frame(struct.pack(">i", 3)))
-            await asyncio.sleep(0.02)
+            await until(lambda: client.connection.ended)
             assert await outcome(client.allocate_producer_id()) == CLOSED
 
     run(scenario())
@@ -252,12 +253,10 @@ def test_a_refusal_in_version_0_is_understood(run: Run) -> None:
 
 
 def test_nobody_there(run: Run) -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-
     async def scenario() -> None:
-        assert await outcome(open_node("127.0.0.1", port, connect_timeout_s=1)) == ("definite", "not-connected")
+        with refused_port() as port:
+            opening = open_node("127.0.0.1", port, connect_timeout_s=3600)
+            assert await outcome(opening) == ("definite", "not-connected")
 
     run(scenario())
 
@@ -269,7 +268,7 @@ def test_nothing_is_begun_while_the_kernel_has_not_taken_the_last_request(run: R
         deaf = socket.create_server(("127.0.0.1", 0))
         deaf.setblocking(False)
         loop = asyncio.get_running_loop()
-        opening = asyncio.create_task(open_node("127.0.0.1", deaf.getsockname()[1], connect_timeout_s=2))
+        opening = asyncio.create_task(open_node("127.0.0.1", deaf.getsockname()[1], connect_timeout_s=PATIENCE_S))
         taken, _ = await loop.sock_accept(deaf)
         asked = await loop.sock_recv(taken, 1000)
         offers = [(key, low, high) for key, (low, high) in everything().items()]
@@ -279,7 +278,7 @@ def test_nothing_is_begun_while_the_kernel_has_not_taken_the_last_request(run: R
         client = await opening
         sent = []
         for _ in range(200):
-            sent.append(asyncio.create_task(outcome(client.produce("t", 0, [bytes(1 << 18)]), 20)))
+            sent.append(asyncio.create_task(outcome(client.produce("t", 0, [bytes(1 << 18)]))))
             await asyncio.sleep(0)
             if any(one.done() for one in sent):
                 break

@@ -24,6 +24,7 @@ from harness.systems.kafka.values import (
 )
 from tests.fakes.kafka_batches import logged, marker
 from tests.fakes.kafka_broker import BROKER, CONTROLLER, ZOOKEEPER_BROKER, Asked, everything, node
+from tests.systems.patience import PATIENCE_S
 
 #: Which codes prove that nothing happened, for each kind. A second list on purpose: a row that is made definite by
 #: mistake loses acknowledged changes without anybody's noticing.
@@ -218,7 +219,7 @@ def test_every_request_ends_by_the_table(
         numbers = iter(sorted(CODES))
         ends: dict[int, Any] = {}
         async with node(lambda asked: answer(next(numbers)), everything(ROLES[role])) as fake:
-            client = await open_node("127.0.0.1", fake.port, connect_timeout_s=2)
+            client = await open_node("127.0.0.1", fake.port, connect_timeout_s=PATIENCE_S)
             for number in sorted(CODES):
                 with pytest.raises((Definite, Indefinite)) as caught:
                     await call(client)
@@ -234,7 +235,7 @@ def test_every_request_ends_by_the_table(
 
 async def asked_of(call: Call, answer: Body) -> tuple[object, Asked]:
     async with node(lambda asked: answer) as fake:
-        client = await open_node("127.0.0.1", fake.port, connect_timeout_s=2)
+        client = await open_node("127.0.0.1", fake.port, connect_timeout_s=PATIENCE_S)
         result = await call(client)
         client.close()
         return result, fake.asked[0]

@@ -8,6 +8,7 @@ import pytest
 from harness.coordination import Definite, Indefinite
 from harness.operation import Claim
 from harness.systems.kafka import messages
+from harness.systems.kafka.connection import Connection
 from harness.systems.kafka.log_lines import Layer, RoleChange, became_leader, read_role_change
 from harness.systems.kafka.question import PROBE_TOPIC, ControllerQuestion, QuorumQuestion, ViewQuestion
 from tests.fakes.kafka_broker import (
@@ -22,8 +23,17 @@ from tests.fakes.kafka_broker import (
     everything,
     node,
 )
+from tests.systems.patience import PATIENCE_S, refused_port, until
 
 NAMES = {1: "n1", 2: "n2"}
+
+
+@pytest.fixture(autouse=True)
+def _dials_patiently(monkeypatch: pytest.MonkeyPatch) -> None:
+    """These nodes share a process, which may be busy, with whoever dials."""
+    monkeypatch.setattr("harness.systems.kafka.kept_line._DIAL_S", PATIENCE_S)
+
+
 Question = QuorumQuestion | ControllerQuestion | ViewQuestion
 
 
@@ -100,13 +110,21 @@ def test_what_states_nothing_is_no_answer(role: Any, kind: type[Question], answe
     asyncio.run(scenario())
 
 
-async def silent(question: Question, timeout_s: float = 0.05) -> bool:
-    try:
-        async with asyncio.timeout(timeout_s):
-            await question.ask()
-    except TimeoutError:
-        return True
-    return False
+async def give_up(question: Question, fake: FakeNode) -> None:
+    """Ask a node that is silent, and give up when the question has come."""
+    asked = len(fake.asked)
+    asking = asyncio.create_task(question.ask())
+    await until(lambda: len(fake.asked) > asked)
+    asking.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asking
+
+
+def line_of(question: Question) -> Connection:
+    """The connection in use."""
+    line = question._line._line
+    assert line is not None
+    return line.node.connection
 
 
 def test_a_kept_connection_serves_many_questions_and_a_lost_one_is_replaced() -> None:
@@ -115,8 +133,9 @@ def test_a_kept_connection_serves_many_questions_and_a_lost_one_is_replaced() ->
             question = asking(QuorumQuestion, fake)
             await asyncio.gather(*(question.ask() for _ in range(5)))
             assert fake.connections == 1
+            kept = line_of(question)
             fake.writers[0].close()
-            await asyncio.sleep(0.02)
+            await until(lambda: kept.ended)
             await question.ask()
             assert fake.connections == 2
             await question.close()
@@ -129,7 +148,8 @@ def test_a_silent_connection_is_replaced_but_heard_out() -> None:
         sleeps = True
         async with node(lambda asked: SILENCE if sleeps else quorum(0, 2, 11), everything(CONTROLLER)) as fake:
             question = asking(QuorumQuestion, fake)
-            assert [await silent(question) for _ in range(3)] == [True] * 3
+            for _ in range(3):
+                await give_up(question, fake)
             sleeps = False
             assert (await question.ask()).claims is Claim.YES
             assert fake.connections == 2
@@ -143,9 +163,9 @@ def test_a_question_that_waits_keeps_its_connection() -> None:
         async with node(lambda asked: SILENCE, everything(CONTROLLER)) as fake:
             question = asking(QuorumQuestion, fake)
             waiting = asyncio.create_task(question.ask())
-            await asyncio.sleep(0.02)
+            await until(lambda: fake.asked)
             for _ in range(4):
-                assert await silent(question)
+                await give_up(question, fake)
             assert fake.connections == 2
             first = fake.asked[0]
             fake.writers[0].write(answer_frame(first, quorum(0, 2, 11)))
@@ -161,8 +181,9 @@ def test_a_dead_node_is_no_answer_and_is_seen_again() -> None:
             port = fake.port
             question = QuorumQuestion(2, "127.0.0.1", port, NAMES)
             await question.ask()
-        await asyncio.sleep(0.02)
-        with pytest.raises(Definite, match="not-connected"):
+            kept = line_of(question)
+        await until(lambda: kept.ended)
+        with refused_port(port), pytest.raises(Definite, match="not-connected"):
             await question.ask()
         await question.close()
 

@@ -1,6 +1,5 @@
 """The ZooKeeper client, its questions and its readiness against three real servers, under real faults."""
 
-import time
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +14,14 @@ pytestmark = [pytest.mark.cluster, pytest.mark.timeout(240)]
 @pytest.fixture(scope="module")
 def faults() -> dict[str, Any]:
     """One cluster, every fault after the other; asyncio's loop."""
-    result: dict[str, Any] = run_scenario("tests.systems.zookeeper_scenarios:faults", timeout_s=150)
+    result: dict[str, Any] = run_scenario("tests.systems.zookeeper_scenarios:faults", timeout_s=220)
     return result
 
 
 @pytest.fixture(scope="module")
 def semantics() -> dict[str, Any]:
     """One cluster whose majority stands; uvloop."""
-    result: dict[str, Any] = run_scenario("tests.systems.zookeeper_scenarios:semantics", timeout_s=90, uvloop=True)
+    result: dict[str, Any] = run_scenario("tests.systems.zookeeper_scenarios:semantics", timeout_s=220, uvloop=True)
     return result
 
 
@@ -67,8 +66,9 @@ def test_a_session_and_what_it_asked_outlive_five_seconds_of_pause(semantics: di
 def test_a_leader_without_majority_steps_down_within_its_bound(faults: dict[str, Any]) -> None:
     minority = faults["minority"]
     assert minority["plain read"][0] == "ok"
-    # (syncLimit 5 + 2) ticks of 200 ms, plus the poll and a loaded machine.
-    assert 0.1 < minority["claims"] < 1.4 + 1.5
+    # (syncLimit 5 + 2) ticks of 200 ms, and what a busy machine may keep both sides waiting. One that did not look for
+    # its followers would claim for as long as it was asked (20 s).
+    assert 0 < minority["claims"] < 8
     assert minority["said"] == "not serving"
     assert f"{minority['leader']} is not serving" in minority["unhealthy"]
 
@@ -148,7 +148,7 @@ def test_the_start_up_archive_is_made_once(tmp_path: Path, monkeypatch: pytest.M
     made = Path(ZOOKEEPER.resolve(ZOOKEEPER.default_version).paths["archive"])
     assert made.stat().st_size > 10 << 20
     assert [path.suffix for path in sorted(made.parent.iterdir())] == [".archive", ".lock"]
-    began = time.monotonic()
+    before = made.stat()
     again = ZOOKEEPER.resolve(ZOOKEEPER.default_version)
     assert again.paths["archive"] == str(made)
-    assert time.monotonic() - began < 2.0
+    assert (made.stat().st_ino, made.stat().st_mtime_ns) == (before.st_ino, before.st_mtime_ns)

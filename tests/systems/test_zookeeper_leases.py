@@ -11,6 +11,7 @@ from harness.systems.zookeeper.errors import SERVER_ERRORS
 from harness.systems.zookeeper.leases import SessionLeases
 from harness.systems.zookeeper.wire import Op
 from tests.systems import zookeeper_scripts as scripts
+from tests.systems.patience import PATIENCE_S, refused_port, until
 from tests.systems.test_zookeeper_errors import outcome
 from tests.systems.zookeeper_scripts import CLOSE, RESET, Answer, scripted
 
@@ -25,7 +26,7 @@ CALLS: dict[str, Call] = {
 
 
 def leases(port: int) -> SessionLeases:
-    return SessionLeases(scripts.ADDRESS, port, 1.0)
+    return SessionLeases(scripts.ADDRESS, port, PATIENCE_S)
 
 
 def test_a_lease_is_a_session_that_no_connection_ends() -> None:
@@ -66,9 +67,8 @@ def test_a_server_that_refuses_to_resume_says_that_the_lease_is_over(call: Call)
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
 def test_a_server_that_is_not_there_was_not_asked(call: Call) -> None:
     async def scenario() -> None:
-        async with scripted(lambda request, i: (0, b"")) as server:
-            port = server.port
-        assert await outcome(call(leases(port))) == ("definite", "not-connected")
+        with refused_port() as port:
+            assert await outcome(call(leases(port))) == ("definite", "not-connected")
 
     asyncio.run(scenario())
 
@@ -80,8 +80,7 @@ def test_a_resumption_that_the_server_leaves_unanswered_is_in_doubt(call: Call) 
     async def scenario() -> None:
         async with scripted(lambda request, i: (0, b""), grants=None) as server:
             asking = asyncio.ensure_future(outcome(call(leases(server.port))))
-            while not server.asked:
-                await asyncio.sleep(0.01)
+            await until(lambda: server.asked)
             server.writers[-1].close()
             assert await asking == ("indefinite", "connection-lost")
 
@@ -91,12 +90,12 @@ def test_a_resumption_that_the_server_leaves_unanswered_is_in_doubt(call: Call) 
 def test_who_waits_no_more_leaves_the_connection() -> None:
     async def scenario() -> None:
         async with scripted(lambda request, i: (0, b""), grants=None) as server:
-            with pytest.raises(TimeoutError):
-                async with asyncio.timeout(0.2):
-                    await leases(server.port).keep_alive(HANDLE)
-            async with asyncio.timeout(2):
-                while not server.writers[-1].is_closing():
-                    await asyncio.sleep(0.01)
+            asking = asyncio.create_task(leases(server.port).keep_alive(HANDLE))
+            await until(lambda: server.asked)
+            asking.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await asking
+            await until(server.writers[-1].is_closing)
 
     asyncio.run(scenario())
 

@@ -1,6 +1,7 @@
 """What happens to ZooKeeper sessions and questions in the lab; judged by `test_zookeeper_cluster`."""
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
@@ -15,12 +16,16 @@ from harness.systems.zookeeper import ZOOKEEPER
 from harness.systems.zookeeper.client import LOCKS, ROOT, ZooKeeperClient
 from harness.systems.zookeeper.connection import WatchEvent
 from harness.systems.zookeeper.session import EPHEMERAL, SEQUENTIAL
+from tests.systems.patience import PATIENCE_S, Disturbed, Pace, once, until
 
 #: Quick elections keep the scenarios short.
 OPTIONS: Final[dict[str, object]] = {"tick_ms": 200, "sync_limit": 5, "session_timeout_ms": 30_000}
-#: A leader that waits 8 s for a sleeping follower.
-PATIENT: Final[dict[str, object]] = {**OPTIONS, "sync_limit": 40}
-SHORT: Final[dict[str, object]] = {**OPTIONS, "session_timeout_ms": 1000}
+#: A leader that waits 30 s for a sleeping follower.
+PATIENT: Final[dict[str, object]] = {**OPTIONS, "sync_limit": 150}
+SHORT_S: Final = 2.0
+SHORT: Final[dict[str, object]] = {**OPTIONS, "session_timeout_ms": round(SHORT_S * 1000)}
+#: Given to what stays without an answer.
+_UNANSWERED_S: Final = 1.0
 NAMES: Final = ("n1", "n2", "n3")
 
 
@@ -45,13 +50,34 @@ async def settled(lab: Lab, timeout_s: float = 30.0) -> None:
         raise AssertionError(f"not healthy: {why}\n{lab.nodes['n1'].log_tail()}") from None
 
 
-async def opened(lab: Lab, node: str, options: dict[str, object] = OPTIONS) -> ZooKeeperClient:
-    client = await ZOOKEEPER.open_client(lab.layout[node], connect_timeout_s=2.0, options=options)
+async def opened(
+    lab: Lab, node: str, options: dict[str, object] = OPTIONS, *, connect_timeout_s: float = PATIENCE_S
+) -> ZooKeeperClient:
+    client = await ZOOKEEPER.open_client(lab.layout[node], connect_timeout_s=connect_timeout_s, options=options)
     assert isinstance(client, ZooKeeperClient)
     return client
 
 
-async def outcome(request: Callable[[], Awaitable[Any]], timeout_s: float = 1.0) -> list[Any]:
+async def served(lab: Lab, node: str, value: bytes = b"0") -> ZooKeeperClient:
+    """A client through which `value` was just written: servers of a busy machine elect, and hang up, at any time."""
+    async with asyncio.timeout(2 * PATIENCE_S):
+        while True:
+            with contextlib.suppress(Definite, Indefinite):
+                client = await opened(lab, node, connect_timeout_s=5.0)
+                try:
+                    await client.write("k", value)
+                    return client
+                except (Definite, Indefinite):
+                    await client.close()
+            await asyncio.sleep(0.05)
+
+
+async def opening(lab: Lab, node: str) -> list[Any]:
+    """How an attempt ends to open a client where nobody grants a session."""
+    return await outcome(lambda: opened(lab, node, connect_timeout_s=2.0))
+
+
+async def outcome(request: Callable[[], Awaitable[Any]], timeout_s: float = PATIENCE_S) -> list[Any]:
     """[kind, code or answer], the deadline applied as the interpreter does: by cancelling."""
     try:
         async with asyncio.timeout(timeout_s):
@@ -66,35 +92,29 @@ async def outcome(request: Callable[[], Awaitable[Any]], timeout_s: float = 1.0)
         return ["cancelled", "timeout"]
 
 
-async def modes(lab: Lab) -> dict[str, str | None]:
-    """What every node says when asked alone; None is silence."""
-    said: dict[str, str | None] = {}
-    for name, place in lab.layout.items():
-        try:
-            async with asyncio.timeout(0.5):
-                said[name] = (await ZOOKEEPER.question(place, "leader").ask()).detail
-        except (OSError, TimeoutError):
-            said[name] = None
-    return said
+async def mode(lab: Lab, name: str) -> str | None:
+    """What this node says when asked alone; None is silence."""
+    try:
+        async with asyncio.timeout(0.5):
+            return (await ZOOKEEPER.question(lab.layout[name], "leader").ask()).detail
+    except (OSError, TimeoutError):
+        return None
 
 
 async def roles(lab: Lab) -> tuple[str, str]:
     """The leader and one follower."""
-    said = await modes(lab)
-    leader = next(name for name, mode in said.items() if mode == "leader")
-    return leader, next(name for name, mode in said.items() if mode == "follower")
+
+    async def asked() -> dict[str | None, str]:
+        return {await mode(lab, name): name for name in NAMES}
+
+    said = await once(asked, lambda said: {"leader", "follower"} <= said.keys())
+    return said["leader"], said["follower"]
 
 
 async def pause(node: LabNode) -> None:
     await node.pause()
-    async with asyncio.timeout(2):
+    async with asyncio.timeout(PATIENCE_S):
         while set(node.thread_states().values()) != {"T"}:
-            await asyncio.sleep(0.005)
-
-
-async def _ended(client: ZooKeeperClient) -> None:
-    async with asyncio.timeout(5):
-        while client.session.connection.ended is None:
             await asyncio.sleep(0.005)
 
 
@@ -117,30 +137,38 @@ async def faults(lab: Lab, _: dict[str, Any]) -> dict[str, Any]:
 
 
 async def _dropped(lab: Lab) -> dict[str, Any]:
-    client = await opened(lab, "n2")
-    await client.write("k", b"0")
+    for _ in range(4):
+        client = await served(lab, "n2")
+        found = await _cut_from(lab, client)
+        ended = client.session.connection.ended
+        await client.close()
+        if ended != "closed by the server":  # as one does that was kept waiting, and elects
+            break
+        await settled(lab)
+    return found
+
+
+async def _cut_from(lab: Lab, client: ZooKeeperClient) -> dict[str, Any]:
     await lab.network.apply(1, both_ways(CLIENT, ("n2",), Effect.DROP))
-    in_flight, opening = await asyncio.gather(
-        outcome(lambda: client.write("k", b"1")), outcome(lambda: opened(lab, "n2"), 3.0)
+    in_flight, refused = await asyncio.gather(
+        outcome(lambda: client.write("k", b"1"), _UNANSWERED_S), opening(lab, "n2")
     )
     await lab.network.withdraw(1)
     # The kernel sends the write again once it gets through; its late answer must not be taken for the read's.
-    healed = await outcome(lambda: client.read("k", ReadMode.SYNC), 5.0)
-    await client.close()
-    return {"in flight": in_flight, "opening": opening, "same session, healed": healed}
+    healed = await outcome(lambda: client.read("k", ReadMode.SYNC))
+    return {"in flight": in_flight, "opening": refused, "same session, healed": healed}
 
 
 async def _reset(lab: Lab) -> dict[str, Any]:
-    client = await opened(lab, "n2")
-    await client.write("k", b"0")
+    client = await served(lab, "n2")
     await lab.network.apply(2, both_ways(CLIENT, ("n2",), Effect.RESET))
     in_flight = await outcome(lambda: client.write("k", b"1"))
     after = await outcome(lambda: client.write("k", b"2"))
-    opening = await outcome(lambda: opened(lab, "n2"), 3.0)
+    refused = await opening(lab, "n2")
     await lab.network.withdraw(2)
     healed = await outcome(lambda: client.write("k", b"3"))
     await client.close()
-    return {"in flight": in_flight, "after": after, "opening": opening, "same session, healed": healed}
+    return {"in flight": in_flight, "after": after, "opening": refused, "same session, healed": healed}
 
 
 async def _paused(lab: Lab) -> dict[str, Any]:
@@ -150,80 +178,107 @@ async def _paused(lab: Lab) -> dict[str, Any]:
     session = client.session_id
     await client.write("k", b"0")
     await pause(lab.nodes[follower])
-    asked = asyncio.create_task(outcome(lambda: client.read("k", ReadMode.SYNC), 20.0))
-    said = (await modes(lab))[follower]
-    opening = await outcome(lambda: opened(lab, follower), 3.0)
-    await asyncio.sleep(5.0)
+    paused = time.monotonic()
+    asked = asyncio.create_task(outcome(lambda: client.read("k", ReadMode.SYNC), 2 * PATIENCE_S))
+    said = await mode(lab, follower)
+    refused = await opening(lab, follower)
+    await asyncio.sleep(max(0.0, paused + 5.0 - time.monotonic()))
     await lab.nodes[follower].resume()
-    result = {"answered": await asked, "opening": opening, "said": said, "session kept": client.session_id == session}
+    result = {"answered": await asked, "opening": refused, "said": said, "session kept": client.session_id == session}
     await settled(lab)
-    result["after"] = await outcome(lambda: client.write("k", b"1"), 5.0)
+    result["after"] = await outcome(lambda: client.write("k", b"1"))
     await client.close()
     return result
 
 
 async def _minority(lab: Lab) -> dict[str, Any]:
     """The leader is cut from both others: what is asked through it, and how long it goes on claiming."""
-    leader, _ = await roles(lab)
-    client, other, third = [await opened(lab, leader) for _ in range(3)]
-    await client.write("k", b"0")
-    await lab.network.apply(3, both_ways(leader, tuple(n for n in NAMES if n != leader), Effect.DROP))
+    for _ in range(4):
+        leader, _follower = await roles(lab)
+        clients = [await served(lab, leader) for _ in range(3)]
+        await lab.network.apply(3, both_ways(leader, tuple(n for n in NAMES if n != leader), Effect.DROP))
+        found = await _without_majority(lab, leader, *clients)
+        for one in clients:
+            await one.close()
+        if found["claims"] and found["open"]:
+            break
+        # It had elected before it was cut, or was kept waiting until it gave up: nothing was asked of a leader.
+        await lab.network.heal_all()
+        await settled(lab)
+    return found
+
+
+async def _without_majority(
+    lab: Lab, leader: str, client: ZooKeeperClient, other: ZooKeeperClient, third: ZooKeeperClient
+) -> dict[str, Any]:
     cut = time.monotonic()
     plain = await outcome(lambda: third.read("k", ReadMode.PLAIN))
-    asked = asyncio.create_task(outcome(lambda: client.write("k", b"1"), 20.0))
+    asked = asyncio.create_task(outcome(lambda: client.write("k", b"1"), 2 * PATIENCE_S))
     claims_s = 0.0
-    while (await modes(lab))[leader] == "leader" and time.monotonic() < cut + 20:
-        claims_s = time.monotonic() - cut
+    is_open = third.session.connection.ended is None
+    while (said := await mode(lab, leader)) in ("leader", None) and time.monotonic() < cut + PATIENCE_S:
+        if said is not None:
+            claims_s = time.monotonic() - cut
         await asyncio.sleep(0.05)
     written = await asked
     # The server closes its connections one after the other: only on one that ended is it certain that nothing is sent.
-    await _ended(other)
-    found = {
+    await until(lambda: other.session.connection.ended)
+    found: dict[str, Any] = {
         "plain read": plain,
+        "open": is_open,
         "write": written,
         "after": await outcome(lambda: other.write("k", b"2")),
-        "opening": await outcome(lambda: opened(lab, leader), 3.0),
+        "opening": await opening(lab, leader),
         "claims": claims_s,
-        "said": (await modes(lab))[leader],
-        "unhealthy": await ZOOKEEPER.healthy(lab.layout),
+        "said": await once(lambda: mode(lab, leader), lambda said: said is not None),
         "leader": leader,
     }
-    for one in (client, other, third):
-        await one.close()
+    expected = f"{leader} is not serving"
+    found["unhealthy"] = await once(lambda: ZOOKEEPER.healthy(lab.layout), lambda wrong: expected in (wrong or ""))
     return found
 
 
 async def _killed(lab: Lab) -> dict[str, Any]:
     leader, _ = await roles(lab)
     node = lab.nodes[leader]
-    client = await opened(lab, leader)
-    await client.write("k", b"kept")
+    client = await served(lab, leader, b"kept")
     await pause(node)
-    in_flight = asyncio.create_task(outcome(lambda: client.write("k", b"lost"), 5.0))
+    in_flight = asyncio.create_task(outcome(lambda: client.write("k", b"lost")))
     await asyncio.sleep(0.1)
     await node.kill()
     during = await in_flight
-    after, opening = await outcome(lambda: client.write("k", b"2")), await outcome(lambda: opened(lab, leader), 3.0)
-    unhealthy = await ZOOKEEPER.healthy(lab.layout)
+    after, refused = await outcome(lambda: client.write("k", b"2")), await opening(lab, leader)
+    unhealthy = await once(lambda: ZOOKEEPER.healthy(lab.layout), lambda wrong: "silent" in (wrong or ""))
     was_ready = await ZOOKEEPER.ready(node)
     await node.start()
     await settled(lab)
-    fresh = await opened(lab, leader)
-    reply = await fresh.read("k", ReadMode.BARRIER)
-    await fresh.close()
-    epochs = {
-        name: [e for line in n.log.read_text().splitlines() if (e := ZOOKEEPER.became_leader(line)) is not None]
-        for name, n in lab.nodes.items()
-    }
+    is_ready = await once(lambda: ZOOKEEPER.ready(node), bool)
+
+    async def read() -> tuple[list[Any], dict[str, list[int]]]:
+        fresh = await opened(lab, leader)
+        try:
+            reply = await fresh.read("k", ReadMode.BARRIER)
+            said = [(reply.value or b"").decode(), reply.epoch]
+        except (Definite, Indefinite) as error:
+            said = [error.code, None]
+        finally:
+            await fresh.close()
+        return said, {
+            name: [e for line in n.log.read_text().splitlines() if (e := ZOOKEEPER.became_leader(line)) is not None]
+            for name, n in lab.nodes.items()
+        }
+
+    # Again, where they elected between the two.
+    (value, epoch), epochs = await once(read, lambda both: both[0][1] == max(e for of in both[1].values() for e in of))
     return {
         "during": during,
         "after": after,
-        "opening": opening,
+        "opening": refused,
         "unhealthy": unhealthy,
-        "ready": [was_ready, await ZOOKEEPER.ready(node)],
-        "value": (reply.value or b"").decode(),
+        "ready": [was_ready, is_ready],
+        "value": value,
         "epochs": epochs,
-        "epoch": reply.epoch,
+        "epoch": epoch,
     }
 
 
@@ -242,7 +297,7 @@ async def _store(lab: Lab) -> dict[str, Any]:
     written = await one.write("x", b"1")
     reads = {mode.value: await two.read("x", mode) for mode in ZOOKEEPER.read_modes if mode is not ReadMode.PLAIN}
     swapped = await two.cas("x", b"1", b"2")
-    created = [await outcome(lambda: one.create("y", b"9")), await outcome(lambda: two.create("y", b"8"), 1.0)]
+    created = [await outcome(lambda: one.create("y", b"9")), await outcome(lambda: two.create("y", b"8"))]
     conditional = [
         await outcome(lambda: one.write_if("x", b"3", swapped.value_position, swapped.version)),
         await outcome(lambda: two.write_if("x", b"4", swapped.value_position, swapped.version)),
@@ -269,9 +324,9 @@ async def _store(lab: Lab) -> dict[str, Any]:
 async def _kazoo(lab: Lab) -> dict[str, Any]:
     """An independent client writes what ours reads, and the other way round; stats and zxids agree."""
     ours = await opened(lab, "n2")
-    theirs = KazooClient(hosts=f"{lab.layout['n3'].address}:2181", timeout=10)
+    theirs = KazooClient(hosts=f"{lab.layout['n3'].address}:2181", timeout=30)
     try:
-        await asyncio.to_thread(theirs.start, 10)
+        await asyncio.to_thread(theirs.start, 30)
         made = await ours.write("z", b"ours")
         await asyncio.to_thread(theirs.sync, f"{ROOT}/z")
         value, stat = await asyncio.to_thread(theirs.get, f"{ROOT}/z")
@@ -302,6 +357,8 @@ async def _kazoo(lab: Lab) -> dict[str, Any]:
 async def _watches(lab: Lab) -> dict[str, Any]:
     watcher, writer = await opened(lab, "n1"), await opened(lab, "n3")
     session = watcher.session
+    # This server may be behind the changes that others made before.
+    await watcher.read("z", ReadMode.SYNC)
     for key in ("x", "y", "z"):
         await session.get(f"{ROOT}/{key}", watch=True)
     await session.children(f"{ROOT}/s", watch=True)
@@ -335,7 +392,7 @@ async def _own(lab: Lab) -> dict[str, Any]:
     there = await two.session.exists(paths[0])
     await one.session.delete(paths[1])
     await one.close()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE_S):
         while await two.session.exists(paths[0]) is not None:
             await asyncio.sleep(0.02)
     gone = await outcome(lambda: two.session.delete(paths[0]))
@@ -352,28 +409,43 @@ async def _own(lab: Lab) -> dict[str, Any]:
 
 
 async def _locks(lab: Lab) -> dict[str, Any]:
+    for attempt in range(4):
+        with contextlib.suppress(Disturbed):
+            return await _contended(lab, f"lock-{attempt}")
+    raise AssertionError("somebody was kept waiting for too long four times in a row")
+
+
+async def _contended(lab: Lab, lock: str) -> dict[str, Any]:
     """A holder stalls until its session ends; what it had on its way must not take effect after the next grant."""
     stalled, other, renewing = await opened(lab, "n1", SHORT), await opened(lab, "n2"), await opened(lab, "n3", SHORT)
-    first = await stalled.acquire("lock")
-    held = await outcome(lambda: other.acquire("lock"))
-    written = await outcome(lambda: stalled.guarded_write("k", b"first", "lock", first))
-    second = await _acquire_once_free(other, "lock")
+    # Sessions are kept alive at a third of their time, and the leader hears of it a little later.
+    pace = Pace(SHORT_S / 2)
+
+    async def ask(request: Callable[[], Awaitable[Any]]) -> list[Any]:
+        return await pace.step(outcome(request))
+
+    first = await pace.step(stalled.acquire(lock))
+    held = await ask(lambda: other.acquire(lock))
+    written = await ask(lambda: stalled.guarded_write("k", b"first", lock, first))
+    second = await _acquire_once_free(other, lock, pace)
     # The stalled holder's write, delayed on its way: the same bytes arrive through another session.
-    late = await outcome(lambda: renewing.guarded_write("k", b"late", "lock", first))
-    own = await outcome(lambda: stalled.guarded_write("k", b"late", "lock", first))
-    expired = await outcome(stalled.renew)
-    unfenced = await outcome(lambda: stalled.write("k", b"unfenced"))
-    late_release = await outcome(lambda: renewing.release("lock", first))
-    good = await outcome(lambda: other.guarded_write("k", b"second", "lock", second))
-    released = await outcome(lambda: other.release("lock", second))
-    after_release = await outcome(lambda: other.guarded_write("k", b"after", "lock", second))
-    third = await renewing.acquire("lock")
-    for _ in range(10):
-        await renewing.renew()
+    late = await ask(lambda: renewing.guarded_write("k", b"late", lock, first))
+    own = await ask(lambda: stalled.guarded_write("k", b"late", lock, first))
+    expired = await ask(stalled.renew)
+    unfenced = await ask(lambda: stalled.write("k", b"unfenced"))
+    late_release = await ask(lambda: renewing.release(lock, first))
+    good = await ask(lambda: other.guarded_write("k", b"second", lock, second))
+    released = await ask(lambda: other.release(lock, second))
+    after_release = await ask(lambda: other.guarded_write("k", b"after", lock, second))
+    third = await pace.step(renewing.acquire(lock))
+    for _ in range(round(1.25 * SHORT_S / 0.25)):
+        await pace.step(renewing.renew())
+        # A follower answers the renewal by itself; this shows whether the leader is kept waiting.
+        await pace.step(other.read("k", ReadMode.BARRIER))
         await asyncio.sleep(0.25)
-    renewed = await outcome(lambda: renewing.guarded_write("k", b"third", "lock", third))
+    renewed = await ask(lambda: renewing.guarded_write("k", b"third", lock, third))
     value = (await other.read("k", ReadMode.BARRIER)).value
-    _, stat = await other.session.get(f"{LOCKS}/lock")
+    _, stat = await other.session.get(f"{LOCKS}/{lock}")
     for client in (stalled, other, renewing):
         await client.close()
     return {
@@ -395,11 +467,11 @@ async def _locks(lab: Lab) -> dict[str, Any]:
     }
 
 
-async def _acquire_once_free(client: ZooKeeperClient, name: str) -> Held:
-    async with asyncio.timeout(10):
+async def _acquire_once_free(client: ZooKeeperClient, name: str, pace: Pace) -> Held:
+    async with asyncio.timeout(PATIENCE_S):
         while True:
             try:
-                return await client.acquire(name)
+                return await pace.step(client.acquire(name))
             except Definite as error:
                 if error.code != "held":
                     raise

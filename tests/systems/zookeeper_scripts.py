@@ -12,6 +12,7 @@ from harness.systems.zookeeper.connection import open_connection
 from harness.systems.zookeeper.leases import SessionLeases
 from harness.systems.zookeeper.session import ZooKeeperSession
 from harness.systems.zookeeper.wire import Op
+from tests.systems.patience import PATIENCE_S
 
 ADDRESS = "127.0.0.1"
 ZXID = (7 << 32) + 5
@@ -125,7 +126,7 @@ async def _frame(reader: asyncio.StreamReader) -> bytes:
     return await reader.readexactly(struct.unpack(">i", await reader.readexactly(4))[0])
 
 
-async def opened(port: int, session_timeout_ms: int = 60_000, connect_timeout_s: float = 2.0) -> ZooKeeperClient:
+async def opened(port: int, session_timeout_ms: int = 60_000, connect_timeout_s: float = PATIENCE_S) -> ZooKeeperClient:
     async def session(keep_alive: bool) -> ZooKeeperSession:
         connection = await open_connection(
             ADDRESS,

@@ -17,10 +17,12 @@ from harness.coordination import Definite, Indefinite
 from harness.runtime.java import find_java
 from harness.systems.kafka import server, storage
 from harness.systems.kafka.client import KafkaNode, open_node
+from harness.systems.kafka.errors import TOPIC_ALREADY_EXISTS, ServerDoubt, ServerRefusal
 from harness.systems.kafka.values import ALL_BROKERS, Resource, ResourceType
-from harness.systems.training import END_TIMEOUT_S, LOOPBACK, free_ports, running
+from harness.systems.training import END_TIMEOUT_S, LOOPBACK, held_ports, running
 
 _READY_TIMEOUT_S: Final = 60.0
+_ATTEMPT_S: Final = 5.0
 _ASK_TIMEOUT_S: Final = 30.0
 _POLL_S: Final = 0.1
 _HEAP_MIB: Final = 256
@@ -29,9 +31,8 @@ _TOPIC: Final = "training"
 
 def train(version: str, jars: list[Path], flags: list[str]) -> None:
     """Run the node with these further `flags`. Raises TimeoutError when it does not come up."""
-    with tempfile.TemporaryDirectory(prefix="fencepost-training-") as name:
+    with tempfile.TemporaryDirectory(prefix="fencepost-training-") as name, held_ports(2) as (client, controller):
         home = Path(name)
-        client, controller = free_ports(2)
         for relative, content in storage.data_files(1, version, votes=True).items():
             path = home / "data" / relative
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -92,10 +93,10 @@ async def _once_it_serves(port: int) -> KafkaNode:
     deadline = time.monotonic() + _READY_TIMEOUT_S
     while time.monotonic() < deadline:
         try:
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(_ATTEMPT_S):
                 node = await open_node(LOOPBACK, port, connect_timeout_s=1)
                 try:
-                    await node.create_topic(_TOPIC)
+                    await _make_topic(node)
                     await _led(node)
                 except BaseException:
                     node.close()
@@ -104,6 +105,15 @@ async def _once_it_serves(port: int) -> KafkaNode:
         except (Definite, Indefinite, TimeoutError):
             await asyncio.sleep(_POLL_S)
     raise TimeoutError(f"the node of the training run does not serve within {_READY_TIMEOUT_S:g} s")
+
+
+async def _make_topic(node: KafkaNode) -> None:
+    """Also when an earlier attempt made it, which was given up before the answer came."""
+    try:
+        await node.create_topic(_TOPIC)
+    except (ServerRefusal, ServerDoubt) as answered:
+        if answered.number != TOPIC_ALREADY_EXISTS:
+            raise
 
 
 async def _led(node: KafkaNode) -> None:

@@ -13,7 +13,7 @@ from harness.runtime.java import find_java
 from harness.systems.kafka import server
 from harness.systems.kafka.training import converse_with_broker, in_thread
 from harness.systems.kafka_zk.configuration import KEEPER_CLASS
-from harness.systems.training import END_TIMEOUT_S, LOOPBACK, free_ports, running
+from harness.systems.training import END_TIMEOUT_S, LOOPBACK, held_ports, running
 from harness.systems.zookeeper.server import zoo_cfg
 
 _HEAP_MIB: Final = 256
@@ -24,7 +24,7 @@ def train(recorded: str, jars: list[Path], flags: list[str]) -> None:
     """Run both; `flags` go to the program of this main class. Raises TimeoutError when the broker does not come up."""
     with tempfile.TemporaryDirectory(prefix="fencepost-training-") as name, ExitStack() as stack:
         home = Path(name)
-        client, keeper, peer, election = free_ports(4)
+        client, keeper, peer, election = stack.enter_context(held_ports(4))
 
         def start(main_class: str, file: str, text: str) -> "subprocess.Popen[bytes]":
             (home / file).write_text(text, encoding="utf-8")

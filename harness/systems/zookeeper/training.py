@@ -14,20 +14,20 @@ from pathlib import Path
 from typing import Final
 
 from harness.runtime.java import find_java
-from harness.systems.training import END_TIMEOUT_S, LOOPBACK, free_ports, running
+from harness.systems.training import END_TIMEOUT_S, LOOPBACK, held_ports, running
 from harness.systems.zookeeper import wire
 from harness.systems.zookeeper.server import argv, log_files, zoo_cfg
 from harness.systems.zookeeper.wire import Op
 
 _ROLE_TIMEOUT_S: Final = 30.0
-_OPTIONS: Final = {"tick_ms": 200, "init_limit": 50, "sync_limit": 20, "session_timeout_ms": 10_000}
+_OPTIONS: Final = {"tick_ms": 200, "init_limit": 150, "sync_limit": 100, "session_timeout_ms": 10_000}
 _RECORDED: Final = 3
 
 
 def train(jars: list[Path], flags: list[str]) -> None:
     """Run the cluster; `flags` go to the recorded server. Raises TimeoutError when it does not come up."""
     with tempfile.TemporaryDirectory(prefix="fencepost-training-") as folder, ExitStack() as stack:
-        ports = free_ports(9)
+        ports = stack.enter_context(held_ports(9))
         servers = {n: f"{LOOPBACK}:{ports[n + 2]}:{ports[n + 5]}" for n in (1, 2, 3)}
 
         def start(number: int, more: list[str]) -> "subprocess.Popen[bytes]":
