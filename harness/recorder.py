@@ -60,6 +60,7 @@ class Recorder:
         self._failure: OSError | None = None
         self._lost = 0
         self._closed = False
+        self._over = False
         self._thread: threading.Thread | None = None
         if path is not None:
             self._open(path, reserve_bytes)
@@ -144,6 +145,7 @@ class Recorder:
 
     async def close(self) -> None:
         """Write what is left, fsync, give the reserve back. Idempotent; raises when events could not be kept."""
+        self._over = True
         await asyncio.to_thread(self.close_now)
 
     def close_now(self) -> None:
@@ -211,7 +213,8 @@ class Recorder:
     def _disk_is_full(self) -> None:
         if self._on_disk_full is not None:
             self._on_disk_full()
-        if self._failure is None:
+        # Found by the last writing of all, when nothing is recorded any more: a note would be heard and never written.
+        if self._failure is None and not self._over:
             self.record(
                 NoteEvent, topic="disk-full", text="the disk is full: no new operations, recording from reserve"
             )

@@ -6,18 +6,20 @@ import xml.etree.ElementTree as ET
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import numpy as np
 import pytest
 
 from harness.cli import main
 from harness.coordination import Definite
+from harness.errors import HarnessError
 from harness.failover.cell import MEASURES, Cell, Ending, Sample, topics
 from harness.failover.cluster import Cluster
 from harness.failover.document import Curve, document, read_document, seconds, table
 from harness.failover.growth import fit
 from harness.failover.load_time import load_time_s
+from harness.failover.measure import connected
 from harness.failover.page import page
 from harness.failover.picture import drawn, standing_alone
 from harness.failover.probes import Partition, ProduceProbe, first_of
@@ -27,6 +29,7 @@ from harness.systems.kafka.elect_leaders import ELECT_LEADERS, ElectLeadersReque
 from harness.systems.kafka.encoding import encode
 from harness.systems.system import Answer
 from tests.failover_curve import section
+from tests.fakes.virtual_time import run_virtual
 
 
 def test_a_line_is_found_exactly_and_its_error_is_that_of_least_squares() -> None:
@@ -107,7 +110,7 @@ def test_the_produce_probe_asks_until_every_partition_has_acknowledged() -> None
         async with asyncio.timeout(5):
             await probe.run()
 
-    asyncio.run(run())
+    run_virtual(run())
     assert not probe.pending and probe.last_at is not None
     assert probe.refusals["produce: not-leader-or-follower"] > 0
     assert probe.refusals["produce: not-connected"] == 2
@@ -124,7 +127,7 @@ def test_few_partitions_are_asked_for_while_none_becomes_available() -> None:
         async with asyncio.timeout(5):
             await probe.run()
 
-    asyncio.run(run())
+    run_virtual(run())
     # The first is lost, the second finds nothing; then the next hundred each time until one acknowledges.
     assert [len(asked) for asked in broker.rounds] == [350, 350, 100, 100, 100, 100, 100, 250]
     assert len({partition for asked in broker.rounds[2:6] for partition in asked}) == 350
@@ -138,7 +141,7 @@ def test_the_produce_probe_says_what_stayed_silent() -> None:
             async with asyncio.timeout(0.2):
                 await probe.run()
 
-    asyncio.run(run())
+    run_virtual(run())
     assert probe.pending == {("load-0", 1)}
 
 
@@ -155,7 +158,7 @@ def test_the_first_that_is_done_ends_the_others() -> None:
     async def run() -> None:
         await first_of([work("quick", 0.01), work("slow", 30)])
 
-    asyncio.run(run())
+    run_virtual(run())
     assert ended == ["slow"]
 
 
@@ -302,6 +305,45 @@ def test_who_is_active_is_asked_over_questions_that_are_kept() -> None:
 
     assert asyncio.run(ask()) == ["n1", "n1", "n1"]
     assert [(one.asked, one.closed) for one in made] == [(3, 1), (3, 1)]
+
+
+def test_a_cluster_that_does_not_stay_as_it_settled_is_settled_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody is active at first, then one cannot be reached, then all is well; and never is told at last."""
+
+    class Probe:
+        left: ClassVar[list[Exception | None]] = []
+
+        def __init__(self, controllers: Mapping[str, object], names: str) -> None:
+            self.controllers, self.closed = set(controllers), False
+
+        async def open(self) -> None:
+            error = self.left.pop(0)
+            if error is not None:
+                raise error
+
+        def close(self) -> None:
+            self.closed = True
+
+    class Settling:
+        cell = SimpleNamespace(name="kraft-10")
+        controllers: ClassVar[dict[str, object]] = dict.fromkeys(("n1", "n2", "n3"))
+
+        def __init__(self, *active: str | None) -> None:
+            self.actives, self.settled = list(active), 0
+
+        async def active(self) -> str | None:
+            return self.actives.pop(0)
+
+        async def settle(self) -> None:
+            self.settled += 1
+
+    monkeypatch.setattr("harness.failover.measure.MetadataProbe", Probe)
+    Probe.left = [Definite("not-connected"), None]
+    cluster = Settling(None, "n1", "n2")
+    ended, probe = run_virtual(connected(cast(Any, cluster), "probe"))
+    assert (ended, cast(Any, probe).controllers, cluster.settled) == ("n2", {"n1", "n3"}, 2)
+    with pytest.raises(HarnessError, match="no one active controller"):
+        run_virtual(connected(cast(Any, Settling(None, None, None)), "probe"))
 
 
 class _Asked:

@@ -14,7 +14,7 @@ from tests.fakes.transaction_broker import BUGS
 from tests.fakes.transaction_runs import facts, run_transactions
 from tests.kafka_releases import needs
 from tests.lab_scenario import require_lab
-from tests.run_command import assert_nothing_left, only_folder, run
+from tests.run_command import run_undisturbed
 from workloads.election import BACKLOG, Election
 
 SEEDS = range(10)
@@ -91,7 +91,7 @@ _SMALL = ("-O", "combined=true")
 
 
 @pytest.mark.cluster
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize(
     ("system", "more"),
     [
@@ -103,16 +103,14 @@ _SMALL = ("-O", "combined=true")
 )
 def test_no_act_of_a_superseded_producer_takes_effect(tmp_path: Path, system: str, more: tuple[str, ...]) -> None:
     require_lab()
-    done = run(
-        "run", "--system", system, "--workload", "election", *more, "--seed", "5",
+    done, _ = run_undisturbed(
+        tmp_path, "--system", system, "--workload", "election", *more, "--seed", "5",
         "-o", "acts_per_term=2", "-o", "campaign_every=600ms", "-o", "renew_every=10ms",
         "-o", "stall_one_in=4", "-o", "stall=1500ms", "-o", "observe_rate=20.0",
-        "--no-spark", "--json", "--results", str(tmp_path),
+        "--no-spark", "--json",
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     document = json.loads(done.stdout)
     assert document["validity"] == "valid"
     (acting,) = [v for v in document["verdicts"] if v["guarantee"] == "one-acting-leader"]
     assert acting["figures"]["superseded_fenced"] >= BACKLOG
-    assert only_folder(tmp_path).is_dir()
-    assert_nothing_left(tmp_path)

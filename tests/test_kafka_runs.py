@@ -1,7 +1,7 @@
 """Whole runs on Kafka, one short run for each claim about its controllers, of both generations.
 
 Holds are as short as the bounds of self-fencing allow: three times 1.5 x 1.5 s + 1 s. Where the machine itself stood
-still too long for a verdict that rests on time, the run says so and proves nothing; it is then repeated, once.
+still too long for a verdict that rests on time, the run says so and proves nothing; it is then made again.
 """
 
 import json
@@ -17,9 +17,9 @@ from harness.operation import BeliefEvent, Claim, ClockEvent, FaultAction, Fault
 from harness.reader import read_history
 from tests.kafka_releases import needs
 from tests.lab_scenario import require_lab
-from tests.run_command import assert_nothing_left, only_folder, run
+from tests.run_command import assert_nothing_left, only_folder, run, run_undisturbed
 
-pytestmark = [pytest.mark.cluster, pytest.mark.alone, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.cluster, pytest.mark.alone, pytest.mark.timeout(300)]
 
 _CUT = ("--workload", "metadata", "--nemesis", "partition:controller:for=10s", "--time-limit", "11s")
 # A name is made once: in a short run names must be new more often, or a slow machine sees too few of them made.
@@ -31,12 +31,11 @@ class Judged:
 
     def __init__(self, results: Path, *arguments: str) -> None:
         require_lab()
-        done = run("run", *arguments, *_SHORT, "--results", str(results))
+        done, own = run_undisturbed(results, *arguments, *_SHORT, every_verdict=True)
         assert done.returncode in (0, 1, 2), done.stdout + done.stderr
         self.code = done.returncode
-        self.folder = only_folder(results)
+        self.folder = only_folder(own)
         self.document: dict[str, Any] = json.loads(done.stdout)
-        assert_nothing_left(results)
 
     def verdicts(self, checker: str, guarantee: str) -> list[dict[str, Any]]:
         found = [v for v in self.document["verdicts"] if (v["checker"], v["guarantee"]) == (checker, guarantee)]
@@ -46,15 +45,6 @@ class Judged:
     def verdict(self, checker: str, guarantee: str) -> dict[str, Any]:
         (found,) = self.verdicts(checker, guarantee)
         return found
-
-    @property
-    def is_spoilt(self) -> bool:
-        return any("stalled" in (v["reason"] or "") for v in self.document["verdicts"] if v["validity"] == "unknown")
-
-
-def judged(results: Path, *arguments: str) -> Judged:
-    first = Judged(results / "first", *arguments)
-    return Judged(results / "again", *arguments) if first.is_spoilt else first
 
 
 def rows(one: object) -> Iterator[int]:
@@ -74,7 +64,7 @@ def rows(one: object) -> Iterator[int]:
 def test_a_controller_of_3_6_0_that_is_cut_off_goes_on_claiming_and_is_found(tmp_path: Path, version: str) -> None:
     """KAFKA-15489."""
     # Little load, so that its processors are no excuse.
-    found = judged(
+    found = Judged(
         tmp_path, "--system", "kraft", "--version", version, *_CUT, "-o", "rate=100.0", "-o", "reads=0.6", "--seed", "3"
     )
     assert (found.code, found.document["validity"]) == (1, "invalid"), found.document["headline"]
@@ -97,7 +87,7 @@ def test_a_controller_of_3_6_0_that_is_cut_off_goes_on_claiming_and_is_found(tmp
 
 @pytest.mark.parametrize("system", [pytest.param("kraft", marks=needs("kraft"))])
 def test_a_controller_of_the_default_release_gives_up_in_time_and_all_logs_agree(tmp_path: Path, system: str) -> None:
-    found = judged(tmp_path, "--system", system, *_CUT, "-o", "window=2s", "--seed", "4")
+    found = Judged(tmp_path, "--system", system, *_CUT, "-o", "window=2s", "--seed", "4")
     assert (found.code, found.document["validity"]) == (0, "valid"), found.document["headline"]
     fencing = found.verdicts("leadership", "leader-self-fencing")
     # At both layers, asked often enough after the bound to have seen it.
@@ -143,7 +133,7 @@ def _assert_logs_hold_what_was_acknowledged(found: Judged) -> None:
 @pytest.mark.parametrize("version", [pytest.param("3.9.2", marks=needs("kraft", "3.9.2"))])
 def test_a_controller_of_3_9_2_that_comes_back_deposes_a_healthy_one(tmp_path: Path, version: str) -> None:
     """What KIP-996 ended; it breaks no promise, so it decides nothing."""
-    found = judged(
+    found = Judged(
         tmp_path, "--system", "kraft", "--version", version, "--workload", "metadata",
         "--nemesis", "partition:controller:for=5s", "--time-limit", "6s",
         "-o", "create_every=200ms", "-o", "rate=100.0", "--seed", "2",
@@ -164,7 +154,7 @@ def test_a_controller_on_zookeeper_that_was_paused_is_fenced_and_the_disks_prove
     tmp_path: Path, system: str
 ) -> None:
     """Beyond its session, and within it with work in hand, which alone puts the check of its epoch to the test."""
-    found = judged(
+    found = Judged(
         tmp_path, "--system", system, "--workload", "metadata", "--nemesis", "depose,pause:controller:for=4s",
         "--time-limit", "8s", "--seed", "1",
     )  # fmt: skip
@@ -198,7 +188,9 @@ def test_failover_is_measured_told_and_drawn(tmp_path: Path, systems: str) -> No
     assert set(samples) == {(system, ending) for system in systems.split(",") for ending in ("kill", "stop")}
     for sample in samples.values():
         assert sample["successor"] not in (None, sample["ended"])
-        assert min(sample["metadata_s"], sample["produce_s"], sample["load_s"]) > 0
+        assert min(sample["metadata_s"], sample["produce_s"]) > 0
+        # By two lines of a log, whose times are whole milliseconds: with one partition it may load within one.
+        assert sample["load_s"] >= 0
     table = done.stdout.splitlines()
     for system, ending in samples:
         assert [line for line in table if system in line and ending in line], done.stdout

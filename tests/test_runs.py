@@ -1,6 +1,7 @@
 """Whole runs as a user makes them: real clusters, the command line, stops at bad moments, nothing left behind."""
 
 import json
+import os
 import signal
 from pathlib import Path
 from typing import Any
@@ -10,9 +11,18 @@ import pytest
 from harness.operation import FaultEvent, FaultOutcome, PhaseEvent, PhaseName
 from harness.reader import read_history
 from tests.lab_scenario import require_lab
-from tests.run_command import assert_nothing_left, only_folder, run, started, wait_for_line
+from tests.run_command import (
+    assert_nothing_left,
+    let_go,
+    only_folder,
+    run,
+    run_undisturbed,
+    started,
+    wait_for_line,
+    was_disturbed,
+)
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
 
 
 @pytest.fixture(autouse=True)
@@ -22,16 +32,16 @@ def _lab() -> None:
 
 @pytest.mark.alone
 def test_etcd_under_a_partition_of_its_leader_is_valid_and_everything_is_kept(tmp_path: Path) -> None:
-    done = run(
-        "run", "--system", "etcd", "--workload", "register", "--nemesis", "partition:leader", "--time-limit", "6s",
-        "--quiet", "1s", "--seed", "7", "--json", "--results", str(tmp_path),
+    done, results = run_undisturbed(
+        tmp_path, "--system", "etcd", "--workload", "register", "--nemesis", "partition:leader", "--time-limit", "6s",
+        "--quiet", "1s", "--seed", "7", "--json",
     )  # fmt: skip
     assert done.returncode == 0, done.stderr + done.stdout
     document: dict[str, Any] = json.loads(done.stdout)
     assert document["validity"] == "valid"
     assert "seed 7" in done.stderr
     assert done.stderr.count("repeat with: fencepost run") == 2
-    folder = only_folder(tmp_path)
+    folder = only_folder(results)
     kept = {path.name for path in folder.iterdir()}
     assert {
         "plan.toml",
@@ -49,7 +59,6 @@ def test_etcd_under_a_partition_of_its_leader_is_valid_and_everything_is_kept(tm
     (fault,) = history.faults
     assert fault.leader in fault.nodes
     assert [e.phase for e in history.events if isinstance(e, PhaseEvent)] == list(PhaseName)
-    assert_nothing_left(tmp_path)
 
     again = run("check", str(folder), "--no-spark", "--json")
     assert again.returncode == 0
@@ -61,19 +70,17 @@ def test_etcd_under_a_partition_of_its_leader_is_valid_and_everything_is_kept(tm
 
 @pytest.mark.alone
 def test_zookeepers_woken_leader_answers_stale_after_sync(tmp_path: Path) -> None:
-    done = run(
-        "run", "--system", "zookeeper", "--workload", "register", "--reads", "sync", "--require", "fresh-after-sync",
+    done, results = run_undisturbed(
+        tmp_path, "--system", "zookeeper", "--workload", "register", "--reads", "sync", "--require", "fresh-after-sync",
         "--nemesis", "pause:leader", "--quiet", "2s", "--time-limit", "18s", "--seed", "3", "--no-spark",
-        "--results", str(tmp_path),
     )  # fmt: skip
     assert done.returncode == 1, done.stderr + done.stdout
     assert done.stdout.startswith("INVALID: fresh-after-sync")
     assert "witness (stale-read)" in done.stdout
-    folder = only_folder(tmp_path)
+    folder = only_folder(results)
     document = json.loads((folder / "verdict.json").read_text())
     assert document["exit_code"] == 1
     assert len(list(folder.glob("nodes/*/data.tar.gz"))) == 3, "an invalid run keeps its nodes' data"
-    assert_nothing_left(tmp_path)
 
 
 @pytest.mark.long
@@ -89,12 +96,12 @@ def test_five_nodes_lose_no_acknowledged_element_in_a_ring(tmp_path: Path) -> No
 
 
 def test_one_ctrl_c_heals_judges_and_ends(tmp_path: Path) -> None:
-    plan = ("--system", "etcd", "--workload", "register", "--nemesis", "pause:leader:for=60s", "--time-limit", "70s")
+    plan = ("--system", "etcd", "--workload", "register", "--nemesis", "pause:leader:for=5m", "--time-limit", "5m")
     with started(tmp_path, *plan) as child:
         wait_for_line(child, "fault: pause")
         child.send_signal(signal.SIGINT)
-        # How long it takes is a figure of `make bench`; here it must end by itself.
-        out, err = child.communicate(timeout=60)
+        # How long it takes is a figure of `make bench`; here it must end by itself, and long before the fault would.
+        out, err = child.communicate(timeout=120)
     assert child.returncode in (0, 1, 2), err
     history = read_history(only_folder(tmp_path))
     assert [e.outcome for e in history.events if isinstance(e, FaultEvent)][-1] is FaultOutcome.HEALED
@@ -116,13 +123,19 @@ def test_a_ctrl_c_before_the_main_phase_is_no_failure_of_the_harness(tmp_path: P
 
 
 def test_a_deadline_ends_a_run_that_would_last_longer_with_a_verdict(tmp_path: Path) -> None:
-    done = run(
-        "run", "--system", "etcd", "--workload", "set", "--nemesis", "partition:one", "--time-limit", "200s",
-        "--deadline", "25s", "--results", str(tmp_path), timeout_s=120,
-    )  # fmt: skip
+    plan = ("--system", "etcd", "--workload", "set", "--nemesis", "partition:one", "--time-limit", "10m")
+    # It counts from the command's start, of which a busy machine may need the most for the start of the cluster; then
+    # nothing was put to the test, which is said, and a longer one must do.
+    for deadline in ("25s", "60s"):
+        results = tmp_path / deadline
+        done = run("run", *plan, "--deadline", deadline, "--results", str(results), timeout_s=120)
+        assert done.returncode in (0, 2), done.stdout + done.stderr
+        assert "not analysed by Spark: the run was stopped" in done.stderr
+        history = read_history(only_folder(results))
+        assert history.healed_ns is not None
+        if done.returncode == 0:
+            break
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "not analysed by Spark: the run was stopped" in done.stderr
-    assert read_history(only_folder(tmp_path)).healed_ns is not None
 
 
 @pytest.mark.parametrize("doing", ["stopping", "judge"])
@@ -139,11 +152,15 @@ def test_two_ctrl_c_end_at_once_with_130_and_leave_nothing(tmp_path: Path, doing
     )
     with started(tmp_path, *plan) as child:
         wait_for_line(child, "fault: partition")
+        # Nobody reads the report yet, so the command cannot end before the order, however late that is sent.
+        page = only_folder(tmp_path) / "report.html"
+        os.mkfifo(page)
         child.send_signal(signal.SIGINT)
         # Not after a while: two that arrive before a busy machine lets the first be handled are one.
         wait_for_line(child, doing)
         child.send_signal(signal.SIGINT)
-        _, err = child.communicate(timeout=15)
+        with let_go(page):
+            _, err = child.communicate(timeout=60)
     assert child.returncode == 130, err
     assert_nothing_left(tmp_path)
 
@@ -163,11 +180,17 @@ def test_a_killed_harness_leaves_nothing_but_a_readable_history(tmp_path: Path) 
 def test_two_runs_at_once_do_not_disturb_each_other(tmp_path: Path) -> None:
     fault = ("--nemesis", "partition:one:for=2s", "--quiet", "1s", "--time-limit", "8s", "--no-spark")
     plan = ("--system", "etcd", "--workload", "set", *fault)
-    with started(tmp_path / "a", *plan) as one, started(tmp_path / "b", *plan) as other:
-        codes = []
-        for child in (one, other):
-            _, err = child.communicate(timeout=120)
-            codes.append((child.returncode, err[-2000:]))
+    # Where the machine let one of them stand still, that one is unknown for a reason of its own: then once more.
+    for attempt in ("first", "again"):
+        folders = [tmp_path / attempt / name for name in ("a", "b")]
+        with started(folders[0], *plan) as one, started(folders[1], *plan) as other:
+            codes = []
+            for child in (one, other):
+                _, err = child.communicate(timeout=120)
+                codes.append((child.returncode, err[-2000:]))
+        unknown = [folder for folder, (code, _) in zip(folders, codes, strict=True) if code == 2]
+        if not unknown or not all(was_disturbed(only_folder(folder)) for folder in unknown):
+            break
     assert [code for code, _ in codes] == [0, 0], codes
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.errors import UsageError
-from harness.run import _hurry, _unless_full
+from harness.errors import HarnessError, UsageError
+from harness.run import _hurry, _Outcome, _unless_full, conclude_run
 from harness.stopping import StoppedTwice, StopRequest
 
 
@@ -70,6 +70,15 @@ def test_insisting_while_judging_ends_the_command() -> None:
     stop.request(by_hand=True)
     with pytest.raises(StoppedTwice):
         _hurry(stop, None)
+
+
+@pytest.mark.parametrize(("asked", "said"), [(True, "stopped before"), (False, "left no history")])
+def test_a_run_that_was_stopped_before_it_recorded_anything_is_told_so(tmp_path: Path, asked: bool, said: str) -> None:
+    stop = StopRequest()
+    if asked:
+        stop.request(by_hand=True)
+    with pytest.raises(HarnessError, match=said):
+        conclude_run(tmp_path, _Outcome(), progress=lambda _: None, stop=stop, spark=None)
 
 
 def test_no_guard_against_defects_takes_an_order_for_one(tmp_path: Path) -> None:

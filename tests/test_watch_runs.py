@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.lab_scenario import require_lab
-from tests.run_command import assert_nothing_left, only_folder, run
+from tests.run_command import only_folder, run_undisturbed
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(240)]
 
@@ -22,9 +22,8 @@ def _lab() -> None:
 
 def watched(tmp_path: Path, *plan: str) -> tuple[int, dict[str, dict[str, Any]]]:
     """The exit status, and the watch checker's verdicts by guarantee."""
-    done = run("run", "--workload", "watch", *plan, "--no-spark", "--results", str(tmp_path))
-    document = json.loads((only_folder(tmp_path) / "verdict.json").read_text())
-    assert_nothing_left(tmp_path)
+    done, results = run_undisturbed(tmp_path, "--workload", "watch", *plan, "--no-spark")
+    document = json.loads((only_folder(results) / "verdict.json").read_text())
     verdicts = {v["guarantee"]: v for v in document["verdicts"] if v["checker"] == "watch"}
     assert done.returncode in (0, 1), done.stdout + done.stderr
     return done.returncode, verdicts

@@ -1,4 +1,4 @@
-"""Several workers of the nemesis: conflicts, triggers, the quorum kept, and nothing left whatever the order."""
+"""Several workers of the nemesis, in virtual time: conflicts, triggers, the quorum kept, nothing left in any order."""
 
 import asyncio
 import json
@@ -25,6 +25,7 @@ from harness.verdict import LeadershipBound, Standing
 from nemesis.conductor import Conductor
 from nemesis.prospect import Prospect, Surroundings, look_ahead
 from nemesis.schedule import Entry, draw_schedules, recorded_entries
+from tests.fakes.virtual_time import run_virtual
 from tests.fakes_runtime import FakeRuntime, KeptRecords, cluster_of
 
 FAULTS = registry.faults()
@@ -121,7 +122,7 @@ def test_one_more_worker_changes_no_other(seed: int, workers: list[str]) -> None
 def test_no_pausing_of_a_dead_node(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("nemesis.conductor.HELD_WAIT_S", 0.02)
     run = Run()
-    asyncio.run(_for_a_while(run, [entry("kill:n1", 0, 200), entry("pause:n1", 20, 1, worker=1)]))
+    run_virtual(_for_a_while(run, [entry("kill:n1", 0, 200), entry("pause:n1", 20, 1, worker=1)]))
     skipped = [e for e in run.events if e.outcome is FaultOutcome.SKIPPED]
     assert [e.why for e in skipped] == ["the process of n1 is held by fault 0, kill"]
     assert run.runtime.nodes["n1"].actions == ["kill", "start"]
@@ -129,7 +130,7 @@ def test_no_pausing_of_a_dead_node(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_fault_waits_for_what_another_one_holds_and_says_how_long() -> None:
     run = Run()
-    asyncio.run(_for_a_while(run, [entry("kill:n1", 0, 100), entry("pause:n1", 20, 1, worker=1)]))
+    run_virtual(_for_a_while(run, [entry("kill:n1", 0, 100), entry("pause:n1", 20, 1, worker=1)]))
     assert run.runtime.nodes["n1"].actions == ["kill", "start", "pause", "resume"]
     assert [e.outcome for e in run.ends(FaultAction.INJECT)] == [FaultOutcome.INSTALLED] * 2
     assert next(r["waited_ns"] for r in run.rows if r["fault_id"] == 1) > 0
@@ -149,7 +150,7 @@ def test_faults_on_different_nodes_are_in_force_together() -> None:
         assert run.runtime.nodes["n1"].state is NodeState.DEAD
         await running
 
-    asyncio.run(scenario())
+    run_virtual(scenario())
     assert together == ["kill of n1; pause of n3"]
 
 
@@ -157,14 +158,14 @@ def test_of_a_node_that_died_by_itself_a_pause_is_skipped(monkeypatch: pytest.Mo
     monkeypatch.setattr("nemesis.conductor.HELD_WAIT_S", 0.0)
     run = Run()
     run.runtime.nodes["n1"].state = NodeState.DEAD
-    asyncio.run(_for_a_while(run, [entry("pause:n1")]))
+    run_virtual(_for_a_while(run, [entry("pause:n1")]))
     assert run.events[-1].why == "not running: n1 is dead"
 
 
 @pytest.mark.parametrize("target", ["kill:all", "pause:all"])
 def test_all_nodes_at_once_are_proven_one_by_one(target: str) -> None:
     run = Run(nodes=5)
-    asyncio.run(_for_a_while(run, [entry(target)]))
+    run_virtual(_for_a_while(run, [entry(target)]))
     assert [len(node.actions) for node in run.runtime.nodes.values()] == [2] * 5
     assert [e.outcome for e in run.ends(FaultAction.INJECT)] == [FaultOutcome.INSTALLED]
 
@@ -180,8 +181,8 @@ def test_what_would_break_the_quorum_is_skipped_where_it_is_to_be_kept(monkeypat
         entry("kill:majority", 0, 1, worker=2),
     ]
     keeping, free = Run(keep_quorum=True), Run()
-    asyncio.run(_for_a_while(keeping, entries))
-    asyncio.run(_for_a_while(free, entries[:2]))
+    run_virtual(_for_a_while(keeping, entries))
+    run_virtual(_for_a_while(free, entries[:2]))
     outcomes = {e.fault_id: e.outcome for e in keeping.ends(FaultAction.INJECT)}
     assert sorted(outcomes.values()) == ["installed", "skipped", "skipped"]
     assert all("it would leave no quorum" in (e.why or "") for e in keeping.events if e.outcome == "skipped")
@@ -267,7 +268,7 @@ def test_a_trigger_waits_for_a_new_leader_and_records_what_it_saw() -> None:
         run.leader, run.epoch = "n3", 5
         await running
 
-    asyncio.run(scenario())
+    run_virtual(scenario())
     row = run.rows[0]
     assert run.events[0].nodes == ("n3",)
     assert row["when"]["met"] and row["when"]["seen"] == "n3 leads in epoch 5"
@@ -285,7 +286,7 @@ def test_a_restarted_node_is_hit_while_it_recovers() -> None:
         run.restarted = "n1"
         await running
 
-    asyncio.run(scenario())
+    run_virtual(scenario())
     assert run.runtime.nodes["n1"].actions == ["kill", "start", "kill", "start"]
     assert run.rows[-1]["when"]["node"] == "n1"
 
@@ -295,7 +296,7 @@ def test_a_restarted_node_is_hit_while_it_recovers() -> None:
 )
 def test_what_is_never_seen_is_said(otherwise: str, outcomes: list[FaultOutcome]) -> None:
     run = Run()
-    asyncio.run(_for_a_while(run, [entry(f"kill:one:when=leader:within=20ms:otherwise={otherwise}")]))
+    run_virtual(_for_a_while(run, [entry(f"kill:one:when=leader:within=20ms:otherwise={otherwise}")]))
     assert [e.outcome for e in run.ends(FaultAction.INJECT)] == outcomes
     assert run.rows[0]["when"]["met"] is False
 
@@ -311,14 +312,14 @@ def test_a_recorded_schedule_is_read_back_as_it_was() -> None:
         entry("pause:minority", 10, 30, worker=1, seed=7),
         entry("kill:one:when=leader:within=5ms", 60, 1, worker=1, number=1, seed=8),
     ]
-    asyncio.run(_for_a_while(run, entries))
+    run_virtual(_for_a_while(run, entries))
     again = recorded_entries(json.loads(json.dumps(run.rows)), FAULTS, SETTING)
     assert [(e.worker, e.number, e.spec, e.duration_ns, e.draw_seed) for e in again] == [
         (e.worker, e.number, e.spec, e.duration_ns, e.draw_seed) for e in entries
     ]
     assert again[3].inject_ns == entries[3].inject_ns
     repeated = Run()
-    asyncio.run(_for_a_while(repeated, again))
+    run_virtual(_for_a_while(repeated, again))
     assert [r["nodes"] for r in repeated.rows if r["worker"] == 0] == [r["nodes"] for r in run.rows if r["worker"] == 0]
 
 
@@ -333,7 +334,7 @@ def test_a_schedule_of_another_format_is_refused() -> None:
 def test_every_cut_of_a_flapping_link_is_a_fault_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("nemesis.flapping._LEAST_NS", 10 * MS)
     run = Run()
-    asyncio.run(_for_a_while(run, [entry("flapping:leader:period=30ms", 0, 300)]))
+    run_virtual(_for_a_while(run, [entry("flapping:leader:period=30ms", 0, 300)]))
     parts = [e for e in run.ends(FaultAction.INJECT) if "part_of" in e.details]
     assert len(parts) >= 2
     assert all(e.outcome is FaultOutcome.INSTALLED and len(e.severed) == 4 for e in parts)
@@ -348,14 +349,14 @@ def test_a_flapping_link_that_leaks_is_not_called_installed(monkeypatch: pytest.
     monkeypatch.setattr("nemesis.flapping._LEAST_NS", 10 * MS)
     run = Run()
     run.runtime.network.leaks.update(run.runtime.every_link)
-    asyncio.run(_for_a_while(run, [entry("flapping:leader:period=30ms", 0, 50)]))
+    run_virtual(_for_a_while(run, [entry("flapping:leader:period=30ms", 0, 50)]))
     assert all(e.outcome is FaultOutcome.INDETERMINATE for e in run.ends(FaultAction.INJECT))
 
 
 def test_a_gray_node_is_stopped_for_the_share_that_was_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("nemesis.gray._LOOKED_NS_MIN", 200 * MS)
     run = Run()
-    asyncio.run(_for_a_while(run, [entry("gray:n1:share=0.5:period=40ms", 0, 50)]))
+    run_virtual(_for_a_while(run, [entry("gray:n1:share=0.5:period=40ms", 0, 50)]))
     (proof,) = run.ends(FaultAction.INJECT)
     assert proof.outcome is FaultOutcome.INSTALLED, proof.proof
     assert {"pause", "resume"} == set(run.runtime.nodes["n1"].actions)
@@ -366,7 +367,7 @@ def test_a_gray_node_that_never_stops_is_not_called_gray(monkeypatch: pytest.Mon
     monkeypatch.setattr("nemesis.gray._LOOKED_NS_MIN", 100 * MS)
     run = Run()
     run.runtime.nodes["n1"].unstoppable = True
-    asyncio.run(_for_a_while(run, [entry("gray:n1:period=20ms", 0, 10)]))
+    run_virtual(_for_a_while(run, [entry("gray:n1:period=20ms", 0, 10)]))
     assert run.ends(FaultAction.INJECT)[0].outcome is FaultOutcome.INDETERMINATE
 
 
@@ -378,7 +379,7 @@ def test_leadership_is_moved_by_asking_and_proven_by_a_higher_epoch(monkeypatch:
         run.leader, run.epoch = to.name, run.epoch + 1
 
     monkeypatch.setattr(type(ETCD), "move_leadership", moved)
-    asyncio.run(_for_a_while(run, [entry("churn:leader:every=20ms", 0, 100)]))
+    run_virtual(_for_a_while(run, [entry("churn:leader:every=20ms", 0, 100)]))
     parts = [e for e in run.ends(FaultAction.INJECT) if "part_of" in e.details]
     assert len(parts) >= 2
     assert all(e.outcome is FaultOutcome.INSTALLED and "led in epoch" in (e.proof or "") for e in parts)
@@ -388,7 +389,7 @@ def test_leadership_is_moved_by_asking_and_proven_by_a_higher_epoch(monkeypatch:
 def test_a_leader_that_is_restarted_and_not_replaced_is_not_called_moved(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("nemesis.churn._MOVED_S", 0.05)
     run = Run()
-    asyncio.run(_for_a_while(run, [entry("churn:leader:by=restart", 0, 10)]))
+    run_virtual(_for_a_while(run, [entry("churn:leader:by=restart", 0, 10)]))
     assert run.runtime.nodes["n2"].actions[:2] == ["kill", "start"]
     assert run.ends(FaultAction.INJECT)[0].outcome is FaultOutcome.INDETERMINATE
 
@@ -427,7 +428,7 @@ def test_partitions_move_off_a_broker_and_back_when_they_are_asked_to(
     system: Any = Brokers(run, elects=elects)
     run.conductor._cluster = replace(run.conductor._cluster, system=system)
     spec = FaultSpec(fault="churn", target="partitions", options={"every": "10ms"})
-    asyncio.run(_for_a_while(run, [Entry(spec=spec, inject_ns=0, duration_ns=300 * MS, draw_seed=1)]))
+    run_virtual(_for_a_while(run, [Entry(spec=spec, inject_ns=0, duration_ns=300 * MS, draw_seed=1)]))
     parts = [e for e in run.ends(FaultAction.INJECT) if "part_of" in e.details]
     assert [e.details["by"] for e in parts[:2]] == ["restart", "ask"]
     assert parts[0].outcome is FaultOutcome.INSTALLED
@@ -480,7 +481,7 @@ def test_after_any_schedule_and_however_it_ends_the_cluster_is_as_before(
             asyncio.get_running_loop().call_later(cut_short_ms / 1e3, stop.set)
             await run.conductor.run(schedule, stop=stop)
 
-        asyncio.run(scenario())
+        run_virtual(scenario())
     assert not run.runtime.network.contributions
     assert all(node.state is NodeState.RUNNING for node in run.runtime.nodes.values())
     assert run.conductor.current is None
@@ -520,7 +521,7 @@ def test_a_worker_that_fails_ends_the_run_and_heals_the_others(monkeypatch: pyte
         with pytest.raises(RuntimeError, match="no such word"):
             await _for_a_while(run, [entry("kill:n1", 0, 10_000), entry("pause:n2", 20, 1, worker=1)])
 
-    asyncio.run(scenario())
+    run_virtual(scenario())
     assert run.runtime.nodes["n1"].state is NodeState.RUNNING
 
 
@@ -545,7 +546,7 @@ def test_a_healing_that_is_not_proven_is_tried_once_more(monkeypatch: pytest.Mon
         node.unstartable = False
         await running
 
-    asyncio.run(scenario())
+    run_virtual(scenario())
     assert [e.outcome for e in run.ends(FaultAction.HEAL)] == [FaultOutcome.INDETERMINATE, FaultOutcome.HEALED]
     (span,) = History(run.records.events).faults
     first = next(e for e in run.events if e.action is FaultAction.HEAL)
@@ -566,7 +567,7 @@ def test_what_was_never_proven_to_be_healed_is_tried_when_all_else_is_gone(monke
         node.unstartable = False
         await running
 
-    asyncio.run(scenario())
+    run_virtual(scenario())
     killed = [e.outcome for e in run.ends(FaultAction.HEAL) if e.fault == "kill"]
     assert killed == [FaultOutcome.INDETERMINATE, FaultOutcome.INDETERMINATE, FaultOutcome.HEALED]
     first, *_ = [e for e in run.events if e.action is FaultAction.HEAL]
@@ -581,5 +582,5 @@ def test_what_takes_too_long_is_said_so(monkeypatch: pytest.MonkeyPatch) -> None
         await asyncio.sleep(3600)
 
     monkeypatch.setattr(type(run.conductor._faults["kill"]), "inject", never)
-    asyncio.run(_for_a_while(run, [entry("kill:n1")]))
+    run_virtual(_for_a_while(run, [entry("kill:n1")]))
     assert run.ends(FaultAction.INJECT)[0].proof == "not done within 0.02 s"

@@ -6,6 +6,7 @@ import sys
 import time
 from typing import Final
 
+from harness.coordination import Definite
 from harness.errors import HarnessError
 from harness.failover.cell import Ending, Sample
 from harness.failover.cluster import Cluster
@@ -16,6 +17,8 @@ from harness.runtime.node import Node
 
 #: What was not seen by then is missing.
 RECOVERY_S: Final = 60.0
+#: How often a cluster that did not stay as it had settled is settled again.
+_SETTLED_AGAIN: Final = 3
 #: The lines about a controller's loading may be written after it accepts changes.
 _LINES_S: Final = 5.0
 _POLL_S: Final = 0.02
@@ -25,19 +28,15 @@ _SIGNALS: Final = {Ending.KILL: signal.SIGKILL, Ending.STOP: signal.SIGTERM}
 async def measure(cluster: Cluster, ending: Ending, names: str) -> Sample:
     """End the active controller of a settled cluster and await recovery; start it again and settle.
 
-    Raises HarnessError when nobody is active beforehand, or when the cluster does not settle afterwards.
+    Raises HarnessError when nobody stays active beforehand, or when the cluster does not settle afterwards.
     """
-    ended = await cluster.active()
-    if ended is None:
-        raise HarnessError(f"{cluster.cell.name}: no one active controller although the cluster has settled")
+    ended, metadata = await connected(cluster, names)
     node = cluster.nodes[ended]
-    metadata = MetadataProbe({n: a for n, a in cluster.controllers.items() if n != ended}, names)
     produce = ProduceProbe(
         [ProduceLine(address) for name, address in cluster.brokers.items() if name != ended], cluster.partitions
     )
     logs = {name: other.log.stat().st_size for name, other in cluster.nodes.items() if name in cluster.controllers}
     try:
-        await metadata.open()
         sample = await _end(cluster, node, ending, metadata, produce, logs)
     finally:
         metadata.close()
@@ -50,6 +49,27 @@ async def measure(cluster: Cluster, ending: Ending, names: str) -> Sample:
     await cluster.remove(metadata.made)
     print(f"removed {len(metadata.made)} topics of the probe in {time.monotonic() - began:.1f} s", file=sys.stderr)
     return sample
+
+
+async def connected(cluster: Cluster, names: str) -> tuple[str, MetadataProbe]:
+    """The active controller of a settled cluster, and a probe that has its connections to the others.
+
+    Sessions of 2 s are short: where the machine stands still for a moment after the cluster has settled, another
+    controller may be elected, or a connection be late, and that one moment must not cost all endings of the cell.
+    """
+    for _ in range(_SETTLED_AGAIN):
+        ended = await cluster.active()
+        if ended is not None:
+            metadata = MetadataProbe({n: a for n, a in cluster.controllers.items() if n != ended}, names)
+            try:
+                await metadata.open()
+            except (Definite, OSError, TimeoutError) as error:
+                metadata.close()
+                print(f"not connected to all who may take over: {error!r}", file=sys.stderr, flush=True)
+            else:
+                return ended, metadata
+        await cluster.settle()
+    raise HarnessError(f"{cluster.cell.name}: no one active controller although the cluster has settled")
 
 
 async def _end(

@@ -62,6 +62,10 @@ class Line:
             self._node = None
 
 
+async def _opened(line: Line) -> None:
+    await line.node()
+
+
 class MetadataProbe:
     """When, by which node, the first metadata change was accepted; times of `time.monotonic`."""
 
@@ -79,7 +83,7 @@ class MetadataProbe:
 
     async def open(self) -> None:
         """Connect beforehand, so that connecting is no part of what is measured."""
-        await asyncio.gather(*(line.node() for _, line, _ in self._lines))
+        await gathered([_opened(line) for _, line, _ in self._lines])
 
     async def run(self) -> None:
         """Until one was accepted, or cancelled."""

@@ -45,6 +45,10 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
         """The clock for a `Recorder`."""
         return round(self._jumping.now_s * 1e9)
 
+    def stall(self, seconds: float) -> None:
+        """The loop's thread is held up for so long: time passes, and nothing runs."""
+        self._jumping.now_s += seconds
+
 
 def run_virtual(main: Coroutine[Any, Any, T]) -> T:
     """`asyncio.run` in virtual time."""
@@ -52,8 +56,13 @@ def run_virtual(main: Coroutine[Any, Any, T]) -> T:
         return runner.run(main)
 
 
-def virtual_clock_ns() -> int:
-    """Nanoseconds of the running virtual loop."""
+def virtual_loop() -> VirtualTimeLoop:
+    """The running loop, which must be a virtual one."""
     loop = asyncio.get_running_loop()
     assert isinstance(loop, VirtualTimeLoop)
-    return loop.now_ns()
+    return loop
+
+
+def virtual_clock_ns() -> int:
+    """Nanoseconds of the running virtual loop."""
+    return virtual_loop().now_ns()
