@@ -18,7 +18,7 @@ from harness.runtime.clocks.memory import ClockError
 from harness.runtime.clocks.process import ClockedProcess
 from harness.runtime.lab_node import LabNode
 from harness.runtime.tracing.tracer import tracers_of
-from tests.faults.stage import Stage
+from tests.faults.stage import Stage, mounts
 
 _NUMBER: Final = re.compile(r"\d+")
 #: Of asyncio's pool, which grows with its use.
@@ -89,9 +89,17 @@ def _machine(stage: Stage) -> dict[str, Any]:
     servers = {pid for node in stage.lab.nodes.values() for pid in processes.group_members(node.pid or -1)}
     return {
         "processes besides servers": sorted(_others(servers).items()),
-        "mounts": sorted(" ".join(line.split()[3:]) for line in Path("/proc/self/mountinfo").read_text().splitlines()),
+        "mounts": _changed_mounts(stage),
         "devices and routes": _network(),
     }
+
+
+def _changed_mounts(stage: Stage) -> list[str]:
+    """Those that came since the lab was made, or are others.
+
+    One of before may go: the kernel takes it away when somebody outside removes its directory, such as a container's.
+    """
+    return sorted(what for number, what in mounts().items() if stage.mounts_before.get(number) != what)
 
 
 def _harness(stage: Stage) -> dict[str, Any]:

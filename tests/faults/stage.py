@@ -80,6 +80,7 @@ class Stage:
         self.recorder = Recorder(None)
         self.observers: Observers | None = None
         self.acknowledged = 0
+        self.mounts_before = mounts()
         self._events: list[FaultEvent] = []
         self._undo = contextlib.AsyncExitStack()
         self._count = 0
@@ -299,6 +300,12 @@ class Stage:
     async def starts_anew(self, node: str) -> None:
         await self.lab.nodes[node].kill()
         await self.lab.nodes[node].start()
+
+
+def mounts() -> dict[str, str]:
+    """What is mounted in here, by number."""
+    lines = [line.split(maxsplit=3) for line in Path("/proc/self/mountinfo").read_text().splitlines()]
+    return {number: what for number, _, _, what in lines}
 
 
 class _Echo(asyncio.Protocol):
