@@ -51,7 +51,7 @@ def taken(folder: Path) -> list[dict[str, Any]]:
 def test_etcd_takes_a_snapshot_count_and_goes_through_a_rolling_restart(tmp_path: Path) -> None:
     done = run(
         "run", "--system", "etcd", "--workload", "register", "--set", "etcd.snapshot-count=100",
-        "--nemesis", "rolling:order=leader-last:pause=300ms:for=8s", "--quiet", "1s", "--time-limit", "10s",
+        "--nemesis", "rolling:order=leader-last:pause=300ms:for=11s", "--quiet", "1s", "--time-limit", "12s",
         "--seed", "2", "--no-spark", "--json", "--results", str(tmp_path),
     )  # fmt: skip
     assert done.returncode in (0, 2), done.stderr + done.stdout

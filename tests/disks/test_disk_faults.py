@@ -333,7 +333,8 @@ def test_a_tracer_that_ends_at_the_last_moment_is_noticed_too(tmp_path: Path) ->
             assert proof.outcome is FaultOutcome.INDETERMINATE, proof.text
             assert "ended with -9, so syncs may have been missed" in proof.text
             n1.kill = kill  # type: ignore[method-assign]
-            assert (n1.data / "log").read_bytes().count(b"\n") == n1.told[-1] + 1, "nothing was put back"
+            # It may have been killed before it told its last one.
+            assert n1.written >= n1.told[-1] + 1, "nothing was put back"
             await fault.heal(7, found, cluster_of(runtime))
 
     asyncio.run(play())
