@@ -16,9 +16,10 @@ from harness.systems.kafka.server import CLIENT_PORT
 from harness.systems.kafka.session import KafkaSession
 from harness.systems.kafka.values import ProducerId
 from tests.systems.kraft_scenarios import opened, start
+from tests.systems.patience import PATIENCE_S
 
 _NAME: Final = "election"
-_SETTLE_S: Final = 20.0
+_SETTLE_S: Final = 60.0
 
 
 async def elections(lab: Lab, args: dict[str, Any]) -> dict[str, Any]:
@@ -96,7 +97,7 @@ async def _terms(lab: Lab, brokers: list[str], one: KafkaSession, two: KafkaSess
     }
     # A record that is never committed: its producer is superseded in between.
     third = await one.acquire(_NAME)
-    node = await open_node(*lab.layout[await _leader(lab, brokers)].dial(CLIENT_PORT), connect_timeout_s=2)
+    node = await open_node(*lab.layout[await _leader(lab, brokers)].dial(CLIENT_PORT), connect_timeout_s=PATIENCE_S)
     by = producer_of(third)
     await transactions.add_partition(await _coordinator(lab, one), _NAME, by, TRAIL, 0)
     uncommitted = await node.produce(TRAIL, 0, [b"never"], producer=Producer(by.id, by.epoch, 0, _NAME))
@@ -118,7 +119,7 @@ def _never_back(numbers: list[int]) -> bool:
 
 
 async def _leader(lab: Lab, brokers: list[str]) -> str:
-    node = await open_node(*lab.layout[brokers[0]].dial(CLIENT_PORT), connect_timeout_s=2)
+    node = await open_node(*lab.layout[brokers[0]].dial(CLIENT_PORT), connect_timeout_s=PATIENCE_S)
     number = (await node.metadata([TRAIL])).topics[0].partitions[0].leader
     node.close()
     return next(name for name in brokers if lab.layout[name].number == number)
@@ -126,7 +127,7 @@ async def _leader(lab: Lab, brokers: list[str]) -> str:
 
 async def _coordinator(lab: Lab, session: KafkaSession) -> KafkaNode:
     found = await transactions.find_coordinator(session.node, _NAME)
-    return await open_node(found.host, found.port, connect_timeout_s=2)
+    return await open_node(found.host, found.port, connect_timeout_s=PATIENCE_S)
 
 
 async def _requests(lab: Lab, brokers: list[str], session: KafkaSession) -> dict[str, list[str]]:
@@ -134,11 +135,11 @@ async def _requests(lab: Lab, brokers: list[str], session: KafkaSession) -> dict
     at = await _coordinator(lab, session)
     number = (await transactions.find_coordinator(session.node, _NAME)).node
     wrong = next(lab.layout[name] for name in brokers if lab.layout[name].number != number)
-    other = await open_node(*wrong.dial(CLIENT_PORT), connect_timeout_s=2)
-    leader = await open_node(*lab.layout[await _leader(lab, brokers)].dial(CLIENT_PORT), connect_timeout_s=2)
+    other = await open_node(*wrong.dial(CLIENT_PORT), connect_timeout_s=PATIENCE_S)
+    leader = await open_node(*lab.layout[await _leader(lab, brokers)].dial(CLIENT_PORT), connect_timeout_s=PATIENCE_S)
 
-    old = await transactions.init_producer(at, "r", timeout_ms=6000)
-    new = await transactions.init_producer(at, "r", timeout_ms=6000)
+    old = await transactions.init_producer(at, "r", timeout_ms=60_000)
+    new = await transactions.init_producer(at, "r", timeout_ms=60_000)
     stranger = ProducerId(new.id + 1, 0)
     steps: dict[str, Awaitable[Any]] = {
         "nothing to end": transactions.end_transaction(at, "r", new, commit=True),
@@ -150,17 +151,17 @@ async def _requests(lab: Lab, brokers: list[str], session: KafkaSession) -> dict
         "stranger opens": transactions.add_partition(at, "r", stranger, TRAIL, 0),
         "stranger ends": transactions.end_transaction(at, "r", stranger, commit=True),
         "unknown topic": transactions.add_partition(at, "r", new, "nowhere", 0),
-        "begin elsewhere": transactions.init_producer(other, "r", timeout_ms=6000),
+        "begin elsewhere": transactions.init_producer(other, "r", timeout_ms=60_000),
         "open elsewhere": transactions.add_partition(other, "r", new, TRAIL, 0),
         "end elsewhere": transactions.end_transaction(other, "r", new, commit=True),
         "describe elsewhere": transactions.describe_transaction(other, "r"),
         "describe": transactions.describe_transaction(at, "r"),
         "describe nothing": transactions.describe_transaction(at, "never-begun"),
-        "begin while open": transactions.init_producer(at, "r", timeout_ms=6000),
+        "begin while open": transactions.init_producer(at, "r", timeout_ms=60_000),
         "the one before ends": transactions.end_transaction(at, "r", new, commit=True),
-        "the one before resumes": transactions.init_producer(at, "r", timeout_ms=6000, resumed=old),
+        "the one before resumes": transactions.init_producer(at, "r", timeout_ms=60_000, resumed=old),
         "too long": transactions.init_producer(at, "r", timeout_ms=2**31 - 1),
-        "no name": transactions.init_producer(at, "", timeout_ms=6000),
+        "no name": transactions.init_producer(at, "", timeout_ms=60_000),
     }
     found = {name: await _refused(step) for name, step in steps.items()}
     for node in (at, other, leader):

@@ -7,6 +7,7 @@ from harness.systems.kafka.client import KafkaNode, open_node
 from harness.systems.kafka.server import CLIENT_PORT
 from tests.systems.kafka_scenarios import changes, outcome
 from tests.systems.kraft_scenarios import starts
+from tests.systems.patience import PATIENCE_S
 
 
 async def refuses(lab: Lab, args: dict[str, Any]) -> dict[str, Any]:
@@ -27,4 +28,4 @@ async def refuses(lab: Lab, args: dict[str, Any]) -> dict[str, Any]:
 
 
 async def _at(lab: Lab, name: str) -> KafkaNode:
-    return await open_node(*lab.layout[name].dial(CLIENT_PORT), connect_timeout_s=2)
+    return await open_node(*lab.layout[name].dial(CLIENT_PORT), connect_timeout_s=PATIENCE_S)

@@ -15,6 +15,8 @@ from harness.systems.kafka.session import KafkaSession
 from harness.systems.kafka_zk import KAFKA_ZK, KafkaZk
 from harness.systems.kraft import KRAFT, Kraft
 from harness.systems.system import Answer, Question
+from tests.systems.patience import PATIENCE_S, once
+from tests.systems.patience import until as until_true
 
 KEYS: Final = ("k0", "k1")
 LOG_KEYS: Final = ("p0", "p1", "min_isr=1")
@@ -39,7 +41,7 @@ async def start(lab: Lab, version: str, options: dict[str, object]) -> dict[str,
     return {"ready_s": ready, "changed_s": changed, "healthy_s": time.monotonic() - began}
 
 
-async def until(condition: Callable[[], Awaitable[str | None]], what: str, lab: Lab, timeout_s: float = 45.0) -> float:
+async def until(condition: Callable[[], Awaitable[str | None]], what: str, lab: Lab, timeout_s: float = 60.0) -> float:
     """Wait until nothing is wrong any more; seconds that it took."""
     began = time.monotonic()
     wrong: str | None = "never asked"
@@ -68,7 +70,7 @@ async def all_ready(lab: Lab) -> str | None:
 
 
 async def opened(lab: Lab, name: str) -> KafkaSession:
-    return await _system(lab).open_client(lab.layout[name], connect_timeout_s=2.0)
+    return await _system(lab).open_client(lab.layout[name], connect_timeout_s=PATIENCE_S)
 
 
 def _clients(lab: Lab) -> list[str]:
@@ -77,7 +79,7 @@ def _clients(lab: Lab) -> list[str]:
 
 async def first_change(lab: Lab) -> None:
     """Topics made through the first node that takes it, as a run prepares them."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while True:
             for name in _clients(lab):
                 with suppress(Definite, Indefinite):
@@ -127,7 +129,7 @@ def resident_mib(lab: Lab) -> float:
     return total / 1024
 
 
-async def outcome(request: Awaitable[Any], timeout_s: float = 2.0) -> list[Any]:
+async def outcome(request: Awaitable[Any], timeout_s: float = PATIENCE_S) -> list[Any]:
     """[kind, code or answer], the deadline applied as the interpreter does: by cancelling."""
     try:
         async with asyncio.timeout(timeout_s):
@@ -147,15 +149,9 @@ async def starts(lab: Lab, args: dict[str, Any]) -> dict[str, Any]:
     """Up, asked, its memory; every protocol once; the log's word on who leads."""
     found: dict[str, Any] = {"times": await start(lab, args["version"], args.get("options", {}))}
     found["resident_mib"] = resident_mib(lab)
-    found |= {subject: await leader(lab, subject) for subject in _system(lab).subjects}
-    found["in the log"] = {
-        name: [
-            epoch
-            for line in node.log.read_text().splitlines()
-            if (epoch := _system(lab).became_leader(line)) is not None
-        ]
-        for name, node in lab.nodes.items()
-    }
+    # Again, where they elected between two questions, or one was kept waiting.
+    said: dict[str, Any] = await once(lambda: _who_leads(lab), _is_of_one_epoch)
+    found |= said
     found["fatal"] = [
         why for node in lab.nodes.values() for why in map(_system(lab).fatal_line, node.log.open()) if why
     ]
@@ -163,6 +159,27 @@ async def starts(lab: Lab, args: dict[str, Any]) -> dict[str, Any]:
     active = str(found["controller"][0])
     found["operations"] = {name: await _operations(lab, name) for name in dict.fromkeys((active, brokers[0]))}
     return found
+
+
+async def _who_leads(lab: Lab) -> dict[str, Any]:
+    """By subject who leads and in which epoch; and by node the epochs that its log says it led."""
+    said: dict[str, Any] = {subject: await leader(lab, subject) for subject in _system(lab).subjects}
+    said["in the log"] = {
+        name: [
+            epoch
+            for line in node.log.read_text().splitlines()
+            if (epoch := _system(lab).became_leader(line)) is not None
+        ]
+        for name, node in lab.nodes.items()
+    }
+    return said
+
+
+def _is_of_one_epoch(said: dict[str, Any]) -> bool:
+    leaders = {said[subject] for subject in said if subject != "in the log"}
+    names = {name for name, _ in leaders}
+    logged = {epoch for name in names - {None} for epoch in said["in the log"][name][-1:]}
+    return len(names) == 1 and None not in names and {epoch for _, epoch in leaders} - {None, 0} <= logged
 
 
 async def _operations(lab: Lab, name: str) -> dict[str, Any]:
@@ -177,8 +194,8 @@ async def _operations(lab: Lab, name: str) -> dict[str, Any]:
         "append": await outcome(session.append(0, b"x")),
         "poll": await outcome(session.poll(0, 0)),
     }
-    await asyncio.sleep(0.3)
-    said["describe"] = await outcome(session.describe("k0"))
+    # A node's own copy, which may lag.
+    said["describe"] = await once(lambda: outcome(session.describe("k0")), lambda end: "b'17'" in end[1])
     said["describe unset"] = await outcome(session.describe("k1"))
     await session.close()
     return said
@@ -186,7 +203,7 @@ async def _operations(lab: Lab, name: str) -> dict[str, Any]:
 
 async def _first_id(session: KafkaSession) -> int:
     """A broker refuses while it has no block of ids (error 14)."""
-    async with asyncio.timeout(2):
+    async with asyncio.timeout(PATIENCE_S):
         while True:
             try:
                 return await session.allocate()
@@ -197,10 +214,14 @@ async def _first_id(session: KafkaSession) -> int:
 
 
 async def zombie(lab: Lab, args: dict[str, Any]) -> dict[str, Any]:
-    """The active controller cut from its peers both ways, for `hold_s`; who claims what, meanwhile and after."""
+    """The active controller cut from its peers both ways; who claims what, meanwhile and after.
+
+    For `hold_s`, or else until it has resigned and another leads, at most PATIENCE_S.
+    """
     await start(lab, args["version"], args.get("options", {}))
-    old, epoch = await leader(lab, "raft")
+    old, epoch = await once(lambda: leader(lab, "raft"), lambda found: found[0] is not None)
     assert old is not None
+    assert epoch is not None
     others = [name for name, place in lab.layout.items() if place.number != lab.layout[old].number and name[0] == "n"]
     cut = {link: Effect.DROP for other in others for link in (Link(old, other), Link(other, old))}
     watch = _Watch(lab)
@@ -208,8 +229,13 @@ async def zombie(lab: Lab, args: dict[str, Any]) -> dict[str, Any]:
         watching = group.create_task(watch.run())
         await lab.network.apply(1, cut)
         watch.began = time.monotonic()
-        await asyncio.sleep(args["hold_s"])
-        wrong = await healthy(lab)
+        if "hold_s" in args:
+            await asyncio.sleep(args["hold_s"])
+        else:
+            with suppress(TimeoutError):
+                await until_true(lambda: watch.is_replaced(old, epoch))
+        wrong = await once(lambda: healthy(lab), lambda wrong: wrong is not None and old in wrong)
+        resigned = watch.is_replaced(old, epoch)
         await lab.network.heal_all()
         healed = time.monotonic() - watch.began
         recovered = await until(lambda: healthy(lab), "healthy after healing", lab, 60)
@@ -222,7 +248,8 @@ async def zombie(lab: Lab, args: dict[str, Any]) -> dict[str, Any]:
         "healed_s": healed,
         "healthy_after_s": recovered,
         "claims": watch.claims(),
-        "after": await leader(lab, "raft"),
+        "replaced": resigned,
+        "after": await once(lambda: leader(lab, "raft"), lambda found: found[0] is not None),
     }
 
 
@@ -232,6 +259,7 @@ class _Watch:
     def __init__(self, lab: Lab) -> None:
         self.began = time.monotonic()
         self._seen: dict[tuple[str, str, int | None], list[float]] = {}
+        self._resigned: set[tuple[str, str]] = set()
         self._questions = [
             (place.name, subject, question)
             for place in lab.layout.values()
@@ -251,10 +279,22 @@ class _Watch:
     async def _ask(self, name: str, subject: str, question: Question) -> None:
         while True:
             answer = await asked(question)
+            if answer is not None and answer.claims is Claim.NO:
+                self._resigned.add((subject, name))
             if answer is not None and answer.claims is Claim.YES:
+                self._resigned.discard((subject, name))
                 at = time.monotonic() - self.began
                 self._seen.setdefault((subject, name, answer.epoch), []).append(at)
             await asyncio.sleep(0.1)
+
+    def is_replaced(self, old: str, epoch: int) -> bool:
+        """Whether `old` last said that it does not lead the quorum, and another said that it leads a later epoch."""
+        later = [
+            name
+            for subject, name, of in self._seen
+            if subject == "raft" and name != old and of is not None and of > epoch
+        ]
+        return ("raft", old) in self._resigned and bool(later)
 
     def claims(self) -> list[list[Any]]:
         """[subject, node, epoch, first and last moment of the claim in seconds since the cut]."""

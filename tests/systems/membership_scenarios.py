@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from harness import registry
 from harness.coordination import Definite, Indefinite
@@ -13,8 +13,12 @@ from harness.operation import Claim
 from harness.readiness import await_healthy
 from harness.runtime.lab import Lab
 from harness.systems.membership import ChangesMembers
+from nemesis import membership
 from nemesis.membership import MembershipChange
 from tests.fakes_runtime import cluster_of
+from tests.systems.patience import PATIENCE_S
+
+T = TypeVar("T")
 
 KEY: Final = "k0"
 _HEALTHY_S: Final = 60.0
@@ -83,7 +87,7 @@ class Scene:
         for member in self.members:
             with contextlib.suppress(Definite, Indefinite):
                 if member.votes:
-                    found[member.name] = dict(await membership.voters(member.name, timeout_s=1.0))
+                    found[member.name] = dict(await membership.voters(member.name, timeout_s=PATIENCE_S))
         return found
 
     async def write(self, name: str, value: str) -> None:
@@ -94,23 +98,22 @@ class Scene:
         """In the strongest mode that the system has."""
         async with self._client(name) as client:
             mode = max(self.system.read_modes, key=["plain", "sync", "strong", "barrier"].index)
-            value = (await client.read(KEY, mode)).value
+            value = (await self._until_taken(lambda: client.read(KEY, mode))).value
             return None if value is None else value.decode()
 
-    async def _until_taken(self, request: Callable[[], Awaitable[Any]]) -> None:
+    async def _until_taken(self, request: Callable[[], Awaitable[T]]) -> T:
         """A new leader may not lead yet."""
         async with asyncio.timeout(_LEADER_S):
             while True:
                 try:
-                    await request()
-                    return
+                    return await request()
                 except (Definite, Indefinite):
                     await asyncio.sleep(0.1)
 
     @contextlib.asynccontextmanager
     async def _client(self, name: str) -> Any:
         options = self.system.options()
-        client = await self.system.open_client(self.lab.layout[name], connect_timeout_s=5.0, options=options)
+        client = await self.system.open_client(self.lab.layout[name], connect_timeout_s=PATIENCE_S, options=options)
         try:
             await self.system.prepare(client, (KEY,))
             yield client
@@ -123,6 +126,8 @@ async def changes(lab: Lab, args: dict[str, Any]) -> Any:
 
     At last all nodes are restarted at once: who votes is not to hang on anybody's memory.
     """
+    # A server that was removed ends by itself, but not at once on a busy machine.
+    membership._ENDED_S = PATIENCE_S  # type: ignore[misc]  # a constant elsewhere
     scene = Scene(lab, args["system"])
     await scene.start()
     following = asyncio.create_task(scene.follow())

@@ -7,6 +7,8 @@ import time
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Final, TypeVar
 
+from harness.runtime.lab_node import LabNode
+
 T = TypeVar("T")
 
 #: For what must come: only a test that fails waits so long. Less than the 100 s after which scenarios are given up.
@@ -29,6 +31,12 @@ async def once(ask: Callable[[], Awaitable[T]], is_it: Callable[[T], object]) ->
     while not is_it(answer := await ask()) and time.monotonic() < deadline:
         await asyncio.sleep(0.02)
     return answer
+
+
+async def stopped(node: LabNode) -> None:
+    """Pause it, and wait until every thread has stopped."""
+    await node.pause()
+    await until(lambda: set(node.thread_states().values()) == {"T"})
 
 
 class Disturbed(Exception):

@@ -43,12 +43,10 @@ def test_the_default_release_starts_and_every_protocol_is_served() -> None:
 
 
 def test_a_cut_off_controller_of_the_default_release_resigns_and_comes_back() -> None:
-    found = scenario("zombie", KRAFT.default_version, hold_s=4)
+    found = scenario("zombie", KRAFT.default_version)
     old, epoch = found["old"], found["epoch"]
-    last = {(subject, node): at for subject, node, _, _, at in found["claims"]}
-    # B is 1.5 s; the margin is for a machine that does other things as well.
-    assert last["raft", old] < 3.5
-    assert found["after"][0] != old
+    # B is 1.5 s; one that does not resign claims for as long as it is cut off, which is 20 s then.
+    assert found["replaced"]
     assert found["after"][1] > epoch
     assert found["wrong while cut"] is not None
     assert old in found["wrong while cut"]

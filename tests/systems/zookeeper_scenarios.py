@@ -10,13 +10,12 @@ from kazoo.client import KazooClient
 
 from harness.coordination import Definite, Held, Indefinite, NotSent, ReadMode
 from harness.runtime.lab import Lab
-from harness.runtime.lab_node import LabNode
 from harness.runtime.node import CLIENT, Effect, Link
 from harness.systems.zookeeper import ZOOKEEPER
 from harness.systems.zookeeper.client import LOCKS, ROOT, ZooKeeperClient
 from harness.systems.zookeeper.connection import WatchEvent
 from harness.systems.zookeeper.session import EPHEMERAL, SEQUENTIAL
-from tests.systems.patience import PATIENCE_S, Disturbed, Pace, once, until
+from tests.systems.patience import PATIENCE_S, Disturbed, Pace, once, stopped, until
 
 #: Quick elections keep the scenarios short.
 OPTIONS: Final[dict[str, object]] = {"tick_ms": 200, "sync_limit": 5, "session_timeout_ms": 30_000}
@@ -74,7 +73,7 @@ async def served(lab: Lab, node: str, value: bytes = b"0") -> ZooKeeperClient:
 
 async def opening(lab: Lab, node: str) -> list[Any]:
     """How an attempt ends to open a client where nobody grants a session."""
-    return await outcome(lambda: opened(lab, node, connect_timeout_s=2.0))
+    return await outcome(lambda: opened(lab, node, connect_timeout_s=1.0))
 
 
 async def outcome(request: Callable[[], Awaitable[Any]], timeout_s: float = PATIENCE_S) -> list[Any]:
@@ -111,13 +110,6 @@ async def roles(lab: Lab) -> tuple[str, str]:
     return said["leader"], said["follower"]
 
 
-async def pause(node: LabNode) -> None:
-    await node.pause()
-    async with asyncio.timeout(PATIENCE_S):
-        while set(node.thread_states().values()) != {"T"}:
-            await asyncio.sleep(0.005)
-
-
 def both_ways(one: str, others: tuple[str, ...], effect: Effect) -> dict[Link, Effect]:
     return {link: effect for other in others for link in (Link(one, other), Link(other, one))}
 
@@ -137,7 +129,7 @@ async def faults(lab: Lab, _: dict[str, Any]) -> dict[str, Any]:
 
 
 async def _dropped(lab: Lab) -> dict[str, Any]:
-    for _ in range(4):
+    for _ in range(6):
         client = await served(lab, "n2")
         found = await _cut_from(lab, client)
         ended = client.session.connection.ended
@@ -177,7 +169,7 @@ async def _paused(lab: Lab) -> dict[str, Any]:
     client = await opened(lab, follower)
     session = client.session_id
     await client.write("k", b"0")
-    await pause(lab.nodes[follower])
+    await stopped(lab.nodes[follower])
     paused = time.monotonic()
     asked = asyncio.create_task(outcome(lambda: client.read("k", ReadMode.SYNC), 2 * PATIENCE_S))
     said = await mode(lab, follower)
@@ -193,7 +185,7 @@ async def _paused(lab: Lab) -> dict[str, Any]:
 
 async def _minority(lab: Lab) -> dict[str, Any]:
     """The leader is cut from both others: what is asked through it, and how long it goes on claiming."""
-    for _ in range(4):
+    for _ in range(6):
         leader, _follower = await roles(lab)
         clients = [await served(lab, leader) for _ in range(3)]
         await lab.network.apply(3, both_ways(leader, tuple(n for n in NAMES if n != leader), Effect.DROP))
@@ -242,7 +234,7 @@ async def _killed(lab: Lab) -> dict[str, Any]:
     leader, _ = await roles(lab)
     node = lab.nodes[leader]
     client = await served(lab, leader, b"kept")
-    await pause(node)
+    await stopped(node)
     in_flight = asyncio.create_task(outcome(lambda: client.write("k", b"lost")))
     await asyncio.sleep(0.1)
     await node.kill()
@@ -409,10 +401,10 @@ async def _own(lab: Lab) -> dict[str, Any]:
 
 
 async def _locks(lab: Lab) -> dict[str, Any]:
-    for attempt in range(4):
+    for attempt in range(12):
         with contextlib.suppress(Disturbed):
             return await _contended(lab, f"lock-{attempt}")
-    raise AssertionError("somebody was kept waiting for too long four times in a row")
+    raise AssertionError("somebody was kept waiting for too long every time")
 
 
 async def _contended(lab: Lab, lock: str) -> dict[str, Any]:
