@@ -16,7 +16,7 @@ import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import IO, ParamSpec, TypeVar
+from typing import ParamSpec, TypeVar
 
 from harness.errors import HarnessError
 from harness.runtime import namespaces, processes
@@ -119,15 +119,14 @@ class LabNode(KnownNode):
             "HOME": str(self._place.folder),
             **spec.environment,
         }
-        with self.log.open("ab") as log:
-            spawning = self.thread.submit(self._spawn, argv, environment, log)
-            try:
-                process = await asyncio.shield(asyncio.wrap_future(spawning))
-            except asyncio.CancelledError:
-                # The thread cannot be called back: what it still gives birth to must not live on unknown to us. It is
-                # ended there, before the thread does anything else: the next start would find its ports taken.
-                self.thread.submit(_end_at_birth, spawning)
-                raise
+        spawning = self.thread.submit(self._spawn, argv, environment)
+        try:
+            process = await asyncio.shield(asyncio.wrap_future(spawning))
+        except asyncio.CancelledError:
+            # The thread cannot be called back: what it still gives birth to must not live on unknown to us. It is ended
+            # there, before the thread does anything else: the next start would find its ports taken.
+            self.thread.submit(_end_at_birth, spawning)
+            raise
         self._process = process
         self._incarnation += 1
         self._state = NodeState.RUNNING
@@ -138,18 +137,20 @@ class LabNode(KnownNode):
         self._group_in_proc = processes.number_in_proc(self._pidfd) or process.pid
         asyncio.get_running_loop().add_reader(self._pidfd, self._reap)
 
-    def _spawn(self, argv: Sequence[str], environment: dict[str, str], log: IO[bytes]) -> "subprocess.Popen[bytes]":
+    def _spawn(self, argv: Sequence[str], environment: dict[str, str]) -> "subprocess.Popen[bytes]":
+        """Runs in the node's thread, which opens the log itself: a caller that is cancelled closes nothing under it."""
         try:
-            # A session of its own makes the server and its children one process group.
-            return subprocess.Popen(
-                argv,
-                env=environment,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                cwd=self._place.folder,
-                start_new_session=True,
-            )
+            with self.log.open("ab") as log:
+                # A session of its own makes the server and its children one process group.
+                return subprocess.Popen(
+                    argv,
+                    env=environment,
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                    cwd=self._place.folder,
+                    start_new_session=True,
+                )
         except OSError as error:
             raise HarnessError(
                 f"node {self.name} cannot be started: {argv[0]}: {error.strerror}",

@@ -281,10 +281,14 @@ async def unordered_exits(lab: Lab, args: dict[str, Any]) -> Any:
         exits.append([exit.node, exit.exit_status, exit.expected])
     left = len(two.thread_states())
     await three.kill()
-    # Starting again ends the child that would hold the port.
+    # Starting again ends the child that would hold the port, and answer nothing.
     await two.start()
     await until_serving(lab, two)
-    seen = {"exits": sorted(exits), "child left": left, "all killed": three.thread_states(), "again": two.state}
+    client = tcp_socket(lab, CLIENT)
+    await asyncio.get_running_loop().sock_connect(client, (lab.layout["n2"].address, PORT))
+    again = [two.state, await ask(lab, client, "hello")]
+    client.close()
+    seen = {"exits": sorted(exits), "child left": left, "all killed": three.thread_states(), "again": again}
     async with asyncio.timeout(DEADLINE_S):
         await lab.next_exit()  # n3's
     # It dies, and before the loop can tell us we kill it ourselves.

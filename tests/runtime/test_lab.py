@@ -121,7 +121,7 @@ def test_exits_that_nobody_ordered_are_reported_as_such() -> None:
     assert found["exits"] == [["n1", 3, False], ["n2", -9, False]]
     assert found["child left"] == 1
     assert found["all killed"] == {}
-    assert found["again"] == "running"
+    assert found["again"] == ["running", "hello"]
     assert found["killed late"] == ["n1", -9, False]
 
 
