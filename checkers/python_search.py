@@ -13,6 +13,8 @@ from typing import Final
 
 import msgspec
 
+#: Why a search stopped that had steps left.
+LATE: Final = "the time limit of the search has passed"
 #: Configurations that the first walk holds.
 _WIDTH: Final = 32
 
@@ -153,7 +155,7 @@ class _Walk:
         if self.steps > self._steps_max:
             raise _Stopped("the budget of steps is spent")
         if time.monotonic() > self._deadline:
-            raise _Stopped("the time limit of the search has passed")
+            raise _Stopped(LATE)
 
 
 def _refuted(tried: _Configurations, failed: int, pending: Sequence[int]) -> Found:

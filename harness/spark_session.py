@@ -79,6 +79,11 @@ appender.console.layout.pattern = %d{HH:mm:ss} %p %c{1}: %m%n
 #: How long a JVM may take to end after its standard input closed, before it is killed.
 _END_S: Final = 10.0
 
+#: How long it may take a JVM whose gateway is gone to be gone itself.
+_ENDING_S: Final = 2.0
+
+_NOT_READY: Final = "its JVM was not ready"
+
 #: The niceness of the JVM: while it boots, the harness still times operations of the settle phase.
 _NICE: Final = 5
 
@@ -142,13 +147,17 @@ class SparkHandle:
         try:
             gateway = self._jvm.await_gateway(deadline)
             _require_none_active()
-            with self._jvm.killed_at(deadline):
+            with self._jvm.killed_at(deadline) as late:
                 self._connected = True
                 self._session = _connect(*gateway, master=self._master)
+            if late.is_set():
+                # It was killed when all but done: a session without a JVM is none.
+                raise HarnessError(_NOT_READY)
         except Exception as error:
+            why = error if isinstance(error, HarnessError) else self._jvm.fate() or error
             log = self._jvm.last_lines()
             self.stop(end_s=1.0)
-            message = f"Spark gave no session at {self._master} within {timeout_s:g} s: {error}"
+            message = f"Spark gave no session at {self._master} within {timeout_s:g} s: {why}"
             raise HarnessError(
                 "\n".join([message, *log]), hint="the history is kept: `fencepost check` reads it again"
             ) from error
@@ -186,6 +195,7 @@ class _Jvm:
         if scratch is not None:
             scratch.mkdir(parents=True, exist_ok=True)
         self._folder = Path(tempfile.mkdtemp(prefix="fencepost-spark-", dir=scratch)).resolve()
+        self._late = threading.Event()
         try:
             self.process = _launch(master, self._folder, flags)
         except BaseException:
@@ -195,16 +205,30 @@ class _Jvm:
     def await_gateway(self, deadline: float) -> tuple[int, str]:
         """Port and secret of the gateway, from the file that appears whole once it listens."""
         connection = self._folder / "connection"
-        while not connection.exists():
+        while True:
             if self.process.poll() is not None:
-                raise HarnessError(f"its JVM ended with status {self.process.returncode}")
+                raise HarnessError(self._ended())
+            if connection.exists():
+                break
             if time.monotonic() > deadline:
-                raise HarnessError("its JVM was not ready")
+                raise HarnessError(_NOT_READY)
             time.sleep(0.01)
         with connection.open("rb") as file:
             port = int.from_bytes(file.read(4), "big")
             length = int.from_bytes(file.read(4), "big")
             return port, file.read(length).decode()
+
+    def fate(self) -> str | None:
+        """Why a call into it failed, where that is no matter of the call: it was killed as overdue, or has ended."""
+        if self._late.is_set():
+            return _NOT_READY
+        # Its sockets are closed before it can be waited for.
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.process.wait(_ENDING_S)
+        return None if self.process.returncode is None else self._ended()
+
+    def _ended(self) -> str:
+        return f"its JVM ended with status {self.process.returncode}"
 
     def last_lines(self) -> list[str]:
         return (self._folder / "spark.log").read_text(errors="replace").splitlines()[-15:]
@@ -218,15 +242,24 @@ class _Jvm:
         shutil.rmtree(self._folder, ignore_errors=True)
 
     @contextlib.contextmanager
-    def killed_at(self, deadline: float) -> Iterator[None]:
-        """Kill it if the block lasts beyond `deadline`: a call into a live gateway can hang, into a dead one fails."""
-        timer = threading.Timer(max(0.0, deadline - time.monotonic()), self.kill)
+    def killed_at(self, deadline: float) -> Iterator[threading.Event]:
+        """Kill it if the block lasts beyond `deadline`: a call into a live gateway can hang, into a dead one fails.
+
+        Behind the block, what it gives says whether that happened.
+        """
+
+        def overdue() -> None:
+            self._late.set()
+            self.kill()
+
+        timer = threading.Timer(max(0.0, deadline - time.monotonic()), overdue)
         timer.daemon = True
         timer.start()
         try:
-            yield
+            yield self._late
         finally:
             timer.cancel()
+            timer.join()
 
     def kill(self) -> None:
         if self.process.poll() is None:

@@ -17,6 +17,7 @@ from checkers.objects.calls import Calls, answered, is_ok
 from checkers.objects.minimal import minimal_proof
 from checkers.objects.specification import text
 from checkers.objects.sub_history import Rows, wrong_in
+from checkers.python_search import LATE
 from checkers.register_anomalies import seconds
 from harness.history import History
 from harness.operation import Operation, Outcome, Value
@@ -232,10 +233,12 @@ def _orders(
 def _proven(flaw: Flaw, name: str, operations: Sequence[Operation]) -> Witness:
     """The witness with the smallest proof that was found, which was confirmed."""
     proof = flaw.proof or minimal_proof(name, operations, flaw.operations)
-    if proof is None:
+    wrong = None if proof is None else wrong_in(operations, proof)
+    # What was found in time may be confirmed too late, by a machine that was stopped meanwhile: that refutes no proof.
+    if proof is None or (wrong is not None and wrong.endswith(LATE)):
         why = "No smaller part of the history was found that has no order by itself."
         return witness_of(msgspec.structs.replace(flaw, steps=(*flaw.steps, why)))
-    if (wrong := wrong_in(operations, proof)) is not None:
+    if wrong is not None:
         raise RuntimeError(f"a proof about {name} that was found does not hold: {wrong}")
     at = {op.invoke_index: op for op in operations}
     must, may = [at[row] for row in proof.rows], [at[row] for row in proof.may]

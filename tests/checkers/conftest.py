@@ -13,7 +13,8 @@ from harness.verdict import Facts, Verdict
 from tests.report.proof import figures_of, wrong
 
 
-@pytest.fixture(autouse=True, scope="session")
+# Not for the session: what else is tried there would depend on whether a test of this folder came before it.
+@pytest.fixture(autouse=True, scope="package")
 def _every_figure_is_done_again() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         for path in registry.CHECKERS.values():

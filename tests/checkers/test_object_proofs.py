@@ -13,7 +13,8 @@ import msgspec
 import pytest
 
 from checkers.confirm import ProofFails, confirm
-from checkers.objects import judging
+from checkers.objects import judging, sub_history
+from checkers.objects.minimal import minimal_proof
 from checkers.objects.mutexes import MUTEX
 from checkers.objects.plain_sums import TOTAL
 from checkers.objects.sub_history import Rows
@@ -22,7 +23,7 @@ from harness import registry
 from harness.formats.family import choose
 from harness.history import History
 from harness.operation import Operation
-from harness.verdict import Proof, Verdict
+from harness.verdict import Proof, Validity, Verdict
 from tests.checkers.object_twins import TWINS, Drawn, Twin, bend, draw, operations_of
 from tests.checkers.test_objects import facts
 
@@ -319,6 +320,21 @@ def test_a_proof_that_does_not_hold_is_a_defect_and_never_told(monkeypatch: pyte
     kind = msgspec.structs.replace(MUTEX, settle=lambda operations: [6, 0])
     with pytest.raises(RuntimeError, match="an order of mutex that was found does not replay"):
         judging.judge(kind, history_of(held), facts(""))
+
+
+def test_a_proof_that_is_confirmed_too_late_is_not_told_and_no_defect(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As when the machine sleeps between the two: the verdict stands, by the search that refused it."""
+    calls = [Drawn(i, "acquire", None, None, 2 * i, 2 * i + 1, True) for i in range(2)]
+
+    def found_before(*given: Any) -> Proof | None:
+        found = minimal_proof(*given)
+        monkeypatch.setattr(sub_history, "_WALL_S", -1.0)
+        return found
+
+    monkeypatch.setattr(judging, "minimal_proof", found_before)
+    verdict = judged("mutex", operations_of(calls))
+    assert (verdict.validity, verdict.anomalies) == (Validity.INVALID, {"two-holders": 1})
+    assert [witness.proof for witness in verdict.witnesses] == [None]
 
 
 def test_a_semaphore_s_proof_names_its_permits() -> None:

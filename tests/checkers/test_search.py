@@ -118,21 +118,36 @@ def test_steps_are_spent_to_the_full_and_no_further(steps: int) -> None:
     assert steps <= result.steps <= 1.1 * steps + 300
 
 
-def test_an_interrupt_ends_a_check_at_once() -> None:
+@pytest.mark.parametrize("threads", [1, 2])
+def test_an_interrupt_ends_a_check_at_once(threads: int) -> None:
+    """Signals are attended to while it runs: else they would be handled once, when it has ended by itself."""
+
     class Interrupted(Exception):
         pass
 
-    def handler(number: int, frame: FrameType | None) -> None:
-        raise Interrupted
+    calls = 0
 
+    def handler(number: int, frame: FrameType | None) -> None:
+        nonlocal calls
+        calls += 1
+        if calls == 5:
+            raise Interrupted
+
+    def alarmed() -> None:
+        signal.setitimer(signal.ITIMER_REAL, 0.02, 0.02)
+        judge(histories, steps=10**12, memory_bytes=10**9, wall_s=50.0, threads=threads)
+
+    # So many operations are worth a second thread; half a minute's work for one.
+    histories = [hard()] * 8
     before = signal.signal(signal.SIGALRM, handler)
     try:
-        signal.setitimer(signal.ITIMER_REAL, 0.1)
         with pytest.raises(Interrupted):
-            judge([hard()], steps=10**12, memory_bytes=10**9, wall_s=50.0)
+            alarmed()
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0.0)
         signal.signal(signal.SIGALRM, before)
+    # It looks for signals twenty times a second: of one that went on there would be hundreds.
+    assert calls < 20
 
 
 #: By the kernel's own mark, set anew: the peak that `getrusage` tells begins with that of the process which forked.

@@ -116,24 +116,31 @@ def test_both_verdicts_are_kept(tmp_path: Path, capsys: Any, fake: Fake) -> None
     assert "second_opinions" not in json.loads(out), "nobody was asked"
 
 
+def late(capsys: Any, path: str, command: str, reached: Path) -> tuple[int, str]:
+    """What comes of asking a `command` that never ends, when its time was over after it had written the file `reached`.
+
+    A busy machine may keep it from that for longer than the limit: then there is nothing to see, and it gets more time.
+    """
+    for limit_ms in (300, 1_000, 4_000, 16_000):
+        limit = f"{limit_ms}ms"
+        code, out, _ = run(capsys, path, "--also-command", f"knossos={command}", "--also-time-limit", limit)
+        if reached.exists() and reached.read_text().endswith("\n"):
+            return code, out.replace(f"within {limit_ms / 1000:g} s", "within its time")
+    pytest.fail(f"{reached.name} was never reached: {out}")
+
+
 def test_too_late_is_no_answer_and_leaves_nothing(tmp_path: Path, capsys: Any, fake: Fake) -> None:
-    script = f"sh -c 'echo $$ > {tmp_path}/grandchild; exec sleep 60' & wait"
-    began = time.monotonic()
-    code, out, _ = run(
-        capsys, kept(tmp_path, _VALID), "--also-command", f"knossos={fake.command(script)}", "--also-time-limit", "1s"
-    )
-    assert code == 0 and "no answer within 1 s" in out
-    assert time.monotonic() - began < 50, "it waited for the grandchild"
-    pid = int((tmp_path / "grandchild").read_text())
-    deadline = time.monotonic() + 10
-    while _runs(pid) and time.monotonic() < deadline:
-        time.sleep(0.02)
-    assert not _runs(pid)
+    grandchild = tmp_path / "grandchild"
+    command = fake.command(f"sh -c 'echo $$ > {grandchild}; exec sleep 600' & wait")
+    # The grandchild outlives the test's own limit: whoever waits for it never comes back.
+    code, out = late(capsys, kept(tmp_path, _VALID), command, grandchild)
+    assert code == 0 and "no answer within its time" in out
+    assert_ended(int(grandchild.read_text()))
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_the_tool_and_leaves_nothing(tmp_path: Path, fake: Fake, number: signal.Signals) -> None:
-    script = f"echo $$ > {tmp_path}/begun; exec sleep 60"
+    script = f"echo $$ > {tmp_path}/begun; exec sleep 600"
     (tmp_path / "scratch").mkdir()
     # As from a terminal: whoever runs this may ignore Ctrl-C, and what is ignored goes on being ignored.
     code = "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler); "
@@ -147,31 +154,40 @@ def test_a_signal_ends_the_tool_and_leaves_nothing(tmp_path: Path, fake: Fake, n
     )
     with child:
         try:
-            deadline = time.monotonic() + 30
-            while not (begun := tmp_path / "begun").exists() or not begun.read_text():
+            deadline = time.monotonic() + 60
+            while not (begun := tmp_path / "begun").exists() or not begun.read_text().endswith("\n"):
                 assert child.poll() is None and time.monotonic() < deadline
                 time.sleep(0.02)
             child.send_signal(number)
-            out, _ = child.communicate(timeout=30)
+            out, _ = child.communicate(timeout=50)
         finally:
             child.kill()
     assert child.returncode == 130 and b"valid" in out, "our own verdict had been said"
     assert not list((tmp_path / "scratch").iterdir())
-    assert not _runs(int(begun.read_text()))
+    assert_ended(int(begun.read_text()))
+
+
+def assert_ended(pid: int) -> None:
+    """Whoever is killed needs a moment to be gone, unless it was waited for."""
+    deadline = time.monotonic() + 30
+    while _runs(pid):
+        assert time.monotonic() < deadline, f"{pid} runs on"
+        time.sleep(0.02)
 
 
 def _runs(pid: int) -> bool:
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):
         return False
 
 
 def test_one_false_is_an_answer_though_the_rest_is_late(tmp_path: Path, capsys: Any, fake: Fake) -> None:
-    script = 'for file in "$@"; do case $file in *-0.edn) echo "$file false";; esac; done; exec sleep 60'
-    code, out, _ = run(
-        capsys, kept(tmp_path, _KEYED), "--also-command", f"knossos={fake.command(script)}", "--also-time-limit", "1s"
+    said = tmp_path / "said"
+    script = (
+        f'for file in "$@"; do case $file in *-0.edn) echo "$file false";; esac; done; echo > {said}; exec sleep 600'
     )
+    code, out = late(capsys, kept(tmp_path, _KEYED), fake.command(script), said)
     assert code == 255 and "INVALID, but ours is VALID" in out
 
 

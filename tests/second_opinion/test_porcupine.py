@@ -19,7 +19,7 @@ from harness.judge_foreign import judge_foreign
 from harness.operation import Operation, Outcome
 from harness.second_opinion.layout import MODELS, write
 from harness.second_opinion.opinion import Question, Skip, Standing, standing
-from harness.second_opinion.porcupine import Porcupine
+from harness.second_opinion.porcupine import OUT_OF_MEMORY, OUT_OF_TIME, Porcupine
 from harness.verdict import Budget, Validity
 from tests.formats.test_objects import CASES, both, edn
 from tests.histories.simulate import Shape, bend, valid_history
@@ -174,16 +174,26 @@ def test_what_its_program_refuses(tmp_path: Path) -> None:
     assert "expected a positive number" in asked(whole, "check", str(path), "-1", "1")[2]
 
 
-@pytest.mark.parametrize(("seconds", "memory", "status"), [("20", 1 << 20, 3), ("0.2", 4 << 30, 0)])
-def test_it_keeps_its_limits(tmp_path: Path, seconds: str, memory: int, status: int) -> None:
-    """Twenty concurrent clients and unique values: far more than it can search."""
-    program = program_or_skip()
+def too_hard(tmp_path: Path) -> Path:
+    """Forty concurrent clients and unique values: far more than it can search."""
     path = tmp_path / "history"
     rows = valid_history(random.Random(3), Shape(operations=1500, clients=40, values=0))
     rows[-1] = Row(READ, rows[0].a or 1, 0, rows[-1].invoked, rows[-1].invoked + 0.5)
     write(path, "register", operations(rows, "a"))
-    words = [program, "check", str(path), seconds, str(memory)]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode == status
-    if status == 0:
-        assert json.loads(done.stdout)["result"] == "Unknown"
+    return path
+
+
+def test_it_keeps_its_memory(tmp_path: Path) -> None:
+    words = [program_or_skip(), "check", str(too_hard(tmp_path)), "50", str(1 << 20)]
+    assert subprocess.run(words, capture_output=True, timeout=60, check=False).returncode == OUT_OF_MEMORY
+
+
+def test_it_keeps_its_time(tmp_path: Path) -> None:
+    program, path = program_or_skip(), too_hard(tmp_path)
+    for seconds in ("0.2", "1", "5"):
+        words = [program, "check", str(path), seconds, str(4 << 30)]
+        done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
+        # Kept off the processor until half as much time again and a second more are over, it is ended without a word.
+        if done.returncode != OUT_OF_TIME:
+            break
+    assert done.returncode == 0 and json.loads(done.stdout)["result"] == "Unknown"
