@@ -35,6 +35,8 @@ from harness.runtime.clocks.process_tree import ProcessTree
 #: How often newcomers are looked for.
 SCAN_S: Final = 0.01
 _GATE_POLL_S: Final = 0.0005
+#: What is no gate by then has come out of it already, continued by somebody else.
+_GATE_COMES_S: Final = 30.0
 #: How long a request waits for processes that are just beginning a program, or ending.
 _UNFINISHED_S: Final = 0.5
 
@@ -49,9 +51,10 @@ class _Node:
         self.processes: dict[int, ClockedProcess] = {}
         self.pending: set[int] = set()
         self.refused: dict[int, str] = {}
-        #: Whether its server is yet to come out of a gate, and whether the gate was seen.
+        #: Whether its server is yet to come out of a gate, whether the gate was seen, and until when it may come.
         self.is_gated = asked.through_gate
         self.gate_was_seen = False
+        self.gate_until = time.monotonic() + _GATE_COMES_S
         #: Those that ended, or began another program, while they were being armed: which of the two shows when looked
         #: at again.
         self.unfinished: dict[int, str] = {}
@@ -132,7 +135,7 @@ class Keeper:
     def _look_at_gate(self, node: _Node) -> None:
         members = node.tree.members()
         gates = [pid for pid in members if gate.is_gate(pid)]
-        if not members or (node.gate_was_seen and not gates):
+        if not gates and (not members or node.gate_was_seen or time.monotonic() > node.gate_until):
             node.is_gated = False
             return
         node.gate_was_seen = node.gate_was_seen or bool(gates)
@@ -238,8 +241,9 @@ class Keeper:
     def _release(self, asked: Release) -> None:
         node = self._nodes.pop(asked.node, None)
         if node is not None:
-            # Nobody looks at it from now on.
-            self._open_gate(node)
+            if node.gate_was_seen:
+                # Nobody looks at it from now on.
+                self._open_gate(node)
             for pid, process in node.processes.items():
                 try:
                     process.disarm()

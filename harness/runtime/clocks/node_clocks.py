@@ -24,7 +24,8 @@ from harness.runtime.node import Node
 #: No server may stay behind its gate for longer.
 _RESTART_S: Final = 5.0
 _POLL_S: Final = 0.005
-_SETTLE_S: Final = 1.0
+#: For a process that has just begun, or its keeper, to have their turn of the processor.
+_SETTLE_S: Final = 3.0
 
 
 @dataclass(slots=True)
