@@ -29,7 +29,7 @@ def _tools() -> None:
     refuse(why_not_here())
 
 
-def play(scene: str, *, timeout_s: float = 110, **args: Any) -> Any:
+def play(scene: str, *, timeout_s: float = 240, **args: Any) -> Any:
     return run_scenario(f"tests.faults.machine:{scene}", args, timeout_s=timeout_s)
 
 
@@ -44,11 +44,13 @@ def assert_each_alone(found: dict[str, Any], left_out: set[str]) -> None:
     assert set(found["left_out"]) == left_out & set(registry.NEMESES), found["left_out"]
 
 
+@pytest.mark.timeout(300)
 def test_each_fault_alone_changes_something_and_leaves_nothing() -> None:
     found = play("each_alone", system="plain")
     assert_each_alone(found, _ELSEWHERE | _ON_REAL_SERVERS)
 
 
+@pytest.mark.timeout(300)
 def test_faults_in_any_order_leave_nothing() -> None:
     found = play("in_any_order", system="plain", examples=3, steps=8, seed=1)
     assert found["unproven"] == []

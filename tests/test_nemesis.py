@@ -17,6 +17,7 @@ from harness.runtime.provider import Setting
 from nemesis.conductor import Conductor
 from nemesis.partition import Partition
 from nemesis.schedule import Entry, draw_schedule
+from tests.fakes.virtual_time import run_virtual
 from tests.fakes_runtime import FakeRuntime, KeptRecords, cluster_of
 
 FAULTS = registry.faults()
@@ -139,7 +140,7 @@ def _outcomes(records: KeptRecords) -> list[tuple[FaultAction, FaultStage, Fault
 def test_every_fault_is_recorded_before_it_acts_proven_and_undone(text: str) -> None:
     runtime = FakeRuntime()
     conductor, records, rows = _conductor(runtime)
-    asyncio.run(conductor.run([_entry(text)], stop=asyncio.Event()))
+    run_virtual(conductor.run([_entry(text)], stop=asyncio.Event()))
     inject, heal = FaultAction.INJECT, FaultAction.HEAL
     begin, end = FaultStage.BEGIN, FaultStage.END
     assert _outcomes(records) == [
@@ -158,7 +159,7 @@ def test_a_partition_that_leaks_is_not_called_installed() -> None:
     runtime = FakeRuntime()
     runtime.network.leaks.add(Link("n2", "n1"))
     conductor, records, _ = _conductor(runtime)
-    asyncio.run(conductor.run([_entry("partition:leader")], stop=asyncio.Event()))
+    run_virtual(conductor.run([_entry("partition:leader")], stop=asyncio.Event()))
     assert records.events[1].outcome is FaultOutcome.INDETERMINATE
     assert "n2>n1" in (records.events[1].proof or "")
 
@@ -167,7 +168,7 @@ def test_a_link_that_stays_shut_after_healing_is_said() -> None:
     runtime = FakeRuntime()
     conductor, records, _ = _conductor(runtime)
     runtime.network.stuck.add(Link("n1", "n2"))
-    asyncio.run(conductor.run([_entry("partition:leader")], stop=asyncio.Event()))
+    run_virtual(conductor.run([_entry("partition:leader")], stop=asyncio.Event()))
     assert records.events[-1].outcome is FaultOutcome.INDETERMINATE
     assert "n1>n2" in (records.events[-1].proof or "")
 
@@ -177,7 +178,7 @@ def test_a_node_that_does_not_stop_is_not_called_paused(monkeypatch: pytest.Monk
     runtime = FakeRuntime()
     runtime.nodes["n2"].unstoppable = True
     conductor, records, _ = _conductor(runtime)
-    asyncio.run(conductor.run([_entry("pause:leader")], stop=asyncio.Event()))
+    run_virtual(conductor.run([_entry("pause:leader")], stop=asyncio.Event()))
     assert records.events[1].outcome is FaultOutcome.INDETERMINATE
 
 
@@ -185,7 +186,7 @@ def test_a_server_that_survives_is_not_called_killed() -> None:
     runtime = FakeRuntime()
     runtime.nodes["n2"].unkillable = True
     conductor, records, _ = _conductor(runtime)
-    asyncio.run(conductor.run([_entry("kill:leader")], stop=asyncio.Event()))
+    run_virtual(conductor.run([_entry("kill:leader")], stop=asyncio.Event()))
     assert records.events[1].outcome is FaultOutcome.INDETERMINATE
 
 
@@ -193,7 +194,7 @@ def test_a_server_that_does_not_come_back_is_not_called_healed() -> None:
     runtime = FakeRuntime()
     runtime.nodes["n2"].unstartable = True
     conductor, records, _ = _conductor(runtime)
-    asyncio.run(conductor.run([_entry("kill:leader")], stop=asyncio.Event()))
+    run_virtual(conductor.run([_entry("kill:leader")], stop=asyncio.Event()))
     assert records.events[-1].outcome is FaultOutcome.INDETERMINATE
     assert "n2" in (records.events[-1].proof or "")
 
@@ -205,7 +206,7 @@ def test_a_fault_that_throws_is_recorded_and_still_healed(monkeypatch: pytest.Mo
     monkeypatch.setattr(Partition, "inject", broken)
     runtime = FakeRuntime()
     conductor, records, _ = _conductor(runtime)
-    asyncio.run(conductor.run([_entry("partition:leader")], stop=asyncio.Event()))
+    run_virtual(conductor.run([_entry("partition:leader")], stop=asyncio.Event()))
     assert records.events[1].outcome is FaultOutcome.INDETERMINATE
     assert "no such rule" in (records.events[1].proof or "")
     assert records.events[-1].outcome is FaultOutcome.HEALED
@@ -223,7 +224,7 @@ def test_a_stop_heals_the_fault_in_force() -> None:
         stop.set()
         await running
 
-    asyncio.run(scenario())
+    run_virtual(scenario())
     assert runtime.nodes["n2"].state is NodeState.RUNNING
     assert records.events[-1].outcome is FaultOutcome.HEALED
 
@@ -239,14 +240,14 @@ def test_a_cancelled_conductor_heals_too() -> None:
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
 
-    asyncio.run(scenario())
+    run_virtual(scenario())
     assert not runtime.network.blocked
 
 
 def test_nobody_leads_is_recorded_as_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("nemesis.conductor.LEADER_WAIT_S", 0.0)
     conductor, records, _ = _conductor(FakeRuntime(), leader=None)
-    asyncio.run(conductor.run([_entry("kill:leader")], stop=asyncio.Event()))
+    run_virtual(conductor.run([_entry("kill:leader")], stop=asyncio.Event()))
     assert [e.outcome for e in records.events] == [FaultOutcome.PENDING, FaultOutcome.SKIPPED]
     assert records.events[1].why == "no node was known to lead"
 

@@ -25,7 +25,7 @@ from harness.runtime.tracing.trace_log import read_log
 from harness.runtime.tracing.tracer import tracers_of
 from harness.systems.system import System
 from nemesis.power_loss import PowerLoss
-from tests.disks.writers import Writers, tracers
+from tests.disks.writers import WriterNode, Writers, tracers
 from tests.fakes_runtime import cluster_of
 from tests.lab_scenario import ROOT, refuse
 
@@ -277,7 +277,9 @@ def test_a_loss_of_power_takes_what_was_never_synced_and_nothing_else(tmp_path: 
         async with Writers(tmp_path, "sync", "nosync") as runtime:
             synced, unsynced = runtime.writers
             before = unsynced.written
-            fault, found, proof = await inject("power-loss:all:track=500ms", runtime)
+            for node in runtime.writers:
+                _write_before_the_kill(node)
+            fault, found, proof = await inject("power-loss:all:track=100ms", runtime)
             assert proof.outcome is FaultOutcome.INSTALLED, proof.text
             assert tracers() == []
             assert synced.written >= synced.told[-1] + 1, "what it told was synced before"
@@ -289,6 +291,18 @@ def test_a_loss_of_power_takes_what_was_never_synced_and_nothing_else(tmp_path: 
                 await node.writes()
 
     asyncio.run(play())
+
+
+def _write_before_the_kill(node: WriterNode) -> None:
+    """However seldom it has its turn of the processor: its next kill comes once it has written more."""
+    kill = node.kill
+
+    async def kill_late() -> None:
+        node.kill = kill  # type: ignore[method-assign]
+        await node.writes()
+        await kill()
+
+    node.kill = kill_late  # type: ignore[method-assign]
 
 
 def test_nothing_is_put_back_when_syncs_may_have_been_missed(tmp_path: Path) -> None:
@@ -317,22 +331,20 @@ def test_a_tracer_that_ends_at_the_last_moment_is_noticed_too(tmp_path: Path) ->
             (n1,) = runtime.writers
             fault, found = resolved("power-loss:all:track=1ms", runtime)
             tracer: list[int] = []
-            kill = n1.kill
+            # What it writes then is synced, and told by nobody.
+            _write_before_the_kill(n1)
+            write_and_die = n1.kill
 
-            async def kill_late() -> None:
+            async def die_unfollowed() -> None:
                 _kill_and_wait(tracer[0])
-                before = n1.written
-                await n1.writes()
-                assert n1.written > before, "synced, and told by nobody"
-                await kill()
+                await write_and_die()
 
-            n1.kill = kill_late  # type: ignore[method-assign]
+            n1.kill = die_unfollowed  # type: ignore[method-assign]
             injecting = asyncio.create_task(fault.inject(7, found, cluster_of(runtime)))
             tracer += await _following(fault)
             proof = await injecting
             assert proof.outcome is FaultOutcome.INDETERMINATE, proof.text
             assert "ended with -9, so syncs may have been missed" in proof.text
-            n1.kill = kill  # type: ignore[method-assign]
             # It may have been killed before it told its last one.
             assert n1.written >= n1.told[-1] + 1, "nothing was put back"
             await fault.heal(7, found, cluster_of(runtime))
