@@ -16,7 +16,7 @@ from harness.verdict import Thresholds
 
 ROOT = Path(__file__).resolve().parent.parent
 #: How often a run is made in all, where the harness itself was kept from a processor.
-_ATTEMPTS: Final = 3
+_ATTEMPTS: Final = 5
 
 
 def command(*arguments: str) -> list[str]:
@@ -33,7 +33,7 @@ def run_undisturbed(
     """`fencepost run`, and the folder below `results` where it kept its own; it left nothing behind.
 
     Where a busy machine kept the harness from its processors the verdict is `unknown` and says so, since the times that
-    it took are worth nothing. Such a run proves nothing either way, and is made again, twice at most; with
+    it took are worth nothing. Such a run proves nothing either way, and is made again, four times at most; with
     `every_verdict` also one that is valid but for a verdict that decides nothing. One that is invalid stands.
     """
     for attempt in range(_ATTEMPTS):

@@ -283,7 +283,7 @@ def test_what_it_says_of_itself() -> None:
 
 
 @pytest.mark.cluster
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(400)
 @pytest.mark.parametrize("system", ["etcd", pytest.param("zookeeper", marks=pytest.mark.long)])
 def test_with_fencing_no_act_of_an_old_term_takes_effect(tmp_path: Path, system: str) -> None:
     require_lab()

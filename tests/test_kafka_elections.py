@@ -91,7 +91,7 @@ _SMALL = ("-O", "combined=true")
 
 
 @pytest.mark.cluster
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(400)
 @pytest.mark.parametrize(
     ("system", "more"),
     [

@@ -19,7 +19,7 @@ from tests.kafka_releases import needs
 from tests.lab_scenario import require_lab
 from tests.run_command import assert_nothing_left, only_folder, run, run_undisturbed
 
-pytestmark = [pytest.mark.cluster, pytest.mark.alone, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.cluster, pytest.mark.alone, pytest.mark.timeout(400)]
 
 _CUT = ("--workload", "metadata", "--nemesis", "partition:controller:for=10s", "--time-limit", "11s")
 # A name is made once: in a short run names must be new more often, or a slow machine sees too few of them made.

@@ -280,7 +280,7 @@ def test_the_client_carries_out_each_operation_as_one_request() -> None:
 
 
 @pytest.mark.cluster
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(400)
 @pytest.mark.parametrize(
     ("system", "nemesis"),
     [

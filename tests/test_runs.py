@@ -22,7 +22,7 @@ from tests.run_command import (
     was_disturbed,
 )
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(400)]
 
 
 @pytest.fixture(autouse=True)

@@ -9,7 +9,7 @@ import pytest
 from tests.lab_scenario import require_lab
 from tests.run_command import only_folder, run_undisturbed
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(400)]
 
 _COMPACTED = ("-o", "compact_every=500ms", "-o", "again_every=1s", "-o", "keys=3")
 _MENDED = "3.5.35"

@@ -25,7 +25,7 @@ from harness.verdict import LeadershipBound, Standing
 from nemesis.conductor import Conductor
 from nemesis.prospect import Prospect, Surroundings, look_ahead
 from nemesis.schedule import Entry, draw_schedules, recorded_entries
-from tests.fakes.virtual_time import run_virtual
+from tests.fakes.virtual_time import run_virtual, virtual_loop
 from tests.fakes_runtime import FakeRuntime, KeptRecords, cluster_of
 
 FAULTS = registry.faults()
@@ -361,6 +361,24 @@ def test_a_gray_node_is_stopped_for_the_share_that_was_asked_for(monkeypatch: py
     assert proof.outcome is FaultOutcome.INSTALLED, proof.proof
     assert {"pause", "resume"} == set(run.runtime.nodes["n1"].actions)
     assert run.runtime.nodes["n1"].state is NodeState.RUNNING
+
+
+@pytest.mark.parametrize(("at_s", "stalled_s", "proven"), [(0.05, 0.1, True), (0.06, 0.1, True), (0.01, 0.28, False)])
+def test_looks_that_a_stall_of_the_harness_swept_together_are_none(
+    at_s: float, stalled_s: float, proven: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All of them would see one state: half of the looks of 200 ms, of a node that is stopped half of the time."""
+    monkeypatch.setattr("nemesis.gray._LOOKED_NS_MIN", 200 * MS)
+    run = Run()
+
+    async def scenario() -> None:
+        loop = virtual_loop()
+        loop.call_later(at_s, loop.stall, stalled_s)
+        await _for_a_while(run, [entry("gray:n1:share=0.5:period=40ms", 0, 50)])
+
+    run_virtual(scenario())
+    (proof,) = run.ends(FaultAction.INJECT)
+    assert proof.outcome is (FaultOutcome.INSTALLED if proven else FaultOutcome.INDETERMINATE), proof.proof
 
 
 def test_a_gray_node_that_never_stops_is_not_called_gray(monkeypatch: pytest.MonkeyPatch) -> None:
