@@ -22,7 +22,7 @@ from harness.runtime.node import CLIENT, Effect, Link, Reach
 from harness.runtime.probe import Prober, SocketEnd
 from harness.runtime.probe_socket import ProbeSocket
 from harness.runtime.sidecar_network import AgentEnds, SidecarNetwork, open_agents
-from tests.runtime.exact_probe import HEARD_S, probe_exactly
+from tests.runtime.exact_probe import FOREVER_S, HEARD_S, probe_exactly
 
 #: The lab's own probe sockets have the usual one.
 PORT = 10079
@@ -89,12 +89,17 @@ async def shapes(lab: Lab, args: dict[str, Any]) -> Any:
             wanted = dict.fromkeys(all_links(lab.nodes), Reach.OPEN)
             await it.network.apply(number, links)
             matrix = wanted | {link: _reach(effect) for link, effect in links.items()}
-            found = await probe_exactly(it.network, matrix)
+            found = await probe_exactly(it.network, matrix, FOREVER_S)
             if found != matrix or await it.network.read_back() != links:
                 wrong.append([number, {str(link): found[link] for link in found if found[link] != matrix[link]}])
             await it.network.withdraw(number)
             if await it.network.probe(wanted, HEARD_S) != wanted or await it.network.read_back():
                 wrong.append([number, "withdrawn"])
+        # The second datagram meets the refusal of the first, and nothing comes that would wake anybody up for it.
+        met = {Link("n1", "n2"): Reach.RESET, Link("n1", "n3"): Reach.OPEN}
+        await it.network.apply(1, {Link("n1", "n2"): Effect.RESET})
+        if await probe_exactly(it.network, met, FOREVER_S) != met:
+            wrong.append(["met while sending"])
     return {"wrong": wrong, "codes": [process.returncode for process in it.processes.values()]}
 
 

@@ -24,7 +24,7 @@ from harness.runtime.lab_node import LabNode
 from harness.runtime.links import Contributions, all_links
 from harness.runtime.node import CLIENT, Effect, Link, NodeSpec, NodeState, Reach, Runtime
 from tests.lab_scenario import start_scenario
-from tests.runtime.exact_probe import HEARD_S, probe_exactly
+from tests.runtime.exact_probe import FOREVER_S, HEARD_S, probe_exactly
 
 PORT = 5000
 SERVER = str(Path(__file__).with_name("server.py"))
@@ -462,11 +462,19 @@ async def root_without_user_namespaces(lab: Lab, args: dict[str, Any]) -> Any:
 
 
 async def refusal_storm(lab: Lab, args: dict[str, Any]) -> Any:
-    """Many probes of reset links in a row: the kernel's limit on ICMP errors must not turn them into drops."""
+    """Many probes of reset links in a row: the kernel's limit on ICMP errors must not turn them into drops.
+
+    Nor must any of them wait to be heard: what one end meets while it sends, and what comes after an error.
+    """
     links = {Link("n1", name): Effect.RESET for name in lab.nodes if name != "n1"}
     links |= {Link(name, "n1"): Effect.RESET for name in lab.nodes if name != "n1"}
     links |= {Link("n1", CLIENT): Effect.RESET, Link(CLIENT, "n1"): Effect.RESET}
     await lab.network.apply(1, links)
-    found = [{*(await lab.network.probe(links, HEARD_S)).values()} for _ in range(20)]
+    found = [{*(await lab.network.probe(links, FOREVER_S)).values()} for _ in range(20)]
     assert probe.PORT not in (PORT,)
+    await lab.network.heal_all()
+    # The second datagram meets the refusal of the first, and nothing comes that would wake anybody up for it.
+    wanted = {Link("n1", "n2"): Reach.RESET, Link("n1", "n3"): Reach.OPEN}
+    await lab.network.apply(2, {Link("n1", "n2"): Effect.RESET})
+    assert await probe_exactly(lab.network, wanted, FOREVER_S) == wanted
     return sorted(set().union(*found))

@@ -92,8 +92,10 @@ def test_a_stall_of_the_harness_is_no_drop(uvloop: bool) -> None:
     assert run_scenario(f"{HERE}:stalled_probe", uvloop=uvloop) == ["open"]
 
 
-def test_refusals_are_not_rationed() -> None:
-    assert run_scenario(f"{HERE}:refusal_storm") == ["reset"]
+@pytest.mark.parametrize("uvloop", [False, True])
+def test_refusals_are_not_rationed_and_heard_at_once(uvloop: bool) -> None:
+    """uvloop watches a socket no more after an error on it."""
+    assert run_scenario(f"{HERE}:refusal_storm", uvloop=uvloop) == ["reset"]
 
 
 def assert_life(seen: dict[str, Any]) -> None:
