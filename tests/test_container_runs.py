@@ -20,14 +20,16 @@ from harness.systems.kafka import versions
 from harness.systems.kraft import KRAFT
 from tests.containers import links_scene
 from tests.engine_relay import relay
-from tests.run_command import ROOT, assert_nothing_left, command, only_folder, wait_for_line
+from tests.run_command import ROOT, assert_nothing_left, command, only_folder, wait_for_line, was_disturbed
 
 if TYPE_CHECKING:
     from docker import DockerClient
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = pytest.mark.timeout(400)
 needs_engine = pytest.mark.containers
 
+#: How often a run is made in all, where the harness itself was kept from a processor.
+_ATTEMPTS = 3
 _SHORT = ("--quiet", "1s", "--no-spark", "--seed", "5", "--time-limit")
 
 
@@ -80,6 +82,16 @@ def _on_containers(results: Path, *arguments: str, **more: Any) -> Done:
     return _run(results, "--runtime", "containers", *arguments, **more)
 
 
+def _undisturbed(results: Path, *arguments: str, every_verdict: bool = False, **more: Any) -> tuple[Done, Path]:
+    """A run on containers, and where its results are; made again, twice at most, as `run_undisturbed` does and why."""
+    for attempt in range(_ATTEMPTS):
+        own = results / f"attempt-{attempt}"
+        done = _on_containers(own, *arguments, **more)
+        if done.code not in ((0, 2) if every_verdict else (2,)) or not was_disturbed(only_folder(own)):
+            break
+    return done, own
+
+
 def _left(engine: "DockerClient", pid: int) -> list[str]:
     """Containers, volumes and networks that the command with this number made."""
     from harness.runtime.ownership import listed
@@ -125,14 +137,14 @@ def test_every_workload_runs_on_every_system(
 ) -> None:
     # Few operations end while the leader is away; a short run of locks would have seen nothing.
     role = ":follower" if workload == "lock" else ":leader"
-    done = _on_containers(
+    done, results = _undisturbed(
         tmp_path, "--system", system, "--workload", workload,
         "--nemesis", f"partition{role}:for=2s,kill{role}:for=1s",
         *_SHORT, "7s" if (system, workload) == ("etcd", "register") else "11s",
     )  # fmt: skip
     assert done.code == 0, done
     assert done.out.startswith("VALID")
-    folder = _assert_complete(tmp_path, {"partition", "kill"})
+    folder = _assert_complete(results, {"partition", "kill"})
     assert json.loads((folder / "run.json").read_text())["links"] in ("rules", "sidecar", "toxiproxy")
     assert not list(folder.glob("nodes/*/data.tar.gz")), "a valid run keeps no node data"
     assert _left(engine, done.pid) == []
@@ -177,13 +189,14 @@ def test_kafka_runs_as_in_the_lab(
     engine: "DockerClient", tmp_path: Path, system: str, workload: str, nemesis: str, judged: set[tuple[str, str]]
 ) -> None:
     """A run so short may leave unknown what is asked of a leader beyond its bound, but nothing else."""
-    done = _on_containers(
+    done, results = _undisturbed(
         tmp_path, "--system", system, "--workload", workload, "--nemesis", nemesis,
         "--time-limit", "7s", "--quiet", "3s", "--watch", "1s", "--no-spark", "--seed", "5",
+        every_verdict=True,
     )  # fmt: skip
     assert done.code in (0, 2), done
     nodes = _KRAFT_NODES if system == "kraft" else _KAFKA_ZK_NODES
-    folder = _assert_complete(tmp_path, {nemesis.partition(":")[0]}, nodes)
+    folder = _assert_complete(results, {nemesis.partition(":")[0]}, nodes)
     verdicts = json.loads((folder / "verdict.json").read_text())["verdicts"]
     assert judged <= {(v["checker"], v["guarantee"]) for v in verdicts if v["validity"] == "valid"}, done
     if workload == "metadata" and system == "kraft":
@@ -221,11 +234,11 @@ def test_zookeepers_woken_leader_answers_stale_after_sync(engine: "DockerClient"
     ],
 )
 def test_other_ways_of_links(engine: "DockerClient", tmp_path: Path, links: str, nemesis: str, kinds: set[str]) -> None:
-    done = _on_containers(
+    done, results = _undisturbed(
         tmp_path, "--links", links, "--system", "etcd", "--workload", "register", "--nemesis", nemesis, *_SHORT, "7s"
     )
     assert done.code == 0, done
-    folder = _assert_complete(tmp_path, kinds)
+    folder = _assert_complete(results, kinds)
     assert json.loads((folder / "run.json").read_text())["links"] == links
     assert f"--runtime containers --links {links}" in done.err
     assert _left(engine, done.pid) == []
@@ -238,14 +251,14 @@ def test_an_image_of_your_own(engine: "DockerClient", tmp_path: Path) -> None:
     mine = f"fencepost-test-{os.getpid()}/my-etcd"
     engine.images.get(images.ensure(engine, "etcd")).tag(mine, "nightly")
     try:
-        done = _on_containers(
+        done, results = _undisturbed(
             tmp_path, "--image", f"{mine}:nightly", "--system", "etcd", "--workload", "register",
             "--nemesis", "kill:for=1s", *_SHORT, "7s",
         )  # fmt: skip
     finally:
         engine.images.remove(f"{mine}:nightly", noprune=True)
     assert done.code == 0, done
-    folder = _assert_complete(tmp_path, {"kill"})
+    folder = _assert_complete(results, {"kill"})
     facts = json.loads((folder / "run.json").read_text())
     assert facts["artifacts"]["paths"]["image"] == f"{mine}:nightly"
     assert facts["system_version"] == "3.5.1", "by the label of the image"

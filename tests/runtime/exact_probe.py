@@ -17,9 +17,7 @@ class _Probed(Protocol):
     async def probe(self, links: Iterable[Link], timeout_s: float) -> dict[Link, Reach]: ...
 
 
-async def probe_exactly(
-    network: _Probed, wanted: Mapping[Link, Reach], heard_s: float = HEARD_S
-) -> dict[Link, Reach]:
+async def probe_exactly(network: _Probed, wanted: Mapping[Link, Reach], heard_s: float = HEARD_S) -> dict[Link, Reach]:
     """What becomes of a probe over each link.
 
     Those of which something ought to be heard are asked apart, and patiently: however long a datagram takes because
