@@ -224,6 +224,8 @@ class FakeShapes:
         self.was: set[Link] = set()
         self.mute: set[str] = set()
         self.alive: dict[frozenset[str], bool] = {}
+        #: What the first measurements find, before and after: the processes that measure were put off.
+        self.busy: dict[bool, Passage] = {}
 
     async def prepare(self) -> None: ...
 
@@ -242,6 +244,9 @@ class FakeShapes:
 
     async def measure(self, links: Mapping[Link, Shape], count: int = 0) -> Mapping[Link, Passage]:
         slow = self.was if self.lasting else self.in_force
+        stalled = self.busy.pop(bool(self.in_force), None)
+        if stalled is not None:
+            return dict.fromkeys(links, stalled)
         found = {link: _passage(**self.felt) if link in slow else PLAIN for link in links}
         return {link: NOTHING if self.mute & {*link} else passage for link, passage in found.items()}
 
@@ -280,6 +285,15 @@ def test_what_is_felt_and_gone_is_proven() -> None:
     assert "felt on 4 of 4 links" in str(text)
     assert "4 of 4 links free again" in str(text)
     assert "20 packets went through the queue, 4 lost" in str(text)
+
+
+@pytest.mark.parametrize("is_in_force", [False, True])
+def test_a_busy_moment_is_measured_again(is_in_force: bool) -> None:
+    """Before, all looks slow; afterwards, what is slow does not look so."""
+    shapes = FakeShapes(SLOW)
+    shapes.busy = {is_in_force: PLAIN if is_in_force else _passage(**SLOW)}
+    installed, _, text = _outcomes(shapes)
+    assert installed is FaultOutcome.INSTALLED, text
 
 
 @pytest.mark.parametrize(

@@ -221,6 +221,11 @@ def test_a_toxic_that_is_held_but_not_felt_is_not_called_installed() -> None:
     assert "not felt on n1>n2" in text
 
 
+def test_a_toxic_that_a_busy_moment_hid_is_measured_again() -> None:
+    felt = FakeStreams([SILENT, _after(round_trips_ms=(100.1,))])
+    assert _injected("toxic:n1:latency=100ms", felt)[0] is FaultOutcome.INSTALLED
+
+
 def test_a_toxic_that_the_server_does_not_hold_is_not_called_installed() -> None:
     outcome, text = _injected("toxic:n1:kind=black-hole", FakeStreams([SILENT], forgets=True))
     assert outcome is FaultOutcome.INDETERMINATE
