@@ -3,6 +3,7 @@
 # Blocking calls and short waits are harmless here: nothing else runs on these loops.
 # ruff: noqa: ASYNC240
 
+import asyncio
 import concurrent.futures
 import os
 import random
@@ -136,6 +137,21 @@ async def shaper_dies(lab: Lab, args: dict[str, Any]) -> Any:
     await lab.network.heal_all()
     found = await lab.network.probe([link], HEARD_S)
     return [after.arrived, (after.least_ms or 0) < 200, said, found[link]]
+
+
+async def shaper_put_off(lab: Lab, args: dict[str, Any]) -> Any:
+    """The process that holds packets gets no processor for longer than is waited for late ones: datagrams lost."""
+    shapes, link = lab.network.shapes, Link("n1", "n2")
+    shape = Shape(delay_ns=20 * _MS)
+    await shapes.apply(1, {link: shape})
+    assert shapes._shaper is not None
+    measuring = asyncio.create_task(shapes.measure({link: shape}))
+    await asyncio.sleep(0.05)
+    os.kill(shapes._shaper.pid, signal.SIGSTOP)
+    await asyncio.sleep(1.0)
+    os.kill(shapes._shaper.pid, signal.SIGCONT)
+    passage = (await measuring)[link]
+    return passage.sent - passage.arrived
 
 
 async def ends_with_the_lab(lab: Lab, args: dict[str, Any]) -> Any:

@@ -84,6 +84,10 @@ def test_without_the_shaper_packets_pass_and_the_harness_says_so() -> None:
     assert said == "shaper, a process of the harness, has ended"
 
 
+def test_a_shaper_that_is_put_off_loses_nothing() -> None:
+    assert run_scenario(f"{HERE}:shaper_put_off", nodes=2) == 0
+
+
 @pytest.mark.parametrize("kills", [False, True], ids=["cancelled", "companions killed"])
 def test_what_is_cut_short_spoils_no_later_fault(kills: bool) -> None:
     found = run_scenario(f"{FAULTS}:cut_short", {"after_ms": [0, 5, 30, 60, 120, 200], "kills": kills})
