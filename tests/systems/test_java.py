@@ -161,9 +161,9 @@ def test_of_two_at_once_one_trains_and_both_get_it(cache: Path) -> None:
     children = [context.Process(target=_make_in_child, args=(answers,)) for _ in range(3)]
     for child in children:
         child.start()
-    made = {answers.get(timeout=30) for _ in children}
+    made = {answers.get(timeout=100) for _ in children}
     for child in children:
-        child.join(30)
+        child.join(100)
     assert len(made) == 1
     assert Path(made.pop()).read_bytes() == b"archive"
     assert (cache / "fencepost" / "java" / "trainings").read_text() == "x"
