@@ -36,8 +36,8 @@ T = TypeVar("T")
 
 #: From the engine's answer to a kill until it tells of the exit.
 _GONE_TIMEOUT_S: Final = 10.0
-#: From the exit until the last line of the log was read.
-_LOG_TIMEOUT_S: Final = 3.0
+#: From the exit until the last line of the log was read: what a busy engine tells later than this is lost.
+_LOG_TIMEOUT_S: Final = 10.0
 #: Statuses above this are deaths by a signal, but for signals that programs turn into such a status by themselves.
 _SIGNALLED: Final = 128
 _OWN_STATUSES: Final = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)

@@ -342,9 +342,11 @@ async def full_disk(cluster: Cluster) -> str:
 
     async def full() -> bool:
         nonlocal written
-        with contextlib.suppress(Definite, Indefinite, TimeoutError):
-            await cluster.write_once("n1", f"big{written}", value)
-            written += len(value)
+        # One that has died of it would only be waited for.
+        if node.state is NodeState.RUNNING:
+            with contextlib.suppress(Definite, Indefinite, TimeoutError):
+                await cluster.write_once("n1", f"big{written}", value)
+                written += len(value)
         assert written < limit, f"{written} bytes were taken, the limit is {limit}"
         return "no space left on device" in node.log.read_text()
 

@@ -194,14 +194,18 @@ def test_hooks_are_called_with_the_process_there(tmp_path: Path, facts: EngineFa
 
     async def run() -> None:
         async with cluster(tmp_path) as it:
-            names: list[str] = []
+            seen: list[Path] = []
 
             def look(node: Node) -> None:
-                names.append(Path(f"/proc/{node.pid}/comm").read_text().strip())
+                process = Path(f"/proc/{node.pid}")
+                assert process.exists()
+                seen.append(process)
 
             it.nodes["n1"].on_start.append(look)
             await it.realise([spec("n1")])
             await it.nodes["n1"].start()
-            assert names == ["python3"]
+            (process,) = seen
+            # Until it becomes the server it is the engine's, which starts it.
+            await until(lambda: (process / "comm").read_text().strip() == "python3")
 
     asyncio.run(run())
