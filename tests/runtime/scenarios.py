@@ -31,7 +31,7 @@ SERVER = str(Path(__file__).with_name("server.py"))
 #: Of what must happen; nothing takes this long, but on a busy machine any process may have to wait for its turn.
 DEADLINE_S = 40.0
 #: Of what must not happen: so long is waited for it.
-_SILENCE_S = 0.5
+_SILENCE_S = 0.3
 
 
 def specs(lab: Lab, **changes: Any) -> list[NodeSpec]:
