@@ -153,10 +153,13 @@ def test_a_controller_of_3_9_2_that_comes_back_deposes_a_healthy_one(tmp_path: P
 def test_a_controller_on_zookeeper_that_was_paused_is_fenced_and_the_disks_prove_it(
     tmp_path: Path, system: str
 ) -> None:
-    """Beyond its session, and within it with work in hand, which alone puts the check of its epoch to the test."""
+    """Beyond its session, and within it with work in hand, which alone puts the check of its epoch to the test.
+
+    Two thirds of the session are what the second may take, election included, so it is twice as long as usual.
+    """
     found = Judged(
-        tmp_path, "--system", system, "--workload", "metadata", "--nemesis", "depose,pause:controller:for=4s",
-        "--time-limit", "8s", "--seed", "1",
+        tmp_path, "--system", system, "--workload", "metadata", "--nemesis", "depose,pause:controller:for=6s",
+        "-O", "zk_session_ms=4000", "--time-limit", "10s", "--seed", "1",
     )  # fmt: skip
     assert {fault.fault for fault in read_history(found.folder).faults} == {"depose", "pause"}
     deeds = found.verdict("zombie-controllers", "superseded-leader-does-not-act")
