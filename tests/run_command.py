@@ -23,12 +23,12 @@ def command(*arguments: str) -> list[str]:
     return [sys.executable, "-m", "harness.cli", *arguments]
 
 
-def run(*arguments: str, timeout_s: float = 150) -> "subprocess.CompletedProcess[str]":
+def run(*arguments: str, timeout_s: float = 240) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(command(*arguments), cwd=ROOT, capture_output=True, text=True, timeout=timeout_s, check=False)
 
 
 def run_undisturbed(
-    results: Path, *arguments: str, every_verdict: bool = False, timeout_s: float = 150
+    results: Path, *arguments: str, every_verdict: bool = False, timeout_s: float = 240
 ) -> "tuple[subprocess.CompletedProcess[str], Path]":
     """`fencepost run`, and the folder below `results` where it kept its own; it left nothing behind.
 

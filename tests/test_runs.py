@@ -186,7 +186,7 @@ def test_two_runs_at_once_do_not_disturb_each_other(tmp_path: Path) -> None:
         with started(folders[0], *plan) as one, started(folders[1], *plan) as other:
             codes = []
             for child in (one, other):
-                _, err = child.communicate(timeout=120)
+                _, err = child.communicate(timeout=180)
                 codes.append((child.returncode, err[-2000:]))
         unknown = [folder for folder, (code, _) in zip(folders, codes, strict=True) if code == 2]
         if not unknown or not all(was_disturbed(only_folder(folder)) for folder in unknown):
