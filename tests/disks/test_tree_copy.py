@@ -98,10 +98,11 @@ def test_nothing_is_left_open(tmp_path: Path) -> None:
     copy.take_all()
     (tmp_path / "empty").unlink()
     copy.take_names()
-    assert _open_files() > before
+    assert _open_files() - before
     copy.close()
     copy.close()
-    assert _open_files() == before
+    # What somebody else had open may be closed by now.
+    assert _open_files() - before == Counter()
 
 
 def test_a_hash_does_not_see_where_holes_are(tmp_path: Path) -> None:
