@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 #: Threads (a recorder that closes) may still report within this much real time.
-_REAL_WAIT_S = 5.0
+_REAL_WAIT_S = 30.0
 
 
 class _JumpingSelector(selectors.SelectSelector):

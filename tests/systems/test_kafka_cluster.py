@@ -51,14 +51,14 @@ NOT_PROVOKED = {
 @pytest.fixture(scope="module")
 def alone() -> dict[str, Any]:
     """One node, controller and broker; uvloop."""
-    result: dict[str, Any] = run_scenario("tests.systems.kafka_scenarios:alone", nodes=1, timeout_s=150, uvloop=True)
+    result: dict[str, Any] = run_scenario("tests.systems.kafka_scenarios:alone", nodes=1, timeout_s=270, uvloop=True)
     return result
 
 
 @pytest.fixture(scope="module")
 def together() -> dict[str, Any]:
     """Three nodes; asyncio's loop."""
-    result: dict[str, Any] = run_scenario("tests.systems.kafka_quorum_scenarios:together", nodes=3, timeout_s=150)
+    result: dict[str, Any] = run_scenario("tests.systems.kafka_quorum_scenarios:together", nodes=3, timeout_s=270)
     return result
 
 

@@ -58,7 +58,7 @@ def played(request: pytest.FixtureRequest) -> tuple[str, dict[str, Any]]:
         "tests.systems.kafka_election_scenarios:elections",
         {"version": version, "options": options},
         nodes=members,
-        timeout_s=200,
+        timeout_s=280,
     )
     return version, found
 
