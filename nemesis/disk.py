@@ -158,6 +158,8 @@ class Disk:
                 full = data_limit.refuses_writes(node.place.data)
                 wrong += [f"{node.name}: its data directory still takes no write"] if full else []
                 texts.append(f"{node.name}: {bad.limits[node.name] >> 20} MiB again")
+        # Nobody tells which of them met the limit: one that ends over it may have yet to end.
+        await asyncio.gather(*(_await_end(node) for node in nodes if node.name in bad.limits))
         started, down = await restart_the_dead(nodes, fault_id, cluster)
         text = "; ".join([*texts, *started]) or "nothing was done"
         if wrong or down:

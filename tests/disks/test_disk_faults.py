@@ -18,6 +18,7 @@ from harness import registry
 from harness.errors import UsageError
 from harness.fault import Cluster, Fault, Proof, Resolved, View, parse_faults
 from harness.operation import FaultOutcome
+from harness.runtime import data_limit
 from harness.runtime.node import Node, NodeState
 from harness.runtime.provider import Setting
 from harness.runtime.tracing import availability
@@ -26,7 +27,8 @@ from harness.runtime.tracing.tracer import tracers_of
 from harness.systems.system import System
 from nemesis.power_loss import PowerLoss
 from tests.disks.writers import WriterNode, Writers, tracers
-from tests.fakes_runtime import cluster_of
+from tests.fakes.virtual_time import run_virtual
+from tests.fakes_runtime import FakeRuntime, cluster_of
 from tests.lab_scenario import ROOT, refuse
 
 FAULTS = registry.faults()
@@ -217,6 +219,32 @@ def test_a_server_that_ends_over_failing_calls_is_started_again_by_healing(tmp_p
             assert tracers() == []
 
     asyncio.run(play())
+
+
+@pytest.mark.usefixtures("nothing")
+def test_a_server_that_is_just_ending_over_a_full_disk_is_started_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    limits = {"n1": 4 << 20}
+    monkeypatch.setattr(data_limit, "is_limited", lambda _: True)
+    monkeypatch.setattr(data_limit, "byte_counts", lambda _: (1 << 20, limits["n1"]))
+    monkeypatch.setattr(data_limit, "fill", lambda _: limits.update(n1=1 << 20))
+    monkeypatch.setattr(data_limit, "set_limit", lambda _, limit: limits.update(n1=limit))
+    monkeypatch.setattr(data_limit, "refuses_writes", lambda _: limits["n1"] == 1 << 20)
+
+    async def play() -> None:
+        runtime = FakeRuntime(1)
+        n1 = runtime.nodes["n1"]
+        (spec,) = parse_faults("disk:n1:kind=full", FAULTS, Setting(nodes=1))
+        fault = registry.faults()["disk"]
+        found = fault.resolve(spec, View(nodes=("n1",), leader="n1", epoch=1), random.Random(0))
+        assert isinstance(found, Resolved)
+        assert (await fault.inject(7, found, cluster_of(runtime))).outcome is FaultOutcome.INSTALLED
+        # It met the limit just now, and waits for the processor.
+        asyncio.get_running_loop().call_later(1.0, setattr, n1, "state", NodeState.DEAD)
+        healed = await fault.heal(7, found, cluster_of(runtime))
+        assert (healed.outcome, n1.state) == (FaultOutcome.HEALED, NodeState.RUNNING)
+        assert "n1 had ended, and was started again" in healed.text
+
+    run_virtual(play())
 
 
 def test_a_server_that_is_killed_while_it_is_held_dies_at_once(tmp_path: Path) -> None:
