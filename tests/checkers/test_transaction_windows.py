@@ -132,6 +132,9 @@ class InParts:
         for part in self.parts:
             shown.append(pieces(part, lists=lists, assumed=assumed or Assumed(), virtual=virtual))
             virtual = min(virtual, int(np.min(shown[-1].column("target").to_numpy(), initial=0)))
+        #: By their part; each is a target of an edge, and no other number is below 0.
+        targets = [one.column("target").to_pylist() for one in shown]
+        self.virtual = {(part, node) for part, nodes in enumerate(targets) for node in nodes if node < 0}
         found = pa.Table.from_batches(shown)
         what = found.column("what").to_numpy()
         self.has_twice = bool((what == TWICE).any())
@@ -227,6 +230,7 @@ def test_an_order_is_carried_out_on_the_rows() -> None:
     registers = InParts(told("wx1 @0-9", "rx1 wx2 rx2 @1-10", "rx_ @2-3"), lists=False)
     assert registers.unexplained(UNRAISED) == {0}
     assert not registers.unexplained(at(t0=(6, 1), t1=(6, 2), t2=(4, 0)))
+    assert not InParts(told("wx1 @0-1", "ry_ @2-3", "wz1 @4-5"), lists=False, rows=9).unexplained(UNRAISED)
 
 
 def test_a_point_may_be_at_the_completion() -> None:
@@ -327,5 +331,7 @@ def test_many_readers_and_many_appends_that_nobody_saw() -> None:
         phases += [f"a{key}{value} @{at + 3}-{at + 51}" for value in range(1, 11)]
     found = InParts(told(*phases), lists=True, rows=4)
     assert len(found.parts) == 2 and (found.edges.target < 0).sum() > 20
+    assert len({part for part, _ in found.virtual}) == 2
+    assert sorted(node for _, node in found.virtual) == list(range(-len(found.virtual), 0)), "no two have one number"
     core = found.core()
     assert not core.cycles and core.points is not None and not found.unexplained(core.points)
