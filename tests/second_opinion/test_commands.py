@@ -167,6 +167,16 @@ def test_a_signal_ends_the_tool_and_leaves_nothing(tmp_path: Path, fake: Fake, n
     assert_ended(int(begun.read_text()))
 
 
+def test_a_signal_while_the_tool_starts_is_not_lost(tmp_path: Path, fake: Fake) -> None:
+    """It comes when the tool runs already, and Python's own hooks behind a fork do not yet: they swallow exceptions."""
+    code = "import os, signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler); "
+    code += "os.register_at_fork(after_in_parent=lambda: signal.raise_signal(signal.SIGINT)); "
+    code += "from harness.cli import main; sys.exit(main())"
+    words = ["check", kept(tmp_path, _VALID), "--also-command", f"knossos={fake.command('exec sleep 600')}"]
+    done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, timeout=50, check=False)
+    assert done.returncode == 130 and b"valid" in done.stdout and done.stderr.count(b"Exception ignored") == 0
+
+
 def assert_ended(pid: int) -> None:
     """Whoever is killed needs a moment to be gone, unless it was waited for."""
     deadline = time.monotonic() + 30

@@ -8,8 +8,10 @@ import shutil
 import signal
 import subprocess
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from types import FrameType
 from typing import Final, NamedTuple
 
 from harness.errors import MachineError
@@ -92,17 +94,19 @@ def wait_for_end(
         tempfile.TemporaryFile() if stdout is None else stdout.open("w+b") as output,
         tempfile.TemporaryFile() as errors,
     ):
-        process = subprocess.Popen(
-            list(command),
-            cwd=cwd,
-            env={**os.environ, **(environment or {})},
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=errors,
-            start_new_session=True,
-            preexec_fn=_die_with_us,  # noqa: PLW1509 - one system call, which takes no lock
-        )
+        with _held_back() as release:
+            process = subprocess.Popen(
+                list(command),
+                cwd=cwd,
+                env={**os.environ, **(environment or {})},
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=errors,
+                start_new_session=True,
+                preexec_fn=_die_with_us,  # noqa: PLW1509 - one system call, which takes no lock
+            )
         try:
+            release()
             status: int | None = process.wait(timeout_s)
         except subprocess.TimeoutExpired:
             status = None
@@ -128,6 +132,37 @@ def without_hosts(words: str) -> str:
     for host in hosts:
         words = re.sub(rf"(?<![\w.-]){re.escape(host)}(?::\d+)?(?![\w-])", _SOMEWHERE, words)
     return words
+
+
+@contextlib.contextmanager
+def _held_back() -> Iterator[Callable[[], None]]:
+    """Ctrl-C and SIGTERM are only noted meanwhile; the function that it gives does what they ask for.
+
+    Python forks with hooks of its own before and behind, such as those of `logging`, in which an exception is printed
+    and lost. So who presses Ctrl-C while a program is started would wait for its end all the same.
+    """
+    noted: list[int] = []
+    before: dict[int, Callable[[int, FrameType | None], object]] = {}
+
+    def release() -> None:
+        for number in noted:
+            before[number](number, None)
+
+    if threading.current_thread() is threading.main_thread():
+        for number in (signal.SIGINT, signal.SIGTERM):
+            handler = signal.getsignal(number)
+            if callable(handler):
+                before[number] = handler
+                signal.signal(number, lambda number, frame: noted.append(number))
+    started = False
+    try:
+        yield release
+        started = True
+    finally:
+        for taken, handler in before.items():
+            signal.signal(taken, handler)
+        if not started:
+            release()
 
 
 def _die_with_us() -> None:
