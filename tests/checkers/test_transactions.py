@@ -12,7 +12,7 @@ from checkers import _core
 from checkers.transaction_columns import OK, READ, WRITE
 from checkers.transaction_proof import Anomaly, Cycle, ListProof, RegisterProof, Step
 from checkers.transactions import STRICT, TransactionVerdict, check_list_append, check_register
-from harness.errors import MalformedHistory, UsageError
+from harness.errors import HarnessError, MalformedHistory, UsageError
 from harness.verdict import Validity
 from tests.checkers.transaction_histories import (
     Shape,
@@ -493,6 +493,15 @@ def test_the_proof_of_registers_refuses_an_order_that_nobody_showed() -> None:
     # T2 read 1 of x; nothing says that 2 came later.
     assert not proof.cycle(Cycle("G1c", True, (Step(2, 1, "rw", 2, 1, -1, -1), Step(1, 2, "wr", 1, 2, -1, -1))))
     assert not proof.cycle(Cycle("G-single", True, (Step(2, 1, "rw", 2, 1, 0, 1), Step(1, 2, "ww", 1, 3, -1, -1))))
+
+
+@pytest.mark.parametrize(("words", "kind"), [(("ax1", "rx1,7"), "anomaly"), (("rx ay1", "ry ax1"), "cycle")])
+def test_what_the_rows_do_not_bear_out_is_no_verdict(
+    words: tuple[str, ...], kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ListProof, kind, lambda *_: False)
+    with pytest.raises(HarnessError, match="of the native checker of transactions is not confirmed"):
+        check_list_append(columns(told(*words)))
 
 
 def test_a_spent_budget_leaves_the_verdict() -> None:

@@ -20,7 +20,7 @@ from harness.operation import OpEvent
 from harness.verdict import Facts, Validity
 from tests.checkers.test_transaction_history import told as history_of
 from tests.checkers.transaction_histories import columns, told
-from tests.transaction_tables import in_time, longer, small_ones, table, wrong, wrongly_typed
+from tests.transaction_tables import changed, in_time, longer, op, small_ones, table, wrong, wrongly_typed
 
 
 def facts(consistency: str = "strict-serializable") -> Facts:
@@ -183,6 +183,12 @@ def test_a_table_as_events() -> None:
     every = History(ended(events)).operations
     assert [op.type.value for op in every] == ["ok", "info", "ok", "fail", "info"]
     assert [op.ended_ns for op in every] == [9, 12, 12, 10, 12] and ended([]) == []
+
+
+def test_an_unanswered_read_returned_nothing_that_could_be_shown() -> None:
+    made = changed(table(told("ax1", "rx1"), lists=True), "ops", 1, [op(2, 0), op(1, 0, None, [])])
+    answer = transaction_events_of(rows_of(made, lists=True, source="it"))[-1]
+    assert isinstance(answer, OpEvent) and answer.value == [[":r", 0, None], [":r", 0, []]]
 
 
 def test_only_transactions_are_renamed() -> None:
