@@ -21,6 +21,7 @@ demo: setup  ## two real clusters under attack, two reports (about a minute and 
 	@$(PY) -m harness.cli demo
 
 test: setup  ## every test that this machine can run, but for the long ones
+	@$(PY) -m tests.prepared
 	@# Two workers compute while a third waits for the container engine; then the runs that tolerate no company.
 	@$(PY) -m pytest -q -n 3 --dist loadscope --no-loadscope-reorder -m "not long and not alone" tests
 	@$(PY) -m pytest -q -m "alone and not long" tests

@@ -314,7 +314,7 @@ def test_leases_live_while_they_are_kept_alive_and_not_longer(tmp_path: Path, sy
 
 @pytest.mark.cluster
 @pytest.mark.long
-@pytest.mark.timeout(200)
+@pytest.mark.timeout(400)
 def test_etcd_3_5_1_revokes_live_leases_when_its_leader_s_disk_stalls_once(tmp_path: Path) -> None:
     """etcd#15247, mended in 3.5.13."""
     require_lab()

@@ -31,7 +31,8 @@ from tests.lab_scenario import ROOT, require_lab
 
 #: Returned by a scenario after which the cluster is not to be made whole again.
 STAY: Final = "stay"
-_OPEN_DEADLINE_S: Final = 60.0
+#: Images may have to be built first, by a Go compiler among others.
+_OPEN_DEADLINE_S: Final = 240.0
 _PLAY_DEADLINE_S: Final = 90.0
 
 

@@ -16,7 +16,7 @@ from tests.run_command import only_folder, run
 if TYPE_CHECKING:
     from docker import DockerClient
 
-pytestmark = [pytest.mark.containers, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.containers, pytest.mark.timeout(400)]
 
 
 @pytest.mark.long

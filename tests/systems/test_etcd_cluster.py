@@ -6,7 +6,7 @@ import pytest
 
 from tests.lab_scenario import run_scenario
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ import pytest
 from harness.systems.zookeeper import ZOOKEEPER
 from tests.lab_scenario import run_scenario
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,50 @@
+"""What takes minutes to make on a fresh machine, made once before the clock of any test runs.
+
+    python -m tests.prepared
+
+Which test needs it first is left to chance otherwise, and that one would spend its time limit on a compiler. What
+cannot be made here is said; the tests that need it tell what is missing, and the remedy.
+"""
+
+import sys
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from harness.errors import FencepostError
+
+
+def _images() -> None:
+    from harness.runtime import images
+    from harness.runtime.engine import connect
+
+    client = connect()
+    try:
+        for name in ("etcd", "sidecar", "toxiproxy"):
+            images.ensure(client, name, progress=_say)
+    finally:
+        client.close()
+
+
+def _porcupine() -> None:
+    from harness.second_opinion.porcupine import built
+
+    built()
+
+
+_MADE: Final[Mapping[str, Callable[[], None]]] = {"images": _images, "Porcupine": _porcupine}
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def main() -> None:
+    for what, make in _MADE.items():
+        try:
+            make()
+        except FencepostError as error:
+            _say(f"without {what}: {error.message}")
+
+
+if __name__ == "__main__":
+    main()
