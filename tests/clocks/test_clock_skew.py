@@ -366,7 +366,8 @@ def test_another_keeper_disarms_what_one_that_was_killed_had_armed(reader: str) 
         (keeper,) = keepers()
         os.kill(keeper, signal.SIGKILL)
         # Its connection is closed by then: what is dying has no name any more, and may still have that open.
-        os.waitid(os.P_PID, keeper, os.WEXITED | os.WNOWAIT)
+        while tracing.state(keeper) not in ("Z", ""):
+            await asyncio.sleep(0.01)
         healed = await stage.heal(fault_id, found)
         assert healed.outcome is HEALED, healed.text
         assert _is_original(stage.n1)
