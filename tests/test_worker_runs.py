@@ -29,8 +29,9 @@ def _kinds(folder: Path) -> dict[str, set[str]]:
 
 def test_faults_of_two_workers_are_proven_beside_each_other_and_keep_the_quorum(tmp_path: Path) -> None:
     """Of the kill and the cut one waits for the other, or is skipped; the frozen client takes nothing from a quorum."""
+    # Killed servers of 3.5.1 may differ from the others for ever (etcd#13766), and that rightly makes a run invalid.
     done = run(
-        "run", "--system", "etcd", "--workload", "register", "--nemesis",
+        "run", "--system", "etcd", "--version", "3.4.23", "--workload", "register", "--nemesis",
         "kill:leader:for=2s+partition:leader:for=2s+pause:client:for=2s", "--quorum", "keep", "--quiet", "2s",
         "--time-limit", "11s", "--seed", "2", "--no-spark", "--json", "--results", str(tmp_path),
     )  # fmt: skip
