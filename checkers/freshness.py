@@ -5,6 +5,10 @@ or whose reply stands at position p when nothing is known of v, cannot contain a
 a write was acknowledged before the read was invoked, no order explains the answer. What this misses (answers that
 are too new, values that nobody wrote) is the business of other checkers.
 
+Servers may number the same write differently, as those of etcd 3.5.1 do after a kill (etcd#13766). An answer with the
+value that one write alone wrote is that write, whatever position its server gives it, and lacks nothing up to where
+that was acknowledged. That the two differ is an anomaly of its own: no order explains both answers.
+
 The guarantee is the one that the run's reads are held to: "fresh-after-sync" for ZooKeeper's `sync` then read (relied
 upon, and disclaimed: ZOOKEEPER-1675), "linearizable" where reads are promised to be current.
 """
@@ -17,6 +21,7 @@ import msgspec
 
 from checkers.effects import (
     CURRENT,
+    WRITES,
     by_key,
     events_of,
     ok_reads,
@@ -24,27 +29,32 @@ from checkers.effects import (
     shown,
     view_position,
     write_position,
+    written,
 )
 from checkers.evidence import Rows, row, rows
 from checkers.leadership.acted import find_acts
 from checkers.leadership.circumstances import answered_words, duration, leader_of
 from checkers.leadership.samples import Reign, Reigns, reigns_of, subjects
 from harness.history import History
-from harness.operation import Operation
+from harness.operation import Operation, Outcome
 from harness.verdict import Facts, Validity, Verdict, Witness
 
 CHECKER: Final = "freshness"
+RENUMBERED: Final = "renumbered-write"
 _WITNESSES_MAX: Final = 5
 
 
 class StaleRead(msgspec.Struct, frozen=True, kw_only=True):
     """`read` lacks `write`, the latest of `missing` writes; `first` of these was acknowledged first, at `since_ns`.
 
+    `view` is the position up to which the read may contain writes.
+
     `reign` is that of the read's node when it was a superseded leader, not yet known to have stepped down.
     """
 
     read: Operation
     write: Operation
+    view: int
     missing: int
     first: Operation
     since_ns: int
@@ -57,11 +67,15 @@ class StaleRead(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Judged(msgspec.Struct, frozen=True, kw_only=True):
-    """The reads that carried a position, those that could be stale, and those that are; in the order of invocation."""
+    """The reads that carried a position, those that could be stale, and those that are; in the order of invocation.
+
+    `renumbered` are reads that show a write at another position than its acknowledgement, each with that write.
+    """
 
     reads: list[Operation]
     exposed: list[Operation]
     stale: list[StaleRead]
+    renumbered: list[tuple[Operation, Operation]]
 
 
 class _Acknowledged(msgspec.Struct, kw_only=True):
@@ -81,11 +95,9 @@ def check(history: History, facts: Facts) -> list[Verdict]:
     exposure, judged = len(found.exposed), len(found.reads)
     reigns = reigns_of(history, subjects(history)[0])
     stale = [msgspec.structs.replace(s, reign=_superseded(reigns, s.read)) for s in found.stale]
-    if stale:
-        led = sum(s.reign is not None for s in stale)
+    if stale or found.renumbered:
         validity = Validity.INVALID
-        reason = f"{len(stale)} of {judged} reads lack a write acknowledged before they were invoked"
-        reason += f"; {led} of them were answered by a superseded leader" if led else ""
+        reason = _reason(stale, len(found.renumbered), judged)
     elif exposure < facts.thresholds.exposure_min:
         validity = Validity.UNKNOWN
         reason = "no read came after a newer write acknowledged through another node: nothing could be stale"
@@ -95,6 +107,7 @@ def check(history: History, facts: Facts) -> list[Verdict]:
     counted = {
         "reads_judged": found.reads,
         "stale_reads": [s.read for s in stale],
+        "renumbered_writes": [read for read, _ in found.renumbered],
         "stale_reads_of_superseded_leader": [s.read for s in stale if s.reign is not None],
         "fresh_reads_answered_by_superseded_leader": find_acts(history, facts, reigns).fresh_reads_exposed,
     }
@@ -108,12 +121,16 @@ def check(history: History, facts: Facts) -> list[Verdict]:
             reason=reason,
             exposure=exposure,
             exposure_of="answered reads whose key had a newer write acknowledged through another node",
-            anomalies={"stale-read": len(stale)} if stale else {},
-            witnesses=tuple(_witness(history, s) for s in shown),
+            anomalies={name: len(own) for name, own in (("stale-read", stale), (RENUMBERED, found.renumbered)) if own},
+            witnesses=(
+                *(_witness(history, s) for s in shown),
+                *(_renumbered(history, *pair) for pair in found.renumbered[:_WITNESSES_MAX]),
+            ),
             figures={**{name: len(own) for name, own in counted.items()}, **_figures(stale)},
             evidence={
                 "exposure": rows(found.exposed),
                 "anomalies.stale-read": counted_rows["stale_reads"],
+                f"anomalies.{RENUMBERED}": counted_rows["renumbered_writes"],
                 **counted_rows,
                 **_evidence(history, stale),
             },
@@ -121,15 +138,34 @@ def check(history: History, facts: Facts) -> list[Verdict]:
     ]
 
 
+def _reason(stale: list[StaleRead], renumbered: int, judged: int) -> str:
+    led = sum(s.reign is not None for s in stale)
+    told = []
+    if stale:
+        told.append(f"{len(stale)} of {judged} reads lack a write acknowledged before they were invoked")
+    if led:
+        told.append(f"{led} of them were answered by a superseded leader")
+    if renumbered:
+        told.append(f"{renumbered} of {judged} reads show a write at another position than it was acknowledged at")
+    return "; ".join(told)
+
+
 def find_stale(history: History) -> Judged:
     """Every answered read with a position, against the writes that were acknowledged before it was invoked."""
     tables = {key: _table(writes) for key, writes in by_key(ok_writes(history)).items()}
-    judged = Judged(reads=[], exposed=[], stale=[])
+    placed = _placed(history)
+    judged = Judged(reads=[], exposed=[], stale=[], renumbered=[])
     for read in ok_reads(history):
         view = view_position(read)
         if view is None:
             continue
         judged.reads.append(read)
+        write = placed.get((read.key, repr(read.result)))
+        if write is not None:
+            at = write_position(write) or 0
+            view = max(view, at)
+            if read.value_position not in (None, at):
+                judged.renumbered.append((read, write))
         table = tables.get(read.key)
         before = bisect_left(table.times, read.invoked_ns) if table else 0
         if table is None or not before:
@@ -139,6 +175,20 @@ def find_stale(history: History) -> Judged:
         if view < table.highest[before - 1]:
             judged.stale.append(_stale(table, read, before, view))
     return judged
+
+
+def _placed(history: History) -> dict[tuple[str | None, str], Operation]:
+    """The writes that were acknowledged with a position, and whose key and value no other has, by these."""
+    writes = [o for o in history.operations if o.f in WRITES]
+    # Of a compare-and-set that does not say what it writes nobody knows whose value it may have written again.
+    unsaid = {o.key for o in writes if o.f == "cas" and not isinstance(o.value, list | tuple)}
+    whose = [((o.key, repr(written(o))), o) for o in writes if o.key not in unsaid]
+    count = Counter(one for one, _ in whose)
+    return {
+        one: write
+        for one, write in whose
+        if count[one] == 1 and write.type is Outcome.OK and write_position(write) is not None
+    }
 
 
 def _table(writes: list[Operation]) -> _Acknowledged:
@@ -161,6 +211,7 @@ def _stale(table: _Acknowledged, read: Operation, before: int, view: int) -> Sta
     return StaleRead(
         read=read,
         write=table.newest[before - 1],
+        view=view,
         missing=missing,
         first=table.writes[first],
         since_ns=table.times[first],
@@ -196,20 +247,20 @@ def _evidence(history: History, stale: list[StaleRead]) -> dict[str, Rows]:
     return {
         **{name: tuple(own) for name, own in found.items()},
         "staleness_ns_max": () if latest is None else (row(latest.first), latest.read.invoke_index),
-        "staleness_writes_max": () if emptiest is None else rows(_missing(history, emptiest.read)),
+        "staleness_writes_max": () if emptiest is None else rows(_missing(history, emptiest)),
     }
 
 
-def _missing(history: History, read: Operation) -> list[Operation]:
+def _missing(history: History, stale: StaleRead) -> list[Operation]:
     """The writes that a stale read lacks, as `_stale` counts them."""
-    view = view_position(read) or 0
+    read = stale.read
     return [
         write
         for write in ok_writes(history)
         if write.key == read.key
         and write.completed_ns is not None
         and write.completed_ns < read.invoked_ns
-        and (write_position(write) or 0) > view
+        and (write_position(write) or 0) > stale.view
     ]
 
 
@@ -242,6 +293,24 @@ def _witness(history: History, stale: StaleRead) -> Witness:
         steps=tuple(steps),
         from_ns=min(write.invoked_ns, begin.at_ns if begin else write.invoked_ns),
         to_ns=read.completed_ns if read.completed_ns is not None else read.invoked_ns,
+        key=read.key,
+        nodes=tuple(dict.fromkeys((read.node, write.node))),
+    )
+
+
+def _renumbered(history: History, read: Operation, write: Operation) -> Witness:
+    return Witness(
+        anomaly=RENUMBERED,
+        events=events_of(write, read),
+        steps=(
+            f"{write.f} of {write.value!r} to {write.key} was acknowledged by {write.node}{_epoch(write)}, at position "
+            f"{shown(write_position(write))}; nobody else wrote that.",
+            f"{answered_words(history, read, None)}: {read.result!r}, written at position "
+            f"{shown(read.value_position)}{_epoch(read)}.",
+            "A write has one position: the two servers do not hold the same store.",
+        ),
+        from_ns=min(write.invoked_ns, read.invoked_ns),
+        to_ns=max(write.completed_ns or 0, read.completed_ns or 0),
         key=read.key,
         nodes=tuple(dict.fromkeys((read.node, write.node))),
     )

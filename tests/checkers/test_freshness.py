@@ -41,8 +41,31 @@ def test_an_answer_that_lacks_a_write_acknowledged_before_is_stale(
 ) -> None:
     tale = Tale()
     written(tale)
-    tale.read("a", 1, at=(invoked, 60), node="n1", **view)
+    tale.read("a", 0, at=(invoked, 60), node="n1", **view)
     assert judged(tale).anomalies == ({"stale-read": 1} if stale else {})
+
+
+def test_an_answer_is_the_write_whose_value_it_has_by_whatever_number() -> None:
+    """A server that was killed numbers writes two less than the others, for ever: what it lacks is another matter."""
+    tale = Tale()
+    written(tale)
+    tale.read("a", 2, at=(50, 60), node="n1", value_position=6, position=9)
+    verdict = judged(tale)
+    assert (verdict.validity, verdict.anomalies) == (Validity.INVALID, {"renumbered-write": 1})
+    assert verdict.reason == "1 of 1 reads show a write at another position than it was acknowledged at"
+    assert verdict.witnesses[0].steps == (
+        "write of 2 to a was acknowledged by n2 in epoch 1, at position 8; nobody else wrote that.",
+        "n1 answered: 2, written at position 6.",
+        "A write has one position: the two servers do not hold the same store.",
+    )
+    tale.read("a", 1, at=(61, 70), node="n1", value_position=3, position=9)
+    verdict = judged(tale)
+    assert verdict.anomalies == {"stale-read": 1, "renumbered-write": 2}
+    assert verdict.figures["staleness_writes_max"] == 1
+    # Whose it is cannot be told any more.
+    tale.write("a", 2, at=(71, 72), node="n2", type=Outcome.INFO)
+    tale.read("a", 2, at=(80, 90), node="n1", value_position=6, position=9)
+    assert judged(tale).anomalies == {"stale-read": 3, "renumbered-write": 1}
 
 
 @pytest.mark.parametrize("type", [Outcome.INFO, Outcome.FAIL])
@@ -108,7 +131,7 @@ def zombie(tale: Tale) -> None:
     tale.log("n2", 4, 2800)
     tale.write("a", 7, at=(5000, 5010), node="n2", position=(4 << 32) + 3, value_position=(4 << 32) + 3, epoch=4)
     tale.read(
-        "a", 1, at=(7500, 8004), node="n1", position=(3 << 32) + 9, value_position=(3 << 32) + 2, epoch=3, process=77
+        "a", 0, at=(7500, 8004), node="n1", position=(3 << 32) + 9, value_position=(3 << 32) + 2, epoch=3, process=77
     )
     tale.claim("n1", 3, 8001, 8100)
 
