@@ -137,8 +137,10 @@ def test_every_workload_runs_on_every_system(
 ) -> None:
     # Few operations end while the leader is away; a short run of locks would have seen nothing.
     role = ":follower" if workload == "lock" else ":leader"
+    # Killed servers of 3.5.1 may differ from the others for ever (etcd#13766), and that rightly makes a run invalid.
+    sound = ("--version", "3.4.23") if system == "etcd" else ()
     done, results = _undisturbed(
-        tmp_path, "--system", system, "--workload", workload,
+        tmp_path, "--system", system, *sound, "--workload", workload,
         "--nemesis", f"partition{role}:for=2s,kill{role}:for=1s",
         *_SHORT, "7s" if (system, workload) == ("etcd", "register") else "11s",
     )  # fmt: skip
@@ -253,12 +255,12 @@ def test_an_image_of_your_own(engine: "DockerClient", tmp_path: Path) -> None:
     try:
         done, results = _undisturbed(
             tmp_path, "--image", f"{mine}:nightly", "--system", "etcd", "--workload", "register",
-            "--nemesis", "kill:for=1s", *_SHORT, "7s",
+            "--nemesis", "pause:for=1s", *_SHORT, "7s",
         )  # fmt: skip
     finally:
         engine.images.remove(f"{mine}:nightly", noprune=True)
     assert done.code == 0, done
-    folder = _assert_complete(results, {"kill"})
+    folder = _assert_complete(results, {"pause"})
     facts = json.loads((folder / "run.json").read_text())
     assert facts["artifacts"]["paths"]["image"] == f"{mine}:nightly"
     assert facts["system_version"] == "3.5.1", "by the label of the image"
