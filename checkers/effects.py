@@ -46,8 +46,8 @@ def ok_writes(history: History) -> list[Operation]:
 
 
 def written(write: Operation) -> Value:
-    """The value that `write` leaves behind; a compare-and-set carries [old, new]."""
-    return write.value[1] if write.f == "cas" else write.value
+    """The value that `write` leaves behind; a compare-and-set carries [old, new], or nothing where that is not said."""
+    return write.value[1] if write.f == "cas" and write.value is not None else write.value
 
 
 def write_position(write: Operation) -> int | None:

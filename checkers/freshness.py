@@ -181,7 +181,7 @@ def _placed(history: History) -> dict[tuple[str | None, str], Operation]:
     """The writes that were acknowledged with a position, and whose key and value no other has, by these."""
     writes = [o for o in history.operations if o.f in WRITES]
     # Of a compare-and-set that does not say what it writes nobody knows whose value it may have written again.
-    unsaid = {o.key for o in writes if o.f == "cas" and not isinstance(o.value, list | tuple)}
+    unsaid = {o.key for o in writes if o.f == "cas" and o.value is None}
     whose = [((o.key, repr(written(o))), o) for o in writes if o.key not in unsaid]
     count = Counter(one for one, _ in whose)
     return {

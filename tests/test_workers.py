@@ -363,7 +363,7 @@ def test_a_gray_node_is_stopped_for_the_share_that_was_asked_for(monkeypatch: py
     assert run.runtime.nodes["n1"].state is NodeState.RUNNING
 
 
-@pytest.mark.parametrize(("at_s", "stalled_s", "proven"), [(0.05, 0.1, True), (0.06, 0.1, True), (0.01, 0.28, False)])
+@pytest.mark.parametrize(("at_s", "stalled_s", "proven"), [(0.05, 0.1, True), (0.06, 0.1, True), (0.01, 0.22, False)])
 def test_looks_that_a_stall_of_the_harness_swept_together_are_none(
     at_s: float, stalled_s: float, proven: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -68,6 +68,14 @@ def test_an_answer_is_the_write_whose_value_it_has_by_whatever_number() -> None:
     assert judged(tale).anomalies == {"stale-read": 3, "renumbered-write": 1}
 
 
+def test_beside_a_write_that_does_not_say_its_value_no_value_is_of_one_write() -> None:
+    tale = Tale()
+    written(tale)
+    tale.op("cas", "a", None, at=(41, 42), node="n3", type=Outcome.INFO)
+    tale.read("a", 2, at=(50, 60), node="n1", value_position=6, position=9)
+    assert judged(tale).anomalies == {"stale-read": 1}
+
+
 @pytest.mark.parametrize("type", [Outcome.INFO, Outcome.FAIL])
 def test_only_acknowledged_writes_bind(type: Outcome) -> None:
     tale = Tale()

@@ -302,6 +302,15 @@ def test_an_answer_is_stale_only_when_it_lacks_a_write_done_before(
     assert (len(acts.stale), len(acts.fresh_reads_exposed)) == (stale, exposed)
 
 
+def test_an_answer_with_the_value_of_the_write_lacks_it_by_no_number() -> None:
+    """Servers may number a write differently: what is wrong then is not that the answer is stale."""
+    tale = Tale()
+    superseded(tale)
+    tale.read("a", 7, at=(301, 310), node="n1", value_position=(1 << 32) + 9, epoch=1)
+    acts = find_acts(tale.history(), facts(), reigns_of(tale.history(), "leader"))
+    assert (len(acts.stale), len(acts.fresh_reads_exposed)) == (0, 1)
+
+
 def test_the_newest_write_by_position_must_be_in_the_answer() -> None:
     tale = Tale()
     superseded(tale)
