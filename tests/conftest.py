@@ -14,6 +14,8 @@ import hypothesis
 import pytest
 from pluggy import Result
 
+from tests.run_command import MADE_AGAIN
+
 hypothesis.settings.register_profile("work", max_examples=50, deadline=None)
 hypothesis.settings.register_profile("ci", max_examples=300, deadline=None)
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci" if os.environ.get("CI") else "work"))
@@ -73,3 +75,22 @@ def pytest_runtest_makereport(
         reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
         report.outcome = "failed"
         report.longrepr = f"skipped under CI, which should be able to run it: {reason}"
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Hand over what this worker made again; without workers it is at hand."""
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput["made_again"] = MADE_AGAIN
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    MADE_AGAIN.extend(getattr(node, "workeroutput", {}).get("made_again", []))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Runs that were made again are no secret: many of them are a finding about the product or its tests."""
+    if MADE_AGAIN:
+        terminalreporter.section("runs that decided nothing and were made again")
+        for said in sorted(MADE_AGAIN):
+            terminalreporter.write_line(said)

@@ -12,11 +12,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from harness.verdict import Thresholds
-
 ROOT = Path(__file__).resolve().parent.parent
-#: How often a run is made in all, where the harness itself was kept from a processor.
+#: How often a run is made in all, where one decides nothing.
 _ATTEMPTS: Final = 5
+#: Runs of this process that were made again: the test, and why.
+MADE_AGAIN: Final[list[str]] = []
 
 
 def command(*arguments: str) -> list[str]:
@@ -32,28 +32,37 @@ def run_undisturbed(
 ) -> "tuple[subprocess.CompletedProcess[str], Path]":
     """`fencepost run`, and the folder below `results` where it kept its own; it left nothing behind.
 
-    Where a busy machine kept the harness from its processors the verdict is `unknown` and says so, since the times that
-    it took are worth nothing. Such a run proves nothing either way, and is made again, four times at most; with
-    `every_verdict` also one that is valid but for a verdict that decides nothing. One that is invalid stands.
+    A run that `why_again` has a word for is made again, four times at most.
     """
     for attempt in range(_ATTEMPTS):
         own = results / f"attempt-{attempt}"
         done = run("run", *arguments, "--results", str(own), timeout_s=timeout_s)
         assert_nothing_left(own)
-        spoilt = (0, 2) if every_verdict else (2,)
-        if done.returncode not in spoilt or not was_disturbed(only_folder(own)):
+        if not why_again(own, done.returncode, every_verdict=every_verdict):
             break
     return done, own
 
 
-def was_disturbed(folder: Path) -> bool:
-    """Whether this run lacks a verdict since the harness, or the machine under it, stood still for too long."""
-    verdicts: list[dict[str, Any]] = json.loads((folder / "verdict.json").read_text())["verdicts"]
-    unknown = [verdict for verdict in verdicts if verdict["validity"] == "unknown"]
-    lag_ns = max(verdict["figures"].get("loop_lag_ns_max", 0) for verdict in verdicts)
-    return any("stalled" in (verdict["reason"] or "") for verdict in unknown) or (
-        any(verdict["checker"] == "coverage" for verdict in unknown) and lag_ns > Thresholds().stall_ns_max
-    )
+def why_again(results: Path, code: int, *, every_verdict: bool = False) -> str:
+    """Why the run below `results` proves nothing either way, so that it is made again; empty: it is what it is.
+
+    On a busy machine a short run may see too little, or the harness be kept from its processors; its verdict is
+    `unknown` and says so. With `every_verdict` `unknown` is an answer, which a test may ask for; then it counts only
+    where the machine stood still or the load was missing, also beside verdicts that are valid. A run that is invalid,
+    or failed, stands. Each one that is made again is told when all tests have ended.
+    """
+    if code not in ((0, 2) if every_verdict else (2,)):
+        return ""
+    document: dict[str, Any] = json.loads((only_folder(results) / "verdict.json").read_text())
+    unknown = [v for v in document["verdicts"] if v["validity"] == "unknown"]
+    lag_ns = max(v["figures"].get("loop_lag_ns_max", 0) for v in document["verdicts"])
+    stalled = any("stalled" in (v["reason"] or "") for v in unknown)
+    too_little = any(v["checker"] == "coverage" for v in unknown)
+    if every_verdict and not stalled and not too_little:
+        return ""
+    why = f"{document['headline']}; the harness was late by {lag_ns / 1e6:.0f} ms at most"
+    MADE_AGAIN.append(f"{os.environ.get('PYTEST_CURRENT_TEST', '').removesuffix(' (call)')}: {why}")
+    return why
 
 
 def only_folder(results: Path) -> Path:
