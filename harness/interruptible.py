@@ -1,9 +1,19 @@
-"""Ctrl-C and SIGTERM as an end at once, by an exception, so that what was begun is taken away on the way out."""
+"""Ctrl-C and SIGTERM as an end at once, by an exception, so that what was begun is taken away on the way out.
+
+And the stretches in which such an exception may not come out of nowhere: wherever a process is started or waited for.
+"""
 
 import signal
+import subprocess
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from types import FrameType
+from typing import Final
+
+#: How long a signal that is held back may wait while a process is waited for.
+_HEEDED_EVERY_S: Final = 0.05
 
 
 @contextmanager
@@ -30,3 +40,46 @@ def interruptible() -> Iterator[None]:
 
 def _interrupt(number: int, frame: object) -> None:
     raise KeyboardInterrupt
+
+
+@contextmanager
+def held_back() -> Iterator[Callable[[], None]]:
+    """Ctrl-C and SIGTERM are only noted meanwhile; the function that it gives does what they ask for, as does the end.
+
+    An exception out of nowhere is lost in what Python does before and behind a fork (hooks such as those of `logging`
+    print it and go on), leaves a process running where it comes between its start and the `try` that ends it, and where
+    it comes when `Popen.wait` or `poll` has just taken their lock, that stays taken, and the next `wait` never returns.
+    """
+    noted: list[int] = []
+    before: dict[int, Callable[[int, FrameType | None], object]] = {}
+
+    def heed() -> None:
+        while noted:
+            number = noted.pop(0)
+            before[number](number, None)
+
+    if threading.current_thread() is threading.main_thread():
+        for number in (signal.SIGINT, signal.SIGTERM):
+            handler = signal.getsignal(number)
+            if callable(handler):
+                before[number] = handler
+                signal.signal(number, lambda number, frame: noted.append(number))
+    try:
+        yield heed
+    finally:
+        for taken, handler in before.items():
+            signal.signal(taken, handler)
+        heed()
+
+
+def ended_within(process: "subprocess.Popen[bytes]", timeout_s: float, heed: Callable[[], None]) -> int | None:
+    """The exit status, None when it takes longer than that; inside `held_back`. Raises whatever `heed` does."""
+    end = time.monotonic() + timeout_s
+    while True:
+        heed()
+        left = end - time.monotonic()
+        try:
+            return process.wait(min(max(left, 0.0), _HEEDED_EVERY_S))
+        except subprocess.TimeoutExpired:
+            if left <= 0:
+                return None

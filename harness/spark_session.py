@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from harness.errors import HarnessError, MachineError
+from harness.interruptible import ended_within, held_back
 from harness.runtime import java
 
 if TYPE_CHECKING:
@@ -205,14 +206,16 @@ class _Jvm:
     def await_gateway(self, deadline: float) -> tuple[int, str]:
         """Port and secret of the gateway, from the file that appears whole once it listens."""
         connection = self._folder / "connection"
-        while True:
-            if self.process.poll() is not None:
-                raise HarnessError(self._ended())
-            if connection.exists():
-                break
-            if time.monotonic() > deadline:
-                raise HarnessError(_NOT_READY)
-            time.sleep(0.01)
+        with held_back() as heed:
+            while True:
+                heed()
+                if self.process.poll() is not None:
+                    raise HarnessError(self._ended())
+                if connection.exists():
+                    break
+                if time.monotonic() > deadline:
+                    raise HarnessError(_NOT_READY)
+                time.sleep(0.01)
         with connection.open("rb") as file:
             port = int.from_bytes(file.read(4), "big")
             length = int.from_bytes(file.read(4), "big")
@@ -223,9 +226,8 @@ class _Jvm:
         if self._late.is_set():
             return _NOT_READY
         # Its sockets are closed before it can be waited for.
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self.process.wait(_ENDING_S)
-        return None if self.process.returncode is None else self._ended()
+        with held_back() as heed:
+            return None if ended_within(self.process, _ENDING_S, heed) is None else self._ended()
 
     def _ended(self) -> str:
         return f"its JVM ended with status {self.process.returncode}"
@@ -376,7 +378,7 @@ def _launch(master: str, folder: Path, flags: Sequence[str]) -> "subprocess.Pope
         # Its Python workers stand in a folder of Spark's: they import this tree by its name, as this interpreter does.
         tree, given = str(Path(__file__).resolve().parents[1]), os.environ.get("PYTHONPATH")
         environment["PYTHONPATH"] = f"{tree}{os.pathsep}{given}" if given else tree
-    with (folder / "spark.log").open("wb") as log:
+    with (folder / "spark.log").open("wb") as log, held_back():
         process = subprocess.Popen(
             command,
             stdin=subprocess.PIPE,

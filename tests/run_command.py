@@ -60,7 +60,8 @@ def why_again(results: Path, code: int, *, every_verdict: bool = False) -> str:
     too_little = any(v["checker"] == "coverage" for v in unknown)
     if every_verdict and not stalled and not too_little:
         return ""
-    why = f"{document['headline']}; the harness was late by {lag_ns / 1e6:.0f} ms at most"
+    reasons = dict.fromkeys(f"{v['checker']}: {v['reason']}" for v in unknown)
+    why = f"{'; '.join(reasons)}; the harness was late by {lag_ns / 1e6:.0f} ms at most"
     MADE_AGAIN.append(f"{os.environ.get('PYTEST_CURRENT_TEST', '').removesuffix(' (call)')}: {why}")
     return why
 

@@ -8,13 +8,12 @@ import shutil
 import signal
 import subprocess
 import tempfile
-import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from types import FrameType
-from typing import Final, NamedTuple
+from typing import IO, Final, NamedTuple
 
 from harness.errors import MachineError
+from harness.interruptible import ended_within, held_back
 
 #: Of the program's output, in an error.
 _LAST_LINES: Final = 12
@@ -93,31 +92,44 @@ def wait_for_end(
     with (
         tempfile.TemporaryFile() if stdout is None else stdout.open("w+b") as output,
         tempfile.TemporaryFile() as errors,
+        held_back() as heed,
     ):
-        with _held_back() as release:
-            process = subprocess.Popen(
-                list(command),
-                cwd=cwd,
-                env={**os.environ, **(environment or {})},
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=errors,
-                start_new_session=True,
-                preexec_fn=_die_with_us,  # noqa: PLW1509 - one system call, which takes no lock
-            )
-        try:
-            release()
-            status: int | None = process.wait(timeout_s)
-        except subprocess.TimeoutExpired:
-            status = None
-        finally:
-            _end(process)
+        status = _end_of(command, timeout_s, heed, cwd, environment, output, errors)
         said = ""
         if stdout is None:
             output.seek(0)
             said = output.read().decode(errors="replace")
         errors.seek(0)
         return Ended(status, said, errors.read().decode(errors="replace"))
+
+
+def _end_of(
+    command: Sequence[str],
+    timeout_s: float,
+    heed: Callable[[], None],
+    cwd: Path | None,
+    environment: Mapping[str, str] | None,
+    output: IO[bytes],
+    errors: IO[bytes],
+) -> int | None:
+    """The exit status, None when it took too long; nothing of the process is left, nor is Python's object for it.
+
+    In that object's destructor an exception is lost, too: it must be gone before signals act again.
+    """
+    process = subprocess.Popen(
+        list(command),
+        cwd=cwd,
+        env={**os.environ, **(environment or {})},
+        stdin=subprocess.DEVNULL,
+        stdout=output,
+        stderr=errors,
+        start_new_session=True,
+        preexec_fn=die_with_us,  # noqa: PLW1509 - one system call, which takes no lock
+    )
+    try:
+        return ended_within(process, timeout_s, heed)
+    finally:
+        _end(process)
 
 
 def last_lines(words: str) -> str:
@@ -134,38 +146,7 @@ def without_hosts(words: str) -> str:
     return words
 
 
-@contextlib.contextmanager
-def _held_back() -> Iterator[Callable[[], None]]:
-    """Ctrl-C and SIGTERM are only noted meanwhile; the function that it gives does what they ask for.
-
-    Python forks with hooks of its own before and behind, such as those of `logging`, in which an exception is printed
-    and lost. So who presses Ctrl-C while a program is started would wait for its end all the same.
-    """
-    noted: list[int] = []
-    before: dict[int, Callable[[int, FrameType | None], object]] = {}
-
-    def release() -> None:
-        for number in noted:
-            before[number](number, None)
-
-    if threading.current_thread() is threading.main_thread():
-        for number in (signal.SIGINT, signal.SIGTERM):
-            handler = signal.getsignal(number)
-            if callable(handler):
-                before[number] = handler
-                signal.signal(number, lambda number, frame: noted.append(number))
-    started = False
-    try:
-        yield release
-        started = True
-    finally:
-        for taken, handler in before.items():
-            signal.signal(taken, handler)
-        if not started:
-            release()
-
-
-def _die_with_us() -> None:
+def die_with_us() -> None:
     """In the child, before it becomes the program: the kernel kills it when we are killed ourselves."""
     _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 

@@ -19,7 +19,7 @@ from harness.systems.kafka import server, storage
 from harness.systems.kafka.client import KafkaNode, open_node
 from harness.systems.kafka.errors import TOPIC_ALREADY_EXISTS, ServerDoubt, ServerRefusal
 from harness.systems.kafka.values import ALL_BROKERS, Resource, ResourceType
-from harness.systems.training import END_TIMEOUT_S, LOOPBACK, held_ports, running
+from harness.systems.training import LOOPBACK, held_ports, running
 
 _READY_TIMEOUT_S: Final = 60.0
 _ATTEMPT_S: Final = 5.0
@@ -41,8 +41,7 @@ def train(version: str, jars: list[Path], flags: list[str]) -> None:
         command = server.argv(find_java(), jars, None, home / server.PROPERTIES, heap_mib=_HEAP_MIB, more=tuple(flags))
         with running(command, home / "log") as process:
             in_thread(lambda: _converse(client, controller))
-            process.terminate()
-            process.wait(END_TIMEOUT_S)
+            process.stop()
 
 
 def _settings(home: Path, client: int, controller: int) -> dict[str, object]:

@@ -3,7 +3,6 @@
 There is an archive for each of the two programs, so the pair is run twice and another one is recorded each time.
 """
 
-import subprocess
 import tempfile
 from contextlib import ExitStack
 from pathlib import Path
@@ -13,7 +12,7 @@ from harness.runtime.java import find_java
 from harness.systems.kafka import server
 from harness.systems.kafka.training import converse_with_broker, in_thread
 from harness.systems.kafka_zk.configuration import KEEPER_CLASS
-from harness.systems.training import END_TIMEOUT_S, LOOPBACK, held_ports, running
+from harness.systems.training import LOOPBACK, Training, held_ports, running
 from harness.systems.zookeeper.server import zoo_cfg
 
 _HEAP_MIB: Final = 256
@@ -26,7 +25,7 @@ def train(recorded: str, jars: list[Path], flags: list[str]) -> None:
         home = Path(name)
         client, keeper, peer, election = stack.enter_context(held_ports(4))
 
-        def start(main_class: str, file: str, text: str) -> "subprocess.Popen[bytes]":
+        def start(main_class: str, file: str, text: str) -> Training:
             (home / file).write_text(text, encoding="utf-8")
             more = tuple(flags) if main_class == recorded else ()
             command = server.argv(
@@ -45,8 +44,7 @@ def train(recorded: str, jars: list[Path], flags: list[str]) -> None:
             ),
         }
         in_thread(lambda: converse_with_broker(client))
-        processes[recorded].terminate()
-        processes[recorded].wait(END_TIMEOUT_S)
+        processes[recorded].stop()
 
 
 def _settings(home: Path, client: int, keeper: int) -> dict[str, object]:

@@ -6,7 +6,6 @@ JVM writes the archive.
 """
 
 import socket
-import subprocess
 import tempfile
 import time
 from contextlib import ExitStack
@@ -14,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from harness.runtime.java import find_java
-from harness.systems.training import END_TIMEOUT_S, LOOPBACK, held_ports, running
+from harness.systems.training import LOOPBACK, Training, held_ports, running
 from harness.systems.zookeeper import wire
 from harness.systems.zookeeper.server import argv, log_files, zoo_cfg
 from harness.systems.zookeeper.wire import Op
@@ -31,7 +30,7 @@ def train(jars: list[Path], flags: list[str]) -> None:
         ports = stack.enter_context(held_ports(9))
         servers = {n: f"{LOOPBACK}:{ports[n + 2]}:{ports[n + 5]}" for n in (1, 2, 3)}
 
-        def start(number: int, more: list[str]) -> "subprocess.Popen[bytes]":
+        def start(number: int, more: list[str]) -> Training:
             home = Path(folder) / str(number)
             (home / "data").mkdir(parents=True)
             (home / "data" / "myid").write_text(f"{number}\n", encoding="utf-8")
@@ -50,8 +49,7 @@ def train(jars: list[Path], flags: list[str]) -> None:
         leader.kill()
         _wait_for_mode(ports[_RECORDED - 1], "leader")
         _converse(ports[_RECORDED - 1], b"/as-leader")
-        recorded.terminate()
-        recorded.wait(END_TIMEOUT_S)
+        recorded.stop()
 
 
 def _wait_for_mode(port: int, mode: str) -> None:
