@@ -195,7 +195,7 @@ def test_kafka_runs_as_in_the_lab(
     more = ("-o", "create_every=150ms") if workload == "metadata" else ()
     done, results = _undisturbed(
         tmp_path, "--system", system, "--workload", workload, "--nemesis", nemesis, *more,
-        "--time-limit", "7s", "--quiet", "3s", "--watch", "1s", "--no-spark", "--seed", "5",
+        "--time-limit", "10s", "--quiet", "3s", "--watch", "1s", "--no-spark", "--seed", "5",
         every_verdict=True,
     )  # fmt: skip
     assert done.code in (0, 2), done
