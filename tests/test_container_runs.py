@@ -100,7 +100,10 @@ def _left(engine: "DockerClient", pid: int) -> list[str]:
 
 
 def _assert_complete(results: Path, kinds: set[str], nodes: Sequence[str] = ("n1", "n2", "n3")) -> Path:
-    """Everything that a run keeps, all phases, and every fault proven and healed."""
+    """Everything that a run keeps, all phases, and every fault proven and healed.
+
+    One may be skipped beside others of its kind: for a moment there is no leader that it could be done to.
+    """
     folder = only_folder(results)
     kept = {path.name for path in folder.iterdir()}
     wanted = {"plan.toml", "run.json", "history.parquet", "schedule.jsonl", "verdict.json", "junit.xml", "report.html"}
@@ -109,11 +112,12 @@ def _assert_complete(results: Path, kinds: set[str], nodes: Sequence[str] = ("n1
     for name in nodes:
         assert (folder / "nodes" / name / "server.log").stat().st_size > 1000
     history = read_history(folder)
-    assert {fault.fault for fault in history.faults} == kinds
-    assert {fault.outcome for fault in history.faults} == {FaultOutcome.INSTALLED}
+    assert {fault.outcome for fault in history.faults} <= {FaultOutcome.INSTALLED, FaultOutcome.SKIPPED}
+    installed = [fault for fault in history.faults if fault.outcome is FaultOutcome.INSTALLED]
+    assert {fault.fault for fault in installed} == kinds
     events = [event for event in history.events if isinstance(event, FaultEvent)]
     healed = [event for event in events if event.outcome is FaultOutcome.HEALED]
-    assert len(healed) == len(history.faults)
+    assert len(healed) == len(installed)
     assert [event.phase for event in history.events if isinstance(event, PhaseEvent)] == list(PhaseName)
     assert len(history.operations) > 100
     return folder

@@ -10,7 +10,7 @@ from harness.history import FaultSpan
 from harness.operation import FaultAction, FaultEvent, FaultOutcome, FaultStage
 from harness.reader import read_history
 from tests.lab_scenario import require_lab
-from tests.run_command import assert_nothing_left, only_folder, run
+from tests.run_command import assert_nothing_left, only_folder, run, run_undisturbed
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
 
@@ -49,14 +49,14 @@ def taken(folder: Path) -> list[dict[str, Any]]:
 
 
 def test_etcd_takes_a_snapshot_count_and_goes_through_a_rolling_restart(tmp_path: Path) -> None:
-    done = run(
-        "run", "--system", "etcd", "--workload", "register", "--set", "etcd.snapshot-count=100",
+    done, results = run_undisturbed(
+        tmp_path, "--system", "etcd", "--workload", "register", "--set", "etcd.snapshot-count=100",
         "--nemesis", "rolling:order=leader-last:pause=300ms:for=11s", "--quiet", "1s", "--time-limit", "12s",
-        "--seed", "2", "--no-spark", "--json", "--results", str(tmp_path),
+        "--seed", "2", "--no-spark", "--json",
     )  # fmt: skip
     assert done.returncode in (0, 2), done.stderr + done.stdout
     assert "--set etcd.snapshot-count=100" in done.stderr
-    folder = only_folder(tmp_path)
+    folder = only_folder(results)
     assert json.loads(done.stdout)["settings"] == {"etcd": {"snapshot-count": "100"}}
     assert {(t["node"], t["says"]) for t in taken(folder)} == {("n1", "100"), ("n2", "100"), ("n3", "100")}
     assert_proven(folder, {"n1", "n2", "n3"}, "3.5.1")
@@ -65,7 +65,6 @@ def test_etcd_takes_a_snapshot_count_and_goes_through_a_rolling_restart(tmp_path
     assert [part for part in parts[:-1] if part.nodes[0] == part.leader] == []
     logs = [(folder / "nodes" / name / "server.log").read_text() for name in ("n1", "n2", "n3")]
     assert any('"msg":"saved snapshot"' in log for log in logs), "what the setting is for"
-    assert_nothing_left(tmp_path)
 
 
 @pytest.mark.long

@@ -9,7 +9,7 @@ import pytest
 from harness.operation import FaultOutcome
 from harness.reader import read_history
 from tests.lab_scenario import require_lab
-from tests.run_command import assert_nothing_left, only_folder, run
+from tests.run_command import assert_nothing_left, only_folder, run, run_undisturbed
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
 
@@ -30,16 +30,16 @@ def _kinds(folder: Path) -> dict[str, set[str]]:
 def test_faults_of_two_workers_are_proven_beside_each_other_and_keep_the_quorum(tmp_path: Path) -> None:
     """Of the kill and the cut one waits for the other, or is skipped; the frozen client takes nothing from a quorum."""
     # Killed servers of 3.5.1 may differ from the others for ever (etcd#13766), and that rightly makes a run invalid.
-    done = run(
-        "run", "--system", "etcd", "--version", "3.4.23", "--workload", "register", "--nemesis",
+    done, results = run_undisturbed(
+        tmp_path, "--system", "etcd", "--version", "3.4.23", "--workload", "register", "--nemesis",
         "kill:leader:for=2s+partition:leader:for=2s+pause:client:for=2s", "--quorum", "keep", "--quiet", "2s",
-        "--time-limit", "11s", "--seed", "2", "--no-spark", "--json", "--results", str(tmp_path),
+        "--time-limit", "11s", "--seed", "2", "--no-spark", "--json",
     )  # fmt: skip
     assert done.returncode in (0, 2), done.stderr + done.stdout
     document: dict[str, Any] = json.loads(done.stdout)
     assert document["quorum"]["asked"] == "keep"
     assert document["quorum"]["lost_ns"] == 0
-    folder = only_folder(tmp_path)
+    folder = only_folder(results)
     history = read_history(folder)
     outcomes = {fault.outcome for fault in history.faults}
     assert FaultOutcome.INDETERMINATE not in outcomes, [f.proof for f in history.faults]
@@ -47,7 +47,6 @@ def test_faults_of_two_workers_are_proven_beside_each_other_and_keep_the_quorum(
     assert {f.fault for f in proven} == {"kill", "partition", "pause"}
     workers = {json.loads(line)["worker"] for line in (folder / "schedule.jsonl").read_text().splitlines()}
     assert workers == {0, 1, 2}
-    assert_nothing_left(tmp_path)
 
 
 @pytest.mark.long

@@ -155,8 +155,9 @@ def main() -> None:
 
     try:
         Agent(write).run(0)
-    except BrokenPipeError:
-        sys.exit(0)  # nobody is there to be told
+    except (BrokenPipeError, ConnectionResetError):
+        # Nobody is there to be told: the second where its streams are a socket, closed while words of ours lay unread.
+        sys.exit(0)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """The side-car's agent without a container: real rules and real probes in the namespaces of a lab."""
 
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -47,10 +48,23 @@ def test_an_image_of_another_version_is_refused() -> None:
     assert "speaks version 1, the harness 2" in run_scenario(f"{HERE}:other_version", nodes=1)
 
 
+_AGENT = (sys.executable, "-S", "-m", "harness.runtime.sidecar_agent")
+_ROOT = Path(__file__).resolve().parents[2]
+
+
 def test_it_ends_when_its_stdin_does() -> None:
-    agent = [sys.executable, "-S", "-m", "harness.runtime.sidecar_agent"]
-    root = Path(__file__).resolve().parents[2]
-    assert subprocess.run(agent, check=False, cwd=root, input=b"", timeout=60).returncode == 0
+    assert subprocess.run(_AGENT, check=False, cwd=_ROOT, input=b"", timeout=60).returncode == 0
+
+
+def test_it_ends_when_a_socket_is_closed_that_holds_its_answer_unread() -> None:
+    ours, theirs = socket.socketpair()
+    with subprocess.Popen(_AGENT, cwd=_ROOT, stdin=theirs.fileno(), stdout=theirs.fileno()) as agent:
+        theirs.close()
+        ours.sendall(b'{"id": 1, "do": "dance"}\n')
+        ours.settimeout(60)
+        assert ours.recv(1, socket.MSG_PEEK)
+        ours.close()
+        assert agent.wait(60) == 0
 
 
 def test_what_it_imports_is_little() -> None:
