@@ -89,8 +89,8 @@ def pytest_testnodedown(node: Any) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Runs that were made again are no secret: many of them are a finding about the product or its tests."""
+    """Runs that are made again are no secret: many of them are a finding about the product or its tests."""
     if MADE_AGAIN:
-        terminalreporter.section("runs that decided nothing and were made again")
+        terminalreporter.section("runs that decided nothing")
         for said in sorted(MADE_AGAIN):
             terminalreporter.write_line(said)

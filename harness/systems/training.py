@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from harness.interruptible import ended_within, held_back
-from harness.runtime.artifacts.tool import die_with_us
+from harness.runtime.namespaces import die_with_parent
 
 LOOPBACK: Final = "127.0.0.1"
 #: The JVM assembles the archive in a second process after the server has ended.
@@ -49,7 +49,7 @@ def running(command: list[str], log: Path) -> Iterator[Training]:
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
-                preexec_fn=die_with_us,  # noqa: PLW1509 - one system call, which takes no lock
+                preexec_fn=die_with_parent,  # noqa: PLW1509 - one system call, which takes no lock
             )
         yield Training(process)
     finally:

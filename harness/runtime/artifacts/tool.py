@@ -1,7 +1,6 @@
 """Run a program that fetches or builds something: with a deadline, its end assured, its last words in the error."""
 
 import contextlib
-import ctypes
 import os
 import re
 import shutil
@@ -14,18 +13,16 @@ from typing import IO, Final, NamedTuple
 
 from harness.errors import MachineError
 from harness.interruptible import ended_within, held_back
+from harness.runtime.namespaces import die_with_parent
 
 #: Of the program's output, in an error.
 _LAST_LINES: Final = 12
-_LIBC: Final = ctypes.CDLL(None)
 #: An address, perhaps in brackets, with a name and a password; its group is the host.
 _URL: Final = re.compile(r"\(?\b[a-z]+://(?:[^/\s@]*@)?(\[[0-9a-f:]+\]|[^/\s:),]+)[^\s),]*\)?", re.IGNORECASE)
 #: As Java names them beside a host: " [host/192.0.2.1]".
 _ADDRESSES: Final = re.compile(r" \[[^\]]*/[0-9a-f.:]+\]")
 #: Stands for the host of an address.
 _SOMEWHERE: Final = "its repository"
-#: linux/prctl.h
-_PR_SET_PDEATHSIG: Final = 1
 
 
 def found(program: str) -> str | None:
@@ -124,7 +121,7 @@ def _end_of(
         stdout=output,
         stderr=errors,
         start_new_session=True,
-        preexec_fn=die_with_us,  # noqa: PLW1509 - one system call, which takes no lock
+        preexec_fn=die_with_parent,  # noqa: PLW1509 - one system call, which takes no lock
     )
     try:
         return ended_within(process, timeout_s, heed)
@@ -144,11 +141,6 @@ def without_hosts(words: str) -> str:
     for host in hosts:
         words = re.sub(rf"(?<![\w.-]){re.escape(host)}(?::\d+)?(?![\w-])", _SOMEWHERE, words)
     return words
-
-
-def die_with_us() -> None:
-    """In the child, before it becomes the program: the kernel kills it when we are killed ourselves."""
-    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def _end(process: "subprocess.Popen[bytes]") -> None:
