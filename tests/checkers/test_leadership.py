@@ -311,6 +311,15 @@ def test_an_answer_with_the_value_of_the_write_lacks_it_by_no_number() -> None:
     assert (len(acts.stale), len(acts.fresh_reads_exposed)) == (0, 1)
 
 
+def test_a_compare_and_set_that_does_not_say_its_value_can_be_lacked_too() -> None:
+    tale = Tale()
+    superseded(tale)
+    tale.op("cas", "a", None, at=(310, 350), node="n2", value_position=(2 << 32) + 2, epoch=2)
+    tale.read("a", 7, at=(400, 410), node="n1", **OLD)
+    acts = find_acts(tale.history(), facts(), reigns_of(tale.history(), "leader"))
+    assert [one.write.f for one in acts.stale] == ["cas"]
+
+
 def test_the_newest_write_by_position_must_be_in_the_answer() -> None:
     tale = Tale()
     superseded(tale)
