@@ -5,10 +5,12 @@ times of its log's lines, the Date of its answers, its uptime.
 """
 
 import asyncio
+import contextlib
 import os
 import random
 import re
 import time
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, cast
@@ -18,6 +20,7 @@ from harness.fault import Proof, Resolved, View, parse_faults
 from harness.operation import Clock, ClockEvent
 from harness.readiness import await_healthy
 from harness.runtime import processes
+from harness.runtime.clocks.memory import Gone
 from harness.runtime.clocks.process import ClockedProcess
 from harness.runtime.lab import Lab
 from harness.runtime.provider import Setting
@@ -92,12 +95,9 @@ class Scene:
         found = []
         for node in self.lab.nodes.values():
             for pid in processes.group_members(node.pid or -1):
-                process = ClockedProcess(pid)
-                if not process.is_original():
-                    found.append(f"{node.name}: {pid} is armed")
-                process.close()
-                if "TracerPid:\t0" not in Path(f"/proc/{pid}/status").read_text():
-                    found.append(f"{node.name}: {pid} is traced")
+                # One that has ended meanwhile holds nothing.
+                with contextlib.suppress(Gone, FileNotFoundError, ProcessLookupError):
+                    found += [f"{node.name}: {what}" for what in _held(pid)]
             if node.wrap_argv:
                 found.append(f"{node.name} is wrapped")
         for name in os.listdir("/proc"):
@@ -114,6 +114,17 @@ class _RealTimes(KeptRecords):
         event = cls(index=len(self.events), time_ns=self.now_ns(), **fields)
         self.events.append(event)
         return event
+
+
+def _held(pid: int) -> Iterator[str]:
+    process = ClockedProcess(pid)
+    try:
+        if not process.is_original():
+            yield f"{pid} is armed"
+    finally:
+        process.close()
+    if "TracerPid:\t0" not in Path(f"/proc/{pid}/status").read_text():
+        yield f"{pid} is traced"
 
 
 def _cmdline(pid: int) -> bytes:

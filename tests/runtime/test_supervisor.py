@@ -57,10 +57,21 @@ def namespaces_of(pids: Iterable[int]) -> dict[str, Path]:
     """By name ("net:[4026...]") every namespace that a thread of `pids` is in: threads hold those of the nodes."""
     found = {}
     for pid in pids:
-        for link in Path(f"/proc/{pid}").glob("task/*/ns/*"):
-            with contextlib.suppress(OSError):
-                found[os.readlink(link)] = link
+        for thread in listed(f"/proc/{pid}/task"):
+            # No glob: a thread that ends between two of its steps is an error to it.
+            for link in listed(f"/proc/{pid}/task/{thread}/ns"):
+                path = Path(f"/proc/{pid}/task/{thread}/ns/{link}")
+                with contextlib.suppress(OSError):
+                    found[os.readlink(path)] = path
     return found
+
+
+def listed(folder: str) -> list[str]:
+    """Nothing where it is gone."""
+    try:
+        return os.listdir(folder)
+    except OSError:
+        return []
 
 
 def everything() -> list[int]:
@@ -115,7 +126,7 @@ def mentions(folder: Path) -> list[int]:
     found = []
     for pid in everything():
         with contextlib.suppress(OSError):
-            said = Path(f"/proc/{pid}/cmdline").read_text() + os.readlink(f"/proc/{pid}/cwd")
+            said = Path(f"/proc/{pid}/cmdline").read_text(errors="replace") + os.readlink(f"/proc/{pid}/cwd")
             if str(folder) in said:
                 found.append(pid)
     return found
