@@ -189,16 +189,21 @@ def _prune(newest: Path, name: str) -> None:
 
     A JVM that has mapped one keeps it until it ends.
     """
-    made = sorted(newest.parent.glob(f"{name}-*.archive"), key=lambda path: path.stat().st_mtime, reverse=True)
+    made = sorted(newest.parent.glob(f"{name}-*.archive"), key=_made_s, reverse=True)
     for old in made[_KEPT_MAX:]:
         old.unlink(missing_ok=True)
 
 
 def _is_recent(marker: Path) -> bool:
+    return time.time() - _made_s(marker) < _RETRY_AFTER_S
+
+
+def _made_s(path: Path) -> float:
+    """When a file was written; long ago when it is gone, as another process that makes archives may have pruned it."""
     try:
-        return time.time() - marker.stat().st_mtime < _RETRY_AFTER_S
+        return path.stat().st_mtime
     except FileNotFoundError:
-        return False
+        return float("-inf")
 
 
 @contextmanager

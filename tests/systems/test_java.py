@@ -137,6 +137,16 @@ def test_only_the_latest_few_of_a_name_are_kept() -> None:
     assert other.exists()
 
 
+def test_one_that_another_process_prunes_meanwhile_is_no_error(cache: Path) -> None:
+    assert archive("t", ["first"], train) is not None
+    # Listed, and not there when it is looked at.
+    for number in range(6):
+        (cache / "fencepost" / "java" / f"t-17-{number}.archive").symlink_to("gone")
+    made = archive("t", ["second"], train)
+    assert made is not None
+    assert made.exists()
+
+
 def test_a_cache_that_cannot_be_made_means_no_archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_bytes(b"")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))

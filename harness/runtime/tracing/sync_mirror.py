@@ -185,14 +185,18 @@ class SyncMirror:
 
 
 def _open_synchronous(pid: int) -> set[str]:
-    """Files that the process has open for synchronous writes."""
+    """Files that the process has open for synchronous writes; raises HarnessError when it has ended."""
     found = set()
-    for number in os.listdir(f"/proc/{pid}/fd"):
+    try:
+        numbers = os.listdir(f"/proc/{pid}/fd")
+    except (FileNotFoundError, ProcessLookupError):
+        raise HarnessError(f"process {pid} has ended") from None
+    for number in numbers:
         try:
             lines = Path(f"/proc/{pid}/fdinfo/{number}").read_text().splitlines()
             flags = next(int(line.split()[1], 8) for line in lines if line.startswith("flags:"))
             if flags & (os.O_SYNC | os.O_DSYNC):
                 found.add(os.readlink(f"/proc/{pid}/fd/{number}"))
-        except FileNotFoundError:
+        except (FileNotFoundError, ProcessLookupError):
             continue
     return found
