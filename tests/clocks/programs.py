@@ -58,10 +58,13 @@ class Asked:
     def ask(self) -> Any:
         """The value of its next line; the reader's are objects of what each clock shows."""
         self._await_ready()
-        assert self._process.stdin is not None
-        self._process.stdin.write("?\n")
-        self._process.stdin.flush()
+        self.tell("?")
         return json.loads(self._line())
+
+    def tell(self, line: str) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.write(f"{line}\n")
+        self._process.stdin.flush()
 
     def _line(self) -> str:
         assert self._process.stdout is not None

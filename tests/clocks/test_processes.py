@@ -304,7 +304,7 @@ def test_a_server_whose_gate_is_slow_to_shut_comes_out_all_the_same(
     """Its shell may have to wait for the processor for longer than the keeper waits for it."""
     monkeypatch.setattr(tracing, "DEADLINE_S", 0.05)
     shell, option, program, *words = gate.through_gate((reader, "ask"))
-    slow = (shell, option, f"sleep 0.4; {program}", *words)
+    slow = (shell, option, f"read go; {program}", *words)
     ours, theirs = socket.socketpair()
     with ours, theirs, contextlib.closing(Asked(*slow, wait=False)) as asked:
         _until(lambda: gate.is_gate(asked.pid))
@@ -313,6 +313,7 @@ def test_a_server_whose_gate_is_slow_to_shut_comes_out_all_the_same(
         keeper._obey(Keep(id=1, node="n1", pid=asked.pid, settings=settings, through_gate=True))
         assert gate.is_gate(asked.pid)
         monkeypatch.undo()
+        asked.tell("go")
 
         def is_out() -> bool:
             # As it does every few milliseconds.
