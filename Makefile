@@ -10,7 +10,7 @@ RUST := checkers/native/Cargo.toml checkers/native/Cargo.lock $(wildcard checker
 UV := $(shell command -v uv 2>/dev/null)
 
 .PHONY: help setup demo test test-long check bench bench-checkers bench-spark-check bench-spark-transactions fuzz soak soak-kafka soak-kills
-.PHONY: failover clean
+.PHONY: failover clean test-paused
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 12
@@ -28,6 +28,11 @@ test: setup  ## every test that this machine can run, but for the long ones
 
 test-long: setup  ## the long cluster tests
 	@$(PY) -m pytest -q -m long --timeout 900 tests
+
+test-paused: setup  ## every test but the long ones, each asleep at some lines: half an hour (SEED=)
+	@$(PY) -m tests.prepared
+	@$(PY) -m pytest -q -p tests.pauses.plugin --pauses-seed "$(or $(SEED),1)" -n 6 --dist loadscope --no-loadscope-reorder \
+		-m "not long and not alone" tests
 
 check: $(CORE)  ## formatting, lint, types, the native core's own tests
 	$(VENV)/bin/ruff format --check .
