@@ -15,13 +15,14 @@ from typing import cast
 import pytest
 
 from harness import registry
-from harness.errors import UsageError
+from harness.errors import HarnessError, UsageError
 from harness.fault import Cluster, Fault, Proof, Resolved, View, parse_faults
 from harness.operation import FaultOutcome
 from harness.runtime import data_limit
 from harness.runtime.node import Node, NodeState
 from harness.runtime.provider import Setting
 from harness.runtime.tracing import availability
+from harness.runtime.tracing.sync_mirror import SyncMirror
 from harness.runtime.tracing.trace_log import read_log
 from harness.runtime.tracing.tracer import tracers_of
 from harness.systems.system import System
@@ -319,6 +320,13 @@ def test_a_loss_of_power_takes_what_was_never_synced_and_nothing_else(tmp_path: 
                 await node.writes()
 
     asyncio.run(play())
+
+
+def test_no_server_loses_power_that_has_just_ended_by_itself(tmp_path: Path) -> None:
+    with subprocess.Popen(["true"]) as ended:
+        pass
+    with pytest.raises(HarnessError, match=f"process {ended.pid} has ended"):
+        SyncMirror(ended.pid, tmp_path)
 
 
 def _write_before_the_kill(node: WriterNode) -> None:
