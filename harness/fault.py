@@ -25,6 +25,8 @@ from harness.trigger import COMMON_OPTIONS, trigger_of
 
 #: Stands for a mixture of everything that this system, runtime and machine support.
 ALL: Final = "all"
+#: Stands for no faults, on purpose.
+NONE: Final = "none"
 #: In the mixture no fault lasts longer unless its variant says so: else a short run would meet few kinds.
 _IN_MIXTURE_NS_MAX: Final = 6_000_000_000
 #: Joins workers; an option's value may hold a plus as well, but before a digit ("when=leader+300ms").
@@ -285,7 +287,7 @@ class Asked:
 def nemesis_words(text: str) -> tuple[str, ...]:
     """Every fault that a plan's nemesis names, as it is written there, "all" included; none for "none"."""
     words = (word.strip() for worker in _WORKERS.split(text) for word in worker.split(","))
-    return tuple(word for word in words if word and word != "none")
+    return tuple(word for word in words if word and word != NONE)
 
 
 def parse_faults(text: str, faults: Mapping[str, Fault], setting: Setting) -> list[FaultSpec]:
@@ -298,7 +300,8 @@ def parse_nemesis(
 ) -> Asked:
     """`kill,pause+partition:leader` to two workers' choices, each checked against its fault; raises UsageError.
 
-    `can` says of a kind why this machine cannot do it: in a mixture it is then left out.
+    "none" is no faults on purpose; an empty text or part names nothing and is refused. `can` says of a kind why this
+    machine cannot do it: in a mixture it is then left out.
     """
     left_out: dict[str, str] = {}
     workers: list[tuple[Choice, ...]] = []
@@ -306,9 +309,11 @@ def parse_nemesis(
     for worker in _WORKERS.split(text):
         choices: list[Choice] = []
         for part in (word.strip() for word in worker.split(",")):
+            if not part:
+                raise UsageError(f"nemesis {text!r}: a part of it names no fault", hint=_choices(faults))
             if part == ALL:
                 choices += _mixture(faults, setting, can, left_out)
-            elif part and part != "none":
+            elif part != NONE:
                 choices.append((_parse_one(part, faults, setting),))
                 named.add(choices[-1][0].fault)
         if choices:
@@ -370,6 +375,10 @@ def _shortened(spec: FaultSpec, fault: Fault) -> FaultSpec:
     return FaultSpec(fault=spec.fault, target=spec.target, options=options)
 
 
+def _choices(faults: Mapping[str, Fault]) -> str:
+    return f"choose from: {', '.join(sorted([*faults, ALL, NONE]))}"
+
+
 def _roles(setting: Setting) -> list[str]:
     """Roles that tell nodes apart; where all nodes are the same there is nothing to choose.
 
@@ -385,7 +394,7 @@ def _parse_one(text: str, faults: Mapping[str, Fault], setting: Setting) -> Faul
     name, *rest = text.split(":")
     fault = faults.get(name)
     if fault is None:
-        raise UsageError(f"unknown fault {name!r}", hint=f"choose from: {', '.join(sorted([*faults, ALL, 'none']))}")
+        raise UsageError(f"unknown fault {name!r}", hint=_choices(faults))
     target = fault.default_target
     known = {**fault.options, **COMMON_OPTIONS}
     options: dict[str, str] = {}

@@ -41,8 +41,8 @@ class Phases(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What to run. Durations are texts with units; `nemesis` is as on the command line ("none" for no faults).
 
-    `schedule` names a file as a run's schedule.jsonl, relative to the plan's: its faults are carried out at its times,
-    nothing is drawn, and `nemesis` only says which kinds they are.
+    A plan names its faults: by `nemesis`, or by `schedule`, from which `nemesis` follows. `schedule` names a file as a
+    run's schedule.jsonl, relative to the plan's: its faults are carried out at its times and nothing is drawn.
     """
 
     system: str
@@ -50,7 +50,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     seed: int
     format: int = PLAN_FORMAT
     version: str = ""
-    nemesis: str = "none"
+    nemesis: str = ""
     schedule: str = ""
     quorum: str = "any"
     runtime: str = "lab"

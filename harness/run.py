@@ -60,7 +60,7 @@ class Result:
 
 def check_plan(plan: Plan) -> Plan:
     """Everything that can be found wrong before a cluster starts; returns the plan with its defaults filled in."""
-    from harness.fault import parse_nemesis
+    from harness.fault import ALL, NONE, parse_nemesis
     from harness.plan import QUORUMS
     from nemesis.cuts import NEED_A_CUT, may_cut_off_leader
     from nemesis.schedule import duration_of
@@ -102,8 +102,12 @@ def check_plan(plan: Plan) -> Plan:
         raise UsageError("--image and --version exclude each other", hint="the image decides the version")
     if plan.schedule:
         plan = msgspec.structs.replace(plan, nemesis=_given_nemesis(plan, setting))
+    elif not plan.nemesis.strip():
+        raise UsageError(
+            "the plan names no faults", hint=f"give --nemesis with any of: {', '.join([*registry.faults(), ALL, NONE])}"
+        )
     out_of_reach = NEED_A_CUT
-    if plan.nemesis != "none":
+    if plan.nemesis != NONE:
         faults = registry.faults()
         asked = parse_nemesis(plan.nemesis, faults, setting)
         for spec in asked.specs:
@@ -120,7 +124,7 @@ def check_plan(plan: Plan) -> Plan:
     # which the faults can put to the test.
     stated = {g.name for g in system.guarantees if g.standing is not Standing.MEASURED}
     demanded = (name for name in workload.requires(options) if name in stated and name not in out_of_reach)
-    if plan.nemesis != "none":
+    if plan.nemesis != NONE:
         _refuse_changes(plan, system, plan.version or system.default_version, {})
     watch_ns = system.leadership(plan.system_options).watch_ns
     return msgspec.structs.replace(
@@ -205,8 +209,13 @@ def _given_nemesis(plan: Plan, setting: Setting) -> str:
     """What the plan's schedule holds, in words; a plan that says otherwise is refused."""
     from nemesis.schedule import nemesis_of
 
-    words = nemesis_of(_given_entries(plan, setting))
-    if plan.nemesis not in ("none", words):
+    entries = _given_entries(plan, setting)
+    if not entries:
+        raise UsageError(
+            f"{plan.schedule} holds no fault that was injected", hint="--nemesis none runs without faults on purpose"
+        )
+    words = nemesis_of(entries)
+    if plan.nemesis not in ("", words):
         raise UsageError(
             f"the plan says nemesis {plan.nemesis!r}, and its schedule {plan.schedule} holds {words!r}",
             hint="leave `nemesis` out where a schedule is given",

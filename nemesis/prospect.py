@@ -108,7 +108,7 @@ def look_ahead(
 
     Of `given` faults nothing is drawn and none made longer; `text` then names them.
     """
-    asked = parse_nemesis("" if text == "none" else text, faults, around.setting, can=can)
+    asked = parse_nemesis(text, faults, around.setting, can=can)
     if given is None:
         asked = replace(asked, workers=tuple(_with_lengths(worker, faults, around) for worker in asked.workers))
         entries = draw_schedules(

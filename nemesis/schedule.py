@@ -156,8 +156,8 @@ def given_entries(path: Path, faults: Mapping[str, Fault], setting: Setting, *, 
 
 
 def nemesis_of(entries: Sequence[Entry]) -> str:
-    """What a plan's `nemesis` says of these faults: each once, workers joined by +."""
+    """Return what a plan's `nemesis` says of these faults (one at least): each once, workers joined by +."""
     workers: dict[int, dict[str, None]] = {}
     for entry in entries:
         workers.setdefault(entry.worker, {})[entry.spec.text] = None
-    return "+".join(",".join(texts) for texts in workers.values()) or "none"
+    return "+".join(",".join(texts) for texts in workers.values())

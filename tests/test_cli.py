@@ -13,7 +13,8 @@ def _main(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str
     return code, said.out, said.err
 
 
-ETCD = ("run", "--system", "etcd", "--workload", "register")
+UNNAMED = ("run", "--system", "etcd", "--workload", "register")
+ETCD = (*UNNAMED, "--nemesis", "none")
 
 
 @pytest.mark.parametrize(
@@ -24,6 +25,14 @@ ETCD = ("run", "--system", "etcd", "--workload", "register")
         (("run", "--system", "oracle", "--workload", "set"), ["unknown system 'oracle'", "kraft, zookeeper"]),
         (("run", "--system", "etcd", "--workload", "bank"), ["unknown workload 'bank'", "register, set"]),
         ((*ETCD, "--nemesis", "flood"), ["unknown fault 'flood'", "choose from: all, churn"]),
+        (UNNAMED, ["the plan names no faults", "partition", "all, none"]),
+        ((*ETCD, "--nemesis", ""), ["the plan names no faults", "partition", "all, none"]),
+        ((*ETCD, "--nemesis", " "), ["the plan names no faults", "partition", "all, none"]),
+        ((*ETCD, "--nemesis", ","), ["nemesis ',': a part of it names no fault", "none, partition"]),
+        ((*ETCD, "--nemesis", "+"), ["unknown fault '+'", "none, partition"]),
+        ((*ETCD, "--nemesis", "+kill"), ["nemesis '+kill': a part of it names no fault", "none, partition"]),
+        ((*ETCD, "--nemesis", "kill,,pause"), ["nemesis 'kill,,pause': a part of it names no fault"]),
+        ((*ETCD, "--nemesis", "kill,"), ["nemesis 'kill,': a part of it names no fault"]),
         ((*ETCD, "--nemesis", "kill:n9"), ["unknown target 'n9'", "minority", "n1, n2, n3"]),
         ((*ETCD, "--runtime", "moon"), ["unknown runtime 'moon'", "lab"]),
         ((*ETCD, "--nodes", "4"), ["nodes: 4 is not a choice", "3, 5"]),

@@ -277,7 +277,9 @@ def test_an_image_of_your_own(engine: "DockerClient", tmp_path: Path) -> None:
 
 @needs_engine
 def test_a_missing_image_is_said_before_anything_starts(engine: "DockerClient", tmp_path: Path) -> None:
-    done = _on_containers(tmp_path, "--system", "etcd", "--workload", "set", "--image", "fencepost-test/never-made:1")
+    done = _on_containers(tmp_path, "--system", "etcd", "--workload", "set", "--nemesis", "none",
+        "--image", "fencepost-test/never-made:1",
+    )  # fmt: skip
     _assert_refused(done, "fencepost-test/never-made:1")
     assert not list(tmp_path.iterdir())
 
@@ -306,7 +308,9 @@ def test_what_makes_no_sense_is_said_before_anything_starts(
 ) -> None:
     """None of these needs an engine to be refused."""
     host = f"unix://{tmp_path}/no-engine.sock"
-    done = _run(tmp_path / "r", "--system", "etcd", "--workload", "set", *arguments, docker_host=host)
+    done = _run(
+        tmp_path / "r", "--system", "etcd", "--workload", "set", "--nemesis", "none", *arguments, docker_host=host
+    )
     _assert_refused(done, *words)
     assert not (tmp_path / "r").exists()
 

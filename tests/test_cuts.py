@@ -148,7 +148,10 @@ def test_self_fencing_is_asked_of_faults_that_can_show_it(nemesis: str, asked: b
 
 @pytest.mark.parametrize("version", ["3.6.0", "latest", "/a/folder/of/jars"])
 def test_a_plan_is_checked_before_anybody_knows_the_release(version: str) -> None:
-    assert check_plan(Plan(system="kraft", workload="metadata", seed=1, version=version)).phases.watch == "30s"
+    assert (
+        check_plan(Plan(system="kraft", workload="metadata", seed=1, nemesis="none", version=version)).phases.watch
+        == "30s"
+    )
 
 
 def test_who_names_it_gets_it_asked_whatever_the_faults() -> None:
@@ -161,7 +164,7 @@ def test_who_names_it_gets_it_asked_whatever_the_faults() -> None:
     [("kraft", "metadata", 30), ("kafka-zk", "log", 30), ("etcd", "register", 2), ("zookeeper", "register", 2)],
 )
 def test_how_long_nodes_are_watched_is_the_systems_matter(system: str, workload: str, watch_s: int) -> None:
-    plan = check_plan(Plan(system=system, workload=workload, seed=1))
+    plan = check_plan(Plan(system=system, workload=workload, seed=1, nemesis="none"))
     assert parse_duration_ns(plan.phases.watch) == watch_s * 10**9
-    asked = check_plan(Plan(system=system, workload=workload, seed=1, phases=Phases(watch="3s")))
+    asked = check_plan(Plan(system=system, workload=workload, seed=1, nemesis="none", phases=Phases(watch="3s")))
     assert asked.phases.watch == "3s"

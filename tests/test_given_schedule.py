@@ -13,6 +13,7 @@ from harness.cli import main
 from harness.conduct import _Run
 from harness.errors import UsageError
 from harness.plan import Plan, read_plan, write_plan
+from harness.replay.recorded import with_faults
 from harness.run import check_plan, look_ahead
 from harness.schedule_file import injected, read_rows, write_rows
 
@@ -80,8 +81,29 @@ def test_a_plan_file_names_its_schedule_relative_to_itself(tmp_path: Path) -> No
     assert read_plan(folder / "plan.toml", seed=0).schedule == str(path)
 
 
-def test_no_faults_are_a_schedule_too(tmp_path: Path) -> None:
-    assert check_plan(plan_with(written(tmp_path))).nemesis == "none"
+@pytest.mark.parametrize("text", ["", "garbled", "\n\n", json.dumps({**row("kill:one"), "action": "heal"}) + "\n"])
+def test_a_schedule_without_a_fault_is_refused(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "some.jsonl"
+    path.write_text(text)
+    with pytest.raises(UsageError, match=r"some\.jsonl holds no fault that was injected") as caught:
+        check_plan(plan_with(path))
+    assert "--nemesis none" in (caught.value.hint or "")
+
+
+@pytest.mark.parametrize("nemesis", ["", 'nemesis = ""\n', 'nemesis = " "\n'])
+def test_a_plan_file_names_its_faults(tmp_path: Path, nemesis: str) -> None:
+    path = tmp_path / "plan.toml"
+    path.write_text(f'system = "etcd"\nworkload = "set"\nseed = 1\n{nemesis}')
+    with pytest.raises(UsageError, match="the plan names no faults"):
+        check_plan(read_plan(path, seed=0))
+
+
+def test_a_run_without_faults_is_done_again_without_faults(tmp_path: Path) -> None:
+    plan = check_plan(Plan(system="etcd", workload="set", seed=1, nemesis="none"))
+    again = check_plan(with_faults(plan, written(tmp_path), ()))
+    assert (again.nemesis, again.schedule) == ("none", "")
+    write_plan(again, tmp_path / "plan.toml")
+    assert check_plan(read_plan(tmp_path / "plan.toml", seed=0)) == again
 
 
 def test_written_rows_are_read_back_with_the_nodes_as_a_fact(tmp_path: Path) -> None:

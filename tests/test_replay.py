@@ -220,7 +220,7 @@ class Fake:
     def carry(self, plan: Plan, folder: Path) -> Try:
         self.plans.append(plan)
         self.now_s += 10
-        rows = injected(read_rows(Path(plan.schedule)))
+        rows = injected(read_rows(Path(plan.schedule))) if plan.schedule else []
         shown = {r["spec"] for r in rows} >= NEEDED and self._draw.random() < self.rate
         why = self.why.pop() if self.why else "stopped by hand" if self.stopped() else None
         return Try(

@@ -26,7 +26,9 @@ from tests.fakes_runtime import FakeNode, KeptRecords
 
 def plan(system: str, settings: dict[str, Any], **fields: Any) -> Plan:
     workload = "register" if system in ("etcd", "zookeeper") else "metadata"
-    return check_plan(Plan(system=system, workload=workload, seed=1, server_settings=settings, **fields))
+    return check_plan(
+        Plan(system=system, workload=workload, seed=1, nemesis="none", server_settings=settings, **fields)
+    )
 
 
 def layout(folder: Path, system: str) -> dict[str, Place]:
@@ -77,7 +79,9 @@ def test_flags_overlay_a_plan_files_table() -> None:
 
 def test_a_plan_files_table_takes_numbers_and_truths_and_is_kept_as_text(tmp_path: Path) -> None:
     path = tmp_path / "plan.toml"
-    path.write_text('system = "etcd"\nworkload = "set"\n[set.etcd]\n"snapshot-count" = 100\npre-vote = false\n')
+    path.write_text(
+        'system = "etcd"\nworkload = "set"\nnemesis = "none"\n[set.etcd]\n"snapshot-count" = 100\npre-vote = false\n'
+    )
     given = check_plan(read_plan(path, seed=3))
     assert given.settings == {"etcd": {"snapshot-count": "100", "pre-vote": "false"}}
     write_plan(given, path)

@@ -39,7 +39,7 @@ def _plan_flags(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option(
             "--nemesis",
             help="FAULT[:TARGET][:key=value]... By commas they take turns, + joins workers that act at the same time; "
-            "all for a mixture of everything that can be had, none for no faults.",
+            "all for a mixture of everything that can be had, none for no faults. There is no default.",
         ),
         click.option(
             "--schedule",
@@ -475,7 +475,7 @@ def _plan_of(plan_file: Path | None, flags: dict[str, Any]) -> Plan:
         if flags["nemesis"] is not None:
             raise UsageError("--schedule and --nemesis exclude each other", hint="a schedule says what its faults are")
         # `nemesis` of the plan's file gives way: it is said anew from the schedule.
-        flags |= {"schedule": str(flags["schedule"].resolve()), "nemesis": "none"}
+        flags |= {"schedule": str(flags["schedule"].resolve()), "nemesis": ""}
     given = {k: v for k, v in flags.items() if v is not None and v != () and k not in ("reads", "fencing")}
     if plan_file is not None:
         base = read_plan(plan_file, seed=_seed(given.get("seed")))

@@ -1,11 +1,13 @@
 """A recorded run as replay and shrink take it: its plan, the faults that it really injected, and what it showed."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
 
 from harness import registry, store
 from harness.errors import UsageError
+from harness.fault import NONE
 from harness.fingerprint import Anomaly, all_fingerprints, anomalies
 from harness.judge import judge
 from harness.plan import Plan, read_plan
@@ -35,8 +37,15 @@ def read_recorded(path: Path) -> Recorded:
         if not (folder / needed).is_file():
             raise UsageError(f"{folder}: no {needed} is kept here", hint="only a whole run's folder can be done again")
     plan = read_plan(folder / store.PLAN, seed=0)
-    again = check_plan(msgspec.structs.replace(plan, schedule=str(schedule), nemesis="none"))
-    return Recorded(folder=folder, plan=again, rows=tuple(injected(read_rows(schedule))), shown=shown_by(folder))
+    rows = tuple(injected(read_rows(schedule)))
+    return Recorded(
+        folder=folder, plan=check_plan(with_faults(plan, schedule, rows)), rows=rows, shown=shown_by(folder)
+    )
+
+
+def with_faults(plan: Plan, schedule: Path, rows: Sequence[Row]) -> Plan:
+    """Return the plan with the faults `rows`, which `schedule` holds; without any, its nemesis is "none"."""
+    return msgspec.structs.replace(plan, schedule=str(schedule) if rows else "", nemesis="" if rows else NONE)
 
 
 def shown_by(folder: Path) -> tuple[Anomaly, ...]:

@@ -17,7 +17,7 @@ from harness import store
 from harness.errors import HarnessError, UsageError
 from harness.plan import Plan, write_plan
 from harness.replay import wilson
-from harness.replay.recorded import Recorded
+from harness.replay.recorded import Recorded, with_faults
 from harness.replay.reductions import Candidate, Reduction, dropped, load, narrowing
 from harness.replay.search import Evidence, minimise, rate_of
 from harness.replay.tries import Carry, Try
@@ -234,7 +234,7 @@ class Shrinking:
             path = self.folder / _CANDIDATES / f"{key}.jsonl"
             path.parent.mkdir(exist_ok=True)
             write_rows(candidate.rows, path)
-            self._plans[key] = check_plan(msgspec.structs.replace(candidate.plan, schedule=str(path), nemesis="none"))
+            self._plans[key] = check_plan(with_faults(candidate.plan, path, candidate.rows))
         return self._plans[key]
 
     def _shows(self, made: Try) -> bool:
@@ -254,7 +254,8 @@ class Shrinking:
         if shrunk.smaller:
             write_rows(shrunk.best.rows, self.folder / SMALLER_SCHEDULE)
             plan = self._plan_of(shrunk.best)
-            write_plan(msgspec.structs.replace(plan, schedule=SMALLER_SCHEDULE), self.folder / SMALLER)
+            schedule = SMALLER_SCHEDULE if plan.schedule else ""
+            write_plan(msgspec.structs.replace(plan, schedule=schedule), self.folder / SMALLER)
         store.write_json(self.folder / DOCUMENT, document(shrunk, self._recorded, self._kept))
 
 
