@@ -1,9 +1,9 @@
 """Coverage: did the run put anything to the test? Below the plan's thresholds a pass would be vacuous.
 
 Valid or unknown, never invalid: what is missing is listed, and a run that lacks it cannot be called consistent.
-Each checker counts the exposure of its own guarantee; here stands what all of them need: enough ok operations of
-every kind in the main phase, faults that took hold, operations while they were in force, a final read, servers that had
-all that they need, and a harness that was not itself asleep.
+Each checker counts the exposure of its own guarantee; here stands what all of them need: a run that was not cut short,
+enough ok operations of every kind in the main phase, faults that took hold, operations while they were in force, a
+final read, servers that had all that they need, and a harness that was not itself asleep.
 """
 
 from collections import Counter
@@ -14,6 +14,7 @@ from checkers.evidence import Rows, row, rows
 from checkers.leadership.circumstances import duration
 from checkers.leadership.samples import merged
 from checkers.stalls import harness_stalls, overlapping
+from harness.ending import ending_of
 from harness.history import FaultSpan, History
 from harness.operation import BROKEN_SERVER, FaultEvent, FaultOutcome, FaultStage, NoteEvent, Outcome, PhaseName
 from harness.verdict import Facts, Validity, Verdict
@@ -34,7 +35,9 @@ def check(history: History, facts: Facts) -> list[Verdict]:
     inside = _under_fault(history, faults, start_ns, end_ns) if _asked(facts) else None
     under_fault = None if inside is None else len(inside)
     ok, invoked = _counts(history, start_ns, end_ns)
+    cut_short = ending_of(history, facts.planned_ns).cut_short
     missing = [
+        *([cut_short] if cut_short else []),
         *_operations_missing(ok, invoked, facts),
         *_faults_missing(faults, under_fault, facts),
         *_unproven(history),
@@ -50,7 +53,10 @@ def check(history: History, facts: Facts) -> list[Verdict]:
             reason="; ".join(missing),
             exposure=under_fault,
             exposure_of="operations invoked while a fault was certainly in force" if under_fault is not None else "",
-            figures=_figures(history, ok, invoked, faults, missing),
+            figures={
+                **_figures(history, ok, invoked, faults, missing),
+                **({"cut_short": cut_short} if cut_short else {}),
+            },
             evidence={**_evidence(history, start_ns, end_ns), **({} if inside is None else {"exposure": inside})},
         )
     ]

@@ -27,7 +27,17 @@ from harness.health import HealthSampler
 from harness.interpreter import Interpreter, new_event_loop
 from harness.judge import members_of, setting_of
 from harness.observer import Observers
-from harness.operation import FaultAction, NodeChange, NodeEvent, NoteEvent, PhaseEvent, PhaseName
+from harness.operation import (
+    DISK_FULL,
+    HARNESS_ERROR,
+    STOPPED_EARLY,
+    FaultAction,
+    NodeChange,
+    NodeEvent,
+    NoteEvent,
+    PhaseEvent,
+    PhaseName,
+)
 from harness.plan import Plan, read_plan
 from harness.readiness import await_healthy, await_ready
 from harness.recorder import Recorder
@@ -110,6 +120,7 @@ class _Run:
         self.artifacts, self.others, self.stack = artifacts, others, stack
         self.stop = asyncio.Event()
         self.stopped_at: float | None = None
+        self.stopped_by: str | None = None
         self.phase = PhaseName.WARM_UP
         self.phase_ends_ns: int | None = None
         self.healed_ns: int | None = None
@@ -127,17 +138,18 @@ class _Run:
         """Cluster up and healthy, keys made, observers asking."""
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, self._stop_early, "stopping")
+            loop.add_signal_handler(number, self._stop_early, STOPPED_EARLY)
         provider = registry.runtime(self.plan.runtime)
         self.runtime = await provider.open(self.folder, self.setting, self.system.listeners, self.artifacts)
         self.stack.push_async_callback(self.runtime.close)
-        self.recorder = Recorder(self.folder / store.HISTORY_LINES, on_disk_full=lambda: self._stop_early("disk-full"))
+        self.recorder = Recorder(self.folder / store.HISTORY_LINES, on_disk_full=lambda: self._stop_early(DISK_FULL))
         self._write_zero()
         self.recorder.start()
         self.stack.push_async_callback(self.recorder.close)
         self.stack.push_async_callback(self._cancel_background)
         self.health = HealthSampler(self.recorder, node_cpu={n: node.cpu_ns for n, node in self.runtime.nodes.items()})
         self._spawn(self.health.run())
+        self._spawn(self._note_stop())
         for node in self.runtime.nodes.values():
             node.on_start.append(self._started)
         self._spawn(self._watch_exits())
@@ -438,8 +450,8 @@ class _Run:
             # A background task of ours that throws ends the run early, with everything kept and judged.
             error = task.exception()
             traceback.print_exception(error)
-            self.recorder.record(NoteEvent, topic="harness-error", text=f"{type(error).__name__}: {error}")
-            self._stop_early("harness-error")
+            self.recorder.record(NoteEvent, topic=HARNESS_ERROR, text=f"{type(error).__name__}: {error}")
+            self._stop_early(HARNESS_ERROR)
 
     async def _cancel_background(self) -> None:
         tasks = list(self.background)
@@ -447,10 +459,18 @@ class _Run:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
+    async def _note_stop(self) -> None:
+        """Record a stop that was asked for, also when it came before there was a recorder; others record themselves."""
+        await self.stop.wait()
+        if self.stopped_by == STOPPED_EARLY:
+            by = f"Ctrl-C, SIGTERM or --deadline {self.plan.deadline}" if self.plan.deadline else "Ctrl-C or SIGTERM"
+            self.recorder.record(NoteEvent, topic=STOPPED_EARLY, text=f"asked to stop by {by}")
+
     def _stop_early(self, topic: str) -> None:
         """No new operations; what is left of the run is cut short, but for the healing."""
         if not self.stop.is_set():
             tell(topic)
+            self.stopped_by = topic
             self.stopped_at = asyncio.get_running_loop().time()
             self.stop.set()
 

@@ -102,6 +102,7 @@ def facts_of(plan: Plan, version: str, others: Sequence[str] = ()) -> Facts:
         subjects=system.subjects,
         budget=plan.budget,
         thresholds=plan.thresholds,
+        planned_ns=plan.duration_ns("time_limit"),
     )
 
 
@@ -169,13 +170,15 @@ def conclude(history: History, facts: Facts, verdicts: tuple[Verdict, ...]) -> J
         and v.weighs
         and (v.guarantee in primary or v.checker == "coverage" or _failed(v))
     ]
+    cut_short = next((v.figures["cut_short"] for v in doubtful if v.figures.get("cut_short")), None)
     unjudged = primary - {v.guarantee for v in verdicts}
     if broken:
         validity = Validity.INVALID
         headline = _broken_headline(broken[0], facts, verdicts)
+        headline += f"; {cut_short}" if cut_short else ""
     elif doubtful or unjudged:
         validity = Validity.UNKNOWN
-        headline = doubtful[0].reason if doubtful else f"no checker judged {', '.join(sorted(unjudged))}"
+        headline = cut_short or doubtful[0].reason if doubtful else f"no checker judged {', '.join(sorted(unjudged))}"
     else:
         validity = merge(v.validity for v in verdicts if v.validity is Validity.VALID)
         headline = _valid_headline(history.operations, facts, verdicts)

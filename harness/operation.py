@@ -246,6 +246,10 @@ class SampleEvent(_Event, frozen=True, tag="sample"):
 
 #: Topic of a note: a server that serves has lost what it needs ("b1: a class is missing: ..."), and may drop work.
 BROKEN_SERVER: Final = "broken-server"
+#: Topics of notes that say what cut a run short: somebody asked it to stop, its disk was full, the harness failed.
+STOPPED_EARLY: Final = "stopped-early"
+DISK_FULL: Final = "disk-full"
+HARNESS_ERROR: Final = "harness-error"
 
 
 class NoteEvent(_Event, frozen=True, tag="note"):

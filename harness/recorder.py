@@ -19,7 +19,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from harness.errors import HarnessError
-from harness.operation import BeliefEvent, Completion, Event, NoteEvent, OpEvent, Outcome, Value
+from harness.operation import DISK_FULL, BeliefEvent, Completion, Event, NoteEvent, OpEvent, Outcome, Value
 
 E = TypeVar("E", bound=Event)
 
@@ -215,9 +215,7 @@ class Recorder:
             self._on_disk_full()
         # Found by the last writing of all, when nothing is recorded any more: a note would be heard and never written.
         if self._failure is None and not self._over:
-            self.record(
-                NoteEvent, topic="disk-full", text="the disk is full: no new operations, recording from reserve"
-            )
+            self.record(NoteEvent, topic=DISK_FULL, text="the disk is full: no new operations, recording from reserve")
 
 
 def _running_loop() -> asyncio.AbstractEventLoop | None:

@@ -13,7 +13,7 @@ KNOWS_ALL = {"harness.registry", "harness.run", "harness.conduct", "harness.runn
 #: Modules of `harness` that read by the native module, which judges nothing there.
 NATIVE = {"harness.formats.edn"}
 #: What checkers may know of `harness`.
-TYPES = {"harness.operation", "harness.history", "harness.verdict", "harness.errors"}
+TYPES = {"harness.operation", "harness.history", "harness.ending", "harness.verdict", "harness.errors"}
 
 
 def _modules() -> list[Path]:

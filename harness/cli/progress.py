@@ -6,6 +6,8 @@ import sys
 import time
 from typing import Any, Final, TextIO
 
+from harness.operation import DISK_FULL, HARNESS_ERROR, STOPPED_EARLY
+
 #: Without a terminal a tick is shown this often.
 _PLAIN_EVERY_S: Final = 5.0
 
@@ -27,11 +29,11 @@ class Progress:
             self.line(f"{message['phase']}{f' ({left:.3g} s)' if left else ''}")
         elif topic == "tick":
             self._tick(message)
-        elif topic == "stopping":
+        elif topic == STOPPED_EARLY:
             self.line("stopping: no new operations, healing; once more ends at once")
-        elif topic == "disk-full":
+        elif topic == DISK_FULL:
             self.line("the disk is full: no new operations; judging what there is")
-        elif topic == "harness-error":
+        elif topic == HARNESS_ERROR:
             self.line("the harness failed inside: no new operations; healing and judging what there is")
         elif topic == "warning":
             self.line(f"warning: {message['text']}")

@@ -8,6 +8,9 @@ weigh is skipped with its reason, so that it is never redder either.
 from typing import Final
 from xml.etree import ElementTree as ET
 
+import msgspec
+
+from harness.ending import ending_of
 from harness.report.case import ReportCase
 from harness.report.wording import clock, text
 from harness.verdict import Standing, Validity, Verdict, in_words, violations_of
@@ -26,6 +29,10 @@ def junit_xml(case: ReportCase) -> str:
     for name in ("system", "version", "seed", "kernel", "git_commit"):
         if case.fact(name) is not None:
             ET.SubElement(properties, "property", {"name": name, "value": _clean(text(case.fact(name), 200))})
+    ending = ending_of(case.history, case.facts.planned_ns)
+    for name, value in msgspec.to_builtins(ending).items():
+        if value is not None:
+            ET.SubElement(properties, "property", {"name": name, "value": _clean(str(value))})
     ET.SubElement(properties, "property", {"name": "command", "value": _clean(case.command)})
     for verdict in case.verdicts:
         suite.append(_case(case, verdict))

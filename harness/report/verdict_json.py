@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
+from harness.ending import ending_of
 from harness.errors import ExitCode, UsageError
 from harness.fingerprint import anomalies
 from harness.history import SCHEMA_VERSION
@@ -73,6 +74,7 @@ def verdict_document(case: ReportCase) -> dict[str, Any]:
         "settings": _plain(case.settings),
         "started_at": _plain(case.fact("started_at")),
         "duration_ns": case.history.end_ns,
+        **msgspec.to_builtins(ending_of(case.history, case.facts.planned_ns)),
         "command": case.command,
         "fingerprint": next((a["fingerprint"] for a in found if a["decides"]), None),
         "anomalies": found,

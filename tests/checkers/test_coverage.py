@@ -55,7 +55,7 @@ def test_a_server_that_lacks_a_class_is_told_once_and_leaves_the_run_unknown() -
     tale = tale_of()
     for at in (3000, 3500):
         tale.tell(NoteEvent, at, topic=BROKEN_SERVER, text="b1: a class is missing: NoClassDefFoundError: x/Y")
-    tale.tell(NoteEvent, 3600, topic="disk-full", text="something else")
+    tale.tell(NoteEvent, 3600, topic="not-ready-again", text="something else")
     verdict = judged(tale)
     assert verdict.validity is Validity.UNKNOWN
     assert verdict.reason == "b1: a class is missing: NoClassDefFoundError: x/Y, and the server went on"
