@@ -35,7 +35,7 @@ def check(history: History, facts: Facts) -> list[Verdict]:
     inside = _under_fault(history, faults, start_ns, end_ns) if _asked(facts) else None
     under_fault = None if inside is None else len(inside)
     ok, invoked = _counts(history, start_ns, end_ns)
-    cut_short = ending_of(history, facts.planned_ns).cut_short
+    cut_short = ending_of(history, facts.planned_ns, facts.failure).cut_short
     missing = [
         *([cut_short] if cut_short else []),
         *_operations_missing(ok, invoked, facts),

@@ -244,6 +244,7 @@ class _Run:
         # The history ends here: what tearing down does to the servers is no news of them.
         await self._cancel_background()
         await self.recorder.close()
+        tell("recorded")
         await self._keep_data()
 
     def _freezes_clients(self) -> bool:

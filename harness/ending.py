@@ -1,7 +1,8 @@
 """Whether a run was played as planned, told from its history and plan alone, so that a later check says the same.
 
 A run is whole when its main phase lasted as long as planned and the phases after it were played. A note says what cut
-it short; a harness that was killed leaves none, but then phases are missing.
+it short; a harness that was killed leaves none, but then phases are missing, and the process outside says in the run's
+facts what ended it.
 """
 
 from typing import Final
@@ -30,12 +31,15 @@ class Ending(msgspec.Struct, frozen=True, kw_only=True):
     cut_short: str | None
 
 
-def ending_of(history: History, planned_ns: int | None) -> Ending:
-    """Tell how the run ended. Without a plan only a note can say that it was cut short."""
+def ending_of(history: History, planned_ns: int | None, failure: str | None = None) -> Ending:
+    """Tell how the run ended; `failure` is what ended the harness before the history was complete.
+
+    Without a plan only a note or a failure can say that the run was cut short.
+    """
     start_ns, end_ns = history.phases.get(PhaseName.MAIN, (0, 0))
     # The history's last phase reaches one nanosecond beyond its last event.
     played_ns = min(end_ns, history.end_ns) - start_ns if end_ns else 0
-    found = _where_and_why(history, played_ns, planned_ns)
+    found = _where_and_why(history, played_ns, planned_ns, failure)
     if found is None:
         return Ending(planned_ns=planned_ns, played_ns=played_ns, cut_short=None)
     phase, why = found
@@ -49,11 +53,15 @@ def ending_of(history: History, planned_ns: int | None) -> Ending:
     return Ending(planned_ns=planned_ns, played_ns=played_ns, cut_short=f"the run was cut short {where}: {why}")
 
 
-def _where_and_why(history: History, played_ns: int, planned_ns: int | None) -> tuple[PhaseName | None, str] | None:
+def _where_and_why(
+    history: History, played_ns: int, planned_ns: int | None, failure: str | None
+) -> tuple[PhaseName | None, str] | None:
     note = _cutting_note(history)
     if note is not None:
         phases = [name for name, (start_ns, _) in history.phases.items() if start_ns <= note.time_ns]
         return phases[-1] if phases else None, note.text
+    if failure is not None:
+        return next(reversed(history.phases), None), failure
     if planned_ns is None:
         return None
     if PhaseName.FINAL not in history.phases:

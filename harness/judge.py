@@ -113,6 +113,7 @@ def judge(folder: Path) -> tuple[History, Judgement]:
     history.logs = read_logs(folder)
     system = registry.system(plan.system)
     facts = facts_of(plan, _version_of(folder) or system.default_version, _others_of(folder))
+    facts = msgspec.structs.replace(facts, failure=store.read_json(folder / store.RUN).get("failure"))
     workload: Workload = registry.workload(plan.workload)
     names = (*workload.checkers(system, facts.options), *ALWAYS)
     history.operations  # noqa: B018  # paired once, before the checkers are timed

@@ -325,6 +325,8 @@ def _say(progress: Progress) -> Callable[[str], None]:
 @dataclass(slots=True)
 class _Outcome:
     finished: bool = False
+    #: The history is complete; what fails from here on costs it nothing.
+    recorded: bool = False
     error: FencepostError | None = None
 
 
@@ -383,6 +385,8 @@ class _Runner:
         topic = message.get("topic")
         if topic == "done":
             self.outcome.finished = True
+        elif topic == "recorded":
+            self.outcome.recorded = True
         elif topic == "error":
             kind = {254: MachineError}.get(message["exit_code"], HarnessError)
             self.outcome.error = kind(message["message"], hint=message["hint"])
@@ -428,6 +432,8 @@ def conclude_run(
     if outcome.error is not None and not _has_operations(folder):
         raise outcome.error
     warnings = [f"the run ended early: {outcome.error.message}"] if outcome.error else []
+    if outcome.error is not None and not outcome.recorded:
+        warnings += _keep_failure(folder, outcome.error)
     try:
         seal(folder)
     except OSError as error:
@@ -443,6 +449,17 @@ def conclude_run(
     stop.check()
     _drop_data(folder, result.judgement)
     return replace(result, warnings=(*warnings, *result.warnings))
+
+
+def _keep_failure(folder: Path, error: FencepostError) -> list[str]:
+    """Write into `run.json` what ended the runner, so that every later check knows the cause; returns warnings."""
+    # The first line alone: what follows are lines of a server's log.
+    data = {**store.read_json(folder / store.RUN), "failure": error.message.partition("\n")[0]}
+    try:
+        store.write_json(folder / store.RUN, data)
+    except OSError as full:
+        return [f"{store.RUN} does not say why the run ended early: {full.strerror}"]
+    return []
 
 
 def _hurry(stop: StopRequest, spark: SparkHandle | None) -> None:

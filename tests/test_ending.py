@@ -1,14 +1,27 @@
 """Whether a run was played as planned: told by notes, by phases that are missing, and by lengths."""
 
+import asyncio
 from collections.abc import Mapping
-from typing import Any
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
+import msgspec
 import pytest
 
 from checkers import coverage
+from harness import store
+from harness.conduct import _Run
 from harness.ending import Ending, ending_of
+from harness.errors import HarnessError
 from harness.judge import conclude
-from harness.operation import DISK_FULL, HARNESS_ERROR, STOPPED_EARLY, NoteEvent, PhaseName
+from harness.operation import DISK_FULL, HARNESS_ERROR, STOPPED_EARLY, NoteEvent, PhaseEvent, PhaseName
+from harness.plan import Plan, write_plan
+from harness.reader import read_history
+from harness.recorder import Recorder
+from harness.run import _Outcome, check_plan, conclude_run, judge_stored
+from harness.runtime.node import Exit, Runtime
+from harness.stopping import StopRequest
 from harness.verdict import Validity, Verdict
 from tests.checkers.build import Tale, facts, ns
 
@@ -109,8 +122,96 @@ def test_a_main_phase_that_is_too_short_without_a_note() -> None:
     assert found.startswith("the run was cut short after 10.0 s of the planned 30 s of its main phase: nothing")
 
 
+@pytest.mark.parametrize(
+    ("until", "where"),
+    [
+        (PhaseName.MAIN, "after 5.0 s of the planned 30 s of its main phase"),
+        (PhaseName.HEAL, "in its heal phase"),
+        (PhaseName.FINAL, "in its final phase"),
+    ],
+)
+def test_what_ended_the_harness_is_the_cause_unless_a_note_tells_an_earlier_one(until: PhaseName, where: str) -> None:
+    told = tale(until, 6_000 if until is PhaseName.MAIN else 33_300)
+    found = ending_of(told.history(), PLANNED_NS, "the container engine stopped answering")
+    assert found.cut_short == f"the run was cut short {where}: the container engine stopped answering"
+    earlier = ending_of(noted(told, HARNESS_ERROR, 5_900).history(), PLANNED_NS, "the links cannot be healed")
+    assert (earlier.cut_short or "").endswith(": why")
+
+
 def test_an_empty_history_was_cut_short() -> None:
     assert (ending(Tale()).cut_short or "").startswith("the run was cut short before its main phase")
+
+
+@pytest.mark.parametrize("reason", ["its stream of events ended", "no answer within 15 s"])
+def test_an_engine_that_is_gone_ends_the_load_and_is_the_cause(tmp_path: Path, reason: str) -> None:
+    """Who waits for exits is the first to know; the history says it, not the runner's log alone."""
+    gone = HarnessError(f"the container engine stopped answering during the run: {reason}")
+
+    async def next_exit() -> Exit:
+        raise gone
+
+    async def play() -> None:
+        run = _Run.__new__(_Run)
+        run.background, run.stop, run.stopped_at, run.stopped_by = set(), asyncio.Event(), None, None
+        run.recorder, run.runtime = (
+            Recorder(tmp_path / "history.jsonl"),
+            cast(Runtime, SimpleNamespace(next_exit=next_exit)),
+        )
+        run.recorder.start()
+        run.recorder.record(PhaseEvent, phase=PhaseName.MAIN)
+        run._spawn(run._watch_exits())
+        run._spawn(run._note_stop())
+        await asyncio.wait_for(run.stop.wait(), 30)
+        await asyncio.sleep(0.01)
+        run.recorder.record(PhaseEvent, phase=PhaseName.FINAL)
+        await run.recorder.close()
+
+    asyncio.run(play())
+    found = ending_of(read_history(tmp_path), PLANNED_NS).cut_short or ""
+    assert found.startswith(
+        "the run was cut short after 0.0 s of the planned 30 s of its main phase: HarnessError: the"
+    )
+    assert found.endswith(reason)
+
+
+def kept(folder: Path) -> Path:
+    """A run's folder whose history ends well: every operation answered, the final read too."""
+    folder.mkdir()
+    plan = check_plan(Plan(system="etcd", workload="register", seed=1, nemesis="none", time_limit="30s"))
+    write_plan(plan, folder / store.PLAN)
+    store.write_json(folder / store.RUN, {"format": 1, "system": "etcd", "system_version": "3.5.1", "seed": 1})
+    told = tale()
+    for number in range(10):
+        told.write("k0", 1, node="n1", at=(1_001 + number, 1_001.5 + number), position=number, value_position=number)
+    for at_ms in range(2_000, 30_000, 20):
+        told.read("k0", 1, node="n2", at=(at_ms, at_ms + 1), process=1, position=9, value_position=9)
+    told.read("k0", 1, at=(33_210, 33_211))
+    lines = (msgspec.json.encode(event) + b"\n" for event in told.history().events)
+    (folder / store.HISTORY_LINES).write_bytes(b"".join(lines))
+    return folder
+
+
+@pytest.mark.parametrize(("recorded", "validity"), [(False, Validity.UNKNOWN), (True, Validity.VALID)])
+def test_what_ended_the_runner_stands_in_everything_that_is_kept(
+    tmp_path: Path, recorded: bool, validity: Validity
+) -> None:
+    """Unless the history was complete by then: what fails while the cluster is taken down costs it nothing."""
+    folder = kept(tmp_path / "run")
+    error = HarnessError("the container engine stopped answering during the run: no answer within 15 s\nits log: ...")
+    outcome = _Outcome(error=error, recorded=recorded)
+    first = conclude_run(folder, outcome, progress=lambda _: None, stop=StopRequest(), spark=None)
+    again = judge_stored(folder, progress=lambda _: None, spark=None)
+    for result in (first, again):
+        assert result.judgement.validity is validity, result.judgement.headline
+    why = (
+        "the run was cut short in its final phase: "
+        "the container engine stopped answering during the run: no answer within 15 s"
+    )
+    assert (again.judgement.headline == first.judgement.headline == why) is not recorded
+    assert again.document["cut_short"] == (None if recorded else why)
+    for name in (store.VERDICT, store.JUNIT, store.REPORT):
+        assert (why in (folder / name).read_text()) is not recorded, name
+    assert any("the run ended early" in warning for warning in first.warnings)
 
 
 def judged(told: Tale, *more: Verdict) -> Any:

@@ -201,6 +201,20 @@ def test_a_killed_harness_leaves_nothing_but_a_readable_history(tmp_path: Path) 
     assert_told_cut_short(folder, done.stdout, "of the planned 60 s of its main phase: the history ends there")
 
 
+def test_a_run_whose_runner_is_killed_is_unknown_and_says_so(tmp_path: Path) -> None:
+    plan = ("--system", "etcd", "--workload", "register", "--nemesis", "pause:leader:for=1s", "--time-limit", "30s")
+    with started(tmp_path, *plan, "--quiet", "1s", "--seed", "3", "--no-spark") as child:
+        for _ in range(2):  # the first was healed, and enough was read and written
+            wait_for_line(child, "fault: pause")
+        for runner in Path(f"/proc/{child.pid}/task/{child.pid}/children").read_text().split():
+            os.kill(int(runner), signal.SIGKILL)
+        out, err = child.communicate(timeout=120)
+    assert child.returncode == 2, err
+    why = "of the planned 30 s of its main phase: the runner ended with status -9 before the run was over"
+    assert_told_cut_short(only_folder(tmp_path), out, why)
+    assert_nothing_left(tmp_path)
+
+
 @pytest.mark.alone
 def test_two_runs_at_once_do_not_disturb_each_other(tmp_path: Path) -> None:
     fault = ("--nemesis", "partition:one:for=2s", "--quiet", "1s", "--time-limit", "8s", "--no-spark")

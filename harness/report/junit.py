@@ -29,7 +29,7 @@ def junit_xml(case: ReportCase) -> str:
     for name in ("system", "version", "seed", "kernel", "git_commit"):
         if case.fact(name) is not None:
             ET.SubElement(properties, "property", {"name": name, "value": _clean(text(case.fact(name), 200))})
-    ending = ending_of(case.history, case.facts.planned_ns)
+    ending = ending_of(case.history, case.facts.planned_ns, case.facts.failure)
     for name, value in msgspec.to_builtins(ending).items():
         if value is not None:
             ET.SubElement(properties, "property", {"name": name, "value": _clean(str(value))})

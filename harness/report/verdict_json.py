@@ -74,7 +74,7 @@ def verdict_document(case: ReportCase) -> dict[str, Any]:
         "settings": _plain(case.settings),
         "started_at": _plain(case.fact("started_at")),
         "duration_ns": case.history.end_ns,
-        **msgspec.to_builtins(ending_of(case.history, case.facts.planned_ns)),
+        **msgspec.to_builtins(ending_of(case.history, case.facts.planned_ns, case.facts.failure)),
         "command": case.command,
         "fingerprint": next((a["fingerprint"] for a in found if a["decides"]), None),
         "anomalies": found,
