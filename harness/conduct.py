@@ -45,6 +45,7 @@ from harness.runtime.node import Node, NodeState
 from harness.runtime.provider import Links
 from harness.schedule_file import read_rows
 from harness.settings import TakesSettings
+from harness.systems.other_versions import TellsVersion, ask_version
 from harness.systems.system import Artifacts, System
 from harness.workload import Workload
 from nemesis.conductor import Conductor
@@ -130,8 +131,7 @@ class _Run:
         self.options = {**workload.options(system), **plan.workload_options}
         self.members = members_of(plan, system)
         self.client_nodes = workload.nodes(self.members)
-        settings = {**system.options(), **plan.system_options}
-        self.bound_ns = system.leadership(settings, artifacts.version).bound_ns
+        self.bound_ns = self._bound_ns()
         self.setting = replace(setting_of(plan, system), links=Links(store.read_json(folder / store.RUN)["links"]))
 
     async def set_up(self) -> None:
@@ -174,6 +174,7 @@ class _Run:
         wrong = await await_healthy(self.system, self.runtime.layout, deadline_s=30.0)
         if wrong:
             raise NodeNotReady(f"the cluster is not healthy after 30 s: {wrong}", hint=f"the logs are in {self.folder}")
+        await self._read_version()
         await self._read_settings()
         await self._prepare(options)
         self.observers = Observers(self.system, self.runtime.nodes, self.recorder)
@@ -181,7 +182,7 @@ class _Run:
         self.stack.push_async_callback(self.observers.close)
         self._make_interpreter(options)
         self.conductor = Conductor(
-            cluster=replace(cluster, clients=self.freezer),
+            cluster=replace(cluster, artifacts=self.artifacts, clients=self.freezer),
             faults=registry.faults(),
             schedule_sink=self._schedule_sink(),
             keep_quorum=self.plan.quorum == "keep",
@@ -364,6 +365,39 @@ class _Run:
     def _may_settle(self) -> bool:
         """Until the settle phase's deadline, or for a short while after a stop by hand."""
         return self.stopped_at is None or asyncio.get_running_loop().time() - self.stopped_at < _STOPPED_SETTLE_S
+
+    async def _read_version(self) -> None:
+        """Put the release that the servers say they are into `run.json`: labels and tags of an image may be its base's.
+
+        Raises HarnessError when they are several releases.
+        """
+        if not isinstance(self.system, TellsVersion):
+            return
+        said: dict[str, str] = {}
+        for name in self.client_nodes:
+            node = self.runtime.nodes[name]
+            # Others, such as the ZooKeeper below a Kafka, have releases of their own.
+            if self.system.version_of(node, self.artifacts) != self.artifacts.version:
+                continue
+            version, why = await ask_version(self.system, node, log_from=0, hurried=self.stop.is_set)
+            if version is None:
+                tell("warning", text=f"{name} does not say its release ({why}); recorded is {self.artifacts.version}")
+                return
+            said[name] = version
+        if len(set(said.values())) > 1:
+            raise HarnessError(f"the servers are not one release: {', '.join(f'{n} is {v}' for n, v in said.items())}")
+        for version in set(said.values()):
+            if version != self.artifacts.version:
+                text = f"the servers say that they are {version}; their files or image say {self.artifacts.version}"
+                tell("warning", text=text)
+            self.artifacts = replace(self.artifacts, version=version)
+            self.bound_ns = self._bound_ns()
+            data = store.read_json(self.folder / store.RUN)
+            store.write_json(self.folder / store.RUN, {**data, "system_version": version, "told_versions": said})
+
+    def _bound_ns(self) -> int | None:
+        settings = {**self.system.options(), **self.plan.system_options}
+        return self.system.leadership(settings, self.artifacts.version).bound_ns
 
     async def _read_settings(self) -> None:
         """What each server says of the settings that it was given, for `run.json`; raises when it says otherwise."""

@@ -126,6 +126,9 @@ def read_plan(path: Path, *, seed: int) -> Plan:
             f"{path}: {error}", hint="the file must be TOML; every run writes a plan.toml to look at"
         ) from None
     data.setdefault("seed", seed)
+    empty = next((name for name, value in data.items() if value == ""), None)
+    if empty is not None:
+        raise _located(path, text, f"Expected a value, or no such line, got an empty text - at `$.{empty}`")
     try:
         plan = msgspec.convert(data, Plan)
     except msgspec.ValidationError as error:

@@ -21,7 +21,7 @@ from harness.fault import Cluster, FaultSpec, Proof, Resolved, Skip, View
 from harness.operation import FaultOutcome
 from harness.runtime.node import Node, NodeSpec, NodeState
 from harness.runtime.provider import Setting
-from harness.systems.other_versions import TellsVersion
+from harness.systems.other_versions import TellsVersion, ask_version
 from harness.systems.system import Artifacts
 from nemesis.another_version import changed
 from nemesis.targets import NODE_TARGETS, choose_nodes
@@ -31,8 +31,6 @@ _PAUSE: Final = "1s"
 _STOP_S: Final = 15.0
 #: Until all other nodes serve, before the next one has its turn.
 _OTHERS_S: Final = 10.0
-#: A new process that serves says its version at once, or in its log a moment later.
-_SAYS_S: Final = 10.0
 _ASK_S: Final = 2.0
 #: An order by leadership waits so long for a leader to be known.
 _LEADER_S: Final = 2.0
@@ -238,7 +236,7 @@ class _Restart:
         """Which release it says that it is, against the one that it was started as."""
         node, cluster = self._node, self._cluster
         wanted = system.version_of(node, cluster.artifacts_of(node.name))
-        said, why = await _told(system, node, log_from, cluster.hurried)
+        said, why = await ask_version(system, node, log_from=log_from, hurried=cluster.hurried)
         if said is not None:
             self.details["says_version"] = said
         if said == wanted:
@@ -367,20 +365,6 @@ async def _is_ready(node: Node, cluster: Cluster) -> bool:
             return await cluster.system.ready(node)
     except Exception:
         return False
-
-
-async def _told(system: TellsVersion, node: Node, log_from: int, hurried: Callable[[], bool]) -> tuple[str | None, str]:
-    """What it says of its release, asked until it does or its time is over; else why not."""
-    loop = asyncio.get_running_loop()
-    end_s = loop.time() + _SAYS_S
-    while True:
-        try:
-            async with asyncio.timeout(_ASK_S):
-                return await system.told_version(node, log_from=log_from), ""
-        except Exception as error:
-            if loop.time() > end_s or hurried():
-                return None, str(error) or type(error).__name__
-        await asyncio.sleep(_LOOK_S)
 
 
 async def _until(condition: Callable[[], bool], deadline_s: float) -> None:

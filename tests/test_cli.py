@@ -33,6 +33,26 @@ ETCD = (*UNNAMED, "--nemesis", "none")
         ((*ETCD, "--nemesis", "+kill"), ["nemesis '+kill': a part of it names no fault", "none, partition"]),
         ((*ETCD, "--nemesis", "kill,,pause"), ["nemesis 'kill,,pause': a part of it names no fault"]),
         ((*ETCD, "--nemesis", "kill,"), ["nemesis 'kill,': a part of it names no fault"]),
+        *(
+            ((*ETCD, flag, ""), [f"{flag} is empty", "leave it out"])
+            for flag in (
+                "--system",
+                "--version",
+                "--workload",
+                "--runtime",
+                "--image",
+                "--links",
+                "--quorum",
+                "--time-limit",
+                "--quiet",
+                "--watch",
+                "--op-timeout",
+                "--deadline",
+                "--spark-master",
+                "--reads",
+            )
+        ),
+        ((*ETCD, "--require", ""), ["unknown guarantee ''"]),
         ((*ETCD, "--nemesis", "kill:n9"), ["unknown target 'n9'", "minority", "n1, n2, n3"]),
         ((*ETCD, "--runtime", "moon"), ["unknown runtime 'moon'", "lab"]),
         ((*ETCD, "--nodes", "4"), ["nodes: 4 is not a choice", "3, 5"]),

@@ -53,6 +53,8 @@ def test_a_file_without_a_seed_gets_the_one_offered(tmp_path: Path) -> None:
         ),
         ('system = "etcd"\nworkload = "set"\n[thresholds]\nluck = 5\n', ["line 4", "luck", "unknown field"]),
         ('workload = "set"\n', ["'system' is missing"]),
+        ('system = "etcd"\nversion = ""\n', ["line 2", "version", "an empty text"]),
+        ('system = "etcd"\nworkload = "set"\nnemesis = ""\n', ["line 3", "nemesis", "an empty text"]),
         ('system = "etcd"\nworkload = \n', ["line 2"]),
         ('format = 9\nsystem = "etcd"\nworkload = "set"\n', ["line 1", "format", "expected `1`, got `9`"]),
     ],

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from harness import registry
 from harness.operation import FaultEvent, FaultOutcome, PhaseEvent, PhaseName
 from harness.reader import read_history
 from tests.lab_scenario import require_lab
@@ -252,6 +253,24 @@ def test_every_workload_runs_on_every_system(tmp_path: Path, system: str, worklo
         "--time-limit", "25s", "--no-spark", "--results", str(tmp_path),
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_recorded_release_is_what_the_servers_say(tmp_path: Path) -> None:
+    """Not what stands on their packing: here a wrapper that says another version, as the base's label of an image."""
+    wrapper = tmp_path / "etcd"
+    real = registry.system("etcd").resolve("3.5.1").paths["etcd"]
+    wrapper.write_text(f'#!/bin/sh\n[ "$1" = --version ] && {{ echo "etcd Version: 3.11"; exit; }}\nexec {real} "$@"\n')
+    wrapper.chmod(0o755)
+    done = run(
+        "run", "--system", "etcd", "--version", str(wrapper), "--workload", "register", "--nemesis", "none",
+        "--time-limit", "3s", "--no-spark", "--json", "--results", str(tmp_path / "r"),
+    )  # fmt: skip
+    assert done.returncode in (0, 2), done.stderr
+    assert "the servers say that they are 3.5.1; their files or image say 3.11" in done.stderr
+    assert json.loads(done.stdout)["version"] == "3.5.1"
+    kept = json.loads((only_folder(tmp_path / "r") / "run.json").read_text())
+    assert kept["system_version"] == "3.5.1"
+    assert kept["told_versions"] == {"n1": "3.5.1", "n2": "3.5.1", "n3": "3.5.1"}
 
 
 def test_a_node_that_does_not_start_is_told_with_its_log(tmp_path: Path) -> None:

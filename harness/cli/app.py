@@ -466,6 +466,9 @@ def _plan_of(plan_file: Path | None, flags: dict[str, Any]) -> Plan:
     """The plan file overlaid by the flags that were given, or a plan of flags alone."""
     import msgspec
 
+    empty = next((name for name, value in flags.items() if name != "nemesis" and value == ""), None)
+    if empty is not None:
+        raise UsageError(f"--{empty.replace('_', '-')} is empty", hint="give it a value, or leave it out")
     options = _pairs(flags.pop("option"), "-o")
     system_options = _pairs(flags.pop("system_option"), "-O")
     options |= {name: flags.pop(name) for name in ("reads", "fencing") if flags[name] is not None}

@@ -1,12 +1,18 @@
 """Servers of another release in a running cluster: what a server says it is, and which changes cannot be."""
 
-from collections.abc import Mapping
-from typing import Protocol, runtime_checkable
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Final, Protocol, runtime_checkable
 
 from harness.runtime.node import Node
 from harness.settings import Settings
 from harness.systems import releases
 from harness.systems.system import Artifacts
+
+#: A server that serves says its version at once, or in its log a moment later.
+_SAYS_S: Final = 10.0
+_ASK_S: Final = 2.0
+_LOOK_S: Final = 0.05
 
 
 @runtime_checkable
@@ -32,6 +38,22 @@ class TellsVersion(Protocol):
         As "reason; remedy"; None where they can. With `back` each is to return to `start` once all were changed.
         """
         ...
+
+
+async def ask_version(
+    system: TellsVersion, node: Node, *, log_from: int, hurried: Callable[[], bool]
+) -> tuple[str | None, str]:
+    """Ask until the server says its release, or the time is over: the release, else None and why not."""
+    loop = asyncio.get_running_loop()
+    end_s = loop.time() + _SAYS_S
+    while True:
+        try:
+            async with asyncio.timeout(_ASK_S):
+                return await system.told_version(node, log_from=log_from), ""
+        except Exception as error:
+            if loop.time() > end_s or hurried():
+                return None, str(error) or type(error).__name__
+        await asyncio.sleep(_LOOK_S)
 
 
 def minor(version: str) -> tuple[int, ...] | None:

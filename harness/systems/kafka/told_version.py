@@ -6,7 +6,8 @@ from typing import Final
 
 from harness.systems.other_versions import minor
 
-_SAID: Final = re.compile(r"Kafka version: (\S+)")
+#: A build without its properties says "unknown", which is no release.
+_SAID: Final = re.compile(r"Kafka version: (\d\S*)")
 
 
 def read(log: Path, log_from: int) -> str:
