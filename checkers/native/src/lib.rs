@@ -1,224 +1,29 @@
-//! The binding between Python and the search: columns in, one result per key out; nothing else.
+//! The native core of the checkers. Rooms, and what each may use (`tests/rooms.rs` holds it):
+//!
+//! ```text
+//! binding/ -> registers/ objects/ -> search/ -> history/ limits/
+//!          -> transactions/                  ->          limits/
+//!          -> edn/
+//! ```
 
-#[forbid(unsafe_code)]
-mod attend;
-#[forbid(unsafe_code)]
-mod bits;
-#[forbid(unsafe_code)]
-mod bracket;
-#[forbid(unsafe_code)]
-pub mod closure;
-#[forbid(unsafe_code)]
-mod configs;
-#[forbid(unsafe_code)]
+mod binding;
 pub mod edn;
-#[forbid(unsafe_code)]
-mod edn_binding;
-#[forbid(unsafe_code)]
-pub mod edn_events;
-#[forbid(unsafe_code)]
-mod events;
-#[forbid(unsafe_code)]
-mod growth;
-#[forbid(unsafe_code)]
-pub mod interrupt;
-#[forbid(unsafe_code)]
-pub mod keys;
-#[forbid(unsafe_code)]
-pub mod minimal;
-#[forbid(unsafe_code)]
-pub mod model;
-#[forbid(unsafe_code)]
-mod narrow;
-#[forbid(unsafe_code)]
+pub mod history;
+pub mod limits;
 pub mod objects;
-#[forbid(unsafe_code)]
-pub mod operation;
-#[forbid(unsafe_code)]
-pub mod portfolio;
-#[forbid(unsafe_code)]
-pub mod proving;
-#[forbid(unsafe_code)]
-mod reduce;
-#[forbid(unsafe_code)]
-mod replay;
-#[forbid(unsafe_code)]
-mod returns;
-#[forbid(unsafe_code)]
-pub mod rows;
-#[forbid(unsafe_code)]
+pub mod registers;
 pub mod search;
-#[forbid(unsafe_code)]
-mod spent;
-#[forbid(unsafe_code)]
-mod trace;
-#[forbid(unsafe_code)]
-pub mod txn;
-#[forbid(unsafe_code)]
-mod walk;
-#[forbid(unsafe_code)]
-pub mod window;
-#[forbid(unsafe_code)]
-mod zone_evidence;
-#[forbid(unsafe_code)]
-mod zone_order;
-#[forbid(unsafe_code)]
-pub mod zone_proof;
-#[forbid(unsafe_code)]
-mod zones;
+pub mod transactions;
 
 use pyo3::prelude::*;
 
-/// Linearizability of registers, searched natively.
+/// The native core: linearizability of registers and other objects, anomalies of transactions, and EDN.
 #[pymodule(name = "_core")]
 mod core {
-    use std::collections::BTreeMap;
-    use std::thread::available_parallelism;
-
-    use numpy::PyReadonlyArray1;
-    use pyo3::exceptions::{PyRuntimeError, PyValueError};
-    use pyo3::prelude::*;
-
-    use crate::attend::attend;
-    use crate::keys::{Budget, WORTH_THREADS, judge_keys};
-    use crate::minimal;
-    use crate::model::CasRegister;
-    use crate::portfolio::Judged;
-    use crate::proving::Proofs;
-    use crate::rows::Rows;
-    use crate::search::Finding;
-    use crate::window::BEGINNING;
-
     #[pymodule_export]
-    use crate::edn_binding::{Edn, EdnEvents, read_edn};
-    #[pymodule_export]
-    use crate::objects::binding::{ObjectResult, check_objects};
-    #[pymodule_export]
-    use crate::txn::binding::{
-        TransactionReport, WeakReport, check_list_append, check_rw_register, check_weak_isolation,
+    use crate::binding::{
+        Edn, EdnEvents, KeyResult, ObjectResult, Proof, TransactionCore, TransactionPart, TransactionReport,
+        WeakReport, build_info, check_list_append, check_objects, check_registers, check_rw_register,
+        check_weak_isolation, judge_transaction_core, read_edn, transaction_part,
     };
-    #[pymodule_export]
-    use crate::txn::parts_binding::{TransactionCore, TransactionPart, judge_transaction_core, transaction_part};
-
-    type Column<'py> = PyReadonlyArray1<'py, i64>;
-
-    /// Operations that have no order between them, whatever was before.
-    #[pyclass(frozen, get_all, module = "checkers._core")]
-    #[derive(Clone)]
-    struct Proof {
-        kind: &'static str,
-        since: Option<i64>,
-        until: i64,
-        must: Vec<u32>,
-        may: Vec<u32>,
-        shown: Vec<(u32, u32)>,
-        steps: u64,
-    }
-
-    /// What the search found about one key. Operations are named by their row.
-    #[pyclass(frozen, get_all, module = "checkers._core")]
-    struct KeyResult {
-        key: i64,
-        verdict: &'static str,
-        reason: &'static str,
-        method: &'static str,
-        operations: usize,
-        steps: u64,
-        order: Vec<u32>,
-        failed: Option<u32>,
-        open: Vec<u32>,
-        states: Vec<u32>,
-        proof: Option<Proof>,
-        minimal: Option<Proof>,
-    }
-
-    /// Version and build profile of this module.
-    #[pyfunction]
-    fn build_info() -> BTreeMap<&'static str, &'static str> {
-        let profile = if cfg!(debug_assertions) { "debug" } else { "release" };
-        BTreeMap::from([("version", env!("CARGO_PKG_VERSION")), ("profile", profile)])
-    }
-
-    /// Judge registers, one per distinct `key`, under one budget.
-    #[pyfunction]
-    #[pyo3(signature = (key, f, a, b, invoked, returned, *, steps, memory_bytes, wall_s, threads=0, orders=false))]
-    #[allow(clippy::too_many_arguments)]
-    fn check_registers(
-        py: Python<'_>,
-        key: Column<'_>,
-        f: Column<'_>,
-        a: Column<'_>,
-        b: Column<'_>,
-        invoked: Column<'_>,
-        returned: Column<'_>,
-        steps: u64,
-        memory_bytes: usize,
-        wall_s: f64,
-        threads: usize,
-        orders: bool,
-    ) -> PyResult<Vec<KeyResult>> {
-        let columns = [&key, &f, &a, &b, &invoked, &returned];
-        let [key, f, a, b, invoked, returned] = columns.map(|column| column.as_slice());
-        let rows = Rows { key: key?, f: f?, a: a?, b: b?, invoked: invoked?, returned: returned? };
-        let threads = match threads {
-            // To ask how many there are takes longer than to judge so few.
-            0 if rows.key.len() < WORTH_THREADS => 1,
-            0 => available_parallelism().map_or(1, usize::from),
-            given => given,
-        };
-        let alone = threads == 1 || rows.key.len() < WORTH_THREADS;
-        attend(py, wall_s, alone, |deadline| {
-            let budget = Budget { steps, memory_bytes, deadline, threads };
-            let split = rows.split().map_err(PyValueError::new_err)?;
-            let judged =
-                judge_keys(&CasRegister, &split.each(), &budget).map_err(|defect| PyRuntimeError::new_err(defect.0))?;
-            Ok(split.keys.into_iter().zip(judged).map(|(key, judged)| result(key, judged, orders)).collect())
-        })?
-    }
-
-    fn told(proof: minimal::Proof, steps: u64) -> Proof {
-        let minimal::Proof { since, until, must, may, shown } = proof;
-        Proof { kind: "window", since: (since != BEGINNING).then_some(since), until, must, may, shown, steps }
-    }
-
-    fn result(key: i64, judged: Judged<u32>, orders: bool) -> KeyResult {
-        let mut out = KeyResult {
-            key,
-            verdict: "valid",
-            reason: "",
-            method: judged.method,
-            operations: judged.operations,
-            steps: judged.steps,
-            order: Vec::new(),
-            failed: None,
-            open: Vec::new(),
-            states: Vec::new(),
-            proof: None,
-            minimal: None,
-        };
-        if let Some(Proofs { window, minimal, confirming_steps, cutting_steps }) = judged.proofs {
-            out.proof = Some(told(window, confirming_steps));
-            out.minimal = Some(told(minimal, cutting_steps));
-        }
-        match judged.finding {
-            Finding::Explained { order } if orders => out.order = order,
-            Finding::Explained { .. } => {}
-            Finding::Refuted { failed, prefix, states, open } => {
-                out.verdict = "invalid";
-                out.order = prefix;
-                out.failed = Some(failed);
-                out.states = states;
-                out.open = open;
-            }
-            Finding::Stopped(stop) => {
-                out.verdict = "unknown";
-                out.reason = if judged.is_unconfirmed {
-                    "no order was found, but the refutation could not be confirmed within the budget"
-                } else {
-                    stop.reason()
-                };
-            }
-        }
-        out
-    }
 }

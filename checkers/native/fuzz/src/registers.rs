@@ -3,11 +3,10 @@
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
-use fencepost_core::interrupt::Deadline;
-use fencepost_core::model::{CasRegister, Model};
-use fencepost_core::operation::{Function, NEVER, Op};
-use fencepost_core::portfolio::{Scratch, judge_one};
-use fencepost_core::search::{Finding, Limits};
+use fencepost_core::history::{Function, NEVER, Op};
+use fencepost_core::limits::{Deadline, Limits};
+use fencepost_core::registers::{Scratch, judge_one};
+use fencepost_core::search::{CasRegister, Finding, Model};
 
 const OPERATIONS_MAX: usize = 14;
 

@@ -1,6 +1,6 @@
 //! Transactions: whatever the numbers, a report or a refusal, the same twice; and renamed keys change nothing.
 
-use fencepost_core::txn::{
+use fencepost_core::transactions::{
     Asked, Assumed, Input, Kept, Level, Refused, Report, check_lists, check_registers, check_weak,
 };
 

@@ -5,8 +5,8 @@ use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::{Call, Object};
-use crate::model::Model;
-use crate::operation::Op;
+use crate::history::Op;
+use crate::search::Model;
 
 const REFUSED: u32 = u32::MAX;
 /// What a state costs beside its own heap: its place in the list and in the table.

@@ -1,7 +1,6 @@
 //! Judge objects one after the other under one budget. Which ends how depends on counts only, as with registers.
 
 use std::collections::HashMap;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::bank::{self, Bank};
 use super::counter::Counter;
@@ -13,13 +12,10 @@ use super::queue::Queue;
 use super::reduce::reduce;
 use super::set::Set;
 use super::{Call, Object};
-use crate::closure::{Item, any_order};
-use crate::interrupt::Deadline;
-use crate::keys::message;
-use crate::model::Model;
-use crate::operation::{Function, NEVER, Op};
-use crate::replay;
-use crate::search::{Finding, Limits, Stop, judge};
+use crate::history::{Function, NEVER, Op};
+use crate::limits::{Deadline, Defect, Limits, Stop, catch};
+use crate::search::closure::{Item, any_order};
+use crate::search::{Finding, Model, judge, replay};
 
 /// States that are shown of an object that was refuted.
 const SHOWN_MAX: usize = 64;
@@ -78,8 +74,8 @@ pub struct Judged {
 }
 
 /// Judge each of `subhistories`: every one gets an equal share of the steps, then those that ran out share what is left,
-/// while that at least doubles their share. Err: a defect of the search, no statement about the history.
-pub fn judge_objects(kind: Kind, subhistories: &[Subhistory], budget: &Spending) -> Result<Vec<Judged>, String> {
+/// while that at least doubles their share.
+pub fn judge_objects(kind: Kind, subhistories: &[Subhistory], budget: &Spending) -> Result<Vec<Judged>, Defect> {
     let mut results: Vec<Option<Judged>> = subhistories.iter().map(|_| None).collect();
     let mut waiting: Vec<usize> = (0..subhistories.len()).collect();
     let (mut remaining, mut share) = (budget.steps, 0);
@@ -89,8 +85,7 @@ pub fn judge_objects(kind: Kind, subhistories: &[Subhistory], budget: &Spending)
         let limits = Limits { steps: share, memory_bytes: budget.memory_bytes / 2, deadline: budget.deadline };
         for &at in &waiting {
             let subhistory = &subhistories[at];
-            let judged = catch_unwind(AssertUnwindSafe(|| judge_kind(kind, subhistory, limits)))
-                .unwrap_or_else(|panic| Err(message(&*panic)))?;
+            let judged = catch(|| judge_kind(kind, subhistory, limits))??;
             remaining = remaining.saturating_sub(judged.steps);
             results[at] = Some(judged);
         }
@@ -102,7 +97,7 @@ pub fn judge_objects(kind: Kind, subhistories: &[Subhistory], budget: &Spending)
     Ok(results.into_iter().map(|result| result.unwrap_or_else(nothing)).collect())
 }
 
-fn judge_kind(kind: Kind, subhistory: &Subhistory, limits: Limits) -> Result<Judged, String> {
+fn judge_kind(kind: Kind, subhistory: &Subhistory, limits: Limits) -> Result<Judged, Defect> {
     match kind {
         Kind::Mutex => judge_one(&Mutex, subhistory, limits),
         Kind::OwnerMutex => judge_one(&OwnerMutex, subhistory, limits),
@@ -126,7 +121,7 @@ fn bank_of(subhistory: &Subhistory) -> Bank {
     Bank { accounts, opening: before.map(|op| subhistory.calls[op.a as usize].args.to_vec()) }
 }
 
-fn judge_one<O: Object>(object: &O, subhistory: &Subhistory, limits: Limits) -> Result<Judged, String> {
+fn judge_one<O: Object>(object: &O, subhistory: &Subhistory, limits: Limits) -> Result<Judged, Defect> {
     let mut ops = subhistory.ops.clone();
     reduce(object, &subhistory.calls, &mut ops);
     let model = Interned::new(object, &subhistory.calls, limits.memory_bytes);
@@ -153,7 +148,7 @@ fn judge_one<O: Object>(object: &O, subhistory: &Subhistory, limits: Limits) -> 
     let finding = match finding {
         Finding::Explained { order } => {
             if let Some(fault) = replay::refute(&model, &ops[..], &order) {
-                return Err(format!("the search's order does not replay: {fault}"));
+                return Err(Defect(format!("the search's order does not replay: {fault}")));
             }
             Finding::Explained { order: ids(order) }
         }
@@ -182,7 +177,7 @@ fn confirm_refuted<O: Object>(
     reduced: &[Op],
     failed: u32,
     limits: Limits,
-) -> Result<(Result<(), Stop>, u64), String> {
+) -> Result<(Result<(), Stop>, u64), Defect> {
     let mut spent = 0;
     let mut stopped = Stop::Steps;
     for (ops, steps) in [(all, limits.steps / 2), (reduced, limits.steps)] {
@@ -190,7 +185,8 @@ fn confirm_refuted<O: Object>(
             continue;
         }
         let place = ops.iter().position(|op| op.id == failed).filter(|&i| !ops[i].is_open_ended());
-        let place = place.ok_or_else(|| format!("the search refutes operation {failed}, which never returned"))?;
+        let place =
+            place.ok_or_else(|| Defect(format!("the search refutes operation {failed}, which never returned")))?;
         let rest = Limits { steps: steps.saturating_sub(spent), ..limits };
         let until = ops[place].returned;
         let items: Vec<Item> = ops
@@ -206,7 +202,9 @@ fn confirm_refuted<O: Object>(
         match found {
             _ if model.is_exhausted() => return Ok((Err(Stop::Memory), spent)),
             Ok(false) => return Ok((Ok(()), spent)),
-            Ok(true) => return Err(format!("the search refutes operation {failed}, and there is an order with it")),
+            Ok(true) => {
+                return Err(Defect(format!("the search refutes operation {failed}, and there is an order with it")));
+            }
             Err(stop) => stopped = stop,
         }
     }

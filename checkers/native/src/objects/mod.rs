@@ -1,16 +1,19 @@
 //! Sequential objects beyond registers, judged by the same search: an object says what a call does to its state.
+//!
+//! One file for each object; `interned` makes of it a model with numbered states, which `judge` hands to the search.
+//!
+//! Uses search/, history/ and limits/.
 
-pub mod bank;
-pub mod binding;
-pub mod counter;
-pub mod interned;
-pub mod judge;
-pub mod log;
-pub mod multi_register;
-pub mod mutexes;
-pub mod queue;
-pub mod reduce;
-pub mod set;
+pub(crate) mod bank;
+mod counter;
+mod interned;
+pub(crate) mod judge;
+pub(crate) mod log;
+pub(crate) mod multi_register;
+mod mutexes;
+mod queue;
+mod reduce;
+mod set;
 
 use std::hash::Hash;
 

@@ -1,12 +1,12 @@
 //! Remove what needs no search: calls of unknown outcome whose fate the others decide.
 //!
-//! As with registers (`crate::reduce`), by what an object promises: a spare call is left out; one that made only what
+//! As with registers (`registers::reduce`), by what an object promises: a spare call is left out; one that made only what
 //! nobody observed is left out; one that alone made what a call that returned did observe had taken effect by then.
 
 use std::collections::HashMap;
 
 use super::{Call, Object, Token};
-use crate::operation::{NEVER, Op};
+use crate::history::{NEVER, Op};
 
 struct Fact {
     makers: u32,

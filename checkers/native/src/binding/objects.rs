@@ -1,0 +1,206 @@
+//! The binding of objects beyond registers: columns in, one result per object out; nothing else.
+
+use numpy::PyReadonlyArray1;
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+
+use super::attend::{attend, refuse};
+use crate::objects::judge::{Judged, Kind, Spending, Subhistory, judge_objects};
+use crate::objects::{Call, bank, log, multi_register};
+use crate::search::Finding;
+
+type Column<'py> = PyReadonlyArray1<'py, i64>;
+
+/// Elements, registers and accounts are numbered densely; more than this many are a mistake.
+const NUMBERED_MAX: i64 = 1 << 30;
+
+/// What the search found about one object. Calls are named by their row.
+#[pyclass(frozen, get_all, module = "checkers._core")]
+pub struct ObjectResult {
+    key: i64,
+    verdict: &'static str,
+    reason: &'static str,
+    operations: usize,
+    steps: u64,
+    order: Vec<u32>,
+    failed: Option<u32>,
+    open: Vec<u32>,
+    states: Vec<Vec<i64>>,
+    states_count: usize,
+}
+
+/// Judge objects of one kind, one per distinct `key`, under one budget.
+#[pyfunction]
+#[pyo3(signature = (kind, key, f, first, arguments, invoked, returned, *, permits=1, steps, memory_bytes, wall_s,
+                    orders=false))]
+#[allow(clippy::too_many_arguments)]
+pub fn check_objects(
+    py: Python<'_>,
+    kind: &str,
+    key: Column<'_>,
+    f: Column<'_>,
+    first: Column<'_>,
+    arguments: Column<'_>,
+    invoked: Column<'_>,
+    returned: Column<'_>,
+    permits: i64,
+    steps: u64,
+    memory_bytes: usize,
+    wall_s: f64,
+    orders: bool,
+) -> PyResult<Vec<ObjectResult>> {
+    let kind = kind_of(kind, permits).map_err(PyValueError::new_err)?;
+    let columns = [&key, &f, &first, &arguments, &invoked, &returned];
+    let [key, f, first, arguments, invoked, returned] = columns.map(|column| column.as_slice());
+    let rows =
+        Rows { kind, key: key?, f: f?, first: first?, arguments: arguments?, invoked: invoked?, returned: returned? };
+    attend(py, wall_s, true, |deadline| {
+        let budget = Spending { steps, memory_bytes, deadline };
+        let (keys, subhistories) = rows.split().map_err(PyValueError::new_err)?;
+        let judged = judge_objects(kind, &subhistories, &budget).map_err(refuse)?;
+        Ok(keys.into_iter().zip(judged).map(|(key, judged)| result(key, judged, orders)).collect())
+    })?
+}
+
+fn kind_of(name: &str, permits: i64) -> Result<Kind, String> {
+    if permits < 1 {
+        return Err(format!("permits is {permits}; expected 1 or more"));
+    }
+    Ok(match name {
+        "mutex" => Kind::Mutex,
+        "owner-mutex" => Kind::OwnerMutex,
+        "fenced-mutex" => Kind::FencedMutex,
+        "semaphore" => Kind::Semaphore { permits },
+        "counter" => Kind::Counter,
+        "set" => Kind::Set,
+        "queue" => Kind::Queue,
+        "log" => Kind::Log,
+        "multi-register" => Kind::MultiRegister,
+        "bank" => Kind::Bank,
+        other => return Err(format!("unknown kind of object {other}")),
+    })
+}
+
+struct Rows<'a> {
+    kind: Kind,
+    key: &'a [i64],
+    f: &'a [i64],
+    first: &'a [i64],
+    arguments: &'a [i64],
+    invoked: &'a [i64],
+    returned: &'a [i64],
+}
+
+impl Rows<'_> {
+    /// The distinct keys in ascending order, and the calls of each by invocation.
+    fn split(&self) -> Result<(Vec<i64>, Vec<Subhistory>), String> {
+        let n = self.key.len();
+        if [self.f, self.invoked, self.returned].iter().any(|column| column.len() != n) || self.first.len() != n + 1 {
+            return Err(format!("the columns differ in length: key has {n}; first has one more"));
+        }
+        u32::try_from(n).ok().filter(|&n| n < 1 << 30).ok_or("more than 2^30 rows")?;
+        let mut keys = self.key.to_vec();
+        keys.sort_unstable();
+        keys.dedup();
+        let mut subhistories: Vec<Subhistory> = keys.iter().map(|_| Subhistory::default()).collect();
+        for row in 0..n {
+            let place = keys.binary_search(&self.key[row]).map_err(|_| "a key vanished")?;
+            let (invoked, returned) = (self.invoked[row], self.returned[row]);
+            if returned >= 0 && returned < invoked {
+                return Err(format!("row {row}: returned at {returned}, before it was invoked at {invoked}"));
+            }
+            subhistories[place].push(row as u32, self.call(row)?, invoked, returned);
+        }
+        for subhistory in &mut subhistories {
+            subhistory.sort();
+        }
+        if self.kind == Kind::Bank {
+            same_accounts(&subhistories)?;
+        }
+        Ok((keys, subhistories))
+    }
+
+    fn call(&self, row: usize) -> Result<Call, String> {
+        let place = |at: usize| usize::try_from(self.first[at]).ok().filter(|&place| place <= self.arguments.len());
+        let args = place(row)
+            .zip(place(row + 1))
+            .and_then(|(from, to)| self.arguments.get(from..to))
+            .ok_or_else(|| format!("row {row}: first runs from {} to {}", self.first[row], self.first[row + 1]))?;
+        let f = u8::try_from(self.f[row]).unwrap_or(u8::MAX);
+        if !is_call(self.kind, f, args) {
+            return Err(format!("row {row}: f {} with {args:?} is no call of this kind of object", self.f[row]));
+        }
+        Ok(Call { f, args: args.into() })
+    }
+}
+
+/// Whether the object has a function `f` that takes `args`.
+fn is_call(kind: Kind, f: u8, args: &[i64]) -> bool {
+    let numbered = |numbers: &[i64]| numbers.iter().all(|number| (0..NUMBERED_MAX).contains(number));
+    match (kind, f, args) {
+        (Kind::Mutex, 0 | 1, []) | (Kind::Counter, 0 | 1, [_]) | (Kind::OwnerMutex, 0 | 1, [_]) => true,
+        (Kind::FencedMutex, 0, [_, token]) => *token >= 0,
+        (Kind::FencedMutex, 1, [_]) => true,
+        (Kind::Semaphore { .. }, 0 | 1, [count]) => (0..=i64::from(i32::MAX)).contains(count),
+        (Kind::Set, 0..=3, [_]) => numbered(args),
+        (Kind::Set, 4, _) => {
+            let mut sorted = args.to_vec();
+            sorted.sort_unstable();
+            numbered(args) && sorted.windows(2).all(|pair| pair[0] != pair[1])
+        }
+        (Kind::Queue, 0 | 1, [_]) | (Kind::Queue, 2 | 3, []) | (Kind::Queue, 4, [_, _, _]) => numbered(args),
+        (Kind::Log, log::APPEND..=log::PAST, [offset]) => *offset >= 0,
+        (Kind::MultiRegister, 0, _) => {
+            let known = |micro: &[i64]| (multi_register::READ..=multi_register::ANY).contains(&micro[0]);
+            args.len() % 3 == 0 && args.chunks_exact(3).all(|micro| known(micro) && numbered(&micro[1..2]))
+        }
+        (Kind::Bank, 0, [_, _, amount]) => numbered(&args[..2]) && *amount >= 0,
+        (Kind::Bank, 1, _) => true,
+        _ => false,
+    }
+}
+
+/// Every read tells all accounts, and no transfer names another.
+fn same_accounts(subhistories: &[Subhistory]) -> Result<(), String> {
+    for subhistory in subhistories {
+        let reads = || subhistory.calls.iter().filter(|call| call.f == bank::READ);
+        let accounts = reads().map(|call| call.args.len()).max().unwrap_or(0);
+        let strange = reads().any(|call| call.args.len() != accounts)
+            || (accounts > 0 && subhistory.calls.iter().any(|call| bank::Bank::accounts_in(call) > accounts));
+        if strange {
+            return Err(format!("a read does not tell all of {accounts} accounts, or a transfer names another"));
+        }
+    }
+    Ok(())
+}
+
+fn result(key: i64, judged: Judged, orders: bool) -> ObjectResult {
+    let mut out = ObjectResult {
+        key,
+        verdict: "valid",
+        reason: "",
+        operations: judged.operations,
+        steps: judged.steps,
+        order: Vec::new(),
+        failed: None,
+        open: Vec::new(),
+        states: Vec::new(),
+        states_count: judged.states_count,
+    };
+    match judged.finding {
+        Finding::Explained { order } if orders => out.order = order,
+        Finding::Explained { .. } => {}
+        Finding::Refuted { failed, prefix, states, open } => {
+            out.verdict = "invalid";
+            out.order = prefix;
+            out.failed = Some(failed);
+            out.states = states;
+            out.open = open;
+        }
+        Finding::Stopped(stop) => {
+            out.verdict = "unknown";
+            out.reason = stop.reason();
+        }
+    }
+    out
+}

@@ -1,0 +1,12 @@
+//! What may end the work: a budget of steps, memory or time, an interrupt, or a defect of the core itself.
+//!
+//! Uses no other room.
+
+mod budget;
+mod defect;
+pub(crate) mod growth;
+pub(crate) mod interrupt;
+
+pub use budget::{Limits, Stop};
+pub use defect::{Defect, catch};
+pub use interrupt::Deadline;
