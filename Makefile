@@ -18,7 +18,7 @@ help:  ## this list
 setup: $(VENV)/.archives  ## everything a run needs: environment, native core, Java start-up archives
 
 demo: setup  ## two real clusters under attack, two reports (about a minute and a half)
-	@$(PY) -m harness.cli demo
+	@$(PY) -m fencepost.harness.cli demo
 
 test: setup  ## every test that this machine can run, but for the long ones
 	@$(PY) -m tests.prepared
@@ -38,35 +38,35 @@ check: $(CORE)  ## formatting, lint, types, the native core's own tests
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/ruff check .
 	$(PY) -m mypy
-	$(PY) -m mypy.stubtest checkers._core
+	$(PY) -m mypy.stubtest fencepost.checkers._core
 	cd checkers/native && cargo test -q
 
 bench: setup  ## the figures of docs/benchmarks.md, measured on this machine
-	@$(PY) -m tests.bench
+	@$(PY) -m bench
 
 bench-checkers: setup  ## our checker and Porcupine in turns: 20 minutes, or 4 with QUICK=1; SEED= repeats a run
-	@$(PY) -m tests.bench.against_porcupine $(if $(QUICK),--quick) $(if $(SEED),--seed $(SEED)) $(BENCH_FLAGS)
+	@$(PY) -m bench.against_porcupine $(if $(QUICK),--quick) $(if $(SEED),--seed $(SEED)) $(BENCH_FLAGS)
 
 fuzz:  ## ten minutes of coverage-guided fuzzing for each of the EDN reader, the search and the transactions (FUZZ_S)
 	@tools/fuzz.sh
 
 bench-spark-check: setup  ## registers through Spark: ten million operations, or as many as OPERATIONS= says
-	@$(PY) -m tests.bench spark_checks
+	@$(PY) -m bench spark_checks
 
 bench-spark-transactions: setup  ## transactions through Spark: a million, or as many as TRANSACTIONS= says
-	@$(PY) -m tests.bench spark_transactions
+	@$(PY) -m bench spark_transactions
 
 soak: setup  ## the demo's runs and the barrier control, ten times each
-	@$(PY) -m tests.soak
+	@$(PY) -m tests.runs.soak
 
 soak-kafka: setup  ## a controller cut from its quorum, ten times each on the release with KAFKA-15489 and on the newest
-	@$(PY) -m tests.soak soak-kafka
+	@$(PY) -m tests.runs.soak soak-kafka
 
 failover: setup  ## how long Kafka is without a controller, against the number of partitions: table and picture into docs/
-	@$(PY) -m tests.failover_curve
+	@$(PY) -m tests.campaigns.failover_curve
 
 soak-kills: setup  ## fifty runs on containers whose harness is killed: nothing may be left
-	@$(PY) -m tests.kill_soak
+	@$(PY) -m tests.runs.kill_soak
 
 clean:  ## remove what set-up made in this folder
 	rm -rf $(VENV) $(CORE) checkers/native/target .mypy_cache .ruff_cache .pytest_cache .hypothesis
@@ -91,5 +91,5 @@ $(CORE): $(VENV)/.ready $(RUST)
 	@$(PY) tools/take_core.py $(VENV)/wheels $(CORE)
 
 $(VENV)/.archives: $(CORE)
-	@$(PY) -m harness.cli prepare
+	@$(PY) -m fencepost.harness.cli prepare
 	@touch $@

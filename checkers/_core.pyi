@@ -39,7 +39,7 @@ _Column = NDArray[np.int64]
 class Proof:
     """Operations of one key that have no order between them, whatever was before; rows, each list by invocation.
 
-    What makes it a proof stands in `checkers.proofs`, which checks it by itself.
+    What makes it a proof stands in `fencepost.checkers.storage.register_proofs`, which checks it by itself.
     """
 
     @property

@@ -2,10 +2,10 @@
 
 The document is that of `verdict.json`, or what `fencepost check --json` prints; one of its verdicts will do too. Every
 proof in it is checked by rules that share nothing with what found it: an order is carried out step by step, a window is
-asked for an order by the plain search of `checkers._reference`, a cycle and any other finding about transactions is
-derived again from the rows that it names, a few operations of another object are asked for an order by
+asked for an order by the plain search of `checkers.storage.reference`, a cycle and any other finding about transactions
+is derived again from the rows that it names, a few operations of another object are asked for an order by
 `checkers.objects.sub_history`, and what is said of a store's key by every state that it can be in
-(`checkers.kv.states`). Verdicts of other checkers bear no such proof; their numbers name the rows that they
+(`checkers.storage.kv.states`). Verdicts of other checkers bear no such proof; their numbers name the rows that they
 rest on.
 """
 
@@ -15,30 +15,29 @@ from typing import Any, Final
 
 import msgspec
 
-from checkers._reference import NEVER, Row, explains
-from checkers.kv.etcd import ETCD
-from checkers.kv.judging import wrong_proof
-from checkers.kv.zookeeper import ZOOKEEPER
-from checkers.models import CAS_REGISTER, Columns, encode
-from checkers.objects.append_log import APPEND_LOG
-from checkers.objects.bank import BANK
-from checkers.objects.counter import COUNTER
-from checkers.objects.multi_register import FUNCTIONS
-from checkers.objects.mutexes import FENCED_MUTEX, MUTEX, OWNER_MUTEX, SEMAPHORE
-from checkers.objects.queue import QUEUE
-from checkers.objects.sets import SET
-from checkers.objects.specification import is_known
-from checkers.objects.sub_history import Rows, wrong_in
-from checkers.proofs import refuted
-from checkers.topic_names import names_of
-from checkers.transaction_history import encode as encode_transactions
-from checkers.transaction_history import transactions_of
-from checkers.transaction_proof import Anomaly, Cycle, ListProof, RegisterProof, Step
-from checkers.weak_isolation import CommitCircle, CommitStep, is_circle
-from harness.errors import UsageError
-from harness.history import History
-from harness.operation import Operation
-from harness.verdict import Proof, Validity
+from fencepost.checkers.metadata.topic_names import names_of
+from fencepost.checkers.objects.append_log import APPEND_LOG
+from fencepost.checkers.objects.bank import BANK
+from fencepost.checkers.objects.counter import COUNTER
+from fencepost.checkers.objects.multi_register import FUNCTIONS
+from fencepost.checkers.objects.mutexes import FENCED_MUTEX, MUTEX, OWNER_MUTEX, SEMAPHORE
+from fencepost.checkers.objects.queue import QUEUE
+from fencepost.checkers.objects.sets import SET
+from fencepost.checkers.objects.specification import is_known
+from fencepost.checkers.objects.sub_history import Rows, wrong_in
+from fencepost.checkers.storage.kv.etcd import ETCD
+from fencepost.checkers.storage.kv.judging import wrong_proof
+from fencepost.checkers.storage.kv.zookeeper import ZOOKEEPER
+from fencepost.checkers.storage.models import CAS_REGISTER, Columns, encode
+from fencepost.checkers.storage.reference import NEVER, Row, explains
+from fencepost.checkers.storage.register_proofs import refuted
+from fencepost.checkers.transactions.history import encode as encode_transactions
+from fencepost.checkers.transactions.history import transactions_of
+from fencepost.checkers.transactions.proof import Anomaly, Cycle, ListProof, RegisterProof, Step
+from fencepost.checkers.transactions.weak_isolation import CommitCircle, CommitStep, is_circle
+from fencepost.harness.base.errors import UsageError
+from fencepost.harness.history import History, Operation
+from fencepost.harness.verdict import Proof, Validity
 
 #: By checker: its operations as registers.
 _REGISTERS: Final[dict[str, Callable[[Sequence[Operation]], Columns]]] = {
@@ -75,7 +74,7 @@ class ProofFails(UsageError):
 
 
 class Window(msgspec.Struct, frozen=True, kw_only=True):
-    """A window by the row numbers of one key's operations (`checkers.proofs.Window`)."""
+    """A window by the row numbers of one key's operations (`checkers.storage.register_proofs.Window`)."""
 
     since: int | None
     until: int
@@ -217,7 +216,7 @@ class _Objects:
 
 
 class _Transactions:
-    """The transactions, asked by the rules of `checkers.transaction_proof`."""
+    """The transactions, asked by the rules of `checkers.transactions.proof`."""
 
     def __init__(self, operations: Sequence[Operation], *, lists: bool) -> None:
         columns = encode_transactions(transactions_of(operations), lists=lists)

@@ -9,15 +9,24 @@ final read, servers that had all that they need, and a harness that was not itse
 from collections import Counter
 from typing import Any, Final
 
-from checkers.effects import OCCASIONAL, final_reads
-from checkers.evidence import Rows, row, rows
-from checkers.leadership.circumstances import duration
-from checkers.leadership.samples import merged
-from checkers.stalls import harness_stalls, overlapping
-from harness.ending import ending_of
-from harness.history import FaultSpan, History
-from harness.operation import BROKEN_SERVER, FaultEvent, FaultOutcome, FaultStage, NoteEvent, Outcome, PhaseName
-from harness.verdict import Facts, Validity, Verdict
+from fencepost.checkers.facts.circumstances import duration
+from fencepost.checkers.facts.evidence import Rows, row, rows
+from fencepost.checkers.facts.positions import OCCASIONAL, final_reads
+from fencepost.checkers.facts.reigns import merged
+from fencepost.checkers.facts.stalls import harness_stalls, overlapping
+from fencepost.harness.history import (
+    BROKEN_SERVER,
+    FaultEvent,
+    FaultOutcome,
+    FaultSpan,
+    FaultStage,
+    History,
+    NoteEvent,
+    Outcome,
+    PhaseName,
+    ending_of,
+)
+from fencepost.harness.verdict import Facts, Validity, Verdict
 
 CHECKER: Final = "coverage"
 GUARANTEE: Final = "coverage"

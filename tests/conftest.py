@@ -7,14 +7,17 @@ servers goes first, since it takes longest; the order is random otherwise.
 
 import os
 import re
-from collections.abc import Generator
-from typing import Any
+from collections.abc import Generator, Iterator
+from typing import TYPE_CHECKING, Any
 
 import hypothesis
 import pytest
 from pluggy import Result
 
 from tests.run_command import MADE_AGAIN
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 hypothesis.settings.register_profile("work", max_examples=50, deadline=None)
 hypothesis.settings.register_profile("ci", max_examples=300, deadline=None)
@@ -25,17 +28,17 @@ _WAITS = ("containers", "cluster", "spark", "browser")
 
 #: Files with tests on the container engine; whoever adds one is told (`pytest_runtest_setup`).
 _ENGINE_FILES = (
-    "tests/containers/",
-    "tests/conformance/",
-    "tests/runtime/test_images.py",
-    "tests/test_container_runs.py",
+    "tests/runtime/containers/",
+    "tests/runtime/conformance/",
+    "tests/runtime/containers/test_images.py",
+    "tests/runs/test_container_runs.py",
 )
 
 
 def group_of(nodeid: str) -> str:
     """What stays on one worker: a file; all that needs the engine, so not the lab's part of the conformance suite."""
     file, _, test = nodeid.partition("::")
-    if file.startswith("tests/conformance/") and re.search(r"\[lab\b", test):
+    if file.startswith("tests/runtime/conformance/") and re.search(r"\[lab\b", test):
         return "conformance of the lab"
     return "engine" if file.startswith(_ENGINE_FILES) else file
 
@@ -94,3 +97,16 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.section("runs that decided nothing")
         for said in sorted(MADE_AGAIN):
             terminalreporter.write_line(said)
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[SparkSession]":
+    """One Spark JVM for all tests of a run; it starts when the first test asks for it."""
+    from fencepost.harness.warehouse.spark_session import SparkHandle
+
+    with SparkHandle.start("local[2]", scratch=tmp_path_factory.mktemp("spark")) as handle:
+        session = handle.session(timeout_s=110)
+        # The tests' frames have ten rows.
+        session.conf.set("spark.sql.shuffle.partitions", "2")
+        session.conf.set("spark.sql.adaptive.enabled", "false")
+        yield session

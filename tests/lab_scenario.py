@@ -1,7 +1,7 @@
 """Run a test's coroutine inside a fresh lab, from a pytest process that must not enter namespaces itself.
 
     def test_reach() -> None:
-        assert run_scenario("tests.runtime.scenarios:reach", {"port": 5000}, nodes=3, timeout_s=20) == {...}
+        assert run_scenario("tests.runtime.lab.scenarios:reach", {"port": 5000}, nodes=3, timeout_s=20) == {...}
 
     async def reach(lab: Lab, args: dict[str, Any]) -> Any:     # runs inside, as the harness does; returns JSON
         ...
@@ -28,8 +28,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from harness.runtime import supervisor
-from harness.runtime.node import Member
+from fencepost.harness.runtime.linux import supervisor
+from fencepost.harness.runtime.node import Member
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -114,7 +114,7 @@ def start_scenario(
 
 @cache
 def _why_no_lab() -> str | None:
-    from harness.runtime.doctor import lab_checks
+    from fencepost.harness.runtime.lab.doctor import lab_checks
 
     for check in lab_checks():
         if not check.ok:
@@ -139,7 +139,7 @@ def refuse(reason: str | None) -> None:
 
 
 async def _run(request: dict[str, Any]) -> Any:
-    from harness.runtime.lab import Lab
+    from fencepost.harness.runtime.lab.lab import Lab
 
     module, _, name = request["function"].partition(":")
     scenario = getattr(importlib.import_module(module), name)

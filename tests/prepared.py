@@ -10,12 +10,12 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from harness.errors import FencepostError
+from fencepost.harness.base.errors import FencepostError
 
 
 def _images() -> None:
-    from harness.runtime import images
-    from harness.runtime.engine import connect
+    from fencepost.harness.runtime.containers import images
+    from fencepost.harness.runtime.containers.engine.engine import connect
 
     client = connect()
     try:
@@ -26,7 +26,7 @@ def _images() -> None:
 
 
 def _porcupine() -> None:
-    from harness.second_opinion.porcupine import built
+    from fencepost.harness.interchange.second_opinion.porcupine import built
 
     built()
 

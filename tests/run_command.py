@@ -20,7 +20,7 @@ MADE_AGAIN: Final[list[str]] = []
 
 
 def command(*arguments: str) -> list[str]:
-    return [sys.executable, "-m", "harness.cli", *arguments]
+    return [sys.executable, "-m", "fencepost.harness.cli", *arguments]
 
 
 def run(*arguments: str, timeout_s: float = 240) -> "subprocess.CompletedProcess[str]":

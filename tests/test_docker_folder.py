@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from harness import registry
-from harness.runtime import images
-from harness.runtime.engine_network import POOL, EngineNetwork
-from harness.systems.kafka.server import BROKER_PORT, CLIENT_PORT, CONTROLLER_PORT
+from fencepost.harness.plugins import registry
+from fencepost.harness.runtime.containers import images
+from fencepost.harness.runtime.containers.engine.network import POOL, EngineNetwork
+from fencepost.harness.systems.kafka.server.start import BROKER_PORT, CLIENT_PORT, CONTROLLER_PORT
 
 DOCKER = Path(__file__).resolve().parent.parent / "docker"
 PINS: dict[str, dict[str, Any]] = tomllib.loads((DOCKER / "versions.toml").read_text(encoding="utf-8"))

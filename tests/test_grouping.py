@@ -37,7 +37,7 @@ def play(folder: Path, files: dict[str, str]) -> "subprocess.CompletedProcess[st
 
 
 def test_files_stay_together_and_so_does_everything_on_the_engine(tmp_path: Path) -> None:
-    on_engine = {f"containers/test_e{number}.py": _ON_ENGINE + _TEST for number in range(3)}
+    on_engine = {f"runtime/containers/test_e{number}.py": _ON_ENGINE + _TEST for number in range(3)}
     others = {f"test_o{number}.py": _TEST for number in range(3)}
     done = play(tmp_path, {**on_engine, **others})
     assert done.returncode == 0, done.stdout + done.stderr
@@ -60,12 +60,12 @@ def test_a_file_on_the_engine_that_nobody_listed_is_named(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("nodeid", "group"),
     [
-        ("tests/containers/test_life.py::test_x[a::b]", "engine"),
-        ("tests/test_container_runs.py::test_x", "engine"),
-        ("tests/conformance/test_conformance.py::test_x[rules-lab]", "engine"),
-        ("tests/conformance/test_conformance.py::test_x[lab]", "conformance of the lab"),
-        ("tests/conformance/test_conformance.py::test_x[lab-one way]", "conformance of the lab"),
-        ("tests/checkers/test_log.py::Class::test_x", "tests/checkers/test_log.py"),
+        ("tests/runtime/containers/test_life.py::test_x[a::b]", "engine"),
+        ("tests/runs/test_container_runs.py::test_x", "engine"),
+        ("tests/runtime/conformance/test_conformance.py::test_x[rules-lab]", "engine"),
+        ("tests/runtime/conformance/test_conformance.py::test_x[lab]", "conformance of the lab"),
+        ("tests/runtime/conformance/test_conformance.py::test_x[lab-one way]", "conformance of the lab"),
+        ("tests/checkers/log/test_log.py::Class::test_x", "tests/checkers/log/test_log.py"),
     ],
 )
 def test_groups(nodeid: str, group: str) -> None:

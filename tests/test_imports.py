@@ -9,11 +9,23 @@ ROOT = Path(__file__).resolve().parent.parent
 FOLDERS = ("harness", "workloads", "nemesis", "checkers")
 
 #: Modules of `harness` that know everything: the registry and the two processes' top levels.
-KNOWS_ALL = {"harness.registry", "harness.run", "harness.conduct", "harness.runner", "harness.judge"}
+KNOWS_ALL = {
+    "fencepost.harness.plugins.registry",
+    "fencepost.harness.run.execute",
+    "fencepost.harness.runner.run_inside",
+    "fencepost.harness.runner.__main__",
+    "fencepost.harness.judging.judge",
+}
 #: Modules of `harness` that read by the native module, which judges nothing there.
-NATIVE = {"harness.formats.edn"}
+NATIVE = {"fencepost.harness.interchange.formats.edn"}
 #: What checkers may know of `harness`.
-TYPES = {"harness.operation", "harness.history", "harness.ending", "harness.verdict", "harness.errors"}
+TYPES = {
+    "fencepost.harness.history.operation",
+    "fencepost.harness.history.history",
+    "fencepost.harness.history.ending",
+    "fencepost.harness.verdict.verdict",
+    "fencepost.harness.base.errors",
+}
 
 
 def _modules() -> list[Path]:
@@ -52,9 +64,14 @@ def _forbidden(module: str, imported: str) -> str | None:
             return "checkers know only the operation, history and verdict types"
     if top in ("workloads", "nemesis") and other not in ("harness", top):
         return "workloads and nemesis know the harness; checkers are named by registry key"
-    if module in NATIVE and imported in ("checkers", "checkers._core"):
+    if module in NATIVE and imported in ("checkers", "fencepost.checkers._core"):
         return None
-    if top == "harness" and other != "harness" and module not in KNOWS_ALL and not module.startswith("harness.cli"):
+    if (
+        top == "harness"
+        and other != "harness"
+        and module not in KNOWS_ALL
+        and not module.startswith("fencepost.harness.cli")
+    ):
         return "only the registry, the command line and the top level know everything"
     return None
 

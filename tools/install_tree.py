@@ -26,6 +26,6 @@ info.mkdir()
 (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: fencepost\nVersion: {version}\n", encoding="utf-8")
 command = Path(sys.executable).parent / "fencepost"
 command.write_text(
-    f"#!{sys.executable}\nimport sys\nfrom harness.cli import main\nsys.exit(main())\n", encoding="utf-8"
+    f"#!{sys.executable}\nimport sys\nfrom fencepost.harness.cli import main\nsys.exit(main())\n", encoding="utf-8"
 )
 command.chmod(command.stat().st_mode | stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH)

@@ -13,12 +13,12 @@ import tomllib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from harness.errors import MachineError
-from harness.runtime.artifacts import maven, sha256_of, tool
-from harness.systems import releases
-from harness.systems.etcd import versions as etcd
-from harness.systems.kafka import versions as kafka
-from harness.systems.zookeeper import versions as zookeeper
+from fencepost.harness.base.errors import MachineError
+from fencepost.harness.runtime.artifacts import maven, sha256_of, tool
+from fencepost.harness.systems.contract import releases
+from fencepost.harness.systems.etcd import versions as etcd
+from fencepost.harness.systems.kafka.server import versions as kafka
+from fencepost.harness.systems.zookeeper import versions as zookeeper
 
 
 def _etcd(release: str) -> dict[str, str]:

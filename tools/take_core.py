@@ -16,9 +16,11 @@ def take(wheels: Path, target: Path) -> None:
     if not found:
         raise SystemExit(f"{wheels}: no wheel here\nhint: maturin's own messages say why it built none")
     with zipfile.ZipFile(found[-1]) as wheel:
-        modules = [name for name in wheel.namelist() if name.startswith("checkers/_core") and name.endswith(".so")]
+        modules = [
+            name for name in wheel.namelist() if name.startswith("fencepost/checkers/_core") and name.endswith(".so")
+        ]
         if len(modules) != 1:
-            raise SystemExit(f"{found[-1]}: expected one checkers/_core*.so, found {modules or 'none'}")
+            raise SystemExit(f"{found[-1]}: expected one fencepost/checkers/_core*.so, found {modules or 'none'}")
         beside = target.with_name(f".{target.name}.{os.getpid()}")
         try:
             beside.write_bytes(wheel.read(modules[0]))

@@ -26,14 +26,25 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from harness.client import Client
-from harness.coordination import TRAIL, Definite, Elections, Held, Indefinite, NotSent, ReadMode
-from harness.durations import parse_duration_ns
-from harness.generator import Context, Draw, Generator, Invocation, Offer, draws, each_worker, limit, reserve, stagger
-from harness.generators.contract import Step
-from harness.operation import Completion, OpEvent, Outcome
-from harness.runtime.node import Member
-from harness.systems.system import System
+from fencepost.harness.base.durations import parse_duration_ns
+from fencepost.harness.coordination import TRAIL, Definite, Elections, Held, Indefinite, NotSent, ReadMode
+from fencepost.harness.generators import (
+    Context,
+    Draw,
+    Generator,
+    Invocation,
+    Offer,
+    draws,
+    each_worker,
+    limit,
+    reserve,
+    stagger,
+)
+from fencepost.harness.generators.contract import Step
+from fencepost.harness.history import Completion, OpEvent, Outcome
+from fencepost.harness.interpreter.client import Client
+from fencepost.harness.runtime.node import Member
+from fencepost.harness.systems.contract.system import System
 
 T = TypeVar("T")
 

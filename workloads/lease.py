@@ -23,14 +23,25 @@ from typing import Any, Final
 
 import msgspec
 
-from harness.client import Client
-from harness.coordination import BOUND, Leases, ReadMode
-from harness.durations import parse_duration_ns
-from harness.generator import PENDING, Context, Draw, Generator, Invocation, Offer, draws, limit, reserve, stagger
-from harness.generators.contract import Step
-from harness.operation import Completion, OpEvent, Outcome
-from harness.runtime.node import Member
-from harness.systems.system import System
+from fencepost.harness.base.durations import parse_duration_ns
+from fencepost.harness.coordination import BOUND, Leases, ReadMode
+from fencepost.harness.generators import (
+    PENDING,
+    Context,
+    Draw,
+    Generator,
+    Invocation,
+    Offer,
+    draws,
+    limit,
+    reserve,
+    stagger,
+)
+from fencepost.harness.generators.contract import Step
+from fencepost.harness.history import Completion, OpEvent, Outcome
+from fencepost.harness.interpreter.client import Client
+from fencepost.harness.runtime.node import Member
+from fencepost.harness.systems.contract.system import System
 
 PREFIX: Final = "lease-"
 #: How a lease is kept alive: every other one through a single node, all of them so, or none.

@@ -12,13 +12,13 @@ from typing import Any, Final
 
 import msgspec
 
-from harness.client import Client
-from harness.coordination import Definite, Held, Indefinite, Locks, ReadMode
-from harness.durations import parse_duration_ns
-from harness.generator import Draw, Generator, Offer, draws, each_worker, limit, reserve, stagger
-from harness.operation import Completion, Outcome
-from harness.runtime.node import Member
-from harness.systems.system import System
+from fencepost.harness.base.durations import parse_duration_ns
+from fencepost.harness.coordination import Definite, Held, Indefinite, Locks, ReadMode
+from fencepost.harness.generators import Draw, Generator, Offer, draws, each_worker, limit, reserve, stagger
+from fencepost.harness.history import Completion, Outcome
+from fencepost.harness.interpreter.client import Client
+from fencepost.harness.runtime.node import Member
+from fencepost.harness.systems.contract.system import System
 
 LOCK: Final = "lock"
 KEY: Final = "guarded"

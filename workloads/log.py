@@ -20,15 +20,15 @@ from typing import Any, Final
 
 import msgspec
 
-from harness.client import Client
-from harness.coordination import Log as LogSession
-from harness.coordination import Polled
-from harness.durations import parse_duration_ns
-from harness.generator import PENDING, Context, Draw, Generator, Invocation, Offer, stagger
-from harness.generators.contract import Step
-from harness.operation import Completion, OpEvent, Outcome
-from harness.runtime.node import Member
-from harness.systems.system import System
+from fencepost.harness.base.durations import parse_duration_ns
+from fencepost.harness.coordination import Log as LogSession
+from fencepost.harness.coordination import Polled
+from fencepost.harness.generators import PENDING, Context, Draw, Generator, Invocation, Offer, stagger
+from fencepost.harness.generators.contract import Step
+from fencepost.harness.history import Completion, OpEvent, Outcome
+from fencepost.harness.interpreter.client import Client
+from fencepost.harness.runtime.node import Member
+from fencepost.harness.systems.contract.system import System
 
 #: One operation in so many asks the worker's node for a drawn partition, whoever is thought to lead it; one in so many
 #: for a partition that no node is known to lead, as long as there is one. Workers with nothing else to do are asked

@@ -18,10 +18,9 @@ from typing import Any, Final
 
 import msgspec
 
-from harness.client import Client
-from harness.coordination import Metadata, Reply
-from harness.durations import parse_duration_ns
-from harness.generator import (
+from fencepost.harness.base.durations import parse_duration_ns
+from fencepost.harness.coordination import Metadata, Reply
+from fencepost.harness.generators import (
     PENDING,
     Context,
     Draw,
@@ -36,11 +35,12 @@ from harness.generator import (
     time_limit,
     until_ok,
 )
-from harness.generators.contract import Step
-from harness.operation import Completion, OpEvent, Outcome
-from harness.runtime.node import Member
-from harness.systems.system import System
-from workloads.metadata_final import LAST_KEY, Rounds
+from fencepost.harness.generators.contract import Step
+from fencepost.harness.history import Completion, OpEvent, Outcome
+from fencepost.harness.interpreter.client import Client
+from fencepost.harness.runtime.node import Member
+from fencepost.harness.systems.contract.system import System
+from fencepost.workloads.metadata_final import LAST_KEY, Rounds
 
 _ROLES: Final = frozenset({"controller", "broker"})
 #: How long a node that says it is not the controller is spared changes: each costs a connection and proves nothing.

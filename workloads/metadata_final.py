@@ -9,9 +9,9 @@ from typing import Final
 
 import msgspec
 
-from harness.generator import PENDING, Context, Generator, Invocation, Offer
-from harness.generators.contract import Step
-from harness.operation import OpEvent, Outcome, Value
+from fencepost.harness.generators import PENDING, Context, Generator, Invocation, Offer
+from fencepost.harness.generators.contract import Step
+from fencepost.harness.history import OpEvent, Outcome, Value
 
 #: The setting that is written last; it is read like the others.
 LAST_KEY: Final = "k-last"

@@ -8,12 +8,12 @@ one of them as duplicates.
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from harness.client import Client
-from harness.coordination import ProducerIds as ProducerIdsSession
-from harness.generator import Draw, Generator, Offer, draws, each_worker, limit, reserve, stagger
-from harness.operation import Completion, Outcome
-from harness.runtime.node import Member
-from harness.systems.system import System
+from fencepost.harness.coordination import ProducerIds as ProducerIdsSession
+from fencepost.harness.generators import Draw, Generator, Offer, draws, each_worker, limit, reserve, stagger
+from fencepost.harness.history import Completion, Outcome
+from fencepost.harness.interpreter.client import Client
+from fencepost.harness.runtime.node import Member
+from fencepost.harness.systems.contract.system import System
 
 KEY: Final = "producer-ids"
 _BROKER: Final = "broker"

@@ -12,14 +12,24 @@ from typing import Any, Final
 
 import msgspec
 
-from harness.client import Client
-from harness.coordination import Locks, ReadMode, Reply
-from harness.durations import parse_duration_ns
-from harness.generator import Context, Draw, Generator, Invocation, Offer, each_worker, limit, reserve, stagger
-from harness.generators.contract import Step
-from harness.operation import Completion, OpEvent, Outcome
-from harness.runtime.node import Member
-from harness.systems.system import System
+from fencepost.harness.base.durations import parse_duration_ns
+from fencepost.harness.coordination import Locks, ReadMode, Reply
+from fencepost.harness.generators import (
+    Context,
+    Draw,
+    Generator,
+    Invocation,
+    Offer,
+    each_worker,
+    limit,
+    reserve,
+    stagger,
+)
+from fencepost.harness.generators.contract import Step
+from fencepost.harness.history import Completion, OpEvent, Outcome
+from fencepost.harness.interpreter.client import Client
+from fencepost.harness.runtime.node import Member
+from fencepost.harness.systems.contract.system import System
 
 _SMALL_VALUES: Final = 5
 

@@ -6,13 +6,24 @@ Each element is a key (etcd) or child (ZooKeeper) of its own, so adds never cont
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from harness.client import Client
-from harness.coordination import Locks, ReadMode
-from harness.durations import parse_duration_ns
-from harness.generator import Draw, Generator, Offer, draws, each_worker, limit, phases, reserve, sleep, stagger
-from harness.operation import Completion, Outcome
-from harness.runtime.node import Member
-from harness.systems.system import System
+from fencepost.harness.base.durations import parse_duration_ns
+from fencepost.harness.coordination import Locks, ReadMode
+from fencepost.harness.generators import (
+    Draw,
+    Generator,
+    Offer,
+    draws,
+    each_worker,
+    limit,
+    phases,
+    reserve,
+    sleep,
+    stagger,
+)
+from fencepost.harness.history import Completion, Outcome
+from fencepost.harness.interpreter.client import Client
+from fencepost.harness.runtime.node import Member
+from fencepost.harness.systems.contract.system import System
 
 NAME: Final = "s"
 

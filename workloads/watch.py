@@ -30,8 +30,8 @@ lost, never on its way. Fresh listeners then hear all of history that is left, a
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from harness.client import Client
-from harness.coordination import (
+from fencepost.harness.base.durations import parse_duration_ns
+from fencepost.harness.coordination import (
     Bookmark,
     Changes,
     Compacted,
@@ -42,8 +42,7 @@ from harness.coordination import (
     Watches,
     WatchMode,
 )
-from harness.durations import parse_duration_ns
-from harness.generator import (
+from fencepost.harness.generators import (
     Draw,
     Generator,
     Offer,
@@ -57,11 +56,12 @@ from harness.generator import (
     time_limit,
     until_ok,
 )
-from harness.operation import Completion, Outcome, Value
-from harness.runtime.node import Member
-from harness.systems.system import System
-from harness.systems.watching import OffersWatches
-from workloads.watch_traffic import Follow, Listen, Told, Traffic, WatchMemory
+from fencepost.harness.history import Completion, Outcome, Value
+from fencepost.harness.interpreter.client import Client
+from fencepost.harness.runtime.node import Member
+from fencepost.harness.systems.contract.listeners import OffersWatches
+from fencepost.harness.systems.contract.system import System
+from fencepost.workloads.watch_traffic import Follow, Listen, Told, Traffic, WatchMemory
 
 KEY: Final = "watched"
 _PAIR: Final = ("p0", "p1")

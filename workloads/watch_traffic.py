@@ -8,9 +8,9 @@ from typing import Final
 
 import msgspec
 
-from harness.generator import PENDING, Context, Generator, Invocation, Offer
-from harness.generators.contract import Step
-from harness.operation import OpEvent, Outcome
+from fencepost.harness.generators import PENDING, Context, Generator, Invocation, Offer
+from fencepost.harness.generators.contract import Step
+from fencepost.harness.history import OpEvent, Outcome
 
 #: After a failure a listener tries again no sooner.
 _REST_NS: Final = 100_000_000

@@ -16,17 +16,16 @@ from typing import Any, Final
 
 import msgspec
 
-from checkers.effects import CURRENT, events_of, shown, view_position, write_position
-from checkers.evidence import Rows, rows
-from checkers.leadership import one_leader, self_fencing
-from checkers.leadership.acted import Acts, Lost, Stale, Stamped, find_acts
-from checkers.leadership.circumstances import answered_words, duration
-from checkers.leadership.claims import claim_evidence, claim_figures
-from checkers.leadership.landmarks import Landmarks
-from checkers.leadership.samples import Reigns, reigns_of, subjects
-from harness.history import History
-from harness.operation import Operation
-from harness.verdict import Facts, Validity, Verdict, Witness
+from fencepost.checkers.facts.circumstances import answered_words, duration
+from fencepost.checkers.facts.evidence import Rows, rows
+from fencepost.checkers.facts.fault_index import Landmarks
+from fencepost.checkers.facts.positions import CURRENT, events_of, shown, view_position, write_position
+from fencepost.checkers.facts.reigns import Reigns, reigns_of, subjects
+from fencepost.checkers.leadership import one_leader, self_fencing
+from fencepost.checkers.leadership.acted import Acts, Lost, Stale, Stamped, find_acts
+from fencepost.checkers.leadership.claims import claim_evidence, claim_figures
+from fencepost.harness.history import History, Operation
+from fencepost.harness.verdict import Facts, Validity, Verdict, Witness
 
 CHECKER: Final = "leadership"
 NO_ACT: Final = "superseded-leader-does-not-act"
@@ -43,7 +42,7 @@ def check(history: History, facts: Facts) -> list[Verdict]:
     marks = Landmarks(history)
     for subject in sorted(subjects(history), key=lambda s: facts.subjects.index(s) if s in facts.subjects else -1):
         if _TOPIC_PARTITION.fullmatch(subject):
-            # Its epochs and its effects are another log's: `checkers.zombie_brokers` judges them.
+            # Its epochs and its effects are another log's: `checkers.log.zombie_brokers` judges them.
             continue
         reigns = reigns_of(history, subject)
         acts = find_acts(history, facts, reigns)

@@ -19,7 +19,7 @@ from typing import Final
 
 import msgspec
 
-from checkers.effects import (
+from fencepost.checkers.facts.positions import (
     CURRENT,
     EFFECT_FREE,
     PARTITION_STAMPED,
@@ -32,10 +32,9 @@ from checkers.effects import (
     write_position,
     written,
 )
-from checkers.leadership.samples import Reign, Reigns
-from harness.history import History
-from harness.operation import Operation, Outcome
-from harness.verdict import Facts
+from fencepost.checkers.facts.reigns import Reign, Reigns
+from fencepost.harness.history import History, Operation, Outcome
+from fencepost.harness.verdict import Facts
 
 #: Rows of the clients' error tables by which a node refuses for its epoch or its role, or for lack of a leader. Where
 #: such a row is indefinite, a write ends `info` with it and is of unknown outcome; only a read ends `fail`. So it is
@@ -120,7 +119,7 @@ def asked_of_superseded(history: History, reigns: Reigns) -> Iterator[tuple[Oper
     of_node: dict[str, list[Operation]] = {}
     for operation in history.operations:
         if operation.f not in PARTITION_STAMPED:
-            # Those are asked of the leader of a topic partition, who may be any node (`checkers.zombie_brokers`).
+            # Those are asked of the leader of a topic partition, who may be any node (`checkers.log.zombie_brokers`).
             of_node.setdefault(operation.node, []).append(operation)
     invoked = {node: [o.invoked_ns for o in own] for node, own in of_node.items()}
     for reign in reigns.reigns:
@@ -198,7 +197,7 @@ def _judge_read(acts: Acts, read: Operation, reign: Reign, served: bool, newer: 
         return
     acts.fresh_reads_exposed.append(read)
     view, missing = view_position(read), write_position(write)
-    # Whoever returns what it wrote has it, whatever number the server gives that (see `checkers.freshness`).
+    # Whoever returns what it wrote has it, whatever number the server gives that (see `checkers.leadership.freshness`).
     lacks = view is not None and missing is not None and view < missing and read.result != written(write)
     if served and lacks:
         acts.stale.append(Stale(read=read, write=write, reign=reign))

@@ -8,10 +8,10 @@ from typing import Any
 
 import msgspec
 
-from checkers.evidence import Rows
-from checkers.leadership.landmarks import Landmarks
-from checkers.leadership.samples import Intervals, Reign, Reigns, Sample, merged, within
-from harness.operation import Claim
+from fencepost.checkers.facts.evidence import Rows
+from fencepost.checkers.facts.fault_index import Landmarks
+from fencepost.checkers.facts.reigns import Intervals, Reign, Reigns, Sample, merged, within
+from fencepost.harness.history import Claim
 
 
 class ClaimedSpan(msgspec.Struct, frozen=True, kw_only=True):

@@ -7,10 +7,9 @@ about to lead may, for a moment, say that it leads while its state still stands 
 from collections import defaultdict
 from typing import Final
 
-from checkers.leadership.samples import Reigns
-from harness.history import History
-from harness.operation import BeliefEvent, EpochEvent
-from harness.verdict import Facts, Validity, Verdict, Witness
+from fencepost.checkers.facts.reigns import Reigns
+from fencepost.harness.history import BeliefEvent, EpochEvent, History
+from fencepost.harness.verdict import Facts, Validity, Verdict, Witness
 
 GUARANTEE: Final = "one-leader-per-epoch"
 

@@ -18,15 +18,14 @@ from typing import Final
 
 import msgspec
 
-from checkers.evidence import Rows
-from checkers.leadership.circumstances import duration
-from checkers.leadership.landmarks import Landmarks
-from checkers.leadership.own_time import OwnTime
-from checkers.leadership.samples import Intervals, Reign, Reigns, Sample, merged
-from checkers.stalls import Stall, harness_stalls, machine_stalls, overlapping, watched_until
-from harness.history import FaultSpan, History
-from harness.operation import Claim, FaultOutcome
-from harness.verdict import Facts, LeadershipBound, Standing, Validity, Verdict, Witness
+from fencepost.checkers.facts.circumstances import duration
+from fencepost.checkers.facts.evidence import Rows
+from fencepost.checkers.facts.fault_index import Landmarks
+from fencepost.checkers.facts.own_time import OwnTime
+from fencepost.checkers.facts.reigns import Intervals, Reign, Reigns, Sample, merged
+from fencepost.checkers.facts.stalls import Stall, harness_stalls, machine_stalls, overlapping, watched_until
+from fencepost.harness.history import Claim, FaultOutcome, FaultSpan, History
+from fencepost.harness.verdict import Facts, LeadershipBound, Standing, Validity, Verdict, Witness
 
 GUARANTEE: Final = "leader-self-fencing"
 SAMPLES_MIN: Final = 3

@@ -7,16 +7,26 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
-from checkers.effects import events_of
-from checkers.evidence import Rows, row, rows, violations
-from checkers.leadership.samples import Reigns, reigns_of, subjects
-from checkers.leases.findings import BACK, DEAD, IN_VAIN, OUTLIVED, REVOKED, Finding, Judged, asked_after, end_of, judge
-from checkers.leases.leading import Superseded, superseded_leader
-from checkers.leases.lives import Lives
-from checkers.leases.view import Lease, Look, leases_of, looks_of
-from harness.history import History
-from harness.operation import AttemptEvent, Operation, Outcome
-from harness.verdict import Facts, LeaseBound, Validity, Verdict, Witness
+from fencepost.checkers.facts.evidence import Rows, row, rows, violations
+from fencepost.checkers.facts.positions import events_of
+from fencepost.checkers.facts.reigns import Reigns, reigns_of, subjects
+from fencepost.checkers.leases.findings import (
+    BACK,
+    DEAD,
+    IN_VAIN,
+    OUTLIVED,
+    REVOKED,
+    Finding,
+    Judged,
+    asked_after,
+    end_of,
+    judge,
+)
+from fencepost.checkers.leases.leading import Superseded, superseded_leader
+from fencepost.checkers.leases.lives import Lives
+from fencepost.checkers.leases.view import Lease, Look, leases_of, looks_of
+from fencepost.harness.history import AttemptEvent, History, Operation, Outcome
+from fencepost.harness.verdict import Facts, LeaseBound, Validity, Verdict, Witness
 
 CHECKER: Final = "lease"
 LIVES: Final = "live-lease-lives"

@@ -15,14 +15,14 @@ from typing import Final
 
 import msgspec
 
-from checkers.effects import shown
-from checkers.evidence import row
-from checkers.leadership.circumstances import duration
-from checkers.leadership.samples import Intervals
-from checkers.leases.lives import Lives
-from checkers.leases.view import Lease, Look, Renewal
-from checkers.register_anomalies import seconds
-from harness.operation import Operation
+from fencepost.checkers.facts.circumstances import duration
+from fencepost.checkers.facts.evidence import row
+from fencepost.checkers.facts.positions import shown
+from fencepost.checkers.facts.reigns import Intervals
+from fencepost.checkers.leases.lives import Lives
+from fencepost.checkers.leases.view import Lease, Look, Renewal
+from fencepost.checkers.storage.register_anomalies import seconds
+from fencepost.harness.history import Operation
 
 REVOKED: Final = "live-lease-revoked"
 IN_VAIN: Final = "keep-alive-in-vain"

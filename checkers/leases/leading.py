@@ -10,14 +10,13 @@ from typing import Final
 
 import msgspec
 
-from checkers.evidence import Rows
-from checkers.leadership.circumstances import duration
-from checkers.leadership.landmarks import Landmarks
-from checkers.leadership.samples import Begin, Reign, Reigns
-from checkers.leases.findings import Finding
-from checkers.register_anomalies import seconds
-from harness.history import History
-from harness.operation import AttemptEvent
+from fencepost.checkers.facts.circumstances import duration
+from fencepost.checkers.facts.evidence import Rows
+from fencepost.checkers.facts.fault_index import Landmarks
+from fencepost.checkers.facts.reigns import Begin, Reign, Reigns
+from fencepost.checkers.leases.findings import Finding
+from fencepost.checkers.storage.register_anomalies import seconds
+from fencepost.harness.history import AttemptEvent, History
 
 #: So long after it led, what a leader had queued may still go out: etcd has 16 revokes under way at a time, which wait
 #: for 5 s and two election time-outs each, and whoever has become a follower meanwhile hands the next ones on.

@@ -13,13 +13,12 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from typing import Final
 
-from checkers.fastest_clock import FastestClock
-from checkers.leadership.own_time import OwnTime
-from checkers.leadership.samples import LOG_DELAY_NS, Begin, Intervals, Reigns, merged
-from checkers.leases.view import Lease, Look, Renewal
-from harness.history import History
-from harness.operation import BeliefEvent, EpochEvent, NodeEvent
-from harness.verdict import Facts, LeaseBound
+from fencepost.checkers.facts.fastest_clock import FastestClock
+from fencepost.checkers.facts.own_time import OwnTime
+from fencepost.checkers.facts.reigns import LOG_DELAY_NS, Begin, Intervals, Reigns, merged
+from fencepost.checkers.leases.view import Lease, Look, Renewal
+from fencepost.harness.history import BeliefEvent, EpochEvent, History, NodeEvent
+from fencepost.harness.verdict import Facts, LeaseBound
 
 _NEVER_NS: Final = 1 << 62
 

@@ -13,9 +13,8 @@ from typing import Final
 
 import msgspec
 
-from harness.errors import MalformedHistory
-from harness.history import History
-from harness.operation import Operation, Outcome
+from fencepost.harness.base.errors import MalformedHistory
+from fencepost.harness.history import History, Operation, Outcome
 
 PREFIX: Final = "lease-"
 #: ZooKeeper's `sync` reads are not among them: their maker disclaims them.

@@ -10,14 +10,13 @@ from typing import Any, Final
 
 import msgspec
 
-from checkers.evidence import row, rows
-from checkers.log import findings as find
-from checkers.log.standing import COMMITTED, DUPLICATES, DURABLE, EPOCHS, ORDER, STABLE, judged_as
-from checkers.log.view import PartitionView, partitions
-from checkers.sets import Finding, witness
-from harness.history import History
-from harness.operation import Operation, Outcome
-from harness.verdict import Facts, Validity, Verdict
+from fencepost.checkers.facts.evidence import row, rows
+from fencepost.checkers.log import findings as find
+from fencepost.checkers.log.standing import COMMITTED, DUPLICATES, DURABLE, EPOCHS, ORDER, STABLE, judged_as
+from fencepost.checkers.log.view import PartitionView, partitions
+from fencepost.checkers.storage.sets import Finding, witness
+from fencepost.harness.history import History, Operation, Outcome
+from fencepost.harness.verdict import Facts, Validity, Verdict
 
 CHECKER: Final = "log"
 _WITNESSES_OF_EACH: Final = 2

@@ -2,14 +2,13 @@
 
 from typing import Any
 
-from checkers.evidence import Rows, row, rows
-from checkers.leadership.landmarks import Landmarks
-from checkers.leadership.samples import Reign, Reigns
-from checkers.leadership.self_fencing import Cut, cuts
-from checkers.log.view import PartitionView
-from harness.history import History
-from harness.operation import Operation
-from harness.verdict import Facts
+from fencepost.checkers.facts.evidence import Rows, row, rows
+from fencepost.checkers.facts.fault_index import Landmarks
+from fencepost.checkers.facts.reigns import Reign, Reigns
+from fencepost.checkers.leadership.self_fencing import Cut, cuts
+from fencepost.checkers.log.view import PartitionView
+from fencepost.harness.history import History, Operation
+from fencepost.harness.verdict import Facts
 
 
 def cut_brokers(

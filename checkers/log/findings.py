@@ -20,10 +20,10 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
 
-from checkers.log.view import PartitionView, Row
-from checkers.register_anomalies import seconds
-from checkers.sets import Finding
-from harness.operation import Operation, Outcome
+from fencepost.checkers.log.view import PartitionView, Row
+from fencepost.checkers.storage.register_anomalies import seconds
+from fencepost.checkers.storage.sets import Finding
+from fencepost.harness.history import Operation, Outcome
 
 
 def lost(view: PartitionView) -> Iterator[Finding]:

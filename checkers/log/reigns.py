@@ -9,11 +9,10 @@ from typing import Final
 
 import msgspec
 
-from checkers.evidence import row
-from checkers.leadership.samples import Begin, Intervals, Reigns, Sample, ends_of, merged, window
-from checkers.log.view import PartitionView
-from harness.history import History
-from harness.operation import BeliefEvent, Claim, NodeChange, NodeEvent, Outcome
+from fencepost.checkers.facts.evidence import row
+from fencepost.checkers.facts.reigns import Begin, Intervals, Reigns, Sample, ends_of, merged, window
+from fencepost.checkers.log.view import PartitionView
+from fencepost.harness.history import BeliefEvent, Claim, History, NodeChange, NodeEvent, Outcome
 
 #: What a node says when it is asked for a partition that it does not lead.
 NOT_LEADER: Final = frozenset({"not-leader-or-follower", "not-leader", "replica-not-available"})

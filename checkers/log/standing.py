@@ -7,7 +7,7 @@ idempotent producer only.
 
 from typing import Final
 
-from harness.verdict import Facts
+from fencepost.harness.verdict import Facts
 
 DURABLE: Final = "log-durable"
 STABLE: Final = "log-offsets-stable"

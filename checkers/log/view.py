@@ -10,9 +10,8 @@ from typing import Final
 
 import msgspec
 
-from checkers.effects import LOG_READS
-from harness.history import History
-from harness.operation import Operation, Outcome
+from fencepost.checkers.facts.positions import LOG_READS
+from fencepost.harness.history import History, Operation, Outcome
 
 _APPEND: Final = "append"
 _SCAN: Final = "scan"

@@ -12,11 +12,11 @@ from typing import Final
 
 import msgspec
 
-from checkers.metadata import converges, durable, epochs, forward
-from checkers.metadata.changes import Changes, Incarnations
-from checkers.metadata.staleness import stale_reads, staleness_evidence, staleness_figures
-from harness.history import History
-from harness.verdict import Facts, Verdict
+from fencepost.checkers.metadata import converges, durable, epochs, forward
+from fencepost.checkers.metadata.changes import Changes, Incarnations
+from fencepost.checkers.metadata.staleness import stale_reads, staleness_evidence, staleness_figures
+from fencepost.harness.history import History
+from fencepost.harness.verdict import Facts, Verdict
 
 CHECKER: Final = "metadata"
 

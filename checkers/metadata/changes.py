@@ -18,9 +18,8 @@ from typing import Final
 
 import msgspec
 
-from harness.history import History
-from harness.operation import NodeChange, NodeEvent, Operation, Outcome, Value
-from harness.verdict import Facts
+from fencepost.harness.history import History, NodeChange, NodeEvent, Operation, Outcome, Value
+from fencepost.harness.verdict import Facts
 
 HANDED_OVER_ONCE_NS: Final = 50_000_000
 #: Of what was there before the run: it was there by then.

@@ -7,12 +7,11 @@ the log and differ contradict each other, whenever they were given.
 
 from typing import Any, Final
 
-from checkers.evidence import Rows, row, rows
-from checkers.metadata.changes import Changes, completed
-from checkers.metadata.findings import Finding, verdict_of
-from harness.history import History
-from harness.operation import Operation, Outcome, PhaseName, Value
-from harness.verdict import Facts, Validity, Verdict
+from fencepost.checkers.facts.evidence import Rows, row, rows
+from fencepost.checkers.findings.ladder import Finding, verdict_of
+from fencepost.checkers.metadata.changes import Changes, completed
+from fencepost.harness.history import History, Operation, Outcome, PhaseName, Value
+from fencepost.harness.verdict import Facts, Validity, Verdict
 
 GUARANTEE: Final = "metadata-converges"
 EXPOSURE_OF: Final = "settings and names that several nodes were asked for in the final phase, and answered"

@@ -14,13 +14,12 @@ from typing import Final
 
 import msgspec
 
-from checkers.evidence import Rows, row, rows
-from checkers.leadership.circumstances import duration
-from checkers.metadata.changes import Change, Changes, Incarnations, completed, direct_nodes
-from checkers.metadata.findings import Finding, verdict_of
-from harness.history import History
-from harness.operation import Operation, Outcome, PhaseName
-from harness.verdict import Facts, Validity, Verdict
+from fencepost.checkers.facts.circumstances import duration
+from fencepost.checkers.facts.evidence import Rows, row, rows
+from fencepost.checkers.findings.ladder import Finding, verdict_of
+from fencepost.checkers.metadata.changes import Change, Changes, Incarnations, completed, direct_nodes
+from fencepost.harness.history import History, Operation, Outcome, PhaseName
+from fencepost.harness.verdict import Facts, Validity, Verdict
 
 GUARANTEE: Final = "metadata-durable"
 EXPOSURE_OF: Final = "acknowledged changes that a final view, proven to be later, had to show"

@@ -6,10 +6,9 @@ after the earlier one had come. What a broker forwards is another node's word.
 
 from typing import Final
 
-from checkers.leadership.circumstances import duration
-from harness.history import History
-from harness.operation import BeliefEvent, Claim
-from harness.verdict import Facts, Validity, Verdict, Witness
+from fencepost.checkers.facts.circumstances import duration
+from fencepost.harness.history import BeliefEvent, Claim, History
+from fencepost.harness.verdict import Facts, Validity, Verdict, Witness
 
 GUARANTEE: Final = "epochs-never-go-back"
 EXPOSURE_OF: Final = "claims to lead by a server that had claimed before"

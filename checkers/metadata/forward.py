@@ -8,12 +8,12 @@ from typing import Final
 
 import msgspec
 
-from checkers.evidence import rows
-from checkers.leadership.circumstances import duration
-from checkers.metadata.changes import Change, Changes, Incarnations, completed
-from checkers.metadata.findings import Finding, verdict_of
-from harness.operation import Operation
-from harness.verdict import Facts, Validity, Verdict
+from fencepost.checkers.facts.circumstances import duration
+from fencepost.checkers.facts.evidence import rows
+from fencepost.checkers.findings.ladder import Finding, verdict_of
+from fencepost.checkers.metadata.changes import Change, Changes, Incarnations, completed
+from fencepost.harness.history import Operation
+from fencepost.harness.verdict import Facts, Validity, Verdict
 
 GUARANTEE: Final = "metadata-forward"
 EXPOSURE_OF: Final = "answered reads of a setting through a node that had shown a change of it before"

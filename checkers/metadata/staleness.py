@@ -9,9 +9,9 @@ from typing import Any
 
 import msgspec
 
-from checkers.evidence import Rows, row, rows
-from checkers.metadata.changes import Change, Changes, completed
-from harness.operation import Operation
+from fencepost.checkers.facts.evidence import Rows, row, rows
+from fencepost.checkers.metadata.changes import Change, Changes, completed
+from fencepost.harness.history import Operation
 
 
 class StaleRead(msgspec.Struct, frozen=True, kw_only=True):

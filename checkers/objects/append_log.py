@@ -7,11 +7,10 @@ from collections import Counter
 from collections.abc import Hashable, Iterator, Sequence
 from typing import Final
 
-from checkers.objects.calls import Calls, Numbers, integer, is_ok, not_failed, something, wrong
-from checkers.objects.judging import Flaw, Kind, Refused, describe, judge
-from harness.history import History
-from harness.operation import Operation, Value
-from harness.verdict import Facts, Verdict
+from fencepost.checkers.objects.calls import Calls, Numbers, integer, is_ok, not_failed, something, wrong
+from fencepost.checkers.objects.judging import Flaw, Kind, Refused, describe, judge
+from fencepost.harness.history import History, Operation, Value
+from fencepost.harness.verdict import Facts, Verdict
 
 _APPEND: Final = 0
 _READ: Final = 1

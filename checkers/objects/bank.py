@@ -9,11 +9,10 @@ from typing import Any, Final
 
 import msgspec
 
-from checkers.objects.calls import Calls, integer, is_ok, not_failed, same_again, wrong
-from checkers.objects.judging import Flaw, Kind, Refused, describe, judge
-from harness.history import History
-from harness.operation import Operation, Value
-from harness.verdict import Facts, Verdict
+from fencepost.checkers.objects.calls import Calls, integer, is_ok, not_failed, same_again, wrong
+from fencepost.checkers.objects.judging import Flaw, Kind, Refused, describe, judge
+from fencepost.harness.history import History, Operation, Value
+from fencepost.harness.verdict import Facts, Verdict
 
 _TRANSFER: Final = 0
 _READ: Final = 1

@@ -11,10 +11,10 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from checkers import _core
-from harness.errors import MalformedHistory
-from harness.operation import Operation, Outcome, Value
-from harness.verdict import Budget
+from fencepost.checkers import _core
+from fencepost.harness.base.errors import MalformedHistory
+from fencepost.harness.history import Operation, Outcome, Value
+from fencepost.harness.verdict import Budget
 
 _Column = NDArray[np.int64]
 

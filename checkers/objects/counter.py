@@ -4,11 +4,10 @@ from bisect import bisect_right
 from collections.abc import Hashable, Sequence
 from typing import Final
 
-from checkers.objects.calls import Calls, integer, is_ok, not_failed, same_again, something
-from checkers.objects.judging import Flaw, Kind, Refused, describe, judge
-from harness.history import History
-from harness.operation import Operation, Value
-from harness.verdict import Facts, Verdict
+from fencepost.checkers.objects.calls import Calls, integer, is_ok, not_failed, same_again, something
+from fencepost.checkers.objects.judging import Flaw, Kind, Refused, describe, judge
+from fencepost.harness.history import History, Operation, Value
+from fencepost.harness.verdict import Facts, Verdict
 
 _ADD: Final = 0
 _READ: Final = 1

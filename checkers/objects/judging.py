@@ -11,17 +11,16 @@ from typing import Final
 
 import msgspec
 
-from checkers import _core
-from checkers.evidence import row, rows, violations
-from checkers.objects.calls import Calls, answered, is_ok
-from checkers.objects.minimal import minimal_proof
-from checkers.objects.specification import text
-from checkers.objects.sub_history import Rows, wrong_in
-from checkers.python_search import LATE
-from checkers.register_anomalies import seconds
-from harness.history import History
-from harness.operation import Operation, Outcome, Value
-from harness.verdict import Facts, Proof, Validity, Verdict, Witness
+from fencepost.checkers import _core
+from fencepost.checkers.facts.evidence import row, rows, violations
+from fencepost.checkers.objects.calls import Calls, answered, is_ok
+from fencepost.checkers.objects.minimal import minimal_proof
+from fencepost.checkers.objects.python_search import LATE
+from fencepost.checkers.objects.specification import text
+from fencepost.checkers.objects.sub_history import Rows, wrong_in
+from fencepost.checkers.storage.register_anomalies import seconds
+from fencepost.harness.history import History, Operation, Outcome, Value
+from fencepost.harness.verdict import Facts, Proof, Validity, Verdict, Witness
 
 GUARANTEE: Final = "linearizable"
 NON_LINEARIZABLE: Final = "non-linearizable"

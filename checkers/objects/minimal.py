@@ -11,11 +11,11 @@ from typing import Final
 
 import msgspec
 
-from checkers.objects.plain_sums import TOTAL
-from checkers.objects.specification import is_known
-from checkers.objects.sub_history import KIND, STEPS_MAX, Rows
-from harness.operation import Operation
-from harness.verdict import Proof
+from fencepost.checkers.objects.plain_sums import TOTAL
+from fencepost.checkers.objects.specification import is_known
+from fencepost.checkers.objects.sub_history import KIND, STEPS_MAX, Rows
+from fencepost.harness.history import Operation
+from fencepost.harness.verdict import Proof
 
 #: Steps for one attempt to refute a sub-history, for all until one is refuted, and for cutting it; how many attempts.
 _TRIED_STEPS: Final = 50_000

@@ -6,11 +6,10 @@
 from collections.abc import Hashable, Iterator, Sequence
 from typing import Any, Final
 
-from checkers.objects.calls import Calls, Numbers, is_ok, not_failed, something, wrong
-from checkers.objects.judging import NON_LINEARIZABLE, Flaw, Kind, Refused, describe, judge
-from harness.history import History
-from harness.operation import Operation, Value
-from harness.verdict import Facts, Verdict
+from fencepost.checkers.objects.calls import Calls, Numbers, is_ok, not_failed, something, wrong
+from fencepost.checkers.objects.judging import NON_LINEARIZABLE, Flaw, Kind, Refused, describe, judge
+from fencepost.harness.history import History, Operation, Value
+from fencepost.harness.verdict import Facts, Verdict
 
 _READ: Final = 0
 _WRITE: Final = 1

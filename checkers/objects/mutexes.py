@@ -9,12 +9,11 @@ whose operation has no answer never acts again, so what it holds then stays held
 from collections.abc import Hashable, Sequence
 from typing import Any, Final
 
-from checkers.objects.calls import Calls, answered, integer, is_ok, not_failed, wrong
-from checkers.objects.judging import Flaw, Kind, Refused, describe, judge, no_flaws
-from harness.errors import UsageError
-from harness.history import History
-from harness.operation import Operation, Value
-from harness.verdict import Facts, Verdict
+from fencepost.checkers.objects.calls import Calls, answered, integer, is_ok, not_failed, wrong
+from fencepost.checkers.objects.judging import Flaw, Kind, Refused, describe, judge, no_flaws
+from fencepost.harness.base.errors import UsageError
+from fencepost.harness.history import History, Operation, Value
+from fencepost.harness.verdict import Facts, Verdict
 
 _ACQUIRE: Final = 0
 _RELEASE: Final = 1

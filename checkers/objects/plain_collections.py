@@ -5,8 +5,8 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
-from checkers.objects.specification import Move, Specification, ended, is_known, text
-from harness.operation import Operation
+from fencepost.checkers.objects.specification import Move, Specification, ended, is_known, text
+from fencepost.harness.history import Operation
 
 
 class QueueObject(Specification):

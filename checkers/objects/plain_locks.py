@@ -3,8 +3,8 @@
 from collections.abc import Collection, Sequence
 from typing import Any, Final
 
-from checkers.objects.specification import Move, Specification, is_known
-from harness.operation import Operation
+from fencepost.checkers.objects.specification import Move, Specification, is_known
+from fencepost.harness.history import Operation
 
 _TOKENS: Final = ("fence", "token", ":fence", ":token")
 

@@ -3,8 +3,8 @@
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
-from checkers.objects.specification import Move, Specification, is_known, text
-from harness.operation import Operation
+from fencepost.checkers.objects.specification import Move, Specification, is_known, text
+from fencepost.harness.history import Operation
 
 
 class MultiRegisterObject(Specification):

@@ -3,8 +3,8 @@
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any, Final
 
-from checkers.objects.specification import Move, Specification, ended, is_known, text
-from harness.operation import Operation, Value
+from fencepost.checkers.objects.specification import Move, Specification, ended, is_known, text
+from fencepost.harness.history import Operation, Value
 
 #: `about` of a bank's total, which no transfer changes.
 TOTAL: Final = "total"

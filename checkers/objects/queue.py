@@ -12,13 +12,12 @@ from typing import Final
 
 import msgspec
 
-from checkers.objects.calls import Calls, Numbers, answered, is_ok, not_failed, same_again, something, wrong
-from checkers.objects.judging import NON_LINEARIZABLE, Flaw, Kind, Refused, describe, judge
-from checkers.objects.minimal import minimal_proof
-from checkers.objects.queue_order import walked
-from harness.history import History
-from harness.operation import Operation, Value
-from harness.verdict import Facts, Verdict
+from fencepost.checkers.objects.calls import Calls, Numbers, answered, is_ok, not_failed, same_again, something, wrong
+from fencepost.checkers.objects.judging import NON_LINEARIZABLE, Flaw, Kind, Refused, describe, judge
+from fencepost.checkers.objects.minimal import minimal_proof
+from fencepost.checkers.objects.queue_order import walked
+from fencepost.harness.history import History, Operation, Value
+from fencepost.harness.verdict import Facts, Verdict
 
 _ENQUEUE: Final = 0
 _DEQUEUE: Final = 1

@@ -17,8 +17,8 @@ from typing import Final
 
 import msgspec
 
-from checkers.objects.calls import Numbers, answered, is_ok
-from harness.operation import Operation
+from fencepost.checkers.objects.calls import Numbers, answered, is_ok
+from fencepost.harness.history import Operation
 
 _ENQUEUE: Final = 0
 _DEQUEUE: Final = 1

@@ -6,11 +6,10 @@ Without a read of all elements each element is an object of its own, and is judg
 from collections.abc import Hashable, Iterator, Sequence
 from typing import Final
 
-from checkers.objects.calls import Calls, Numbers, answered, is_ok, not_failed, same_again, something, wrong
-from checkers.objects.judging import NON_LINEARIZABLE, Flaw, Kind, Refused, describe, judge
-from harness.history import History
-from harness.operation import Operation, Value
-from harness.verdict import Facts, Verdict
+from fencepost.checkers.objects.calls import Calls, Numbers, answered, is_ok, not_failed, same_again, something, wrong
+from fencepost.checkers.objects.judging import NON_LINEARIZABLE, Flaw, Kind, Refused, describe, judge
+from fencepost.harness.history import History, Operation, Value
+from fencepost.harness.verdict import Facts, Verdict
 
 _ADD: Final = 0
 _REMOVE: Final = 1

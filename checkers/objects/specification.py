@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from harness.operation import Operation, Outcome, Value
+from fencepost.harness.history import Operation, Outcome, Value
 
 #: What one operation asks of the object: a name and arguments.
 Move = tuple[Hashable, ...]

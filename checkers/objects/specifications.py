@@ -3,12 +3,12 @@
 from collections.abc import Callable, Collection, Sequence
 from typing import Final
 
-from checkers.objects.plain_collections import LogObject, QueueObject, SetObject
-from checkers.objects.plain_locks import FencedMutex, Mutex, OwnerMutex, Semaphore
-from checkers.objects.plain_registers import MultiRegisterObject
-from checkers.objects.plain_sums import BankObject, CounterObject
-from checkers.objects.specification import Specification
-from harness.operation import Operation
+from fencepost.checkers.objects.plain_collections import LogObject, QueueObject, SetObject
+from fencepost.checkers.objects.plain_locks import FencedMutex, Mutex, OwnerMutex, Semaphore
+from fencepost.checkers.objects.plain_registers import MultiRegisterObject
+from fencepost.checkers.objects.plain_sums import BankObject, CounterObject
+from fencepost.checkers.objects.specification import Specification
+from fencepost.harness.history import Operation
 
 _SPECIFICATIONS: Final[dict[str, Callable[[Sequence[Operation], Collection[str] | None], Specification]]] = {
     "mutex": Mutex,

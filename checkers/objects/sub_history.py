@@ -12,7 +12,7 @@ is none:
 
 If the history has an order, take what is left of it between the two ends: each operation that is named finds there what
 it found. That a named operation only may take effect allows more orders, never fewer. So what has no order refutes the
-history; and orders are looked for by the plain search of `checkers.python_search` over the plain objects of
+history; and orders are looked for by the plain search of `checkers.objects.python_search` over the plain objects of
 `checkers.objects.specification`, which share nothing with the native core.
 """
 
@@ -21,11 +21,11 @@ from bisect import bisect_left
 from collections.abc import Collection, Sequence
 from typing import Any, Final
 
-from checkers.objects.specification import Move, Specification, ended, is_known
-from checkers.objects.specifications import specification
-from checkers.python_search import Call, Step, kinds_of, search
-from harness.operation import Operation, Outcome
-from harness.verdict import Proof
+from fencepost.checkers.objects.python_search import Call, Step, kinds_of, search
+from fencepost.checkers.objects.specification import Move, Specification, ended, is_known
+from fencepost.checkers.objects.specifications import specification
+from fencepost.harness.history import Operation, Outcome
+from fencepost.harness.verdict import Proof
 
 KIND: Final = "sub-history"
 #: Steps for one confirmation; the largest takes seconds.
@@ -146,7 +146,7 @@ class Rows:
 def _numbered(
     thing: Specification, asked: Sequence[tuple[Move, int, int | None]], start: Any
 ) -> tuple[list[Call], Step]:
-    """The calls and the step of `checkers.python_search`: moves and states by numbers."""
+    """The calls and the step of `checkers.objects.python_search`: moves and states by numbers."""
     kinds = kinds_of([move for move, _, _ in asked])
     moves = {kind: move for kind, (move, _, _) in zip(kinds, asked, strict=True)}
     states, numbers = [start], {start: 0}

@@ -1,11 +1,11 @@
 """A stored history of registers becomes a table of operations, and is judged as one: pairing, numbering, the search.
 
-    events -> PAIRED               one window per process, as in `checkers.spark.operations`; never a join
-    PAIRED -> OPERATIONS_TABLE     partitions of whole keys; keys and values are numbered by `checkers.models.encode`,
+    events -> PAIRED               one window per process, as in `harness.warehouse.operations`; never a join
+    PAIRED -> OPERATIONS_TABLE     partitions of whole keys; `checkers.storage.models.encode` numbers keys and values
                                    in the executors' Python, so that equal here is what is equal on one machine
 
-Of the rules of a history (`harness.history.validate`) those that concern one process are looked at on the way: it has
-one open operation, it does not act after `info`, its times do not go back.
+Of the rules of a history (`harness.history.validate`) those that concern one process are looked at on the way:
+it has one open operation, it does not act after `info`, its times do not go back.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -18,14 +18,14 @@ from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from checkers.models import CAS_REGISTER, encode
-from checkers.operations_table import COLUMNS, UNKNOWN, explain, verdict
-from checkers.spark.linearizable import judge_table, partitions, tuned
-from checkers.spark.pipeline import read_history
-from checkers.spark.schemas import NAMED_OPERATIONS, OPERATIONS_TABLE, PAIRED, conforms
-from harness.errors import MalformedHistory, UsageError
-from harness.operation import Operation, Outcome
-from harness.verdict import Facts, Verdict, Witness
+from fencepost.checkers.spark.registers import judge_table, partitions, tuned
+from fencepost.checkers.storage.models import CAS_REGISTER, encode
+from fencepost.checkers.tables.operations import COLUMNS, UNKNOWN, explain, verdict
+from fencepost.harness.base.errors import MalformedHistory, UsageError
+from fencepost.harness.history import Operation, Outcome
+from fencepost.harness.verdict import Facts, Verdict, Witness
+from fencepost.harness.warehouse.pipeline import read_history
+from fencepost.harness.warehouse.schemas import NAMED_OPERATIONS, OPERATIONS_TABLE, PAIRED, conforms
 
 #: Numbers of keys that one partition may give out.
 _KEYS_MAX: Final = 1 << 40

@@ -2,16 +2,16 @@
 
     table -> MICRO_OPERATIONS    one row each, dealt out by key
     MICRO_OPERATIONS -> PIECES   what whole keys show: anomalies, dependencies, who was seen; one native call a part
-    PIECES -> a core             of the dependencies, those that may lie on a cycle (`checkers.transaction_windows`)
+    PIECES -> a core             those dependencies that may lie on a cycle (`checkers.tables.transactions_windows`)
 
 The core is collected and judged natively, with real time. What is found then names few keys. Their transactions are
 read again and judged as on one machine, which tells and confirms everything anew; a finding that is not repeated is a
 defect.
 
 Without any finding the points of the transactions are an order of them all. `valid` rests on its being carried out,
-key by key, by `checkers.transactions_by_key.explained`. For registers the order is one of several, so it may fail
-there; then, and where findings do not rule out the model that is asked for, the whole table is judged on one machine
-if it fits into the budget's memory, and is `unknown` else.
+key by key, by `checkers.tables.transactions_by_key.explained`. For registers the order is one of several, so it may
+fail there; then, and where findings do not rule out the model that is asked for, the whole table is judged on one
+machine if it fits into the budget's memory, and is `unknown` else.
 
 Nothing depends on how many machines take part: parts of tables do not matter, and cores are the same.
 """
@@ -29,16 +29,22 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from checkers import transaction_windows
-from checkers.consistency_models import NAMES, implied, ruled_out, ruled_out_of_registers
-from checkers.spark.linearizable import tuned
-from checkers.spark.schemas import MICRO_OPERATIONS, PIECES, UNEXPLAINED, conforms
-from checkers.transaction_columns import INFO, NEVER, OK
-from checkers.transaction_core import Transactions, collected
-from checkers.transaction_core import judged as judged_core
-from checkers.transaction_windows import UNRAISED, Column, Edges, Points, Windows
-from checkers.transactions import Finding
-from checkers.transactions_by_key import (
+from fencepost.checkers.spark.registers import tuned
+from fencepost.checkers.tables import transactions_windows as transaction_windows
+from fencepost.checkers.tables.transactions import (
+    LIST_APPEND,
+    TIME_MAX,
+    Rows,
+    malformed,
+    model_of,
+    null_in,
+    same_number,
+    schema,
+    two_open,
+    two_writes,
+    verdict,
+)
+from fencepost.checkers.tables.transactions_by_key import (
     ANOMALY,
     BROKEN,
     CIRCLE,
@@ -54,23 +60,17 @@ from checkers.transactions_by_key import (
     pieces,
     whole_keys,
 )
-from checkers.transactions_file import judge, judged, rows_of
-from checkers.transactions_table import (
-    LIST_APPEND,
-    TIME_MAX,
-    Rows,
-    malformed,
-    model_of,
-    null_in,
-    same_number,
-    schema,
-    two_open,
-    two_writes,
-    verdict,
-)
-from checkers.weak_isolation import CommitCircle
-from harness.errors import HarnessError, MalformedHistory, unknown_choice
-from harness.verdict import Facts, Validity, Verdict
+from fencepost.checkers.tables.transactions_core import Transactions, collected
+from fencepost.checkers.tables.transactions_core import judged as judged_core
+from fencepost.checkers.tables.transactions_file import judge, judged, rows_of
+from fencepost.checkers.tables.transactions_windows import UNRAISED, Column, Edges, Points, Windows
+from fencepost.checkers.transactions.anomalies import Finding
+from fencepost.checkers.transactions.columns import INFO, NEVER, OK
+from fencepost.checkers.transactions.weak_isolation import CommitCircle
+from fencepost.harness.base.errors import HarnessError, MalformedHistory, unknown_choice
+from fencepost.harness.verdict import Facts, Validity, Verdict
+from fencepost.harness.verdict.consistency_models import NAMES, implied, ruled_out, ruled_out_of_registers
+from fencepost.harness.warehouse.schemas import MICRO_OPERATIONS, PIECES, UNEXPLAINED, conforms
 
 if TYPE_CHECKING:
     from pyspark import Broadcast
@@ -83,7 +83,7 @@ _EDGE_BYTES: Final = 200
 _OVERHEAD: Final = 4
 _FROM_THE_FIRST: Final = Window.unboundedPreceding
 _TOP: Final = ("transaction", "process", "outcome", "invoked", "completed")
-#: Where `checkers.transactions_by_key` puts what it counts.
+#: Where `checkers.tables.transactions_by_key` puts what it counts.
 _COUNTED: Final = {"keys": "key", "micro_operations": "source", "reads": "target", "elements": "kind"}
 _BY_KEY: Final = ("ww", "wr", "rw")
 

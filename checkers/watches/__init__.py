@@ -11,11 +11,11 @@ from typing import Final
 
 import msgspec
 
-from checkers.evidence import rows, violations
-from checkers.sets import Finding, witness
-from checkers.watches.changes import Changes, shown
-from checkers.watches.heard import Event, Mark, stretches
-from checkers.watches.listening import (
+from fencepost.checkers.facts.evidence import rows, violations
+from fencepost.checkers.storage.sets import Finding, witness
+from fencepost.checkers.watches.changes import Changes, shown
+from fencepost.checkers.watches.heard import Event, Mark, stretches
+from fencepost.checkers.watches.listening import (
     BEFORE_START,
     BOOKMARK,
     DATA,
@@ -29,9 +29,8 @@ from checkers.watches.listening import (
     judge,
     unplaced,
 )
-from harness.history import History
-from harness.operation import Operation, Outcome, PhaseName
-from harness.verdict import Facts, Validity, Verdict
+from fencepost.harness.history import History, Operation, Outcome, PhaseName
+from fencepost.harness.verdict import Facts, Validity, Verdict
 
 CHECKER: Final = "watch"
 RELIABLE: Final = "watch-reliable"

@@ -14,11 +14,10 @@ from typing import Final
 
 import msgspec
 
-from checkers.register_anomalies import seconds
-from checkers.sets import Finding
-from checkers.watches.heard import Event, Mark, Stretch
-from harness.history import History
-from harness.operation import Operation, Outcome
+from fencepost.checkers.storage.register_anomalies import seconds
+from fencepost.checkers.storage.sets import Finding
+from fencepost.checkers.watches.heard import Event, Mark, Stretch
+from fencepost.harness.history import History, Operation, Outcome
 
 WRITES: Final = frozenset({"put", "cas", "delete", "put-all"})
 ENTRIES: Final = "entries"

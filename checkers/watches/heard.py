@@ -9,9 +9,8 @@ from typing import Any, Final
 
 import msgspec
 
-from harness.errors import MalformedHistory
-from harness.history import History
-from harness.operation import Operation, Outcome
+from fencepost.harness.base.errors import MalformedHistory
+from fencepost.harness.history import History, Operation, Outcome
 
 WATCH: Final = "watch"
 NEXT: Final = "next"

@@ -21,11 +21,11 @@ from typing import Final
 
 import msgspec
 
-from checkers.register_anomalies import seconds
-from checkers.sets import Finding
-from checkers.watches.changes import Changes, Known, describe, shown, tell
-from checkers.watches.heard import Event, Mark, Stretch
-from harness.operation import Operation
+from fencepost.checkers.storage.register_anomalies import seconds
+from fencepost.checkers.storage.sets import Finding
+from fencepost.checkers.watches.changes import Changes, Known, describe, shown, tell
+from fencepost.checkers.watches.heard import Event, Mark, Stretch
+from fencepost.harness.history import Operation
 
 LOST: Final = "lost-event"
 DUPLICATE: Final = "duplicate-event"

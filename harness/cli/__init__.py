@@ -9,15 +9,15 @@ import io
 import sys
 import traceback
 
-from harness.errors import ExitCode, FencepostError
+from fencepost.harness.base.errors import ExitCode, FencepostError
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run one command; returns the exit code."""
     import click
 
-    from harness.cli.app import app
-    from harness.stopping import StoppedTwice
+    from fencepost.harness.base.stop_request import StoppedTwice
+    from fencepost.harness.cli.app import app
 
     _escape_unknown_characters()
     try:

@@ -1,5 +1,5 @@
 """`python -m harness.cli`, for a tree that is not installed."""
 
-from harness.cli import main
+from fencepost.harness.cli import main
 
 raise SystemExit(main())

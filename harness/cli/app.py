@@ -9,15 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from harness import registry, settings
-from harness.errors import ExitCode, PlanError, UsageError
-from harness.plan import Plan, read_plan
+from fencepost.harness.base.errors import ExitCode, PlanError, UsageError
+from fencepost.harness.plan import Plan, read_plan
+from fencepost.harness.plugins import registry
+from fencepost.harness.systems.contract import server_settings as settings
 
 if TYPE_CHECKING:
-    from harness.cli.second_opinions import Asked
-    from harness.run import Result
-    from harness.spark_session import SparkHandle
-    from harness.stopping import StopRequest
+    from fencepost.harness.base.stop_request import StopRequest
+    from fencepost.harness.cli.check.second_opinions import Asked
+    from fencepost.harness.run.execute import Result
+    from fencepost.harness.warehouse.spark_session import SparkHandle
 
 _CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
 
@@ -94,8 +95,8 @@ def run(plan_file: Path | None, results: Path, as_json: bool, times: int, use_sp
     fencepost run --system etcd --workload register --nemesis partition:leader,kill --time-limit 30s --seed 7
     fencepost run plan.toml
     """
-    from harness.cli.outcome import exit_code_of, say_first, say_last, say_times
-    from harness.run import check_plan
+    from fencepost.harness.cli.output.outcome import exit_code_of, say_first, say_last, say_times
+    from fencepost.harness.run.execute import check_plan
 
     try:
         plan = check_plan(_plan_of(plan_file, flags))
@@ -163,11 +164,11 @@ def check(
     --also hands the same history to another checker. A tool that is missing is skipped; one that contradicts the
     verdict makes the exit code 255, with both verdicts shown.
     """
-    from harness.cli.file_report import check_report
-    from harness.cli.foreign import check_file, is_run
-    from harness.cli.operations import check_history_by_spark, check_table, is_table, refuse_beside
-    from harness.cli.second_opinions import asked_by
-    from harness.cli.transactions import check_transactions, has_transactions
+    from fencepost.harness.cli.check.file_report import check_report
+    from fencepost.harness.cli.check.foreign import check_file, is_run
+    from fencepost.harness.cli.check.operations import check_history_by_spark, check_table, is_table, refuse_beside
+    from fencepost.harness.cli.check.second_opinions import asked_by
+    from fencepost.harness.cli.check.transactions import check_transactions, has_transactions
 
     if report is not None:
         check_report(report)
@@ -213,7 +214,7 @@ def check(
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="A new file. Default standard output.")
 def export(run: Path, form: str, output: Path | None) -> int:
     """Write a history in another form: EDN as Jepsen has it, operations as Porcupine has them, or JSON lines."""
-    from harness.cli.foreign import export as write
+    from fencepost.harness.cli.check.foreign import export as write
 
     return write(run, form, output)
 
@@ -226,8 +227,8 @@ def export(run: Path, form: str, output: Path | None) -> int:
 def report(folder: Path, spark_master: str, use_spark: bool, events: str | None) -> int:
     """Make the report of a stored run again; exits 0 when it was made, whatever the verdict."""
     if events is not None:
-        from harness import store
-        from harness.report.events import event_lines
+        from fencepost.harness.report.documents.events import event_lines
+        from fencepost.harness.results import run_folder as store
 
         for line in event_lines(store.find_run_folder(folder), events):
             click.echo(line)
@@ -239,9 +240,9 @@ def report(folder: Path, spark_master: str, use_spark: bool, events: str | None)
 def _judge_again(
     folder: Path, *, as_json: bool, spark_master: str, use_spark: bool, asked: "Asked | None" = None
 ) -> int:
-    from harness import store
-    from harness.cli.outcome import exit_code_of, say_last
-    from harness.run import judge_stored
+    from fencepost.harness.cli.output.outcome import exit_code_of, say_last
+    from fencepost.harness.results import run_folder as store
+    from fencepost.harness.run.execute import judge_stored
 
     found = store.find_run_folder(folder)
     with _Session(spark_master, use_spark=use_spark) as session:
@@ -251,8 +252,8 @@ def _judge_again(
         say_last(plan, result, as_json=as_json)
         return exit_code_of([result])
 
-    from harness.cli.second_opinions import exit_code, question_of_run, say_opinions, with_opinions
-    from harness.reader import read_history
+    from fencepost.harness.cli.check.second_opinions import exit_code, question_of_run, say_opinions, with_opinions
+    from fencepost.harness.results.reader import read_history
 
     ours = exit_code_of([result])
     opinions = asked.of(question_of_run(read_history(found), result.judgement))
@@ -277,8 +278,8 @@ def replay(
 
     Targets that are roles are resolved anew. Exits as several runs do: 1 when any of them is invalid.
     """
-    from harness.cli.replay import carrier
-    from harness.cli.replay import replay as carry_out
+    from fencepost.harness.cli.replay import carrier
+    from fencepost.harness.cli.replay import replay as carry_out
 
     with _Session("local[*]", use_spark=use_spark) as session:
         stop = session.stop
@@ -305,8 +306,8 @@ def shrink(run: Path, budget: str, confirmations: int, fingerprint: str | None, 
 
     Stopped by Ctrl-C or by its budget, the same command goes on. Exits 0 with a confirmed plan, else 2.
     """
-    from harness.cli.replay import carrier
-    from harness.cli.shrink import shrink as carry_out
+    from fencepost.harness.cli.replay import carrier
+    from fencepost.harness.cli.shrink import shrink as carry_out
 
     with _Session("local[*]", use_spark=False) as session:
         stop = session.stop
@@ -327,7 +328,7 @@ def shrink(run: Path, budget: str, confirmations: int, fingerprint: str | None, 
 )
 def list_(what: str) -> int:
     """What there is to choose from."""
-    from harness.cli.listing import listing
+    from fencepost.harness.cli.listing import listing
 
     for line in listing(what):
         click.echo(line)
@@ -338,7 +339,7 @@ def list_(what: str) -> int:
 @click.option("--sweep", "sweeping", is_flag=True, help="Remove what runs left behind whose processes are gone.")
 def doctor(sweeping: bool) -> int:
     """What this machine can do, and for each thing it cannot: why, and the remedy."""
-    from harness.cli.doctor import examine, sweep
+    from fencepost.harness.cli.doctor import examine, sweep
 
     return sweep() if sweeping else examine()
 
@@ -349,7 +350,7 @@ def doctor(sweeping: bool) -> int:
 @click.option("--runtime", default="lab", help="Where the nodes live: lab, containers.")
 def demo(results: Path, seed: int | None, runtime: str) -> int:
     """Two real clusters attacked in the same way: etcd does no harm, ZooKeeper's woken leader answers stale."""
-    from harness.cli.demo import demonstrate
+    from fencepost.harness.cli.demo import demonstrate
 
     with _Session("local[*]") as session:
         return demonstrate(session.execute, results, _seed(seed), runtime)
@@ -367,7 +368,7 @@ def failover(systems: str, partitions: str, times: int, deadline: str, results: 
 
     The clusters live in the lab only: what containers add to an ending and a start would be measured with it.
     """
-    from harness.cli.failover import failover as measure
+    from fencepost.harness.cli.failover import failover as measure
 
     return measure(systems, partitions, times, deadline, results, as_json=as_json)
 
@@ -384,7 +385,7 @@ def images() -> None:
 @click.option("--anew", is_flag=True, help="Also what is up to date, on our own bases, without the build cache.")
 def images_build(names: tuple[str, ...], base: tuple[str, ...], versions: tuple[str, ...], anew: bool) -> int:
     """Build the images NAMES (none named: all) that are absent or whose parts have changed."""
-    from harness.cli.images import build
+    from fencepost.harness.cli.images import build
 
     return build(names, base=_pairs(base, "--base"), versions=_pairs(versions, "--version"), anew=anew)
 
@@ -392,7 +393,7 @@ def images_build(names: tuple[str, ...], base: tuple[str, ...], versions: tuple[
 @images.command("list")
 def images_list() -> int:
     """Every image, built or not: is it up to date, how large, how old, on which base."""
-    from harness.cli.images import list_images
+    from fencepost.harness.cli.images import list_images
 
     return list_images()
 
@@ -404,7 +405,7 @@ def images_list() -> int:
 @click.option("--base", default="", metavar="IMAGE", help="An official base.")
 def images_context(name: str, folder: Path, version: str, base: str) -> int:
     """Prepare in FOLDER what image NAME is built from, and say the `docker build` command that does it by hand."""
-    from harness.cli.images import context
+    from fencepost.harness.cli.images import context
 
     return context(name, folder, version=version, base=base)
 
@@ -412,7 +413,7 @@ def images_context(name: str, folder: Path, version: str, base: str) -> int:
 @app.command(hidden=True)
 def prepare() -> int:
     """Set-up's last step: make the start-up archives of the two Java programs, once for this user."""
-    from harness.cli.prepare import prepare_archives
+    from fencepost.harness.cli.prepare import prepare_archives
 
     return prepare_archives()
 
@@ -429,9 +430,9 @@ class _Session:
         self._use_spark = use_spark
 
     def __enter__(self) -> "_Session":
-        from harness.cli.progress import Progress
-        from harness.spark_session import SparkHandle
-        from harness.stopping import StopRequest
+        from fencepost.harness.base.stop_request import StopRequest
+        from fencepost.harness.cli.output.progress import Progress
+        from fencepost.harness.warehouse.spark_session import SparkHandle
 
         self.progress = Progress()
         self.stop = StopRequest()
@@ -454,7 +455,7 @@ class _Session:
         self.stop.check()
 
     def execute(self, plan: Plan, results: Path) -> "Result":
-        from harness.run import execute
+        from fencepost.harness.run.execute import execute
 
         try:
             return execute(plan, results, progress=self.progress, stop=self.stop, spark=self.spark)

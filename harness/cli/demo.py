@@ -12,11 +12,11 @@ from pathlib import Path
 import click
 import msgspec
 
-from harness.cli.outcome import report_path, say_first
-from harness.errors import ExitCode
-from harness.plan import Plan
-from harness.run import Result, check_plan
-from harness.verdict import Validity
+from fencepost.harness.base.errors import ExitCode
+from fencepost.harness.cli.output.outcome import report_path, say_first
+from fencepost.harness.plan import Plan
+from fencepost.harness.run.execute import Result, check_plan
+from fencepost.harness.verdict import Validity
 
 _NEMESIS = "pause:leader"
 _TIME_LIMIT = "24s"

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import click
 
-from harness import registry
-from harness.errors import ExitCode, FencepostError
-from harness.runtime.provider import Check
-from harness.runtime.tracing import availability
+from fencepost.harness.base.errors import ExitCode, FencepostError
+from fencepost.harness.plugins import registry
+from fencepost.harness.runtime.disks import availability
+from fencepost.harness.runtime.provider import Check
 
 #: Groups without which the default runs are possible all the same.
 _OPTIONAL = ("containers", "faults", "report")
@@ -78,7 +78,7 @@ def _kafka_jars() -> Check:
     """Both generations of Kafka run from the same jars; a start-up archive belongs to a mode and is told there."""
 
     def look() -> str:
-        from harness.systems.kafka import versions
+        from fencepost.harness.systems.kafka.server import versions
 
         found = ", ".join(version for version in versions.known() if versions.are_fetched(version))
         return f"fetched: {found}" if found else "none fetched yet: each release is when it is first used"
@@ -88,7 +88,7 @@ def _kafka_jars() -> Check:
 
 def _native_core() -> Check:
     def look() -> str:
-        from checkers._core import build_info
+        from fencepost.checkers._core import build_info
 
         return " ".join(str(value) for value in build_info().values())
 
@@ -99,7 +99,7 @@ def _spark() -> Check:
     def look() -> str:
         from importlib.metadata import version
 
-        from harness.runtime.java import find_java
+        from fencepost.harness.runtime.artifacts.java import find_java
 
         java = find_java()
         return f"PySpark {version('pyspark')} on Java {java.version}"
@@ -108,7 +108,7 @@ def _spark() -> Check:
 
 
 def _archives() -> list[Check]:
-    from harness.cli.prepare import archives
+    from fencepost.harness.cli.prepare import archives
 
     return [
         Check(f"start-up archive of {name}", True, "made" if path else "absent: starts are slower")

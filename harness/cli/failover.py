@@ -4,12 +4,12 @@ from pathlib import Path
 
 import click
 
-from harness.cli.progress import Progress, shorten
-from harness.durations import parse_duration_ns
-from harness.errors import ExitCode, UsageError
-from harness.failover.curve import DOCUMENT, PAGE, CurveRun, check_choices
-from harness.failover.document import Curve, document, table
-from harness.stopping import StopRequest
+from fencepost.harness.base.durations import parse_duration_ns
+from fencepost.harness.base.errors import ExitCode, UsageError
+from fencepost.harness.base.stop_request import StopRequest
+from fencepost.harness.campaigns.failover.curve import DOCUMENT, PAGE, CurveRun, check_choices
+from fencepost.harness.campaigns.failover.document import Curve, document, table
+from fencepost.harness.cli.output.progress import Progress, shorten
 
 
 def failover(systems: str, partitions: str, times: int, deadline: str, results: Path, *, as_json: bool) -> int:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from harness.errors import UsageError
-from harness.runtime import images
+from fencepost.harness.base.errors import UsageError
+from fencepost.harness.runtime.containers import images
 
 if TYPE_CHECKING:
     import docker
@@ -44,7 +44,7 @@ def context(name: str, into: Path, *, version: str, base: str) -> int:
 
 
 def _connect() -> "docker.DockerClient":
-    from harness.runtime.engine import connect
+    from fencepost.harness.runtime.containers.engine.engine import connect
 
     return connect()
 

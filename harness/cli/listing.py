@@ -3,11 +3,11 @@
 import sys
 from collections.abc import Callable
 
-from harness import registry
-from harness.fault import meaning_of, specs_for_all
-from harness.settings import TakesSettings
-from harness.systems import releases
-from harness.trigger import TRIGGERS
+from fencepost.harness.faults.kind import meaning_of, specs_for_all
+from fencepost.harness.faults.trigger import TRIGGERS
+from fencepost.harness.plugins import registry
+from fencepost.harness.systems.contract import releases
+from fencepost.harness.systems.contract.server_settings import TakesSettings
 
 
 def listing(what: str) -> list[str]:

@@ -4,8 +4,8 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from harness import registry
-from harness.errors import FencepostError
+from fencepost.harness.base.errors import FencepostError
+from fencepost.harness.plugins import registry
 
 
 def prepare_archives() -> int:
@@ -27,9 +27,9 @@ def prepare_archives() -> int:
 
 def archives() -> dict[str, Path | None]:
     """Where each archive is; None when it is absent."""
-    from harness import spark_session
-    from harness.runtime.java import existing_archive
-    from harness.systems.zookeeper import server
+    from fencepost.harness.runtime.artifacts.java import existing_archive
+    from fencepost.harness.systems.zookeeper import server
+    from fencepost.harness.warehouse import spark_session
 
     return {
         "ZooKeeper": existing_archive("zookeeper", server.archive_key(server.packaged())),
@@ -38,8 +38,8 @@ def archives() -> dict[str, Path | None]:
 
 
 def _makers() -> dict[str, Callable[[], Path | None]]:
-    from checkers.spark.training import exercise
-    from harness import spark_session
+    from fencepost.harness.warehouse import spark_session
+    from fencepost.harness.warehouse.archive_training import exercise
 
     return {"ZooKeeper": _zookeeper, "Spark": lambda: spark_session.prepare_archive(exercise)}
 

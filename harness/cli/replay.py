@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING
 
 import click
 
-from harness.cli.progress import shorten
-from harness.errors import ExitCode, HarnessError
-from harness.plan import Plan
-from harness.replay import wilson
-from harness.replay.recorded import choose, read_recorded
-from harness.replay.replaying import DOCUMENT, Replay
-from harness.replay.replaying import replay as carry_out
-from harness.replay.tries import Carry, Try
-from harness.verdict import Validity, merge
+from fencepost.harness.base.errors import ExitCode, HarnessError
+from fencepost.harness.campaigns.replay import wilson
+from fencepost.harness.campaigns.replay.recorded import choose, read_recorded
+from fencepost.harness.campaigns.replay.replaying import DOCUMENT, Replay
+from fencepost.harness.campaigns.replay.replaying import replay as carry_out
+from fencepost.harness.campaigns.replay.tries import Carry, Try
+from fencepost.harness.cli.output.progress import shorten
+from fencepost.harness.plan import Plan
+from fencepost.harness.verdict import Validity, merge
 
 if TYPE_CHECKING:
-    from harness.run import Result
+    from fencepost.harness.run.execute import Result
 
 _CODES = {
     Validity.VALID: ExitCode.VALID,

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import click
 
-from harness.cli.progress import shorten
-from harness.durations import parse_duration_ns
-from harness.errors import ExitCode, UsageError
-from harness.replay import wilson
-from harness.replay.recorded import choose, read_recorded
-from harness.replay.reductions import dropped
-from harness.replay.shrinking import CONFIRMATIONS, DOCUMENT, SMALLER, Shrinking, Shrunk
-from harness.replay.tries import Carry
+from fencepost.harness.base.durations import parse_duration_ns
+from fencepost.harness.base.errors import ExitCode, UsageError
+from fencepost.harness.campaigns.replay import wilson
+from fencepost.harness.campaigns.replay.recorded import choose, read_recorded
+from fencepost.harness.campaigns.replay.reductions import dropped
+from fencepost.harness.campaigns.replay.shrinking import CONFIRMATIONS, DOCUMENT, SMALLER, Shrinking, Shrunk
+from fencepost.harness.campaigns.replay.tries import Carry
+from fencepost.harness.cli.output.progress import shorten
 
 
 def shrink(

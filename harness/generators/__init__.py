@@ -1,4 +1,64 @@
-"""Generators in parts: `contract` (values and the protocol), `offering`, `pacing`, `sharing` (the combinators).
+"""Generators: pure values that offer the next operation, "pending" or "done". This module is the whole public face.
 
-Import the names from `harness.generator`.
+`generators/contract.py` says what a generator is and what its driver owes it; the combinators are in
+`generators/what.py`, `when.py` and `who.py`. `harness/testing/simulation.py` runs one without clocks,
+`harness/interpreter/interpreter.py` against a system.
 """
+
+from fencepost.harness.generators.contract import (
+    PENDING,
+    Context,
+    Draw,
+    Generator,
+    Invocation,
+    Offer,
+    Pending,
+    Step,
+    Stream,
+)
+from fencepost.harness.generators.what import (
+    draws,
+    flip_flop,
+    limit,
+    mix,
+    once,
+    phases,
+    repeat,
+    sequence,
+    trace,
+    until_ok,
+    validate,
+)
+from fencepost.harness.generators.when import delay, sleep, stagger, time_limit
+from fencepost.harness.generators.who import each_worker, on_workers, per_key, reserve
+
+__all__ = [
+    "PENDING",
+    "Context",
+    "Draw",
+    "Generator",
+    "Invocation",
+    "Offer",
+    "Pending",
+    "Step",
+    "Stream",
+    "delay",
+    "draws",
+    "each_worker",
+    "flip_flop",
+    "limit",
+    "mix",
+    "on_workers",
+    "once",
+    "per_key",
+    "phases",
+    "repeat",
+    "reserve",
+    "sequence",
+    "sleep",
+    "stagger",
+    "time_limit",
+    "trace",
+    "until_ok",
+    "validate",
+]

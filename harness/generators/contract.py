@@ -24,7 +24,7 @@ from typing import Final, Protocol, TypeVar
 
 import msgspec
 
-from harness.operation import OpEvent, Value
+from fencepost.harness.history import OpEvent, Value
 
 T = TypeVar("T")
 

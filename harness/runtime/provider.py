@@ -1,7 +1,7 @@
 """What every runtime has beside the cluster itself: what it needs, what it can do, how it is opened and swept.
 
-The lab and the containers are one `Provider` each in `harness.registry.RUNTIMES`. The outer process asks it before a
-run (`refuse`, `refuse_if_impossible`, `resolve`) and after it (`sweep`); the runner opens the cluster with it.
+The lab and the containers are one `Provider` each in `harness.plugins.registry.RUNTIMES`. The outer process asks it
+before a run (`refuse`, `refuse_if_impossible`, `resolve`) and after it (`sweep`); the runner opens the cluster with it.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -10,10 +10,10 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from harness.runtime.node import Member, Runtime, members_alike
+from fencepost.harness.runtime.node import Member, Runtime, members_alike
 
 if TYPE_CHECKING:
-    from harness.systems.system import Artifacts, System
+    from fencepost.harness.systems.contract.system import Artifacts, System
 
 
 class Links(StrEnum):

@@ -8,8 +8,7 @@ history = tale.history()
 
 from typing import Any
 
-from harness.history import History
-from harness.operation import (
+from fencepost.harness.history import (
     BeliefEvent,
     Claim,
     Clock,
@@ -20,6 +19,7 @@ from harness.operation import (
     FaultEvent,
     FaultOutcome,
     FaultStage,
+    History,
     NodeChange,
     NodeEvent,
     OpEvent,
@@ -28,7 +28,7 @@ from harness.operation import (
     PhaseName,
     SampleEvent,
 )
-from harness.verdict import Facts, Guarantee, LeadershipBound, Standing, Verdict
+from fencepost.harness.verdict import Facts, Guarantee, LeadershipBound, Standing, Verdict
 
 MS = 1_000_000
 NODES = ("n1", "n2", "n3")

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from harness import registry
-from harness.history import History
-from harness.registry import Checker
-from harness.verdict import Facts, Verdict
+from fencepost.harness.history import History
+from fencepost.harness.plugins import registry
+from fencepost.harness.plugins.registry import Checker
+from fencepost.harness.verdict import Facts, Verdict
 from tests.report.proof import figures_of, wrong
 
 
@@ -29,7 +29,9 @@ def _proven(check: Checker) -> Checker:
     def judged(history: History, facts: Facts) -> list[Verdict]:
         verdicts = check(history, facts)
         said = [why for verdict in verdicts for figure in figures_of(verdict) if (why := wrong(figure, history))]
-        assert said == [], "a figure names no rows, or others than it was counted or measured from (checkers.evidence)"
+        assert said == [], (
+            "a figure names no rows, or others than it was counted or measured from (fencepost.checkers.facts.evidence)"
+        )
         return verdicts
 
     return judged

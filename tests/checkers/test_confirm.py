@@ -6,13 +6,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from checkers import linearizable
-from checkers.confirm import ProofFails, confirm
-from checkers.transaction_history import check_lists, check_registers
-from harness.errors import UsageError
-from harness.history import History
-from harness.verdict import Facts, Thresholds, Verdict
-from tests.checkers.test_transaction_history import told
+from fencepost.checkers.confirm import ProofFails, confirm
+from fencepost.checkers.storage import registers as linearizable
+from fencepost.checkers.transactions.history import check_lists, check_registers
+from fencepost.harness.base.errors import UsageError
+from fencepost.harness.history import History
+from fencepost.harness.verdict import Facts, Thresholds, Verdict
+from tests.checkers.transactions.test_transaction_history import told
 from tests.histories.language import cases, parse
 
 FACTS = Facts(

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from checkers import coverage
-from harness.operation import BROKEN_SERVER, FaultOutcome, NoteEvent, Outcome, PhaseName
-from harness.verdict import Thresholds, Validity, Verdict
+from fencepost.checkers import coverage
+from fencepost.harness.history import BROKEN_SERVER, FaultOutcome, NoteEvent, Outcome, PhaseName
+from fencepost.harness.verdict import Thresholds, Validity, Verdict
 from tests.checkers.build import Tale, facts
 
 

@@ -9,17 +9,26 @@ import random
 from collections.abc import Mapping
 from typing import Any, Final, cast
 
-from harness import registry
-from harness.client import Client
-from harness.coordination import Deeds, Definite, Elections, Held, Indefinite, Leading, NotSent, ReadMode, Reply
-from harness.generator import time_limit, validate
-from harness.history import History
-from harness.interpreter import Interpreter
-from harness.operation import Event, PhaseEvent, PhaseName
-from harness.recorder import Recorder
-from harness.verdict import Facts, Guarantee, Standing
+from fencepost.harness.coordination import (
+    Deeds,
+    Definite,
+    Elections,
+    Held,
+    Indefinite,
+    Leading,
+    NotSent,
+    ReadMode,
+    Reply,
+)
+from fencepost.harness.generators import time_limit, validate
+from fencepost.harness.history import Event, History, PhaseEvent, PhaseName
+from fencepost.harness.interpreter.client import Client
+from fencepost.harness.interpreter.interpreter import Interpreter
+from fencepost.harness.plugins import registry
+from fencepost.harness.results.recorder import Recorder
+from fencepost.harness.verdict import Facts, Guarantee, Standing
+from fencepost.workloads.election import Election
 from tests.fakes.virtual_time import run_virtual, virtual_clock_ns
-from workloads.election import Election
 
 NODES: Final = ("n1", "n2", "n3")
 PROMISED: Final = ("one-acting-leader", "terms-grow", "session-order", "linearizable", "no-lost-acknowledged-writes")

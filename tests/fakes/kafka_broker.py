@@ -13,11 +13,11 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, Final, NamedTuple
 
-from harness.systems.kafka import log_messages, messages, transaction_messages
-from harness.systems.kafka.decoding import decode
-from harness.systems.kafka.encoding import encode
-from harness.systems.kafka.fields import Body
-from harness.systems.kafka.messages import Api, ApiVersion, ApiVersionsResponse
+from fencepost.harness.systems.kafka.wire import log_messages, messages, transaction_messages
+from fencepost.harness.systems.kafka.wire.decoding import decode
+from fencepost.harness.systems.kafka.wire.encoding import encode
+from fencepost.harness.systems.kafka.wire.fields import Body
+from fencepost.harness.systems.kafka.wire.messages import Api, ApiVersion, ApiVersionsResponse
 
 APIS: Final[Mapping[int, Api[Any, Any]]] = {
     api.key: api

@@ -11,13 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
-from harness import registry
-from harness.client import Client
-from harness.coordination import Definite, Granted, Indefinite, Leases, Members, NotSent, ReadMode, Reply
-from harness.generator import time_limit, validate
-from harness.history import History
-from harness.interpreter import Interpreter
-from harness.operation import (
+from fencepost.harness.coordination import Definite, Granted, Indefinite, Leases, Members, NotSent, ReadMode, Reply
+from fencepost.harness.generators import time_limit, validate
+from fencepost.harness.history import (
     AttemptEvent,
     BeliefEvent,
     Claim,
@@ -27,13 +23,17 @@ from harness.operation import (
     FaultEvent,
     FaultOutcome,
     FaultStage,
+    History,
     PhaseEvent,
     PhaseName,
 )
-from harness.recorder import Recorder
-from harness.verdict import Facts, Guarantee, LeaseBound, Standing
+from fencepost.harness.interpreter.client import Client
+from fencepost.harness.interpreter.interpreter import Interpreter
+from fencepost.harness.plugins import registry
+from fencepost.harness.results.recorder import Recorder
+from fencepost.harness.verdict import Facts, Guarantee, LeaseBound, Standing
+from fencepost.workloads.lease import Lease
 from tests.fakes.virtual_time import run_virtual, virtual_clock_ns
-from workloads.lease import Lease
 
 NODES: Final = ("n1", "n2", "n3")
 GUARANTEES: Final = (

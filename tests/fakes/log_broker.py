@@ -9,7 +9,7 @@ import asyncio
 import random
 from typing import Final
 
-from harness.coordination import Appended, Definite, Indefinite, Polled, Record
+from fencepost.harness.coordination import Appended, Definite, Indefinite, Polled, Record
 
 ZOMBIE_S: Final = 0.8
 ELECTION_S: Final = 0.1

@@ -4,20 +4,29 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any, Final, cast
 
-from checkers import coverage, log, zombie_brokers
-from harness.client import Client
-from harness.generator import time_limit, validate
-from harness.history import History
-from harness.interpreter import Interpreter
-from harness.judge import Judgement, conclude
-from harness.operation import Event, FaultAction, FaultEvent, FaultOutcome, FaultStage, PhaseEvent, PhaseName
-from harness.recorder import Recorder
-from harness.systems.kafka.log_guarantees import LOG_GUARANTEES
-from harness.systems.system import System
-from harness.verdict import Facts, Thresholds
+from fencepost.checkers import coverage, log
+from fencepost.checkers.log import zombie_brokers
+from fencepost.harness.generators import time_limit, validate
+from fencepost.harness.history import (
+    Event,
+    FaultAction,
+    FaultEvent,
+    FaultOutcome,
+    FaultStage,
+    History,
+    PhaseEvent,
+    PhaseName,
+)
+from fencepost.harness.interpreter.client import Client
+from fencepost.harness.interpreter.interpreter import Interpreter
+from fencepost.harness.judging.judge import Judgement, conclude
+from fencepost.harness.results.recorder import Recorder
+from fencepost.harness.systems.contract.system import System
+from fencepost.harness.systems.kafka.log_guarantees import LOG_GUARANTEES
+from fencepost.harness.verdict import Facts, Thresholds
+from fencepost.workloads.log import Log
 from tests.fakes.log_broker import NEEDS_ELECTIONS, FakeLog, FakeLogSession
 from tests.fakes.virtual_time import run_virtual, virtual_clock_ns
-from workloads.log import Log
 
 _MAIN_S: Final = 4.0
 _CUT_AT_S: Final = (0.8, 2.4)

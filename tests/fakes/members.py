@@ -9,15 +9,16 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from harness.coordination import Definite, Indefinite
-from harness.runtime.node import Layout, NodeSpec, NodeState
-from harness.systems.system import Artifacts
-from tests.fakes_runtime import FakeRuntime
+from fencepost.harness.coordination import Definite, Indefinite
+from fencepost.harness.runtime.node import Layout, NodeSpec, NodeState
+from fencepost.harness.systems.contract.system import Artifacts
+from tests.fakes.fakes_runtime import FakeRuntime
 
 
 @dataclass
 class FakeMembers:
-    """`harness.systems.membership.Membership`. A change is done, refused ("no") or of unknown outcome ("in doubt").
+    """`harness.systems.contract.membership.Membership`. A change is done, refused ("no") or of unknown outcome ("in
+    doubt").
 
     `answers` are those of the next requests, in order; after them every one is done. One in doubt is done all the same
     when `doubts_are_done`. `lagging` nodes list the voters as they were at the beginning, `mute` ones tell nothing.

@@ -8,17 +8,16 @@ import random
 from collections.abc import Mapping
 from typing import Any, Final
 
-from harness import registry
-from harness.client import Client
-from harness.coordination import Definite, Indefinite, NotSent, Reply
-from harness.generator import time_limit, validate
-from harness.history import History
-from harness.interpreter import Interpreter
-from harness.operation import BeliefEvent, Claim, Event, PhaseEvent, PhaseName
-from harness.recorder import Recorder
-from harness.verdict import Facts, Guarantee, Standing, Thresholds
+from fencepost.harness.coordination import Definite, Indefinite, NotSent, Reply
+from fencepost.harness.generators import time_limit, validate
+from fencepost.harness.history import BeliefEvent, Claim, Event, History, PhaseEvent, PhaseName
+from fencepost.harness.interpreter.client import Client
+from fencepost.harness.interpreter.interpreter import Interpreter
+from fencepost.harness.plugins import registry
+from fencepost.harness.results.recorder import Recorder
+from fencepost.harness.verdict import Facts, Guarantee, Standing, Thresholds
+from fencepost.workloads.metadata import MetadataWorkload
 from tests.fakes.virtual_time import run_virtual, virtual_clock_ns
-from workloads.metadata import MetadataWorkload
 
 VOTERS: Final = ("n1", "n2", "n3")
 NODES: Final = (*VOTERS, "b1")

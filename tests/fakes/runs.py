@@ -8,14 +8,9 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any, Final, cast
 
-from harness import registry
-from harness.client import Client
-from harness.coordination import Definite, ReadMode
-from harness.generator import time_limit, validate
-from harness.history import History
-from harness.interpreter import Interpreter
-from harness.judge import ALWAYS, Judgement, conclude
-from harness.operation import (
+from fencepost.harness.coordination import Definite, ReadMode
+from fencepost.harness.generators import time_limit, validate
+from fencepost.harness.history import (
     BeliefEvent,
     Claim,
     Event,
@@ -23,15 +18,20 @@ from harness.operation import (
     FaultEvent,
     FaultOutcome,
     FaultStage,
+    History,
     NodeChange,
     NodeEvent,
     PhaseEvent,
     PhaseName,
 )
-from harness.recorder import Recorder
-from harness.systems.system import System
-from harness.verdict import Facts, Guarantee, Standing, Thresholds, Verdict
-from harness.workload import Workload
+from fencepost.harness.interpreter.client import Client
+from fencepost.harness.interpreter.interpreter import Interpreter
+from fencepost.harness.judging.judge import ALWAYS, Judgement, conclude
+from fencepost.harness.plugins import registry
+from fencepost.harness.plugins.workload import Workload
+from fencepost.harness.results.recorder import Recorder
+from fencepost.harness.systems.contract.system import System
+from fencepost.harness.verdict import Facts, Guarantee, Standing, Thresholds, Verdict
 from tests.fakes.catalogue import BUGS, OPTIONS
 from tests.fakes.cluster import FakeCluster, FakeNode
 from tests.fakes.session import FakeSession

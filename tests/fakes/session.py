@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Final, TypeVar
 
-from harness.coordination import Definite, Held, Indefinite, Members, NotSent, ReadMode, Reply
+from fencepost.harness.coordination import Definite, Held, Indefinite, Members, NotSent, ReadMode, Reply
 from tests.fakes.cluster import LOCK_TTL_S, Cell, FakeCluster, FakeNode, Lock
 
 T = TypeVar("T")

@@ -5,21 +5,20 @@ from collections.abc import Mapping
 from typing import Any, Final, cast
 from unittest.mock import patch
 
-from harness import registry
-from harness.client import Client
-from harness.generator import time_limit, validate
-from harness.history import History
-from harness.interpreter import Interpreter
-from harness.operation import Event, PhaseEvent, PhaseName
-from harness.recorder import Recorder
-from harness.systems.kafka import elections
-from harness.systems.kafka.client import KafkaNode
-from harness.systems.kafka.connection import Connection
-from harness.systems.kafka.session import KafkaSession
-from harness.verdict import Facts
+from fencepost.harness.generators import time_limit, validate
+from fencepost.harness.history import Event, History, PhaseEvent, PhaseName
+from fencepost.harness.interpreter.client import Client
+from fencepost.harness.interpreter.interpreter import Interpreter
+from fencepost.harness.plugins import registry
+from fencepost.harness.results.recorder import Recorder
+from fencepost.harness.systems.kafka.client import elections
+from fencepost.harness.systems.kafka.client.client import KafkaNode
+from fencepost.harness.systems.kafka.client.session import KafkaSession
+from fencepost.harness.systems.kafka.wire.connection import Connection
+from fencepost.harness.verdict import Facts
+from fencepost.workloads.election import Election
 from tests.fakes.transaction_broker import NODES, TRANSACTION_TIMEOUT_S, FakeKafka
 from tests.fakes.virtual_time import run_virtual, virtual_clock_ns
-from workloads.election import Election
 
 _MAIN_NS: Final = 25_000_000_000
 

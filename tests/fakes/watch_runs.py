@@ -4,22 +4,21 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any, Final, cast
 
-from checkers import coverage, watches
-from harness.client import Client
-from harness.coordination import WatchMode
-from harness.generator import time_limit, validate
-from harness.history import History
-from harness.interpreter import Interpreter
-from harness.judge import Judgement, conclude
-from harness.operation import Event, PhaseEvent, PhaseName
-from harness.recorder import Recorder
-from harness.systems.etcd.watch_promises import WATCH_GUARANTEES
-from harness.systems.system import System
-from harness.systems.zookeeper.guarantees import GUARANTEES
-from harness.verdict import Facts, Guarantee, Thresholds
+from fencepost.checkers import coverage, watches
+from fencepost.harness.coordination import WatchMode
+from fencepost.harness.generators import time_limit, validate
+from fencepost.harness.history import Event, History, PhaseEvent, PhaseName
+from fencepost.harness.interpreter.client import Client
+from fencepost.harness.interpreter.interpreter import Interpreter
+from fencepost.harness.judging.judge import Judgement, conclude
+from fencepost.harness.results.recorder import Recorder
+from fencepost.harness.systems.contract.system import System
+from fencepost.harness.systems.etcd.watch_guarantees import WATCH_GUARANTEES
+from fencepost.harness.systems.zookeeper.guarantees import GUARANTEES
+from fencepost.harness.verdict import Facts, Guarantee, Thresholds
+from fencepost.workloads.watch import Watch
 from tests.fakes.virtual_time import run_virtual, virtual_clock_ns
 from tests.fakes.watch_store import BUGS, FakeWatchSession, FakeWatchStore
-from workloads.watch import Watch
 
 _MAIN_S: Final = 4.0
 _OPTIONS: Final = {"rate": 300.0, "wait": "20ms", "keys": 4}

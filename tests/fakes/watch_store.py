@@ -11,7 +11,7 @@ import random
 from collections.abc import Callable
 from typing import Final
 
-from harness.coordination import (
+from fencepost.harness.coordination import (
     Bookmark,
     Change,
     Changes,

@@ -20,8 +20,7 @@ from typing import Any, Final
 
 import msgspec
 
-from harness.history import History
-from harness.operation import Event, OpEvent, Outcome, PhaseEvent, PhaseName, Value
+from fencepost.harness.history import Event, History, OpEvent, Outcome, PhaseEvent, PhaseName, Value
 
 FOLDER: Final = Path(__file__).parent
 _MS: Final = 1_000_000

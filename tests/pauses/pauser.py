@@ -11,7 +11,7 @@ from types import CodeType, FrameType
 from typing import Any, Final
 
 ROOT: Final = Path(__file__).parents[2]
-_OURS: Final = tuple(f"{ROOT / folder}/" for folder in ("checkers", "harness", "nemesis", "tests", "workloads"))
+_OURS: Final = tuple(f"{ROOT / folder}/" for folder in ("fencepost", "tests"))
 #: Of the library, what passes through states that others may change: files, processes, sockets that are ready.
 _LIBRARY: Final = tuple(
     f"/{name}.py" for name in ("base_subprocess", "pathlib", "selectors", "shutil", "subprocess", "tempfile")

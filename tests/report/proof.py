@@ -10,11 +10,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any, Final, cast
 
-from checkers.leadership.own_time import OwnTime
-from harness.history import History
-from harness.operation import BeliefEvent, Clock, ClockEvent, Event, OpEvent
-from harness.report.wording import clock, length
-from harness.verdict import Verdict
+from fencepost.checkers.facts.own_time import OwnTime
+from fencepost.harness.history import BeliefEvent, Clock, ClockEvent, Event, History, OpEvent
+from fencepost.harness.report.words.wording import clock, length
+from fencepost.harness.verdict import Verdict
 
 #: What is no figure: names, indexes, values of settings, and what the plan or the system says.
 NAMES: Final = frozenset({"incarnation", "fault_id", "event", "lacks_event", "answered", "lacks"})

@@ -9,14 +9,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from harness.history import History
-from harness.operation import (
+from fencepost.harness.history import (
     BeliefEvent,
     Claim,
     EpochEvent,
     Event,
     FaultEvent,
     FaultOutcome,
+    History,
     NodeChange,
     NodeEvent,
     NoteEvent,
@@ -24,8 +24,8 @@ from harness.operation import (
     Outcome,
     SampleEvent,
 )
-from harness.report.case import ReportCase
-from harness.verdict import Facts, Guarantee, LeadershipBound, Standing, Validity, Verdict, Witness
+from fencepost.harness.report.facts.case import ReportCase
+from fencepost.harness.verdict import Facts, Guarantee, LeadershipBound, Standing, Validity, Verdict, Witness
 from tests.report.tape import MS, NODES, S, Tape, beliefs, load
 
 LINEARIZABLE = Guarantee(
@@ -515,7 +515,7 @@ SAMPLES: dict[str, Callable[[], ReportCase]] = {
 
 
 def main() -> None:
-    from harness.report.html import render
+    from fencepost.harness.report.page.html import render
 
     folder = Path(sys.argv[1])
     folder.mkdir(parents=True, exist_ok=True)

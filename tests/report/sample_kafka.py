@@ -3,11 +3,12 @@
 from collections.abc import Callable
 from typing import Any
 
-from checkers import leadership, log, metadata, rejoin, topic_names, zombie_brokers
-from harness.history import History
-from harness.operation import Claim, Outcome, PhaseName
-from harness.report.case import ReportCase
-from harness.verdict import Facts, Validity, Verdict
+from fencepost.checkers import leadership, log, metadata
+from fencepost.checkers.log import zombie_brokers
+from fencepost.checkers.metadata import rejoin, topic_names
+from fencepost.harness.history import Claim, History, Outcome, PhaseName
+from fencepost.harness.report.facts.case import ReportCase
+from fencepost.harness.verdict import Facts, Validity, Verdict
 from tests.checkers.build import NODES, Tale, bound, facts
 
 

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from harness.operation import Claim, EpochEvent, NodeChange, NodeEvent, PhaseEvent, PhaseName
-from harness.report.case import ReportCase
-from harness.verdict import Facts, LeadershipBound, Standing, Validity, Verdict, Witness
+from fencepost.harness.history import Claim, EpochEvent, NodeChange, NodeEvent, PhaseEvent, PhaseName
+from fencepost.harness.report.facts.case import ReportCase
+from fencepost.harness.verdict import Facts, LeadershipBound, Standing, Validity, Verdict, Witness
 from tests.report.sample import case
 from tests.report.tape import MS, S, Tape
 

@@ -4,8 +4,7 @@ import random
 from collections.abc import Callable
 from typing import Any
 
-from harness.history import History
-from harness.operation import (
+from fencepost.harness.history import (
     BeliefEvent,
     Claim,
     Event,
@@ -13,6 +12,7 @@ from harness.operation import (
     FaultEvent,
     FaultOutcome,
     FaultStage,
+    History,
     NodeChange,
     NodeEvent,
     OpEvent,

@@ -15,11 +15,11 @@ from pathlib import Path
 
 import pytest
 
-from harness.cli import main
-from harness.report.case import ReportCase
-from harness.report.html import render
-from tests.drawing import scenes
+from fencepost.harness.cli import main
+from fencepost.harness.report.facts.case import ReportCase
+from fencepost.harness.report.page.html import render
 from tests.report import sample, sample_kafka
+from tests.report.drawing import scenes
 from tests.report.sample_kraft import kraft_zombie
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
@@ -84,7 +84,7 @@ def opened(browser: str, page: Path, profile: Path, *more: str) -> tuple[str, li
 
 def with_probe(html: str) -> str:
     """The page with the probe behind its own script, and the policy's hash renewed for both together."""
-    from harness.report.html import _hash
+    from fencepost.harness.report.page.html import _hash
 
     own = re.search(r"<script>(.*?)</script>\s*</body>", html, re.DOTALL)
     assert own is not None

@@ -6,11 +6,11 @@ from typing import NamedTuple
 
 import pytest
 
-from harness.drawing.cells import cells
-from harness.drawing.cycle import Cycle, Edge, Node, cycle_of
-from harness.report.cycle_picture import NODES_MAX, cycle_picture, kinds_in_words
-from harness.report.svg import WIDTH
-from tests.drawing import scenes
+from fencepost.harness.report.drawing.cells import cells
+from fencepost.harness.report.drawing.cycle import Cycle, Edge, Node, cycle_of
+from fencepost.harness.report.pictures.cycle import NODES_MAX, cycle_picture, kinds_in_words
+from fencepost.harness.report.pictures.svg import WIDTH
+from tests.report.drawing import scenes
 
 _SVG = "{http://www.w3.org/2000/svg}"
 #: As a browser draws them, at most: by class, the width of a cell and the height above and below the line.

@@ -8,15 +8,15 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from harness.cli import main
-from harness.judge import judge
-from harness.operation import Event
-from harness.report.case import ReportCase
-from harness.report.evidence import CLAIMS_MAX, ROWS_MAX, Ledger, Traced
-from harness.report.html import render
-from harness.report.verdict_json import verdict_document
-from harness.report.wording import length
-from harness.verdict import Validity
+from fencepost.harness.cli import main
+from fencepost.harness.history import Event
+from fencepost.harness.judging.judge import judge
+from fencepost.harness.report.documents.verdict_json import verdict_document
+from fencepost.harness.report.facts.case import ReportCase
+from fencepost.harness.report.page.html import render
+from fencepost.harness.report.words.evidence import CLAIMS_MAX, ROWS_MAX, Ledger, Traced
+from fencepost.harness.report.words.wording import length
+from fencepost.harness.verdict import Validity
 from tests.report import sample, sample_kafka
 from tests.report.proof import Figure, figures_of, untold, wrong
 

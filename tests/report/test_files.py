@@ -6,11 +6,11 @@ from xml.etree import ElementTree as ET
 import msgspec
 import pytest
 
-from harness.errors import UsageError
-from harness.report import verdict_json
-from harness.report.case import ReportCase
-from harness.report.junit import junit_xml
-from harness.verdict import Validity, Verdict
+from fencepost.harness.base.errors import UsageError
+from fencepost.harness.report.documents import verdict_json
+from fencepost.harness.report.documents.junit import junit_xml
+from fencepost.harness.report.facts.case import ReportCase
+from fencepost.harness.verdict import Validity, Verdict
 from tests.report import sample
 
 DOCUMENTED = Path(__file__).parents[2] / "docs" / "verdict-format.md"

@@ -8,14 +8,14 @@ from html.parser import HTMLParser
 import msgspec
 import pytest
 
-from harness.operation import Outcome
-from harness.report import html as page
-from harness.report import tables
-from harness.report.case import ReportCase
-from harness.report.html import render
-from harness.report.zombies import zombies
-from harness.stopping import StoppedTwice
-from harness.verdict import Validity, Verdict
+from fencepost.harness.base.stop_request import StoppedTwice
+from fencepost.harness.history import Outcome
+from fencepost.harness.report.facts.case import ReportCase
+from fencepost.harness.report.page import html as page
+from fencepost.harness.report.page.html import render
+from fencepost.harness.report.tables import tables
+from fencepost.harness.report.tables.zombies import zombies
+from fencepost.harness.verdict import Validity, Verdict
 from tests.report import sample
 
 #: Of a log of topic partitions only.

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from checkers.consistency_models import MODELS
-from harness.cli import main
-from harness.cli.file_report import _SOURCES
-from harness.report import judged_file
-from tests.drawing import scenes
-from tests.formats.histories import edn
+from fencepost.harness.cli import main
+from fencepost.harness.cli.check.file_report import _SOURCES
+from fencepost.harness.report.page import judged_file
+from fencepost.harness.verdict.consistency_models import MODELS
+from tests.interchange.formats.histories import edn
+from tests.report.drawing import scenes
 
 _STALE = edn("0(w[:x,1] 0) 0(w[:x,2] 0) 1(r[:x,nil] 1)[:x,1] 1(r[:y,nil] 1)[:y,nil]")
 _UNTIMED = re.sub(r", :index \d+, :time \d+", "", edn("0(w1 0) 0(w2 0) 1(r 1)1"))

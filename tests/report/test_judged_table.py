@@ -8,17 +8,17 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from checkers.operations_table import UNKNOWN, Rows
-from checkers.table_history import events_of, witnesses_in
-from harness.cli import main, table_report
-from harness.history import History
-from harness.operation import Outcome
-from harness.verdict import Facts, Validity, Verdict
-from tests.checkers.transaction_histories import told
+from fencepost.checkers.tables.histories import events_of, witnesses_in
+from fencepost.checkers.tables.operations import UNKNOWN, Rows
+from fencepost.harness.cli import main
+from fencepost.harness.cli.check import table_report
+from fencepost.harness.history import History, Outcome
+from fencepost.harness.verdict import Facts, Validity, Verdict
+from tests.checkers.tables.operations_tables import from_operations, generate, joined, store
+from tests.checkers.tables.transaction_tables import table
+from tests.checkers.transactions.transaction_histories import told
 from tests.histories.language import parse
-from tests.operations_tables import from_operations, generate, joined, store
 from tests.run_command import run
-from tests.transaction_tables import table
 
 STALE = "a:w1 a:w2 b:r1"
 VALID = "a:w1 b:r1 a:w2 b:r2"

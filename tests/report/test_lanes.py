@@ -7,10 +7,10 @@ import struct
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.operation import Claim, EpochEvent, NodeChange, NodeEvent, Outcome
-from harness.report.lanes import LaneState, lanes
-from harness.report.svg import packed
-from harness.report.timeline import cut, focus, timeline
+from fencepost.harness.history import Claim, EpochEvent, NodeChange, NodeEvent, Outcome
+from fencepost.harness.report.facts.lanes import LaneState, lanes
+from fencepost.harness.report.pictures.svg import packed
+from fencepost.harness.report.pictures.timeline import cut, focus, timeline
 from tests.report import sample
 from tests.report.tape import MS, S, Tape
 

@@ -7,16 +7,16 @@ from typing import Any
 import msgspec
 import pytest
 
-from harness.operation import Claim, EpochEvent
-from harness.report import tables
-from harness.report.case import ReportCase
-from harness.report.html import render
-from harness.report.lanes import LaneState, lanes
-from harness.report.reigns import attached, reigns
-from harness.report.story import of_witness, stories
-from harness.report.timeline import timeline
-from harness.report.zombies import zombies
-from harness.verdict import Validity, Verdict
+from fencepost.harness.history import Claim, EpochEvent
+from fencepost.harness.report.facts.case import ReportCase
+from fencepost.harness.report.facts.lanes import LaneState, lanes
+from fencepost.harness.report.page.html import render
+from fencepost.harness.report.pictures.timeline import timeline
+from fencepost.harness.report.stories.story import of_witness, stories
+from fencepost.harness.report.tables import tables
+from fencepost.harness.report.tables.reigns import attached, reigns
+from fencepost.harness.report.tables.zombies import zombies
+from fencepost.harness.verdict import Validity, Verdict
 from tests.report import sample
 from tests.report.sample_kraft import ATTACHMENT, BEGUN, CUT, SPAN, STORY, kraft_zombie
 from tests.report.tape import MS, S, Tape
@@ -223,8 +223,8 @@ def test_other_systems_show_nothing_of_it() -> None:
 
 
 def test_attachment_of_the_sample_is_that_of_the_checker() -> None:
-    from checkers.attachment import Attachment
-    from checkers.leadership.claims import ClaimedSpan
+    from fencepost.checkers.leadership.claims import ClaimedSpan
+    from fencepost.checkers.metadata.attachment import Attachment
 
     assert msgspec.to_builtins(msgspec.convert(ATTACHMENT, Attachment)).keys() == ATTACHMENT.keys()
     assert msgspec.convert(SPAN, ClaimedSpan).indexes == (7, 9)

@@ -5,10 +5,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from harness.report.story_attempt import attempts
-from harness.report.telling import Story
-from harness.report.zombies import zombies
-from harness.verdict import Validity, Verdict
+from fencepost.harness.report.facts.figures import Story
+from fencepost.harness.report.stories.attempt import attempts
+from fencepost.harness.report.tables.zombies import zombies
+from fencepost.harness.verdict import Validity, Verdict
 from tests.report.sample_kraft import kraft_zombie
 
 ELECTIONS = [

@@ -13,9 +13,9 @@ What is fetched or built is kept in the user's cache folder (`cache`): whole or 
 start together, usable without a network afterwards. docs/2026-11-21-artifacts.md says why each source is there.
 """
 
-from harness.runtime.artifacts.cache import cache_folder, kept, sha256_of, write_atomically
-from harness.runtime.artifacts.given import asked_version, executable
-from harness.runtime.artifacts.python_packages import (
+from fencepost.harness.runtime.artifacts.cache import cache_folder, kept, sha256_of, write_atomically
+from fencepost.harness.runtime.artifacts.given import asked_version, executable
+from fencepost.harness.runtime.artifacts.python_packages import (
     python_package_folder,
     python_package_version,
     required_package_folder,

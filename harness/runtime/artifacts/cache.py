@@ -20,8 +20,8 @@ from typing import IO, Final
 import msgspec
 import platformdirs
 
-from harness.errors import MachineError
-from harness.interruptible import interruptible
+from fencepost.harness.base.errors import MachineError
+from fencepost.harness.base.signals import interruptible
 
 #: How often a waiting process looks whether the lock is free.
 _LOOK_S: Final = 0.1

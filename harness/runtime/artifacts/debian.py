@@ -12,9 +12,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
-from harness.errors import MachineError
-from harness.runtime.artifacts import tool
-from harness.runtime.artifacts.cache import kept, key_of, say
+from fencepost.harness.base.errors import MachineError
+from fencepost.harness.runtime.artifacts import tool
+from fencepost.harness.runtime.artifacts.cache import kept, key_of, say
 
 _DOWNLOAD_TIMEOUT_S: Final = 600.0
 _UNPACK_TIMEOUT_S: Final = 120.0

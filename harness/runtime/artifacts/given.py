@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from harness.errors import UsageError
+from fencepost.harness.base.errors import UsageError
 
 #: How long a binary may take to say its version.
 _VERSION_TIMEOUT_S: Final = 10.0

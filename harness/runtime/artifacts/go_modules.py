@@ -13,9 +13,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
-from harness.errors import MachineError
-from harness.runtime.artifacts import tool
-from harness.runtime.artifacts.cache import kept, key_of, say
+from fencepost.harness.base.errors import MachineError
+from fencepost.harness.runtime.artifacts import tool
+from fencepost.harness.runtime.artifacts.cache import kept, key_of, say
 
 _ASK_TIMEOUT_S: Final = 60.0
 _GET_TIMEOUT_S: Final = 900.0

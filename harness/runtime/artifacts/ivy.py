@@ -14,10 +14,10 @@ from tempfile import TemporaryDirectory
 from typing import Final
 from xml.etree import ElementTree
 
-from harness.errors import MachineError
-from harness.runtime.artifacts import tool, trust
-from harness.runtime.artifacts.cache import say
-from harness.runtime.artifacts.python_packages import required_package_folder
+from fencepost.harness.base.errors import MachineError
+from fencepost.harness.runtime.artifacts import tool, trust
+from fencepost.harness.runtime.artifacts.cache import say
+from fencepost.harness.runtime.artifacts.python_packages import required_package_folder
 
 #: In `mirrorOf`, what stands for the default repository (Maven's settings reference; "external:*" is every remote one).
 _FOR_CENTRAL: Final = frozenset({"*", "central", "external:*"})
@@ -26,7 +26,7 @@ _PATTERN: Final = "[artifact]-[revision](-[classifier]).[ext]"
 
 def retrieve(coordinates: Sequence[str], exclude: Sequence[str], target: Path, *, timeout_s: float) -> None:
     """Put the jars into `target`; raises MachineError with what Ivy said."""
-    from harness.runtime.java import find_java  # it uses the cache of this package
+    from fencepost.harness.runtime.artifacts.java import find_java  # it uses the cache of this package
 
     java = find_java()
     with TemporaryDirectory(prefix="fencepost-ivy-") as name:

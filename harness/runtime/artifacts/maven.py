@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Final
 from xml.etree import ElementTree
 
-from harness.errors import MachineError
-from harness.runtime.artifacts import ivy, tool
-from harness.runtime.artifacts.cache import cache_folder, kept, key_of, say
+from fencepost.harness.base.errors import MachineError
+from fencepost.harness.runtime.artifacts import ivy, tool
+from fencepost.harness.runtime.artifacts.cache import cache_folder, kept, key_of, say
 
 #: Excludes what the named jars depend on.
 EVERYTHING: Final = ("*:*",)

@@ -7,7 +7,7 @@ import importlib.metadata
 import importlib.util
 from pathlib import Path
 
-from harness.errors import MachineError
+from fencepost.harness.base.errors import MachineError
 
 
 def python_package_folder(name: str) -> Path | None:

@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from harness.errors import MachineError
-from harness.runtime.artifacts.cache import sha256_of
+from fencepost.harness.base.errors import MachineError
+from fencepost.harness.runtime.artifacts.cache import sha256_of
 
 
 def check(files: Iterable[Path], recorded: Mapping[str, str]) -> dict[str, str]:

@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Final, NamedTuple
 
-from harness.errors import MachineError
-from harness.interruptible import ended_within, held_back
-from harness.runtime.namespaces import die_with_parent
+from fencepost.harness.base.errors import MachineError
+from fencepost.harness.base.signals import ended_within, held_back
+from fencepost.harness.runtime.linux.namespaces import die_with_parent
 
 #: Of the program's output, in an error.
 _LAST_LINES: Final = 12

@@ -19,12 +19,12 @@ import struct
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from harness.errors import MachineError
-from harness.runtime.artifacts.cache import cache_folder, write_atomically
-from harness.runtime.artifacts.python_packages import python_package_folder
+from fencepost.harness.base.errors import MachineError
+from fencepost.harness.runtime.artifacts.cache import cache_folder, write_atomically
+from fencepost.harness.runtime.artifacts.python_packages import python_package_folder
 
 if TYPE_CHECKING:
-    from harness.runtime.java import Java
+    from fencepost.harness.runtime.artifacts.java import Java
 
 PASSWORD: Final = "changeit"
 

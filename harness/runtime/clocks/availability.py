@@ -4,10 +4,10 @@ import os
 import subprocess
 from typing import Final
 
-from harness.runtime.clocks.memory import ClockError, Memory, mappings
-from harness.runtime.clocks.process import why_not_here
-from harness.runtime.may_trace import NOBODY, PRIVILEGED, YAMA, why_no_containers, yama_scope
-from harness.runtime.provider import Setting
+from fencepost.harness.runtime.clocks.memory import ClockError, Memory, mappings
+from fencepost.harness.runtime.clocks.process import why_not_here
+from fencepost.harness.runtime.linux.may_trace import NOBODY, PRIVILEGED, YAMA, why_no_containers, yama_scope
+from fencepost.harness.runtime.provider import Setting
 
 _YAMA: Final = YAMA
 _END_S: Final = 5.0

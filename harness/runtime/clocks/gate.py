@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from harness.runtime.clocks import tracing
+from fencepost.harness.runtime.clocks import held_threads as tracing
 
 _MARK: Final = "fencepost-clock-gate"
 _SHELL: Final = "/bin/sh"

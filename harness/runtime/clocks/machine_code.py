@@ -6,7 +6,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from harness.runtime.clocks.setting import FAMILY_BYTES
+from fencepost.harness.runtime.clocks.setting import FAMILY_BYTES
 
 ARCHITECTURE: Final = "x86_64"
 ARCHITECTURE_HERE: Final = platform.machine()

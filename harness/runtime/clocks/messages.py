@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any, Final
 
-from harness.runtime.clocks.setting import Settings
+from fencepost.harness.runtime.clocks.setting import Settings
 
 
 class How(StrEnum):

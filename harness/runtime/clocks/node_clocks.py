@@ -11,15 +11,16 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Final
 
-from harness.runtime.clocks import gate, tracing
-from harness.runtime.clocks.keeping import Keeping, proc_number
-from harness.runtime.clocks.memory import ClockError, Gone, Unfinished
-from harness.runtime.clocks.messages import Armed, Failed, How, WaitsState
-from harness.runtime.clocks.process import ClockedProcess
-from harness.runtime.clocks.process_tree import ProcessTree
-from harness.runtime.clocks.setting import Settings
-from harness.runtime.container_cgroup import is_frozen
-from harness.runtime.node import Node
+from fencepost.harness.runtime.clocks import gate
+from fencepost.harness.runtime.clocks import held_threads as tracing
+from fencepost.harness.runtime.clocks.daemon_client import Keeping, proc_number
+from fencepost.harness.runtime.clocks.memory import ClockError, Gone, Unfinished
+from fencepost.harness.runtime.clocks.messages import Armed, Failed, How, WaitsState
+from fencepost.harness.runtime.clocks.process import ClockedProcess
+from fencepost.harness.runtime.clocks.process_tree import ProcessTree
+from fencepost.harness.runtime.clocks.setting import Settings
+from fencepost.harness.runtime.linux.cgroup import is_frozen
+from fencepost.harness.runtime.node import Node
 
 #: No server may stay behind its gate for longer.
 _RESTART_S: Final = 5.0

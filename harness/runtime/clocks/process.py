@@ -13,11 +13,12 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
-from harness.runtime.clocks import machine_code as code
-from harness.runtime.clocks import tracing, vdso
-from harness.runtime.clocks.memory import ClockError, Memory, Unfinished, mappings
-from harness.runtime.clocks.setting import Settings
-from harness.runtime.clocks.waits import TimedWaits
+from fencepost.harness.runtime.clocks import held_threads as tracing
+from fencepost.harness.runtime.clocks import machine_code as code
+from fencepost.harness.runtime.clocks import vdso
+from fencepost.harness.runtime.clocks.memory import ClockError, Memory, Unfinished, mappings
+from fencepost.harness.runtime.clocks.setting import Settings
+from fencepost.harness.runtime.clocks.waits import TimedWaits
 
 #: A thread is inside of the bytes in question for nanoseconds at a time.
 _TRIES: Final = 200

@@ -7,8 +7,8 @@ import struct
 from dataclasses import dataclass
 from typing import Final
 
-from harness.runtime.clocks.machine_code import HOOKED
-from harness.runtime.clocks.memory import ClockError
+from fencepost.harness.runtime.clocks.machine_code import HOOKED
+from fencepost.harness.runtime.clocks.memory import ClockError
 
 _PT_LOAD, _PT_DYNAMIC = 1, 2
 _DT_HASH, _DT_STRTAB, _DT_SYMTAB = 4, 5, 6

@@ -13,10 +13,10 @@ import struct
 from dataclasses import dataclass
 from typing import Final
 
-from harness.runtime.clocks import machine_code as code
-from harness.runtime.clocks.memory import ClockError, Mapping, Memory, mappings
-from harness.runtime.clocks.setting import Settings
-from harness.runtime.clocks.vdso import JUMP_BYTES, jump
+from fencepost.harness.runtime.clocks import machine_code as code
+from fencepost.harness.runtime.clocks.memory import ClockError, Mapping, Memory, mappings
+from fencepost.harness.runtime.clocks.setting import Settings
+from fencepost.harness.runtime.clocks.vdso import JUMP_BYTES, jump
 
 _LIBRARY: Final = re.compile(r"/(libc|libpthread)[-.0-9]*\.so[.0-9]*( \(deleted\))?$")
 _INTERPRETER: Final = re.compile(r"/ld-linux[^/]*$|/ld-[0-9.]+\.so$")

@@ -1,5 +1,5 @@
 """etcd: a strongly consistent key-value store on Raft, with leases."""
 
-from harness.systems.etcd.system import ETCD
+from fencepost.harness.systems.etcd.system import ETCD
 
 __all__ = ["ETCD"]

@@ -11,7 +11,7 @@ the answering node knew it (that of the last entry it applied: a lower bound).
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
-from harness.coordination import (
+from fencepost.harness.coordination import (
     Deeds,
     Definite,
     Granted,
@@ -24,11 +24,11 @@ from harness.coordination import (
     Reply,
     WatchMode,
 )
-from harness.systems.etcd import errors
-from harness.systems.etcd import rpc_pb2 as rpc
-from harness.systems.etcd.grpc_call import unary
-from harness.systems.etcd.http2 import Connection
-from harness.systems.etcd.watches import EtcdWatches
+from fencepost.harness.systems.etcd.watches import EtcdWatches
+from fencepost.harness.systems.etcd.wire import errors
+from fencepost.harness.systems.etcd.wire import rpc_pb2 as rpc
+from fencepost.harness.systems.etcd.wire.grpc_call import unary
+from fencepost.harness.systems.etcd.wire.http2 import Connection
 
 #: Elements of a set live below its name; "0" is the byte after "/", so [name/, name0) holds them all.
 _SEPARATOR: Final = b"/"

@@ -17,18 +17,18 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any, Final
 
-from harness.coordination import Definite, Indefinite
-from harness.runtime.node import Layout, NodeSpec, Place
-from harness.systems.etcd import probe
-from harness.systems.etcd import rpc_pb2 as rpc
-from harness.systems.etcd.grpc_call import connect, unary
-from harness.systems.etcd.http2 import Connection
+from fencepost.harness.coordination import Definite, Indefinite
+from fencepost.harness.runtime.node import Layout, NodeSpec, Place
+from fencepost.harness.systems.etcd import health as probe
+from fencepost.harness.systems.etcd.wire import rpc_pb2 as rpc
+from fencepost.harness.systems.etcd.wire.grpc_call import connect, unary
+from fencepost.harness.systems.etcd.wire.http2 import Connection
 
 NO_SUCH_MEMBER: Final = "no-such-member"
 
 
 class EtcdMembership:
-    """`harness.systems.membership.Membership`."""
+    """`harness.systems.contract.membership.Membership`."""
 
     votes_last: Final = False
     told_by_leader: Final = False

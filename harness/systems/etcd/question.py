@@ -13,11 +13,11 @@ next question, and a dial is given up soon: dialling is cheap here and a restart
 import asyncio
 from typing import Final
 
-from harness.operation import Claim
-from harness.systems.etcd import rpc_pb2 as rpc
-from harness.systems.etcd.grpc_call import connect, unary
-from harness.systems.etcd.http2 import Connection
-from harness.systems.system import Answer
+from fencepost.harness.history import Claim
+from fencepost.harness.systems.contract.system import Answer
+from fencepost.harness.systems.etcd.wire import rpc_pb2 as rpc
+from fencepost.harness.systems.etcd.wire.grpc_call import connect, unary
+from fencepost.harness.systems.etcd.wire.http2 import Connection
 
 #: Questions in a row without an answer before a fresh connection is tried.
 _UNANSWERED_MAX: Final = 3
@@ -37,7 +37,7 @@ class _Line:
 
 
 class EtcdQuestion:
-    """`harness.systems.system.Question` on etcd."""
+    """`harness.systems.contract.system.Question` on etcd."""
 
     def __init__(self, address: str, port: int) -> None:
         self._address, self._port = address, port

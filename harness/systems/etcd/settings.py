@@ -12,11 +12,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from harness.errors import MachineError
-from harness.runtime import processes
-from harness.runtime.node import Node
-from harness.settings import Reserved, Settings, Taken, same
-from harness.systems.system import Artifacts
+from fencepost.harness.base.errors import MachineError
+from fencepost.harness.runtime.linux import processes
+from fencepost.harness.runtime.node import Node
+from fencepost.harness.systems.contract.server_settings import Reserved, Settings, Taken, same
+from fencepost.harness.systems.contract.system import Artifacts
 
 ETCD: Final = "etcd"
 SETTABLE: Final = {ETCD: "a flag of etcd's command line, without its dashes (etcd --help)"}
@@ -40,7 +40,7 @@ _ASK_S: Final = 20.0
 
 
 def refuse(key: str, options: Mapping[str, object], defaults: Mapping[str, object]) -> str | None:
-    """`harness.settings.TakesSettings.refuse_setting`."""
+    """`harness.systems.contract.server_settings.TakesSettings.refuse_setting`."""
     option = _TWICE.get(key)
     if option is not None and options.get(option, defaults[option]) != defaults[option]:
         return f"-O {option}={options[option]} says the same; leave one of them out"

@@ -10,26 +10,27 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from harness.coordination import Locks, ReadMode, WatchMode
-from harness.errors import UsageError
-from harness.operation import Clock
-from harness.runtime import artifacts as binaries
-from harness.runtime.node import Layout, Member, Node, NodeSpec, Place, members_alike
-from harness.settings import NO_SETTINGS, Settings, Taken
-from harness.systems.attempts import AttemptReader
-from harness.systems.etcd import settings as server_settings
-from harness.systems.etcd import told_version, versions
-from harness.systems.etcd.attempts import LeaseAttempts
-from harness.systems.etcd.lease_promises import lease_bound
-from harness.systems.etcd.promises import CHECK_QUORUM, GUARANTEES
-from harness.systems.etcd.watch_promises import watch_guarantees
-from harness.systems.system import Artifacts, ImageFacts, Question
-from harness.systems.told_time import ToldTime
-from harness.verdict import Guarantee, LeadershipBound, LeaseBound, Standing
+from fencepost.harness.base.errors import UsageError
+from fencepost.harness.coordination import Locks, ReadMode, WatchMode
+from fencepost.harness.history import Clock
+from fencepost.harness.runtime import artifacts as binaries
+from fencepost.harness.runtime.node import Layout, Member, Node, NodeSpec, Place, members_alike
+from fencepost.harness.systems.contract.fenced_attempts import AttemptReader
+from fencepost.harness.systems.contract.server_clock import ToldTime
+from fencepost.harness.systems.contract.server_settings import NO_SETTINGS, Settings, Taken
+from fencepost.harness.systems.contract.system import Artifacts, ImageFacts, Question
+from fencepost.harness.systems.etcd import reported_version as told_version
+from fencepost.harness.systems.etcd import settings as server_settings
+from fencepost.harness.systems.etcd import versions
+from fencepost.harness.systems.etcd.fenced_attempts import LeaseAttempts
+from fencepost.harness.systems.etcd.guarantees import CHECK_QUORUM, GUARANTEES
+from fencepost.harness.systems.etcd.lease_guarantees import lease_bound
+from fencepost.harness.systems.etcd.watch_guarantees import watch_guarantees
+from fencepost.harness.verdict import Guarantee, LeadershipBound, LeaseBound, Standing
 
 if TYPE_CHECKING:
-    from harness.systems.etcd.membership import EtcdMembership
-    from harness.systems.etcd.probe import Health
+    from fencepost.harness.systems.etcd.health import Health
+    from fencepost.harness.systems.etcd.membership import EtcdMembership
 
 CLIENT_PORT: Final = 2379
 PEER_PORT: Final = 2380
@@ -54,7 +55,7 @@ _OPTIONS: Final[dict[str, object]] = {
 
 
 class Etcd:
-    """`harness.systems.system.System`."""
+    """`harness.systems.contract.system.System`."""
 
     name: Final = "etcd"
     default_version: Final = DEFAULT_VERSION
@@ -130,12 +131,12 @@ class Etcd:
         )
 
     def lease_bound(self, options: Mapping[str, object]) -> LeaseBound:
-        """`harness.systems.leases.BoundsLeases`."""
+        """`harness.systems.contract.leases.BoundsLeases`."""
         return lease_bound(_numbers(options))
 
     async def ready(self, node: Node) -> bool:
         """It answers Status and knows a leader."""
-        from harness.systems.etcd import probe
+        from fencepost.harness.systems.etcd import health as probe
 
         try:
             return bool((await probe.status(*node.place.dial(CLIENT_PORT), _ATTEMPT_S)).leader)
@@ -144,7 +145,7 @@ class Etcd:
 
     async def healthy(self, layout: Layout) -> str | None:
         """Every member answers Status, all agree on leader and term, and each answers a linearizable read."""
-        from harness.systems.etcd import probe
+        from fencepost.harness.systems.etcd import health as probe
 
         found = await asyncio.gather(
             *(probe.health(place.name, *place.dial(CLIENT_PORT), _ATTEMPT_S) for place in layout.values())
@@ -154,37 +155,37 @@ class Etcd:
     async def open_client(
         self, place: Place, *, connect_timeout_s: float, options: Mapping[str, object] | None = None
     ) -> Locks:
-        from harness.systems.etcd.client import EtcdClient
-        from harness.systems.etcd.grpc_call import connect
+        from fencepost.harness.systems.etcd.client import EtcdClient
+        from fencepost.harness.systems.etcd.wire.grpc_call import connect
 
         lock_ttl_s = _numbers(options or {})["lock_ttl_s"]
         return EtcdClient(await connect(*place.dial(CLIENT_PORT), connect_timeout_s), lock_ttl_s=lock_ttl_s)
 
     async def move_leadership(self, leader: Place, to: Place, *, timeout_s: float) -> None:
-        from harness.systems.etcd.move import move_leader
+        from fencepost.harness.systems.etcd.move_leadership import move_leader
 
         await move_leader(*leader.dial(CLIENT_PORT), to.name, timeout_s)
 
     def fixed_members(self, version: str, options: Mapping[str, object]) -> str | None:
-        """`harness.systems.membership.ChangesMembers`: every etcd can."""
+        """`harness.systems.contract.membership.ChangesMembers`: every etcd can."""
         return None
 
     def wiped_members(self) -> str | None:
         return "etcd gives a member that is added a new id, and never lets the old one back; leave out wipe=no"
 
     def membership(self, layout: Layout, artifacts: Artifacts) -> "EtcdMembership":
-        from harness.systems.etcd.membership import EtcdMembership
+        from fencepost.harness.systems.etcd.membership import EtcdMembership
 
         return EtcdMembership(layout, client_port=CLIENT_PORT, peer_url=lambda place: _url(*place.peer(PEER_PORT)))
 
     def question(self, place: Place, subject: str) -> Question:
-        from harness.systems.etcd.question import EtcdQuestion
+        from fencepost.harness.systems.etcd.question import EtcdQuestion
 
         return EtcdQuestion(*place.dial(CLIENT_PORT))
 
     async def told_time(self, place: Place, clock: Clock) -> ToldTime | None:
-        """`harness.systems.told_time.TellsTime`."""
-        from harness.systems.etcd import told_time
+        """`harness.systems.contract.server_clock.TellsTime`."""
+        from fencepost.harness.systems.etcd import server_clock as told_time
 
         return await told_time.ask(*place.dial(CLIENT_PORT)) if clock is Clock.WALL else None
 
@@ -208,7 +209,7 @@ class Etcd:
         return server_settings.taken(node, settings)
 
     def attempts(self) -> AttemptReader:
-        """`harness.systems.attempts.TellsAttempts`."""
+        """`harness.systems.contract.fenced_attempts.TellsAttempts`."""
         return LeaseAttempts()
 
     async def told_version(self, node: Node, *, log_from: int) -> str:

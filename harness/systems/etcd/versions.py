@@ -11,9 +11,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
-from harness.errors import MachineError, UsageError
-from harness.runtime import artifacts
-from harness.systems import releases
+from fencepost.harness.base.errors import MachineError, UsageError
+from fencepost.harness.runtime import artifacts
+from fencepost.harness.systems.contract import releases
 
 PACKAGED: Final = "3.5.1"
 DEBIAN: Final = "3.4.23"
@@ -41,7 +41,7 @@ def binary(version: str) -> Path:
             f"etcd {version!r} is not a known release; known are {releases.in_words(known())}",
             hint="choose one of them, or give the path of an etcd binary (with a slash): --version ./etcd",
         )
-    from harness.runtime.artifacts import go_modules
+    from fencepost.harness.runtime.artifacts import go_modules
 
     return go_modules.binary(
         MODULE, f"v{version}", package=MODULE, name="etcd", ldflags=_LDFLAGS, module_sum=module_sum
@@ -60,7 +60,7 @@ def _packaged() -> Path:
 
 
 def _debian() -> Path:
-    from harness.runtime.artifacts import debian
+    from fencepost.harness.runtime.artifacts import debian
 
     path = debian.unpacked(["etcd-server"]) / "usr" / "bin" / "etcd"
     said = artifacts.asked_version([str(path), "--version"], r"etcd Version: (\S+)", what="etcd")

@@ -12,7 +12,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any, Final
 
-from harness.coordination import (
+from fencepost.harness.coordination import (
     Bookmark,
     Change,
     Changes,
@@ -25,10 +25,10 @@ from harness.coordination import (
     Reply,
     WatchBegun,
 )
-from harness.systems.etcd import errors
-from harness.systems.etcd import rpc_pb2 as rpc
-from harness.systems.etcd.grpc_call import LiveCall, unary
-from harness.systems.etcd.http2 import Connection
+from fencepost.harness.systems.etcd.wire import errors
+from fencepost.harness.systems.etcd.wire import rpc_pb2 as rpc
+from fencepost.harness.systems.etcd.wire.grpc_call import LiveCall, unary
+from fencepost.harness.systems.etcd.wire.http2 import Connection
 
 _PREFIX: Final = b"watched/"
 _END: Final = b"watched0"

@@ -8,7 +8,7 @@ one there, which then hangs or becomes part of the next transaction (KIP-890).
 
 from typing import Final
 
-from harness.verdict import Guarantee, Standing
+from fencepost.harness.verdict import Guarantee, Standing
 
 _KIP: Final = "KIP-98, 'Transactional Guarantees' and 2.1: InitPidRequest"
 

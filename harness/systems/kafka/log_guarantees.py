@@ -7,7 +7,7 @@ durability is replication, not the disk: a kill keeps the page cache, so nothing
 
 from typing import Final
 
-from harness.verdict import Guarantee, Standing
+from fencepost.harness.verdict import Guarantee, Standing
 
 _DESIGN: Final = "Kafka documentation, Design, 4.7 Replication: availability and durability guarantees; acks, min.isr"
 _WEAK: Final = "acks=1 or min.insync.replicas=1"

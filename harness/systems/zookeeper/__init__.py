@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from harness.systems.zookeeper.system import ZooKeeper
+from fencepost.harness.systems.zookeeper.system import ZooKeeper
 
 ZOOKEEPER: Final = ZooKeeper()
 

@@ -35,7 +35,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from struct import Struct
 from typing import Final, TypeVar, assert_never
 
-from harness.coordination import (
+from fencepost.harness.coordination import (
     Deeds,
     Definite,
     Granted,
@@ -48,9 +48,11 @@ from harness.coordination import (
     Reply,
     WatchMode,
 )
-from harness.systems.zookeeper import wire
-from harness.systems.zookeeper.connection import Parse
-from harness.systems.zookeeper.errors import (
+from fencepost.harness.systems.zookeeper.leases import SessionLeases
+from fencepost.harness.systems.zookeeper.watches import ZooKeeperWatches
+from fencepost.harness.systems.zookeeper.wire import jute as wire
+from fencepost.harness.systems.zookeeper.wire.connection import Parse
+from fencepost.harness.systems.zookeeper.wire.errors import (
     BAD_VERSION,
     NO_NODE,
     NODE_EXISTS,
@@ -59,8 +61,8 @@ from harness.systems.zookeeper.errors import (
     ServerError,
     raised,
 )
-from harness.systems.zookeeper.leases import SessionLeases
-from harness.systems.zookeeper.session import (
+from fencepost.harness.systems.zookeeper.wire.jute import HEADER_BYTES, MultiResult, Op, Stat
+from fencepost.harness.systems.zookeeper.wire.session import (
     ANY_VERSION,
     EPHEMERAL,
     PERSISTENT,
@@ -70,8 +72,6 @@ from harness.systems.zookeeper.session import (
     made,
     raise_outcome,
 )
-from harness.systems.zookeeper.watches import ZooKeeperWatches
-from harness.systems.zookeeper.wire import HEADER_BYTES, MultiResult, Op, Stat
 
 T = TypeVar("T")
 #: Opens the session that locks are bound to, on the same server, kept alive by nobody.

@@ -7,9 +7,9 @@ primary-backup systems", DSN 2011; [H] Hunt et al.: "ZooKeeper: wait-free coordi
 
 from typing import Final
 
-from harness.operation import Clock
-from harness.systems.zookeeper.lease_guarantees import LEASE_GUARANTEES
-from harness.verdict import Guarantee, LeadershipBound, Standing
+from fencepost.harness.history import Clock
+from fencepost.harness.systems.zookeeper.lease_guarantees import LEASE_GUARANTEES
+from fencepost.harness.verdict import Guarantee, LeadershipBound, Standing
 
 _SYNC_IS_NO_QUORUM_OPERATION: Final = "ZOOKEEPER-1675"
 

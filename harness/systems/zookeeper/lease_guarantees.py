@@ -6,8 +6,8 @@ Source: the Programmer's Guide, "ZooKeeper Sessions" and "Ephemeral Nodes"; Sess
 from collections.abc import Mapping
 from typing import Final
 
-from harness.operation import Clock
-from harness.verdict import Guarantee, LeaseBound, Standing
+from fencepost.harness.history import Clock
+from fencepost.harness.verdict import Guarantee, LeaseBound, Standing
 
 _GUIDE: Final = "Programmer's Guide"
 _ZOMBIE: Final = (

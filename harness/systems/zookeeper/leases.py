@@ -14,13 +14,19 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Final
 
-from harness.coordination import Granted, Reply
-from harness.freezing import create_connection
-from harness.systems.zookeeper import wire
-from harness.systems.zookeeper.connection import Connection
-from harness.systems.zookeeper.errors import CONNECTION_LOST, NOT_CONNECTED, SESSION_EXPIRED, SESSION_OVER, raised
-from harness.systems.zookeeper.session import EPHEMERAL, ZooKeeperSession, made, zxid_of
-from harness.systems.zookeeper.wire import Op, Ticket
+from fencepost.harness.coordination import Granted, Reply
+from fencepost.harness.coordination.client_gate import create_connection
+from fencepost.harness.systems.zookeeper.wire import jute as wire
+from fencepost.harness.systems.zookeeper.wire.connection import Connection
+from fencepost.harness.systems.zookeeper.wire.errors import (
+    CONNECTION_LOST,
+    NOT_CONNECTED,
+    SESSION_EXPIRED,
+    SESSION_OVER,
+    raised,
+)
+from fencepost.harness.systems.zookeeper.wire.jute import Op, Ticket
+from fencepost.harness.systems.zookeeper.wire.session import EPHEMERAL, ZooKeeperSession, made, zxid_of
 
 _OVER: Final = {SESSION_EXPIRED: SESSION_OVER.word}
 

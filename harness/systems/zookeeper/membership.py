@@ -19,14 +19,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from harness.coordination import Definite, Indefinite
-from harness.runtime.node import Layout, NodeSpec, Place
-from harness.systems import releases
-from harness.systems.zookeeper import reconfiguration, server
-from harness.systems.zookeeper.question import SrvrQuestion, four_letter_word
-from harness.systems.zookeeper.reconfiguration import server_line
-from harness.systems.zookeeper.session import ZooKeeperSession, zxid_of
-from harness.systems.zookeeper.wire import Op
+from fencepost.harness.coordination import Definite, Indefinite
+from fencepost.harness.runtime.node import Layout, NodeSpec, Place
+from fencepost.harness.systems.contract import releases
+from fencepost.harness.systems.zookeeper import server
+from fencepost.harness.systems.zookeeper.question import SrvrQuestion, four_letter_word
+from fencepost.harness.systems.zookeeper.wire import reconfiguration
+from fencepost.harness.systems.zookeeper.wire.jute import Op
+from fencepost.harness.systems.zookeeper.wire.reconfiguration import server_line
+from fencepost.harness.systems.zookeeper.wire.session import ZooKeeperSession, zxid_of
 
 #: The first release with `reconfigEnabled` (ZOOKEEPER-2014).
 FIRST: Final = (3, 5, 3)
@@ -48,7 +49,7 @@ def fixed(version: str) -> str | None:
 
 
 class ZooKeeperMembership:
-    """`harness.systems.membership.Membership`. `open_session` takes a place and a time-out in seconds.
+    """`harness.systems.contract.membership.Membership`. `open_session` takes a place and a time-out in seconds.
 
     `sync_and_read` says why a fresh session on a node cannot do that, if so.
     """

@@ -11,8 +11,8 @@ import asyncio
 import re
 from typing import Final, cast
 
-from harness.operation import Claim
-from harness.systems.system import Answer
+from fencepost.harness.history import Claim
+from fencepost.harness.systems.contract.system import Answer
 
 SOURCE: Final = "srvr"
 _NOT_SERVING: Final = "not currently serving requests"

@@ -17,13 +17,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from harness.errors import UsageError
-from harness.runtime.artifacts import required_package_folder, sha256_of
-from harness.runtime.java import QUICK_FLAGS, Java, find_java, jar_parts
-from harness.runtime.node import Layout, NodeSpec, Place
-from harness.settings import NO_SETTINGS, Settings
-from harness.systems.system import Artifacts, ImageFacts
-from harness.systems.zookeeper.settings import in_file, jvm_flags
+from fencepost.harness.base.errors import UsageError
+from fencepost.harness.runtime.artifacts import required_package_folder, sha256_of
+from fencepost.harness.runtime.artifacts.java import QUICK_FLAGS, Java, find_java, jar_parts
+from fencepost.harness.runtime.node import Layout, NodeSpec, Place
+from fencepost.harness.systems.contract.server_settings import NO_SETTINGS, Settings
+from fencepost.harness.systems.contract.system import Artifacts, ImageFacts
+from fencepost.harness.systems.zookeeper.settings import in_file, jvm_flags
 
 PACKAGED_VERSION: Final = "3.9.5"
 MAIN_CLASS: Final = "org.apache.zookeeper.server.quorum.QuorumPeerMain"

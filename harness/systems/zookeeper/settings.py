@@ -10,11 +10,11 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
-from harness.runtime import processes
-from harness.runtime.node import Node
-from harness.settings import Reserved, Settings, Taken, same, unknown
-from harness.systems import class_words
-from harness.systems.zookeeper.question import four_letter_word
+from fencepost.harness.runtime.linux import processes
+from fencepost.harness.runtime.node import Node
+from fencepost.harness.systems.contract.server_settings import Reserved, Settings, Taken, same, unknown
+from fencepost.harness.systems.java import class_constants as class_words
+from fencepost.harness.systems.zookeeper.question import four_letter_word
 
 ZOOKEEPER: Final = "zookeeper"
 ABOUT: Final = "a key of zoo.cfg, or a Java system property that begins with zookeeper. or jute."

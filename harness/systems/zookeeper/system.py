@@ -11,28 +11,29 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from harness.coordination import Definite, Indefinite, Locks, ReadMode, WatchMode
-from harness.errors import UsageError, unknown_choice
-from harness.operation import Claim, Clock
-from harness.runtime.java import archive
-from harness.runtime.node import Layout, Member, Node, NodeSpec, Place, members_alike
-from harness.settings import NO_SETTINGS, Settings, Taken
-from harness.systems.system import Answer, Artifacts, ImageFacts, Question
-from harness.systems.told_time import ToldTime
-from harness.systems.zookeeper import membership, server, told_time, versions
-from harness.systems.zookeeper import settings as server_settings
-from harness.systems.zookeeper.client import ZooKeeperClient
-from harness.systems.zookeeper.connection import open_connection
-from harness.systems.zookeeper.errors import ServerError
-from harness.systems.zookeeper.guarantees import GUARANTEES, leadership_bound
-from harness.systems.zookeeper.lease_guarantees import lease_bound
-from harness.systems.zookeeper.leases import SessionLeases
-from harness.systems.zookeeper.membership import ZooKeeperMembership
-from harness.systems.zookeeper.question import SrvrQuestion, told_version
-from harness.systems.zookeeper.session import ZooKeeperSession, zxid_of
-from harness.systems.zookeeper.training import train
-from harness.systems.zookeeper.wire import Op, path_and_watch, text
-from harness.verdict import Guarantee, LeadershipBound, LeaseBound
+from fencepost.harness.base.errors import UsageError, unknown_choice
+from fencepost.harness.coordination import Definite, Indefinite, Locks, ReadMode, WatchMode
+from fencepost.harness.history import Claim, Clock
+from fencepost.harness.runtime.artifacts.java import archive
+from fencepost.harness.runtime.node import Layout, Member, Node, NodeSpec, Place, members_alike
+from fencepost.harness.systems.contract.server_clock import ToldTime
+from fencepost.harness.systems.contract.server_settings import NO_SETTINGS, Settings, Taken
+from fencepost.harness.systems.contract.system import Answer, Artifacts, ImageFacts, Question
+from fencepost.harness.systems.zookeeper import membership, server, versions
+from fencepost.harness.systems.zookeeper import server_clock as told_time
+from fencepost.harness.systems.zookeeper import settings as server_settings
+from fencepost.harness.systems.zookeeper.archive_training import train
+from fencepost.harness.systems.zookeeper.client import ZooKeeperClient
+from fencepost.harness.systems.zookeeper.guarantees import GUARANTEES, leadership_bound
+from fencepost.harness.systems.zookeeper.lease_guarantees import lease_bound
+from fencepost.harness.systems.zookeeper.leases import SessionLeases
+from fencepost.harness.systems.zookeeper.membership import ZooKeeperMembership
+from fencepost.harness.systems.zookeeper.question import SrvrQuestion, told_version
+from fencepost.harness.systems.zookeeper.wire.connection import open_connection
+from fencepost.harness.systems.zookeeper.wire.errors import ServerError
+from fencepost.harness.systems.zookeeper.wire.jute import Op, path_and_watch, text
+from fencepost.harness.systems.zookeeper.wire.session import ZooKeeperSession, zxid_of
+from fencepost.harness.verdict import Guarantee, LeadershipBound, LeaseBound
 
 _DEFAULTS: Final[Mapping[str, int]] = {
     "tick_ms": 500,
@@ -126,7 +127,7 @@ class ZooKeeper:
         return leadership_bound(settings["tick_ms"], settings["init_limit"], settings["sync_limit"])
 
     def lease_bound(self, options: Mapping[str, object]) -> LeaseBound:
-        """`harness.systems.leases.BoundsLeases`."""
+        """`harness.systems.contract.leases.BoundsLeases`."""
         return lease_bound(_settings(options))
 
     async def ready(self, node: Node) -> bool:
@@ -160,7 +161,7 @@ class ZooKeeper:
         return ZooKeeperClient(await _open_session(place, connect_timeout_s, session_ms), open_lease, leases)
 
     def fixed_members(self, version: str, options: Mapping[str, object]) -> str | None:
-        """`harness.systems.membership.ChangesMembers`."""
+        """`harness.systems.contract.membership.ChangesMembers`."""
         return membership.fixed(version)
 
     def wiped_members(self) -> str | None:
@@ -176,7 +177,7 @@ class ZooKeeper:
         return SrvrQuestion(place.name, *place.dial(server.CLIENT_PORT))
 
     async def told_time(self, place: Place, clock: Clock) -> ToldTime | None:
-        """`harness.systems.told_time.TellsTime`."""
+        """`harness.systems.contract.server_clock.TellsTime`."""
         ask = told_time.wall if clock is Clock.WALL else told_time.monotonic
         return await ask(*place.dial(server.CLIENT_PORT))
 

@@ -19,7 +19,7 @@ from struct import Struct
 from struct import error as StructError
 from typing import Final, NamedTuple
 
-from harness.systems.zookeeper.wire import Op
+from fencepost.harness.systems.zookeeper.wire.jute import Op
 
 LOG: Final = re.compile(r"log\.([0-9a-f]+)")
 SNAPSHOT: Final = re.compile(r"snapshot\.([0-9a-f]+)")

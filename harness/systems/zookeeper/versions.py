@@ -15,9 +15,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
-from harness.errors import UsageError
-from harness.systems import releases
-from harness.systems.zookeeper import server
+from fencepost.harness.base.errors import UsageError
+from fencepost.harness.systems.contract import releases
+from fencepost.harness.systems.zookeeper import server
 
 SUMS: Final = Path(__file__).with_name("jars.toml")
 
@@ -47,7 +47,7 @@ def jars(version: str) -> list[Path]:
             f"ZooKeeper {version!r} is neither a known release nor a folder; known are {releases.in_words(known())}",
             hint="choose one of them, or give the path of a folder with the jars of one ZooKeeper",
         )
-    from harness.runtime.artifacts import maven, sums
+    from fencepost.harness.runtime.artifacts import maven, sums
 
     wanted = coordinates(version)
     found = maven.jars(wanted, exclude=maven.EVERYTHING)

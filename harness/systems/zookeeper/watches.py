@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final
 
-from harness.coordination import (
+from fencepost.harness.coordination import (
     Change,
     Changes,
     Definite,
@@ -32,13 +32,13 @@ from harness.coordination import (
     WatchBegun,
     WatchMode,
 )
-from harness.systems.zookeeper import wire
-from harness.systems.zookeeper.errors import CONNECTION_LOST, NO_NODE, ServerError, raised
-from harness.systems.zookeeper.session import ANY_VERSION, ZooKeeperSession, raise_outcome, zxid_of
-from harness.systems.zookeeper.wire import HEADER_BYTES, Op
+from fencepost.harness.systems.zookeeper.wire import jute as wire
+from fencepost.harness.systems.zookeeper.wire.errors import CONNECTION_LOST, NO_NODE, ServerError, raised
+from fencepost.harness.systems.zookeeper.wire.jute import HEADER_BYTES, Op
+from fencepost.harness.systems.zookeeper.wire.session import ANY_VERSION, ZooKeeperSession, raise_outcome, zxid_of
 
 if TYPE_CHECKING:
-    from harness.systems.zookeeper.client import ZooKeeperClient
+    from fencepost.harness.systems.zookeeper.client import ZooKeeperClient
 
 _ADD_WATCH: Final = 106
 _PERSISTENT_RECURSIVE: Final = wire.INT.pack(1)

@@ -11,7 +11,7 @@ use super::attend::safely;
 use crate::edn::{Events, Fault, Form, read_events};
 
 /// A value of EDN that Python has no type of its own for.
-#[pyclass(frozen, get_all, module = "checkers._core")]
+#[pyclass(frozen, get_all, module = "fencepost.checkers._core")]
 pub struct Edn {
     kind: &'static str,
     text: String,
@@ -19,7 +19,7 @@ pub struct Edn {
 }
 
 /// The events of a history as columns, row i being event i.
-#[pyclass(frozen, get_all, module = "checkers._core")]
+#[pyclass(frozen, get_all, module = "fencepost.checkers._core")]
 pub struct EdnEvents {
     line: Py<PyArray1<u32>>,
     column: Py<PyArray1<u32>>,

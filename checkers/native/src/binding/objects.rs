@@ -15,7 +15,7 @@ type Column<'py> = PyReadonlyArray1<'py, i64>;
 const NUMBERED_MAX: i64 = 1 << 30;
 
 /// What the search found about one object. Calls are named by their row.
-#[pyclass(frozen, get_all, module = "checkers._core")]
+#[pyclass(frozen, get_all, module = "fencepost.checkers._core")]
 pub struct ObjectResult {
     key: i64,
     verdict: &'static str,

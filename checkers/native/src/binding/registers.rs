@@ -16,7 +16,7 @@ use crate::search::{CasRegister, Finding, minimal};
 type Column<'py> = PyReadonlyArray1<'py, i64>;
 
 /// Operations that have no order between them, whatever was before.
-#[pyclass(frozen, get_all, module = "checkers._core")]
+#[pyclass(frozen, get_all, module = "fencepost.checkers._core")]
 #[derive(Clone)]
 pub struct Proof {
     kind: &'static str,
@@ -29,7 +29,7 @@ pub struct Proof {
 }
 
 /// What the search found about one key. Operations are named by their row.
-#[pyclass(frozen, get_all, module = "checkers._core")]
+#[pyclass(frozen, get_all, module = "fencepost.checkers._core")]
 pub struct KeyResult {
     key: i64,
     verdict: &'static str,

@@ -11,7 +11,7 @@ use crate::transactions::{Assumed, Input, Kind, Refused, kind_of};
 type Rows<'py> = Bound<'py, PyArray1<u32>>;
 
 /// What whole keys show.
-#[pyclass(frozen, module = "checkers._core")]
+#[pyclass(frozen, module = "fencepost.checkers._core")]
 pub struct TransactionPart {
     shown: Shown,
     circles: Vec<i64>,
@@ -49,7 +49,7 @@ impl TransactionPart {
 }
 
 /// What the edges that may close a cycle come to.
-#[pyclass(frozen, module = "checkers._core")]
+#[pyclass(frozen, module = "fencepost.checkers._core")]
 pub struct TransactionCore {
     core: Core,
 }

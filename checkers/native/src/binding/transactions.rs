@@ -23,7 +23,7 @@ macro_rules! borrowed {
 pub(super) use borrowed;
 
 /// What was found about a history of transactions. Rows are those of the columns; -1 where there is none.
-#[pyclass(frozen, module = "checkers._core")]
+#[pyclass(frozen, module = "fencepost.checkers._core")]
 pub struct TransactionReport {
     report: Report,
 }
@@ -97,7 +97,7 @@ fn step_row(step: &Step) -> StepRow {
 }
 
 /// Whether a commit order keeps a level of weak isolation.
-#[pyclass(frozen, module = "checkers._core")]
+#[pyclass(frozen, module = "fencepost.checkers._core")]
 pub struct WeakReport {
     found: Weak,
 }

@@ -19,7 +19,7 @@ pub const NONE: u32 = u32::MAX;
 /// Nodes of the graph are numbered in 29 bits; each transaction may need a few.
 const ROWS_MAX: usize = 1 << 26;
 
-/// The columns of `checkers/transaction_columns.py`, under the same names.
+/// The columns of `checkers/transactions/columns.py`, under the same names.
 #[derive(Clone, Copy)]
 pub struct Input<'a> {
     pub process: &'a [i64],

@@ -1,0 +1,99 @@
+"""The part of etcd's figures that is measured inside the lab."""
+
+import asyncio
+import os
+import time
+from typing import Any, Final
+
+from fencepost.harness.coordination import Definite, Indefinite
+from fencepost.harness.generators import time_limit
+from fencepost.harness.interpreter.client import Client
+from fencepost.harness.interpreter.interpreter import Interpreter
+from fencepost.harness.results.recorder import Recorder
+from fencepost.harness.runtime.lab.lab import Lab
+from fencepost.harness.systems.etcd import ETCD
+from fencepost.workloads.register import Register
+
+_TICK_S: Final = 0.005
+_START_S: Final = 20.0
+
+
+async def first_write(lab: Lab, args: dict[str, Any]) -> float:
+    """Seconds from the first server's exec to the first write that one of them acknowledges."""
+    await lab.realise(ETCD.specs(lab.layout, ETCD.resolve(ETCD.default_version), ETCD.options()))
+    began = time.monotonic()
+    for node in lab.nodes.values():
+        await node.start()
+    async with asyncio.timeout(_START_S):
+        while True:
+            try:
+                client = await ETCD.open_client(lab.layout["n1"], connect_timeout_s=1.0)
+            except Definite:
+                await asyncio.sleep(0.005)
+                continue
+            try:
+                await client.write("k", b"v")
+                return time.monotonic() - began
+            except (Definite, Indefinite):
+                continue
+            finally:
+                await client.close()
+
+
+async def load(lab: Lab, args: dict[str, Any]) -> list[dict[str, float]]:
+    """The register workload as fast as it goes: `workers` of them, `repeats` times `seconds`."""
+    await first_write(lab, args)
+    async with asyncio.timeout(_START_S):
+        while await ETCD.healthy(lab.layout) is not None:
+            await asyncio.sleep(0.05)
+    return [await _load(lab, args["workers"], args["seconds"]) for _ in range(args["repeats"])]
+
+
+async def _load(lab: Lab, workers: int, seconds: float) -> dict[str, float]:
+    workload = Register()
+    names = list(lab.nodes)
+    per_node = -(-workers // len(names))
+    options = {**workload.options(ETCD), "rate": 1e6, "active_per_node": per_node, "seldom_per_node": 0}
+
+    async def open_client(process: int, node: str) -> Client:
+        return workload.client(
+            await ETCD.open_client(lab.layout[node], connect_timeout_s=2.0), options, time.monotonic_ns
+        )
+
+    recorder = Recorder(None)
+    interpreter = Interpreter(
+        workers=per_node * len(names),
+        node_of=lambda worker: names[worker % len(names)],
+        open_client=open_client,
+        recorder=recorder,
+        seed=1,
+        op_timeout_s=5.0,
+        open_timeout_s=2.5,
+        effect_free=workload.effect_free,
+    )
+    lags: list[float] = []
+    ticking = asyncio.create_task(_tick(lags))
+    cpu, loop_cpu, began = time.process_time(), time.thread_time(), time.monotonic()
+    await interpreter.run(time_limit(round(seconds * 1e9), workload.generator(options, len(names))))
+    cpu, loop_cpu, took = time.process_time() - cpu, time.thread_time() - loop_cpu, time.monotonic() - began
+    ticking.cancel()
+    await asyncio.gather(ticking, return_exceptions=True)
+    completed = interpreter.completed
+    await interpreter.close()
+    lags.sort()
+    return {
+        "operations_per_s": completed / took,
+        "cpu_us": cpu / completed * 1e6,
+        "loop_thread_cpu_us": loop_cpu / completed * 1e6,
+        "lag_ms_p99": lags[len(lags) * 99 // 100] * 1e3,
+        "load": os.getloadavg()[0],
+    }
+
+
+async def _tick(lags: list[float]) -> None:
+    """How late a timer of 5 ms is, each time."""
+    loop = asyncio.get_running_loop()
+    while True:
+        due = loop.time() + _TICK_S
+        await asyncio.sleep(_TICK_S)
+        lags.append(loop.time() - due)

@@ -1,0 +1,1 @@
+"""Elections, locks and producer ids."""

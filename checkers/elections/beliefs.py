@@ -1,0 +1,207 @@
+"""Who believes to lead, and who is seen to lead: two candidates at a time, and observers that are taken back in time.
+
+A belief is what a candidate shows of it: it was granted a term, and went on using it (`election_terms.beliefs`). An
+observer is held to what its reads promise: those of a node's own copy may lag, but within a session they must not go
+back; those that promise to be current must not lack a term that was known before they were sent.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+import msgspec
+
+from fencepost.checkers.elections.terms import Belief, Terms, token_of
+from fencepost.checkers.facts.evidence import Rows, row
+from fencepost.checkers.storage.register_anomalies import seconds
+from fencepost.checkers.storage.sets import Finding
+from fencepost.harness.history import Operation, Outcome
+
+#: The guarantee that observations are held to, by the mode of the read.
+OBSERVED_BY_MODE: Final = {
+    "plain": "session-order",
+    "sync": "fresh-after-sync",
+    "barrier": "linearizable",
+    "strong": "linearizable",
+}
+OBSERVED_EXPOSURE_OF: Final = "observations that showed another term than the one that their session knew"
+
+
+class Overlap(msgspec.Struct, frozen=True, kw_only=True):
+    """Two beliefs at a time, for `length_ns`, between the moments of two `rows`."""
+
+    finding: Finding
+    length_ns: int
+    rows: Rows
+
+
+class Observed(msgspec.Struct, frozen=True, kw_only=True):
+    """What observations showed: `changes` of the term that their session knew, and what is `counted` by name.
+
+    One is behind when a later term than it shows was already granted: `behind_ns_max` is the longest ago, by its rows.
+    """
+
+    changes: list[Operation]
+    counted: dict[str, list[Operation]]
+    behind_ns_max: int
+    behind_rows: Rows
+
+
+class Known(msgspec.Struct, frozen=True, order=True):
+    """A term that is known to have been granted; `ended` 1 when it is also known to be over. Ordered as they came."""
+
+    token: int
+    ended: int
+
+
+def two_believers(held: list[Belief]) -> list[Overlap]:
+    """Each belief that began while an earlier one lasted, with the one that lasted longest."""
+    found = []
+    longest: Belief | None = None
+    for belief in held:
+        if longest is not None and belief.from_ns < longest.to_ns:
+            first_over = min(belief, longest, key=lambda one: one.to_ns)
+            overlap_ns = first_over.to_ns - belief.from_ns
+            steps = (
+                f"{_believes(longest)}.",
+                f"{_believes(belief)}.",
+                f"For {overlap_ns / 1e6:.3f} ms both believed that they led.",
+            )
+            shown = (longest.campaign, longest.last, belief.campaign)
+            operations = tuple({o.invoke_index: o for o in shown}.values())
+            finding = Finding(anomaly="two-believers", operations=operations, steps=steps)
+            between = (belief.from_row, first_over.to_row)
+            found.append(Overlap(finding=finding, length_ns=overlap_ns, rows=between))
+        if longest is None or belief.to_ns > longest.to_ns:
+            longest = belief
+    return found
+
+
+def _believes(belief: Belief) -> str:
+    campaign = belief.campaign
+    return (
+        f"Process {campaign.process} on {campaign.node} was granted term {belief.token} at {seconds(belief.from_ns)} "
+        f"and used it until {seconds(belief.to_ns)} (event {belief.last.invoke_index})"
+    )
+
+
+def went_back(terms: Terms, mode: str) -> list[Finding]:
+    """Observations of an older term than their session knew, and for current reads than anybody knew."""
+    found = list(_within_sessions(terms))
+    if mode != "plain":
+        told = {finding.operations[-1].invoke_index for finding in found}
+        found += [finding for finding in _across(terms) if finding.operations[-1].invoke_index not in told]
+    return found
+
+
+def _within_sessions(terms: Terms) -> Iterator[Finding]:
+    known: dict[tuple[str, int], tuple[Known, Operation]] = {}
+    positions: dict[tuple[str, int], Operation] = {}
+    for operation in _of_sessions(terms):
+        session = _session(operation)
+        before = positions.get(session)
+        if operation.position is not None:
+            if before is not None and (before.position or 0) > operation.position:
+                steps = (
+                    f"{_told(before)}; the reply stands at {before.position}.",
+                    f"{_told(operation)}, in the same session; the reply stands at {operation.position}.",
+                )
+                yield Finding(anomaly="position-went-back", operations=(before, operation), steps=steps)
+            else:
+                positions[session] = operation
+        now = _knows(operation)
+        if now is None:
+            continue
+        latest = known.get(session)
+        if latest is not None and operation.f == "observe" and now < latest[0]:
+            yield _older(latest[1], operation, "In the same session")
+        if latest is None or now > latest[0]:
+            known[session] = (now, operation)
+
+
+def _of_sessions(terms: Terms) -> list[Operation]:
+    """Answered operations that share a session with observations; a campaign's lease may be one of its own."""
+    own = [o for o in terms.in_terms if o.type is Outcome.OK and o.f in ("act", "resign")]
+    return sorted([*own, *terms.observations], key=lambda o: o.invoke_index)
+
+
+def _session(operation: Operation) -> tuple[str, int]:
+    return ("session", operation.session) if operation.session is not None else ("process", operation.process)
+
+
+def _knows(operation: Operation) -> Known | None:
+    """What the answer says of the newest term."""
+    match operation.f:
+        case "observe":
+            return None if operation.result is None else Known(operation.result, 0)
+        case "campaign":
+            return Known(operation.result[0], 0)
+        case _:
+            return Known(token_of(operation), int(operation.f == "resign"))
+
+
+def _across(terms: Terms) -> Iterator[Finding]:
+    """Observations that lack a term that was known before they were sent, whoever knew it."""
+    sources = [*terms.campaigns, *terms.observations, *terms.resignations]
+    done = sorted((o for o in sources if _knows(o) is not None), key=lambda o: o.completed_ns or 0)
+    greatest: tuple[Known, Operation] | None = None
+    at = 0
+    for observation in terms.observations:
+        while at < len(done) and (done[at].completed_ns or 0) < observation.invoked_ns:
+            now = _knows(done[at])
+            if now is not None and (greatest is None or now > greatest[0]):
+                greatest = (now, done[at])
+            at += 1
+        seen = _knows(observation)
+        if greatest is not None and seen is not None and seen < greatest[0]:
+            yield _older(greatest[1], observation, "After that")
+
+
+def _older(before: Operation, observation: Operation, when: str) -> Finding:
+    steps = (
+        f"{_told(before)} by {seconds(before.completed_ns or 0)}.",
+        f"{when}, asked at {seconds(observation.invoked_ns)}: {_told(observation)}.",
+    )
+    return Finding(anomaly="observed-term-went-back", operations=(before, observation), steps=steps)
+
+
+def _told(operation: Operation) -> str:
+    where = f"process {operation.process} on {operation.node} (event {operation.invoke_index})"
+    match operation.f:
+        case "observe":
+            seen = "no leader" if operation.result is None else f"term {operation.result}"
+            return f"{seen} was shown to {where}"
+        case "campaign":
+            return f"term {operation.result[0]} was granted to {where}"
+        case "resign":
+            return f"term {token_of(operation)} was resigned by {where}"
+        case _:
+            return f"an act of term {token_of(operation)} was acknowledged to {where}"
+
+
+def observed(terms: Terms) -> Observed:
+    """What is counted and measured of observations."""
+    changes, nobody = [], []
+    known: dict[tuple[str, int], int] = {}
+    behind: list[tuple[int, Operation, Operation]] = []
+    for observation in terms.observations:
+        token, session = observation.result, _session(observation)
+        if token is None:
+            nobody.append(observation)
+            continue
+        if known.get(session, token) != token:
+            changes.append(observation)
+        known[session] = token
+        later = terms.superseded_by(token)
+        if later is not None and observation.invoked_ns > (later.completed_ns or 0):
+            behind.append((observation.invoked_ns - (later.completed_ns or 0), later, observation))
+    furthest = max(behind, key=lambda lag: lag[0], default=None)
+    return Observed(
+        changes=changes,
+        counted={
+            "observations": terms.observations,
+            "observed_nobody": nobody,
+            "observed_behind": [observation for _, _, observation in behind],
+        },
+        behind_ns_max=0 if furthest is None else furthest[0],
+        behind_rows=() if furthest is None else (row(furthest[1]), furthest[2].invoke_index),
+    )

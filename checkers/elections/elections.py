@@ -1,0 +1,214 @@
+"""Judge an election whose leaders act again and again: does an act of an old term take effect after the term is over?
+
+The verdicts:
+  one-acting-leader    in the store's own order every act stands in its term: after its grant, before the next grant and
+                       before its leader's resignation. Shown by the trail as read after healing and by acknowledged
+                       positions, so no clock decides. An act that was refused must not be there.
+  terms-grow           a term that was asked for after another one was granted has a greater token; no token twice.
+  one-believed-leader  how often, and for how long, two candidates both believed that they led. With leases nothing
+                       prevents that (Kleppmann, "How to do distributed locking", 2016), so it decides only where acts
+                       are not guarded: then nothing else stands between two leaders.
+  (by read mode)       no observer sees an older term after a newer one: within its session, and for reads that promise
+                       to be current across all of them.
+Beside them, no acknowledged act may be missing (no-lost-acknowledged-writes).
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, Final
+
+from fencepost.checkers.elections.acts import Attempts, acts_out_of_term, impossible_acts, lost_acts, to_be_shown
+from fencepost.checkers.elections.beliefs import (
+    OBSERVED_BY_MODE,
+    OBSERVED_EXPOSURE_OF,
+    Overlap,
+    observed,
+    two_believers,
+    went_back,
+)
+from fencepost.checkers.elections.terms import Belief, Terms, beliefs
+from fencepost.checkers.facts.evidence import Rows, rows, violations
+from fencepost.checkers.storage.register_anomalies import seconds
+from fencepost.checkers.storage.sets import Finding, weak_reads, witness
+from fencepost.harness.history import History, Operation
+from fencepost.harness.verdict import Facts, Validity, Verdict
+
+CHECKER: Final = "election"
+ACTING: Final = "one-acting-leader"
+BELIEVED: Final = "one-believed-leader"
+GROW: Final = "terms-grow"
+KEPT: Final = "no-lost-acknowledged-writes"
+_WITNESSES_MAX: Final = 5
+_NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
+
+_EXPOSURE_OF: Final = {
+    ACTING: "acts that were sent, or still open, when a later term had been granted",
+    BELIEVED: "terms that were granted after another one",
+    GROW: "terms that were asked for after another one was granted",
+    KEPT: "acknowledged acts that a strong read after healing had to show",
+}
+
+
+def check(history: History, facts: Facts) -> list[Verdict]:
+    """The verdicts of the module's docstring, in its order. Cost: O(n log n)."""
+    terms = Terms(history)
+    fenced = facts.options.get("fencing", "on") in ("on", True)
+    weak = weak_reads(facts)
+    held = beliefs(terms)
+    overlaps = two_believers(held)
+    attempts = Attempts(terms)
+    seen = observed(terms)
+    acting = acts_out_of_term(terms) + impossible_acts(terms)
+    return [
+        _verdict(
+            ACTING if fenced else BELIEVED,
+            acting,
+            exposed=attempts.exposed,
+            exposure_of=_EXPOSURE_OF[ACTING],
+            # Positions that were acknowledged can prove a violation, but not that there is none.
+            lacks=weak or ("" if terms.finals else "no strong read of the trail after healing"),
+            facts=facts,
+            counted=attempts.counted(),
+            figures={"fencing": "on" if fenced else "off"},
+        ),
+        _verdict(
+            GROW,
+            terms_out_of_order(terms),
+            exposed=_sequels(terms),
+            facts=facts,
+            counted={"terms": list(terms.granted.values()), "campaigns_ok": terms.campaigns},
+        ),
+        _verdict(
+            BELIEVED,
+            [overlap.finding for overlap in overlaps],
+            exposed=[belief.campaign for belief in held[1:]],
+            facts=facts,
+            counted={"two_believers": [overlap.finding.counted for overlap in overlaps]},
+            **_believed(held, overlaps),
+        ),
+        _verdict(
+            OBSERVED_BY_MODE[facts.options.get("observe", "plain")],
+            went_back(terms, facts.options.get("observe", "plain")),
+            exposed=seen.changes,
+            exposure_of=OBSERVED_EXPOSURE_OF,
+            facts=facts,
+            counted=seen.counted,
+            figures={"observed_behind_ns_max": seen.behind_ns_max},
+            evidence={"observed_behind_ns_max": seen.behind_rows},
+        ),
+        _verdict(
+            KEPT,
+            [] if weak else lost_acts(terms),
+            exposed=to_be_shown(terms),
+            lacks=weak,
+            facts=facts,
+        ),
+    ]
+
+
+def _verdict(
+    guarantee: str,
+    findings: list[Finding],
+    *,
+    exposed: list[Operation],
+    facts: Facts,
+    counted: Mapping[str, list[Operation]] = _NOTHING,
+    figures: Mapping[str, Any] = _NOTHING,
+    evidence: Mapping[str, Rows] = _NOTHING,
+    exposure_of: str | None = None,
+    lacks: str = "",
+) -> Verdict:
+    """`counted` are figures by the operations that they count; of other `figures`, `evidence` has the rows."""
+    exposure, unit = len(exposed), exposure_of or _EXPOSURE_OF[guarantee]
+    if findings:
+        validity, reason = Validity.INVALID, f"{len(findings)} violations"
+    elif lacks:
+        validity, reason = Validity.UNKNOWN, lacks
+    elif exposure < facts.thresholds.exposure_min:
+        least = facts.thresholds.exposure_min
+        validity, reason = Validity.UNKNOWN, f"{exposure} {unit}; at least {least} are asked for"
+    else:
+        validity, reason = Validity.VALID, ""
+    return Verdict(
+        checker=CHECKER,
+        guarantee=guarantee,
+        validity=validity,
+        reason=reason,
+        exposure=exposure,
+        exposure_of=unit,
+        anomalies=dict(Counter(finding.anomaly for finding in findings)),
+        witnesses=tuple(witness(finding) for finding in _one_of_each_first(findings)[:_WITNESSES_MAX]),
+        figures={**figures, **{name: len(own) for name, own in counted.items()}},
+        evidence={
+            "exposure": rows(exposed),
+            **violations((finding.anomaly, finding.counted) for finding in findings),
+            **{name: rows(own) for name, own in counted.items()},
+            **evidence,
+        },
+    )
+
+
+def _believed(held: list[Belief], overlaps: list[Overlap]) -> dict[str, Any]:
+    """For how long was believed, and twice at a time: the figures, and the rows behind them."""
+    longest = max(overlaps, key=lambda overlap: overlap.length_ns, default=None)
+    belief = max(held, key=lambda belief: belief.to_ns - belief.from_ns, default=None)
+    return {
+        "figures": {
+            "two_believers_ns_max": longest.length_ns if longest else 0,
+            "two_believers_ns": sum(overlap.length_ns for overlap in overlaps),
+            "believed_ns_max": belief.to_ns - belief.from_ns if belief else 0,
+        },
+        "evidence": {
+            "two_believers_ns_max": longest.rows if longest else (),
+            "two_believers_ns": tuple(i for overlap in overlaps for i in overlap.rows),
+            "believed_ns_max": (belief.from_row, belief.to_row) if belief else (),
+        },
+    }
+
+
+def terms_out_of_order(terms: Terms) -> list[Finding]:
+    """Tokens that were granted twice, or that are smaller than one granted before they were asked for."""
+    found: list[Finding] = []
+    for campaign in terms.campaigns:
+        first = terms.granted[campaign.result[0]]
+        if first is not campaign:
+            steps = (f"{_grant(first)}.", f"{_grant(campaign)} again: no two terms may have one token.")
+            found.append(Finding(anomaly="same-term-twice", operations=(first, campaign), steps=steps))
+    done = sorted(terms.campaigns, key=lambda o: o.completed_ns or 0)
+    greatest: Operation | None = None
+    at = 0
+    for campaign in terms.campaigns:
+        while at < len(done) and (done[at].completed_ns or 0) < campaign.invoked_ns:
+            if greatest is None or done[at].result[0] > greatest.result[0]:
+                greatest = done[at]
+            at += 1
+        if greatest is not None and campaign.result[0] < greatest.result[0]:
+            steps = (
+                f"{_grant(greatest)} by {seconds(greatest.completed_ns or 0)}.",
+                f"{_grant(campaign)}, asked for later, at {seconds(campaign.invoked_ns)}: terms must grow.",
+            )
+            found.append(Finding(anomaly="term-went-back", operations=(greatest, campaign), steps=steps))
+    return found
+
+
+def _sequels(terms: Terms) -> list[Operation]:
+    first_ns = min((o.completed_ns or 0 for o in terms.campaigns), default=0)
+    return [o for o in terms.campaigns if o.invoked_ns > first_ns]
+
+
+def _grant(campaign: Operation) -> str:
+    return (
+        f"Process {campaign.process} on {campaign.node} was granted term {campaign.result[0]} "
+        f"(event {campaign.invoke_index})"
+    )
+
+
+def _one_of_each_first(findings: list[Finding]) -> list[Finding]:
+    """Every kind of anomaly is shown before a second one of the same kind."""
+    rank: Counter[str] = Counter()
+    ranked = []
+    for i, finding in enumerate(findings):
+        ranked.append((rank[finding.anomaly], i, finding))
+        rank[finding.anomaly] += 1
+    return [finding for _, _, finding in sorted(ranked, key=lambda entry: entry[:2])]

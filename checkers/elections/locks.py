@@ -1,0 +1,199 @@
+"""Judge a lock that guards the read-modify-write of one set: is an update lost, do two hold it, do tokens grow?
+
+One operation `critical` adds its value to the set under the lock. Its result is [token, acquired_ns, last_held_ns]:
+between the two times, on the history's clock, its client believed that it held the lock. With fencing the store
+refuses a stale holder's write, so two believers do no harm and are a figure only (Kleppmann, "How to do distributed
+locking", 2016); what must hold is that no acknowledged element is lost, no write with an older token is taken after one
+with a newer, and tokens grow with the order of the grants. Without fencing, two holders are the violation itself.
+"""
+
+from collections import Counter
+from typing import Final
+
+import msgspec
+
+from fencepost.checkers.facts.evidence import rows, violations
+from fencepost.checkers.storage.register_anomalies import seconds
+from fencepost.checkers.storage.sets import Finding, SetHistory, counted_in, weak_reads, witness
+from fencepost.harness.base.errors import MalformedHistory
+from fencepost.harness.history import History, Operation, Outcome
+from fencepost.harness.verdict import Facts, Validity, Verdict
+
+CHECKER: Final = "lock"
+FENCED: Final = "fenced-lock"
+UNFENCED: Final = "lock-mutual-exclusion"
+EXPOSURE_OF: Final = "acknowledged critical sections whose element a strong read after healing had to show"
+_WITNESSES_MAX: Final = 5
+
+
+class Section(msgspec.Struct, frozen=True, kw_only=True):
+    """One acknowledged critical section, with the time in which its client believed that it held the lock."""
+
+    op: Operation
+    token: int
+    acquired_ns: int
+    last_held_ns: int
+
+
+def check(history: History, facts: Facts) -> list[Verdict]:
+    """One verdict, on the guarantee that the workload's option `fencing` selects."""
+    fenced = facts.options.get("fencing", "on") in ("on", True)
+    keys = sorted({o.key or "" for o in history.operations if o.f == "critical"})
+    sections = {key: _sections(history.operations, key) for key in keys}
+    sets = [SetHistory(history, key=key, adds="critical") for key in keys]
+    weak = weak_reads(facts)
+    findings = [] if weak else [finding for one in sets for finding in one.findings(lost="lost-update")]
+    holders = [finding for key in keys for finding in two_holders(sections[key])]
+    findings += [finding for key in keys for finding in token_order(sections[key])]
+    if fenced:
+        findings += [finding for key in keys for finding in stale_tokens(sections[key])]
+    else:
+        findings += holders
+    exposed = [section for one in sets for section in one.exposed()]
+    exposure = len(exposed)
+    counted = _counted(sets, sections, holders)
+    validity, reason = _conclude(findings, exposure, sets, facts)
+    if validity is Validity.VALID and weak:
+        validity, reason = Validity.UNKNOWN, weak
+    return [
+        Verdict(
+            checker=CHECKER,
+            guarantee=FENCED if fenced else UNFENCED,
+            validity=validity,
+            reason=reason,
+            exposure=exposure,
+            exposure_of=EXPOSURE_OF,
+            anomalies=dict(Counter(finding.anomaly for finding in findings)),
+            witnesses=tuple(witness(finding) for finding in _one_of_each_first(findings)[:_WITNESSES_MAX]),
+            figures={"fencing": "on" if fenced else "off", **{name: len(own) for name, own in counted.items()}},
+            evidence={
+                "exposure": rows(exposed),
+                **violations((finding.anomaly, finding.counted) for finding in findings),
+                **{name: rows(own) for name, own in counted.items()},
+            },
+        )
+    ]
+
+
+def _conclude(findings: list[Finding], exposure: int, sets: list[SetHistory], facts: Facts) -> tuple[Validity, str]:
+    if findings:
+        return Validity.INVALID, f"{len(findings)} violations"
+    if not sets:
+        return Validity.UNKNOWN, "no critical section in this history"
+    if any(not one.final_reads for one in sets):
+        return Validity.UNKNOWN, "no strong read after healing, so lost updates cannot be told"
+    if exposure < facts.thresholds.exposure_min:
+        return Validity.UNKNOWN, f"{exposure} {EXPOSURE_OF}; at least {facts.thresholds.exposure_min} are asked for"
+    return Validity.VALID, ""
+
+
+def _sections(operations: list[Operation], key: str) -> list[Section]:
+    found = []
+    for op in operations:
+        if op.f != "critical" or op.type is not Outcome.OK or (op.key or "") != key:
+            continue
+        held = op.result
+        if not (isinstance(held, (list, tuple)) and len(held) == 3 and all(isinstance(part, int) for part in held)):
+            raise MalformedHistory(
+                f"event {op.complete_index}: a critical section's result is [token, acquired_ns, last_held_ns], "
+                f"not {held!r}"
+            )
+        found.append(Section(op=op, token=held[0], acquired_ns=held[1], last_held_ns=held[2]))
+    return found
+
+
+def two_holders(sections: list[Section]) -> list[Finding]:
+    """Each section that began while an earlier holder still believed that it held, with the one who held longest."""
+    found = []
+    longest: Section | None = None
+    for section in sorted(sections, key=lambda s: (s.acquired_ns, s.op.invoke_index)):
+        if longest is not None and section.acquired_ns < longest.last_held_ns:
+            overlap_ns = min(section.last_held_ns, longest.last_held_ns) - section.acquired_ns
+            steps = (
+                f"{_holder(longest)} from {seconds(longest.acquired_ns)} to {seconds(longest.last_held_ns)}.",
+                f"{_holder(section)} from {seconds(section.acquired_ns)} to {seconds(section.last_held_ns)}.",
+                f"For {overlap_ns / 1e6:.3f} ms both believed that they held the lock.",
+            )
+            found.append(Finding(anomaly="two-holders", operations=(longest.op, section.op), steps=steps))
+        if longest is None or section.last_held_ns > longest.last_held_ns:
+            longest = section
+    return found
+
+
+def token_order(sections: list[Section]) -> list[Finding]:
+    """Each section asked for after another one was granted, whose token is not greater."""
+    found = []
+    granted = sorted(sections, key=lambda s: s.acquired_ns)
+    greatest: Section | None = None
+    at = 0
+    for section in sorted(sections, key=lambda s: s.op.invoked_ns):
+        while at < len(granted) and granted[at].acquired_ns < section.op.invoked_ns:
+            if greatest is None or granted[at].token > greatest.token:
+                greatest = granted[at]
+            at += 1
+        if greatest is not None and section.token <= greatest.token:
+            steps = (
+                f"{_holder(greatest)} with token {greatest.token}, granted by {seconds(greatest.acquired_ns)}.",
+                f"{_holder(section)} asked for the lock later, at {seconds(section.op.invoked_ns)}, and got token "
+                f"{section.token}: tokens must grow with every grant.",
+            )
+            found.append(Finding(anomaly="token-order", operations=(greatest.op, section.op), steps=steps))
+    return found
+
+
+def stale_tokens(sections: list[Section]) -> list[Finding]:
+    """Each write that was sent after a write with a greater token had been acknowledged, and was taken all the same."""
+    found = []
+    done = sorted(sections, key=lambda s: s.op.completed_ns or 0)
+    greatest: Section | None = None
+    at = 0
+    for section in sorted(sections, key=lambda s: s.last_held_ns):
+        while at < len(done) and (done[at].op.completed_ns or 0) < section.last_held_ns:
+            if greatest is None or done[at].token > greatest.token:
+                greatest = done[at]
+            at += 1
+        if greatest is not None and section.token < greatest.token:
+            steps = (
+                f"{_holder(greatest)}; its write with token {greatest.token} was acknowledged by "
+                f"{seconds(greatest.op.completed_ns or 0)}.",
+                f"{_holder(section)}; its write with the smaller token {section.token} was sent after that, not before "
+                f"{seconds(section.last_held_ns)}, and was acknowledged too: fencing must refuse it.",
+            )
+            found.append(Finding(anomaly="stale-token-accepted", operations=(greatest.op, section.op), steps=steps))
+    return found
+
+
+def _holder(section: Section) -> str:
+    op = section.op
+    return f"process {op.process} on {op.node} held it for element {op.value!r} (event {op.invoke_index})"
+
+
+def _counted(
+    sets: list[SetHistory], sections: dict[str, list[Section]], holders: list[Finding]
+) -> dict[str, list[Operation]]:
+    """What the report counts, by name; a token stands as the first section that had it."""
+    counted = counted_in(sets)
+    if not counted:
+        return {}
+    first_of_token: dict[int, Operation] = {}
+    for section in (one for of_key in sections.values() for one in of_key):
+        first_of_token.setdefault(section.token, section.op)
+    return {
+        "critical_ok": counted["adds_ok"],
+        "critical_fail": counted["adds_fail"],
+        "critical_info": counted["adds_info"],
+        "recovered": counted["recovered"],
+        "final_reads": counted["final_reads"],
+        "two_holders": [finding.counted for finding in holders],
+        "tokens": list(first_of_token.values()),
+    }
+
+
+def _one_of_each_first(findings: list[Finding]) -> list[Finding]:
+    """Every kind of anomaly is shown before a second one of the same kind."""
+    rank: Counter[str] = Counter()
+    ranked = []
+    for i, finding in enumerate(findings):
+        ranked.append((rank[finding.anomaly], i, finding))
+        rank[finding.anomaly] += 1
+    return [finding for _, _, finding in sorted(ranked, key=lambda entry: entry[:2])]

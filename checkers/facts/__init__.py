@@ -1,0 +1,1 @@
+"""Facts of one history: positions, claims, reigns, faults, intervals, clocks, stalls, evidence."""

@@ -1,0 +1,51 @@
+"""What was going on around a node at a moment, in words for a witness: paused, just woken, cut off, superseded."""
+
+from fencepost.checkers.facts.reigns import Reign, Reigns
+from fencepost.harness.history import History, Operation
+
+#: Longer after it woke, a node's answers are no longer told by its waking.
+_JUST_WOKEN_NS = 10_000_000_000
+
+
+def duration(ns: int) -> str:
+    """A length of time as a person says it: "4 ms", "5.2 s"."""
+    if ns >= 1_000_000_000:
+        return f"{ns / 1e9:.1f} s"
+    if ns >= 1_000_000:
+        return f"{ns / 1e6:.0f} ms" if ns >= 10_000_000 else f"{ns / 1e6:.1f} ms"
+    return f"{ns / 1e3:.0f} µs"
+
+
+def leader_of(reigns: Reigns, operation: Operation) -> Reign | None:
+    """The reign that `operation`'s node held, or had held last, when it answered; None when it never led before."""
+    at_ns = operation.completed_ns if operation.completed_ns is not None else operation.invoked_ns
+    held = [r for r in reigns.reigns if r.node == operation.node and min(s.lo_ns for s in r.samples) <= at_ns]
+    return max(held, key=lambda r: r.epoch, default=None)
+
+
+def answered_words(history: History, operation: Operation, reign: Reign | None) -> str:
+    """How `operation` came to be answered, as one sentence.
+
+    For example: "n2, leader of epoch 3, answered 4 ms after it resumed, 5.2 s after epoch 4 had begun".
+    """
+    node = operation.node
+    at_ns = operation.completed_ns if operation.completed_ns is not None else operation.invoked_ns
+    pauses = [f for f in history.faults if f.fault == "pause" and node in f.nodes]
+    ends = [f.certain_to_ns for f in pauses if f.certain_to_ns is not None and f.certain_to_ns <= at_ns]
+    woken_ns = max(ends, default=None)
+    pieces: list[str] = []
+    if woken_ns is not None and at_ns - woken_ns <= _JUST_WOKEN_NS:
+        pieces.append(f"{duration(at_ns - woken_ns)} after it resumed")
+    begin = reign.superseded if reign is not None else None
+    if begin is not None and begin.at_ns <= at_ns:
+        pieces.append(f"{duration(at_ns - begin.at_ns)} after epoch {begin.epoch} had begun")
+    paused = "the paused leader " if reign is not None and woken_ns is not None and pieces else ""
+    title = f"{paused}{node} (epoch {reign.epoch})" if reign is not None else node
+    during = [
+        f"{f.fault} of {', '.join(f.nodes)}"
+        for f in history.faults
+        if f.certain_from_ns is not None
+        and f.certain_from_ns <= at_ns <= (f.certain_to_ns if f.certain_to_ns is not None else history.end_ns)
+    ]
+    sentence = f"{title} answered {', '.join(pieces)}" if pieces else f"{title} answered"
+    return sentence + (f", during {'; '.join(during)}" if during else "")

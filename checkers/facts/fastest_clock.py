@@ -1,0 +1,107 @@
+"""How soon a length of time may be over by the clocks of nodes: what a right that ends by time is held against.
+
+Whoever measures a lease may be any node, and one whose clock is fast, or was put forward, ends it early by right. So a
+length is certainly not over only until the first of these clocks may have counted it:
+
+- at its rate while that is above 1, else as fast as true time: a wait in the kernel is not lengthened by a slow clock;
+- with every step forward counted whole, wherever a change reaches into the time in question;
+- with the height of a strobe more, once it reaches into it: whoever reads the clock may meet it at its height;
+- at once while it is not known what a clock shows (`certain` is False, from before the change until the next that is).
+
+`checkers.facts.own_time` is the other bound: the least that a node can have counted.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from fencepost.checkers.facts.evidence import Rows
+from fencepost.harness.history import Clock, ClockEvent, History
+
+
+class _Stretch(msgspec.Struct, frozen=True):
+    """From `from_ns` to `to_ns` a clock counts at most `rate` of true time, and `step_ns` at once on entry."""
+
+    from_ns: int
+    to_ns: int
+    rate: float
+    step_ns: int
+
+
+class FastestClock:
+    """All nodes' clocks of these kinds."""
+
+    def __init__(self, history: History, clocks: Sequence[Clock]) -> None:
+        changed: dict[tuple[str, Clock], list[ClockEvent]] = {}
+        for event in history.events:
+            if type(event) is ClockEvent and event.clock in clocks:
+                changed.setdefault((event.node, event.clock), []).append(event)
+        self._events: Final = sorted((e for own in changed.values() for e in own), key=lambda e: e.index)
+        self._clocks: Final = [_stretches(events) for events in changed.values()]
+
+    def reached_ns(self, from_ns: int, length_ns: int) -> int:
+        """The earliest time by which one of them may have counted `length_ns` since `from_ns`."""
+        return min([from_ns + length_ns, *(_reached(own, from_ns, length_ns) for own in self._clocks)])
+
+    def rows(self, from_ns: int, to_ns: int) -> Rows:
+        """The changes that reach into that time."""
+        return tuple(e.index for e in self._events if e.asked_ns < to_ns and from_ns <= e.time_ns)
+
+
+_NEVER_NS: Final = 1 << 62
+
+
+def _stretches(events: Sequence[ClockEvent]) -> list[_Stretch]:
+    """What one clock counts at most, from its first change on; true time before."""
+    found = []
+    before: ClockEvent | None = None
+    for event, after in zip(events, [*events[1:], None], strict=True):
+        ends_ns = _NEVER_NS if after is None else after.asked_ns
+        rate = max(_rate(before), _rate(event))
+        found.append(_Stretch(event.asked_ns, event.time_ns, rate, _forward(before, event)))
+        found += _while_it_holds(event, max(ends_ns, event.time_ns))
+        before = event
+    return found
+
+
+def _while_it_holds(event: ClockEvent, ends_ns: int) -> list[_Stretch]:
+    if not event.certain or not event.period_ns:
+        return [_Stretch(event.time_ns, ends_ns, _rate(event), 0)]
+    calm_ns = min(max(event.time_ns, event.since_ns + event.length_ns), ends_ns)
+    return [
+        _Stretch(event.time_ns, calm_ns, _rate(event), abs(event.delta_ns)),
+        _Stretch(calm_ns, ends_ns, _rate(event), 0),
+    ]
+
+
+def _rate(event: ClockEvent | None) -> float:
+    if event is None:
+        return 1.0
+    return max(1.0, event.rate) if event.certain else float("inf")
+
+
+def _forward(before: ClockEvent | None, event: ClockEvent) -> int:
+    """By how much the change may put the clock forward."""
+    was = 0 if before is None else msgspec.structs.replace(before, period_ns=0).skew_ns(event.asked_ns)
+    is_now = msgspec.structs.replace(event, period_ns=0).skew_ns(event.asked_ns)
+    return max(0, is_now - was)
+
+
+def _reached(stretches: Sequence[_Stretch], from_ns: int, length_ns: int) -> int:
+    counted, at_ns = 0.0, from_ns
+    for stretch in stretches:
+        if stretch.to_ns <= from_ns:
+            continue
+        if stretch.from_ns > at_ns:
+            # Before its first change.
+            if counted + (stretch.from_ns - at_ns) >= length_ns:
+                break
+            counted, at_ns = counted + (stretch.from_ns - at_ns), stretch.from_ns
+        counted += stretch.step_ns
+        if counted >= length_ns or stretch.rate == float("inf"):
+            return at_ns
+        if counted + (stretch.to_ns - at_ns) * stretch.rate >= length_ns:
+            return at_ns + int((length_ns - counted) / stretch.rate)
+        counted, at_ns = counted + (stretch.to_ns - at_ns) * stretch.rate, stretch.to_ns
+    return at_ns + int(length_ns - counted)

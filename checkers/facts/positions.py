@@ -1,0 +1,90 @@
+"""Which operations read, which write, and where in the store's order each one stands.
+
+One place for the names that workloads give their operations, so that every checker means the same by "a write".
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+from fencepost.harness.history import History, Operation, Outcome, PhaseName, Value
+
+#: Reads of one register, held to the run's read guarantee.
+READS: Final = frozenset({"read"})
+#: Reads of a whole set, each as strong as its workload asks; they carry the reply's position only.
+MEMBERS: Final = frozenset({"members"})
+#: Each acknowledged one of these has a position of its own in the store's order.
+WRITES: Final = frozenset({"write", "cas", "create", "add"})
+#: Reads of a topic partition: a piece of it, from an offset on.
+LOG_READS: Final = frozenset({"poll", "scan"})
+#: Operations whose stamp is the epoch of a topic partition's leader, not of the cluster's.
+PARTITION_STAMPED: Final = LOG_READS | {"append"}
+#: Reads of metadata: a node's copy of a setting, and whether a name is taken.
+LOOKS: Final = frozenset({"describe", "exists"})
+#: Listening for changes, and reading everything that was changed.
+LISTENS: Final = frozenset({"watch", "next", "entries"})
+#: Reads of all keys that are bound to leases.
+BOUND_LOOKS: Final = frozenset({"look"})
+#: Operations that are made as often as something ends or is due, and not at a rate of their own.
+OCCASIONAL: Final = frozenset({"watch", "compact"})
+#: Operations that change nothing.
+EFFECT_FREE: Final = READS | MEMBERS | LOG_READS | LOOKS | LISTENS | BOUND_LOOKS
+#: What counts as having looked again after healing; an id given out then meets those given before.
+_FINAL: Final = EFFECT_FREE | {"allocate"}
+#: Read guarantees whose contract is "current": every write acknowledged before the read was invoked shows in it.
+CURRENT: Final = frozenset({"linearizable", "fresh-after-sync", "fresh-after-write"})
+
+
+def ok_reads(history: History) -> list[Operation]:
+    """Answered reads, in the order of invocation."""
+    return [o for o in history.operations if o.type is Outcome.OK and o.f in READS]
+
+
+def ok_writes(history: History) -> list[Operation]:
+    """Acknowledged writes, in the order of invocation."""
+    return [o for o in history.operations if o.type is Outcome.OK and o.f in WRITES]
+
+
+def written(write: Operation) -> Value:
+    """The value that `write` leaves behind; a compare-and-set carries [old, new], or nothing where that is not said."""
+    return write.value[1] if write.f == "cas" and write.value is not None else write.value
+
+
+def write_position(write: Operation) -> int | None:
+    """Where the store put an acknowledged write."""
+    return write.position if write.value_position is None else write.value_position
+
+
+def view_position(read: Operation) -> int | None:
+    """The newest write of its key that an answer can contain: exactly, or at most the reply's own position."""
+    return read.position if read.value_position is None else read.value_position
+
+
+def final_reads(history: History) -> list[Operation]:
+    """Answered reads (or allocations of ids) that were invoked in the final phase, in the order of invocation."""
+    final = history.phases.get(PhaseName.FINAL)
+    if final is None:
+        return []
+    answered = (o for o in history.operations if o.type is Outcome.OK and o.f in _FINAL)
+    return [o for o in answered if final[0] <= o.invoked_ns < final[1]]
+
+
+def by_key(operations: Iterable[Operation]) -> dict[str | None, list[Operation]]:
+    """The operations of each key, in the given order."""
+    grouped: dict[str | None, list[Operation]] = {}
+    for operation in operations:
+        grouped.setdefault(operation.key, []).append(operation)
+    return grouped
+
+
+def events_of(*operations: Operation) -> tuple[int, ...]:
+    """Indexes of all events of these operations, in order: what a witness names."""
+    found = {o.invoke_index for o in operations}
+    found |= {o.complete_index for o in operations if o.complete_index is not None}
+    return tuple(sorted(found))
+
+
+def shown(position: int | None) -> str:
+    """A position in words; those of two parts, as a zxid, are read in hexadecimal."""
+    if position is None:
+        return "unknown"
+    return f"{position:#x}" if position >= 1 << 32 else str(position)

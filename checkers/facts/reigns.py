@@ -1,0 +1,306 @@
+"""Samples, reigns, and when an epoch has certainly begun: what every verdict about leaders rests on.
+
+A *sample* is one answer of one node. Its window [lo, hi] is the time from question to answer, less the intervals in
+which the node was proven not to run; the answer describes some instant of it. `Begin` is the earliest proof that an
+epoch has begun; by it, every lower epoch is superseded.
+
+Assumptions: a reply shows role and epoch as they were at one instant of the window; all times are of one clock; epochs
+are ordered, each with at most one leader, who leads in one contiguous interval per incarnation.
+
+Where a source breaks the first (etcd's Status: its term is that of the last applied entry, its leader is read
+separately), its epoch is a lower bound, and the epoch comes from the node's own log ("became leader at term N"):
+  - A line read at t was written at or before t, and not before t - delay, `LOG_DELAY_NS` and the worst lateness of the
+    harness's timer being the delay. The line is written before the node can claim.
+  - So the claim of a sample is of the last line read by lo, or of a line read in (lo, hi + delay]. Only when these are
+    one epoch, and not below the sample's own lower bound, is the epoch of the sample known. Else it is not: taking too
+    low an epoch would make a false claim.
+
+Proofs that an epoch has begun: a sample that claims it (a lower bound serves too, since an entry of that term was
+applied); the completion of an ok operation stamped with it (a stamp is the term or epoch of an entry that the node
+applied); a log line of it, by the time it was read.
+"""
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from fencepost.checkers.facts.positions import PARTITION_STAMPED
+from fencepost.harness.history import BeliefEvent, Claim, EpochEvent, History, NodeChange, NodeEvent, Outcome
+
+#: How long after it was written a log line may be read, besides the harness's own lateness.
+LOG_DELAY_NS: Final = 1_000_000_000
+
+#: The subject whose epochs operations are stamped with, when beliefs are about several.
+_STAMPED_SUBJECT: Final = "leader"
+
+Intervals = list[tuple[int, int]]
+
+
+class Sample(msgspec.Struct, frozen=True, kw_only=True):
+    """One answer. `epoch` is None when not certain; `epoch_low` is the least that a claim can be of."""
+
+    index: int
+    node: str
+    incarnation: int
+    claims: Claim
+    asked_ns: int
+    answered_ns: int
+    lo_ns: int
+    hi_ns: int
+    epoch: int | None
+    epoch_low: int | None
+
+
+class Begin(msgspec.Struct, frozen=True, kw_only=True):
+    """By `at_ns`, `epoch` has certainly begun: the event that proves it, in words in `how`."""
+
+    epoch: int
+    at_ns: int
+    event: int
+    how: str
+
+
+class Reign(msgspec.Struct, frozen=True, kw_only=True):
+    """A node's claims to one epoch in one incarnation, in the order of their questions.
+
+    `superseded` is the earliest proof of a higher epoch. The node certainly led from before `first_ns` (the earliest
+    hi) until after `last_ns` (the latest lo). `over_ns` is when it was certainly no longer leading, or None.
+    """
+
+    node: str
+    incarnation: int
+    epoch: int
+    samples: tuple[Sample, ...]
+    first_ns: int
+    last_ns: int
+    superseded: Begin | None
+    over_ns: int | None
+
+    @property
+    def claimed(self) -> tuple[Sample, ...]:
+        """The samples that certainly claim this epoch after a higher one had begun."""
+        begin = self.superseded
+        return () if begin is None else tuple(s for s in self.samples if begin.at_ns < s.lo_ns)
+
+
+class Reigns:
+    """Everything known about who led what, for one subject."""
+
+    def __init__(
+        self,
+        samples: list[Sample],
+        begins: list[Begin],
+        *,
+        ends: dict[tuple[str, int], int],
+        stopped: dict[str, Intervals],
+        stamps_exact: bool,
+        impossible: tuple[int, ...],
+    ) -> None:
+        self.samples: Final = samples
+        self.begins: Final = begins
+        #: Whether a reply's epoch is exactly that of the node's state: so where its answers about itself are exact.
+        self.stamps_exact: Final = stamps_exact
+        #: When each node was proven not to run.
+        self.stopped: Final = stopped
+        #: Answers that came wholly while the node was proven stopped: they contradict the proof and are left out.
+        #: Their indexes.
+        self.impossible: Final = impossible
+        self._epochs = [b.epoch for b in begins]
+        self._earliest = _earliest_from(begins)
+        self.reigns: Final = self._build(ends)
+
+    def superseded(self, epoch: int) -> Begin | None:
+        """The earliest proof that some epoch above `epoch` has begun."""
+        return self._earliest[bisect_right(self._epochs, epoch)]
+
+    def _build(self, ends: dict[tuple[str, int], int]) -> list[Reign]:
+        claims: dict[tuple[str, int, int], list[Sample]] = {}
+        denials: dict[tuple[str, int], list[Sample]] = {}
+        for sample in self.samples:
+            if sample.claims is Claim.YES and sample.epoch is not None:
+                claims.setdefault((sample.node, sample.incarnation, sample.epoch), []).append(sample)
+            elif sample.claims is Claim.NO:
+                denials.setdefault((sample.node, sample.incarnation), []).append(sample)
+        return [
+            self._reign(node, incarnation, epoch, own, denials.get((node, incarnation), []), ends)
+            for (node, incarnation, epoch), own in sorted(claims.items(), key=lambda item: item[1][0].asked_ns)
+        ]
+
+    def _reign(
+        self,
+        node: str,
+        incarnation: int,
+        epoch: int,
+        own: list[Sample],
+        denials: list[Sample],
+        ends: dict[tuple[str, int], int],
+    ) -> Reign:
+        first_ns = min(s.hi_ns for s in own)
+        over = [s.hi_ns for s in denials if s.lo_ns > first_ns]
+        if (node, incarnation) in ends:
+            over.append(ends[node, incarnation])
+        return Reign(
+            node=node,
+            incarnation=incarnation,
+            epoch=epoch,
+            samples=tuple(own),
+            first_ns=first_ns,
+            last_ns=max(s.lo_ns for s in own),
+            superseded=self.superseded(epoch),
+            over_ns=min(over, default=None),
+        )
+
+
+def subjects(history: History) -> list[str]:
+    """What the beliefs are about; "leader" when nobody was asked."""
+    return sorted({e.subject for e in history.events if type(e) is BeliefEvent}) or [_STAMPED_SUBJECT]
+
+
+def reigns_of(history: History, subject: str) -> Reigns:
+    """Read the beliefs about `subject`, the logs and the stamps of a history. Cost: O(events)."""
+    beliefs = [e for e in history.events if type(e) is BeliefEvent and e.subject == subject]
+    lines: dict[tuple[str, int], list[EpochEvent]] = {}
+    for event in history.events:
+        if type(event) is EpochEvent:
+            lines.setdefault((event.node, event.incarnation), []).append(event)
+    delay_ns = LOG_DELAY_NS + max((s.loop_lag_ns_max for s in history.samples), default=0)
+    stopped = {node: merged(history.stopped(node)) for node in {b.node for b in beliefs}}
+    samples: list[Sample] = []
+    impossible: list[int] = []
+    for belief in beliefs:
+        sample = _sample(belief, stopped[belief.node], lines.get((belief.node, belief.incarnation), []), delay_ns)
+        if sample is None:
+            impossible.append(belief.index)
+        else:
+            samples.append(sample)
+    samples.sort(key=lambda s: (s.asked_ns, s.index))
+    stamped = subject == _STAMPED_SUBJECT or len(subjects(history)) == 1
+    begins = _begins(history, samples, lines, stamped=stamped)
+    exactness = {b.epoch_exact for b in beliefs if b.claims is Claim.YES}
+    return Reigns(
+        samples,
+        begins,
+        ends=ends_of(history),
+        stopped=stopped,
+        stamps_exact=stamped and exactness == {True},
+        impossible=tuple(impossible),
+    )
+
+
+def merged(intervals: Intervals) -> Intervals:
+    """The same set of instants as disjoint intervals in order."""
+    out: Intervals = []
+    for start, end in sorted(intervals):
+        if out and start <= out[-1][1]:
+            out[-1] = (out[-1][0], max(out[-1][1], end))
+        else:
+            out.append((start, end))
+    return out
+
+
+def within(intervals: Intervals, from_ns: int, to_ns: int) -> int:
+    """How much of [`from_ns`, `to_ns`] the disjoint `intervals` cover."""
+    return sum(max(0, min(end, to_ns) - max(start, from_ns)) for start, end in intervals)
+
+
+def _sample(belief: BeliefEvent, stopped: Intervals, lines: Sequence[EpochEvent], delay_ns: int) -> Sample | None:
+    lo_ns, hi_ns = window(belief.asked_ns, belief.answered_ns, stopped)
+    if hi_ns < lo_ns:
+        if belief.claims is not Claim.SILENT:
+            return None
+        hi_ns = lo_ns
+    epoch, low = _attribute(belief, lo_ns, hi_ns, lines, delay_ns)
+    return Sample(
+        index=belief.index,
+        node=belief.node,
+        incarnation=belief.incarnation,
+        claims=belief.claims,
+        asked_ns=belief.asked_ns,
+        answered_ns=belief.answered_ns,
+        lo_ns=lo_ns,
+        hi_ns=hi_ns,
+        epoch=epoch,
+        epoch_low=low,
+    )
+
+
+def window(asked_ns: int, answered_ns: int, stopped: Intervals) -> tuple[int, int]:
+    """[lo, hi]; hi below lo when the node never ran in between. In the order of questions lo never decreases."""
+    lo_ns, hi_ns = asked_ns, answered_ns
+    for start, end in stopped:
+        if start <= lo_ns < end:
+            lo_ns = end
+    for start, end in reversed(stopped):
+        if start < hi_ns <= end:
+            hi_ns = start
+    return lo_ns, hi_ns
+
+
+def _attribute(
+    belief: BeliefEvent, lo_ns: int, hi_ns: int, lines: Sequence[EpochEvent], delay_ns: int
+) -> tuple[int | None, int | None]:
+    """The epoch of a claim and its lower bound, as the module's docstring argues."""
+    if belief.claims is not Claim.YES or belief.epoch_exact:
+        return belief.epoch, belief.epoch
+    certain = [line.epoch for line in lines if line.time_ns <= lo_ns]
+    candidates = {line.epoch for line in lines if lo_ns < line.time_ns <= hi_ns + delay_ns}
+    candidates |= set(certain[-1:])
+    low = belief.epoch if belief.epoch is not None else (certain[-1] if certain else None)
+    if len(candidates) != 1:
+        return None, low
+    epoch = candidates.pop()
+    return (epoch, epoch) if belief.epoch is None or belief.epoch <= epoch else (None, low)
+
+
+def _begins(
+    history: History, samples: list[Sample], lines: dict[tuple[str, int], list[EpochEvent]], *, stamped: bool
+) -> list[Begin]:
+    """The earliest proof of each epoch, by epoch."""
+    found: dict[int, Begin] = {}
+
+    def offer(epoch: int, at_ns: int, event: int, how: str) -> None:
+        if epoch not in found or at_ns < found[epoch].at_ns:
+            found[epoch] = Begin(epoch=epoch, at_ns=at_ns, event=event, how=how)
+
+    for sample in samples:
+        if sample.claims is Claim.YES and sample.epoch_low is not None:
+            offer(sample.epoch_low, sample.answered_ns, sample.index, f"{sample.node} said that it led it")
+    for own in lines.values():
+        for line in own:
+            offer(line.epoch, line.time_ns, line.index, f"{line.node}'s log said that it became its leader")
+    if stamped:
+        seen: set[int] = set()
+        done = [
+            o
+            for o in history.operations
+            if o.type is Outcome.OK and o.epoch is not None and o.f not in PARTITION_STAMPED
+        ]
+        for op in sorted(done, key=lambda o: o.completed_ns or 0):
+            if op.epoch is not None and op.epoch not in seen and op.completed_ns is not None:
+                seen.add(op.epoch)
+                event = op.complete_index if op.complete_index is not None else op.invoke_index
+                offer(op.epoch, op.completed_ns, event, f"{op.node} answered a {op.f} stamped with it")
+    return [found[epoch] for epoch in sorted(found)]
+
+
+def _earliest_from(begins: list[Begin]) -> list[Begin | None]:
+    """For each place in `begins`, the earliest proof from there to the end; one more entry, None, stands last."""
+    earliest: list[Begin | None] = [None]
+    for begin in reversed(begins):
+        best = earliest[-1]
+        earliest.append(begin if best is None or begin.at_ns < best.at_ns else best)
+    return earliest[::-1]
+
+
+def ends_of(history: History) -> dict[tuple[str, int], int]:
+    """When each incarnation of a node was over: its death, or the start of the next."""
+    ends: dict[tuple[str, int], int] = {}
+    for event in history.events:
+        if type(event) is not NodeEvent:
+            continue
+        which = event.incarnation if event.change is NodeChange.EXITED else event.incarnation - 1
+        if event.change is not NodeChange.READY and which >= 0:
+            ends.setdefault((event.node, which), event.time_ns)
+    return ends

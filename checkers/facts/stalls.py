@@ -1,0 +1,72 @@
+"""Stalls: stretches of time in which the harness, or the machine under it, was too late to be believed about time.
+
+A verdict that rests on how long something took is worth nothing where the clock's owner slept. The samples of a
+history say how late the harness's own timer was, and for how long some task waited for a processor (Linux pressure
+stall information, the "some" line of /proc/pressure/cpu). A busy machine always has some task waiting, so pressure
+counts only where it lasts nearly all the time.
+"""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from fencepost.harness.history import History
+
+#: Share of a sample's time in which some task waited, from which on the machine counts as overloaded.
+_PRESSURE_SHARE = 0.9
+
+
+class Stall(msgspec.Struct, frozen=True, kw_only=True):
+    """From `from_ns` to `to_ns` the harness's timer or the machine stalled, `length_ns` in all."""
+
+    from_ns: int
+    to_ns: int
+    length_ns: int
+    what: str
+
+
+def harness_stalls(history: History, threshold_ns: int) -> list[Stall]:
+    """Samples whose worst timer was later than `threshold_ns`, each since the sample before it."""
+    found: list[Stall] = []
+    previous_ns = 0
+    for sample in history.samples:
+        lag_ns = sample.loop_lag_ns_max
+        if lag_ns > threshold_ns:
+            start_ns = min(previous_ns, sample.time_ns - lag_ns)
+            found.append(
+                Stall(from_ns=max(0, start_ns), to_ns=sample.time_ns, length_ns=lag_ns, what="the harness's timer")
+            )
+        previous_ns = sample.time_ns
+    return found
+
+
+def machine_stalls(history: History, threshold_ns: int) -> list[Stall]:
+    """Stretches of samples under nearly full processor pressure whose waits add up to more than `threshold_ns`."""
+    found: list[Stall] = []
+    since_ns, waited_ns, previous_ns = -1, 0, 0
+    for sample in history.samples:
+        stall_ns = sample.cpu_stall_ns or 0
+        if stall_ns and stall_ns >= _PRESSURE_SHARE * (sample.time_ns - previous_ns):
+            since_ns = previous_ns if since_ns < 0 else since_ns
+            waited_ns += stall_ns
+        elif since_ns >= 0:
+            found.append(_pressure(since_ns, previous_ns, waited_ns))
+            since_ns, waited_ns = -1, 0
+        previous_ns = sample.time_ns
+    if since_ns >= 0:
+        found.append(_pressure(since_ns, previous_ns, waited_ns))
+    return [stall for stall in found if stall.length_ns > threshold_ns]
+
+
+def _pressure(from_ns: int, to_ns: int, waited_ns: int) -> Stall:
+    return Stall(from_ns=from_ns, to_ns=to_ns, length_ns=waited_ns, what="the machine's processors")
+
+
+def overlapping(stalls: Sequence[Stall], from_ns: int, to_ns: int) -> list[Stall]:
+    """The stalls that touch [`from_ns`, `to_ns`]."""
+    return [s for s in stalls if s.from_ns <= to_ns and s.to_ns >= from_ns]
+
+
+def watched_until(history: History) -> int:
+    """Up to when the samples vouch for the harness; -1 when there is none."""
+    return history.samples[-1].time_ns if history.samples else -1

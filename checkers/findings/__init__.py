@@ -1,0 +1,1 @@
+"""From findings to a verdict: the one ladder, and its words."""

@@ -1,0 +1,319 @@
+"""Fresh reads: an answer must hold every write of its key that was acknowledged before the read was invoked.
+
+Judged by the store's own positions (revision, zxid), so without a search: an answer whose value stands at position v,
+or whose reply stands at position p when nothing is known of v, cannot contain a write of a later position. When such
+a write was acknowledged before the read was invoked, no order explains the answer. What this misses (answers that
+are too new, values that nobody wrote) is the business of other checkers.
+
+Servers may number the same write differently, as those of etcd 3.5.1 do after a kill (etcd#13766). An answer with the
+value that one write alone wrote is that write, whatever position its server gives it, and lacks nothing up to where
+that was acknowledged. That the two differ is an anomaly of its own: no order explains both answers.
+
+The guarantee is the one that the run's reads are held to: "fresh-after-sync" for ZooKeeper's `sync` then read (relied
+upon, and disclaimed: ZOOKEEPER-1675), "linearizable" where reads are promised to be current.
+"""
+
+from bisect import bisect_left
+from collections import Counter
+from typing import Any, Final
+
+import msgspec
+
+from fencepost.checkers.facts.circumstances import answered_words, duration, leader_of
+from fencepost.checkers.facts.evidence import Rows, row, rows
+from fencepost.checkers.facts.positions import (
+    CURRENT,
+    WRITES,
+    by_key,
+    events_of,
+    ok_reads,
+    ok_writes,
+    shown,
+    view_position,
+    write_position,
+    written,
+)
+from fencepost.checkers.facts.reigns import Reign, Reigns, reigns_of, subjects
+from fencepost.checkers.leadership.acted import find_acts
+from fencepost.harness.history import History, Operation, Outcome
+from fencepost.harness.verdict import Facts, Validity, Verdict, Witness
+
+CHECKER: Final = "freshness"
+RENUMBERED: Final = "renumbered-write"
+_WITNESSES_MAX: Final = 5
+
+
+class StaleRead(msgspec.Struct, frozen=True, kw_only=True):
+    """`read` lacks `write`, the latest of `missing` writes; `first` of these was acknowledged first, at `since_ns`.
+
+    `view` is the position up to which the read may contain writes.
+
+    `reign` is that of the read's node when it was a superseded leader, not yet known to have stepped down.
+    """
+
+    read: Operation
+    write: Operation
+    view: int
+    missing: int
+    first: Operation
+    since_ns: int
+    reign: Reign | None = None
+
+    @property
+    def late_ns(self) -> int:
+        """For how long the first of the missing writes had been acknowledged when the read was invoked."""
+        return self.read.invoked_ns - self.since_ns
+
+
+class Judged(msgspec.Struct, frozen=True, kw_only=True):
+    """The reads that carried a position, those that could be stale, and those that are; in the order of invocation.
+
+    `renumbered` are reads that show a write at another position than its acknowledgement, each with that write.
+    """
+
+    reads: list[Operation]
+    exposed: list[Operation]
+    stale: list[StaleRead]
+    renumbered: list[tuple[Operation, Operation]]
+
+
+class _Acknowledged(msgspec.Struct, kw_only=True):
+    """One key's acknowledged writes by completion, the running maximum of their positions, and whose it is."""
+
+    times: list[int]
+    writes: list[Operation]
+    newest: list[Operation]
+    highest: list[int]
+
+
+def check(history: History, facts: Facts) -> list[Verdict]:
+    """Judge every answered read; nothing where the run's reads need not be current. Cost: O(n log n)."""
+    if facts.read_guarantee not in CURRENT:
+        return []
+    found = find_stale(history)
+    exposure, judged = len(found.exposed), len(found.reads)
+    reigns = reigns_of(history, subjects(history)[0])
+    stale = [msgspec.structs.replace(s, reign=_superseded(reigns, s.read)) for s in found.stale]
+    if stale or found.renumbered:
+        validity = Validity.INVALID
+        reason = _reason(stale, len(found.renumbered), judged)
+    elif exposure < facts.thresholds.exposure_min:
+        validity = Validity.UNKNOWN
+        reason = "no read came after a newer write acknowledged through another node: nothing could be stale"
+    else:
+        validity = Validity.VALID
+        reason = f"{judged} reads held every write acknowledged before them"
+    counted = {
+        "reads_judged": found.reads,
+        "stale_reads": [s.read for s in stale],
+        "renumbered_writes": [read for read, _ in found.renumbered],
+        "stale_reads_of_superseded_leader": [s.read for s in stale if s.reign is not None],
+        "fresh_reads_answered_by_superseded_leader": find_acts(history, facts, reigns).fresh_reads_exposed,
+    }
+    counted_rows = {name: rows(own) for name, own in counted.items()}
+    shown = sorted(stale, key=lambda s: (s.reign is None, s.read.invoked_ns))[:_WITNESSES_MAX]
+    return [
+        Verdict(
+            checker=CHECKER,
+            guarantee=facts.read_guarantee,
+            validity=validity,
+            reason=reason,
+            exposure=exposure,
+            exposure_of="answered reads whose key had a newer write acknowledged through another node",
+            anomalies={name: len(own) for name, own in (("stale-read", stale), (RENUMBERED, found.renumbered)) if own},
+            witnesses=(
+                *(_witness(history, s) for s in shown),
+                *(_renumbered(history, *pair) for pair in found.renumbered[:_WITNESSES_MAX]),
+            ),
+            figures={**{name: len(own) for name, own in counted.items()}, **_figures(stale)},
+            evidence={
+                "exposure": rows(found.exposed),
+                "anomalies.stale-read": counted_rows["stale_reads"],
+                f"anomalies.{RENUMBERED}": counted_rows["renumbered_writes"],
+                **counted_rows,
+                **_evidence(history, stale),
+            },
+        )
+    ]
+
+
+def _reason(stale: list[StaleRead], renumbered: int, judged: int) -> str:
+    led = sum(s.reign is not None for s in stale)
+    told = []
+    if stale:
+        told.append(f"{len(stale)} of {judged} reads lack a write acknowledged before they were invoked")
+    if led:
+        told.append(f"{led} of them were answered by a superseded leader")
+    if renumbered:
+        told.append(f"{renumbered} of {judged} reads show a write at another position than it was acknowledged at")
+    return "; ".join(told)
+
+
+def find_stale(history: History) -> Judged:
+    """Every answered read with a position, against the writes that were acknowledged before it was invoked."""
+    tables = {key: _table(writes) for key, writes in by_key(ok_writes(history)).items()}
+    placed = _placed(history)
+    judged = Judged(reads=[], exposed=[], stale=[], renumbered=[])
+    for read in ok_reads(history):
+        view = view_position(read)
+        if view is None:
+            continue
+        judged.reads.append(read)
+        write = placed.get((read.key, repr(read.result)))
+        if write is not None:
+            at = write_position(write) or 0
+            view = max(view, at)
+            if read.value_position not in (None, at):
+                judged.renumbered.append((read, write))
+        table = tables.get(read.key)
+        before = bisect_left(table.times, read.invoked_ns) if table else 0
+        if table is None or not before:
+            continue
+        if table.newest[before - 1].node != read.node:
+            judged.exposed.append(read)
+        if view < table.highest[before - 1]:
+            judged.stale.append(_stale(table, read, before, view))
+    return judged
+
+
+def _placed(history: History) -> dict[tuple[str | None, str], Operation]:
+    """The writes that were acknowledged with a position, and whose key and value no other has, by these."""
+    writes = [o for o in history.operations if o.f in WRITES]
+    # Of a compare-and-set that does not say what it writes nobody knows whose value it may have written again.
+    unsaid = {o.key for o in writes if o.f == "cas" and o.value is None}
+    whose = [((o.key, repr(written(o))), o) for o in writes if o.key not in unsaid]
+    count = Counter(one for one, _ in whose)
+    return {
+        one: write
+        for one, write in whose
+        if count[one] == 1 and write.type is Outcome.OK and write_position(write) is not None
+    }
+
+
+def _table(writes: list[Operation]) -> _Acknowledged:
+    table = _Acknowledged(times=[], writes=[], newest=[], highest=[])
+    for write in sorted(writes, key=lambda w: w.completed_ns or 0):
+        position = write_position(write)
+        if position is None or write.completed_ns is None:
+            continue
+        behind = bool(table.highest) and table.highest[-1] > position
+        table.times.append(write.completed_ns)
+        table.writes.append(write)
+        table.newest.append(table.newest[-1] if behind else write)
+        table.highest.append(table.highest[-1] if behind else position)
+    return table
+
+
+def _stale(table: _Acknowledged, read: Operation, before: int, view: int) -> StaleRead:
+    first = bisect_left(table.highest, view + 1)
+    missing = sum((write_position(w) or 0) > view for w in table.writes[first:before])
+    return StaleRead(
+        read=read,
+        write=table.newest[before - 1],
+        view=view,
+        missing=missing,
+        first=table.writes[first],
+        since_ns=table.times[first],
+    )
+
+
+def _superseded(reigns: Reigns, read: Operation) -> Reign | None:
+    reign = leader_of(reigns, read)
+    if reign is None or reign.superseded is None or read.completed_ns is None:
+        return None
+    led_on = reign.over_ns is None or read.invoked_ns <= reign.over_ns
+    return reign if led_on and reign.superseded.at_ns <= read.completed_ns else None
+
+
+def _figures(stale: list[StaleRead]) -> dict[str, Any]:
+    return {
+        "stale_reads_by_node": dict(Counter(s.read.node for s in stale)),
+        "stale_reads_by_superseded_epoch": dict(Counter(str(s.reign.epoch) for s in stale if s.reign is not None)),
+        "staleness_ns_max": max((s.late_ns for s in stale), default=0),
+        "staleness_writes_max": max((s.missing for s in stale), default=0),
+    }
+
+
+def _evidence(history: History, stale: list[StaleRead]) -> dict[str, Rows]:
+    """The rows behind `_figures`, by the same names."""
+    found: dict[str, list[int]] = {}
+    for s in stale:
+        found.setdefault(f"stale_reads_by_node.{s.read.node}", []).append(row(s.read))
+        if s.reign is not None:
+            found.setdefault(f"stale_reads_by_superseded_epoch.{s.reign.epoch}", []).append(row(s.read))
+    latest = max(stale, key=lambda s: s.late_ns, default=None)
+    emptiest = max(stale, key=lambda s: s.missing, default=None)
+    return {
+        **{name: tuple(own) for name, own in found.items()},
+        "staleness_ns_max": () if latest is None else (row(latest.first), latest.read.invoke_index),
+        "staleness_writes_max": () if emptiest is None else rows(_missing(history, emptiest)),
+    }
+
+
+def _missing(history: History, stale: StaleRead) -> list[Operation]:
+    """The writes that a stale read lacks, as `_stale` counts them."""
+    read = stale.read
+    return [
+        write
+        for write in ok_writes(history)
+        if write.key == read.key
+        and write.completed_ns is not None
+        and write.completed_ns < read.invoked_ns
+        and (write_position(write) or 0) > stale.view
+    ]
+
+
+def _witness(history: History, stale: StaleRead) -> Witness:
+    read, write, reign = stale.read, stale.write, stale.reign
+    assert write.completed_ns is not None
+    begin = reign.superseded if reign is not None else None
+    events = set(events_of(write, read)) | ({begin.event} if begin else set())
+    faults = [f for f in history.faults if read.node in f.nodes and f.began_ns <= (read.completed_ns or 0)]
+    pauses = [f for f in faults if f.fault == "pause"]
+    events |= set(pauses[-1].events) if pauses and begin else set()
+    missing = "This write is missing"
+    if stale.missing > 1:
+        missing = f"{stale.missing} acknowledged writes of {read.key} are missing"
+        missing += f"; the first of them was acknowledged {duration(stale.late_ns)} before the read was invoked"
+    steps = [
+        f"{write.f} of {write.value!r} to {write.key} was acknowledged by {write.node}{_epoch(write)}, at position "
+        f"{shown(write_position(write))}.",
+        f"{duration(read.invoked_ns - write.completed_ns)} later process {read.process} asked {read.node} to read "
+        f"{read.key}.",
+        f"{answered_words(history, read, reign)}: {read.result!r}, written at position {shown(read.value_position)}; "
+        f"the reply stands at {shown(read.position)}{_epoch(read)}.",
+        f"{missing}. No order puts a completed write after a later read that lacks it.",
+    ]
+    if begin is not None:
+        steps.insert(0, f"Epoch {begin.epoch} had begun: {begin.how}.")
+    return Witness(
+        anomaly="stale-read",
+        events=tuple(sorted(events)),
+        steps=tuple(steps),
+        from_ns=min(write.invoked_ns, begin.at_ns if begin else write.invoked_ns),
+        to_ns=read.completed_ns if read.completed_ns is not None else read.invoked_ns,
+        key=read.key,
+        nodes=tuple(dict.fromkeys((read.node, write.node))),
+    )
+
+
+def _renumbered(history: History, read: Operation, write: Operation) -> Witness:
+    return Witness(
+        anomaly=RENUMBERED,
+        events=events_of(write, read),
+        steps=(
+            f"{write.f} of {write.value!r} to {write.key} was acknowledged by {write.node}{_epoch(write)}, at position "
+            f"{shown(write_position(write))}; nobody else wrote that.",
+            f"{answered_words(history, read, None)}: {read.result!r}, written at position "
+            f"{shown(read.value_position)}{_epoch(read)}.",
+            "A write has one position: the two servers do not hold the same store.",
+        ),
+        from_ns=min(write.invoked_ns, read.invoked_ns),
+        to_ns=max(write.completed_ns or 0, read.completed_ns or 0),
+        key=read.key,
+        nodes=tuple(dict.fromkeys((read.node, write.node))),
+    )
+
+
+def _epoch(operation: Operation) -> str:
+    return "" if operation.epoch is None else f" in epoch {operation.epoch}"

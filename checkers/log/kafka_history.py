@@ -1,0 +1,388 @@
+"""Kafka's sends and polls: what each key's log held at which offset, and whether everybody was shown that, in order.
+
+Operations `send`, `poll` and `txn` are lists of `[send key value]`, which returns `[offset value]` (offset nil where it
+is not known), and `[poll]`, which returns `{key: [[offset value] ...]}`; `assign` and `subscribe` say what a process
+polls. Offsets may have gaps, since transactions leave markers. What is judged, by the names of `jepsen.tests.kafka`:
+
+  inconsistent-offsets   two values at one offset
+  duplicate              a value at more offsets than it was sent
+  aborted-read           a poll shows what only failed sends sent; `phantom-read`: what nobody sent
+  precommitted-read      a transaction polls what it sends itself
+  lost-write             an acknowledged send that no poll showed, though polls showed what is before and behind it
+  poll-skip, nonmonotonic-poll   from one poll of a process to its next; `int-...`: within one operation
+  nonmonotonic-send      of one process; `int-...`: within one operation
+
+A consumer begins at the beginning, or where its group's consumers stopped. From poll to poll a process is held to go on
+where it was only while it polls what it was assigned: what is subscribed a group may move at any time. Where an
+operation with polls did not end ok, what nobody else was shown may have been shown by it: that is lost only when a
+consumer passed over it, else it is unknown.
+"""
+
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from fencepost.checkers.facts.evidence import row, rows, violations
+from fencepost.checkers.objects.calls import Numbers, integer, is_ok, something, wrong
+from fencepost.checkers.objects.judging import Flaw, describe, witness_of
+from fencepost.harness.history import History, Operation, Outcome, Value
+from fencepost.harness.verdict import Facts, Validity, Verdict
+
+CHECKER: Final = "kafka-log"
+GUARANTEE: Final = "log-consistency"
+EXPOSURE_OF: Final = "acknowledged sends that a poll showed or went past"
+_MOVES: Final = frozenset({"send", "poll", "txn"})
+_WITNESSES_MAX: Final = 5
+
+
+class Record(msgspec.Struct, frozen=True):
+    """A value of a key, where `op` says that it stands; `offset` is None where that is not known."""
+
+    op: Operation
+    key: str
+    offset: int | None
+    value: Value
+
+
+class Moved(msgspec.Struct):
+    """What one operation sent and polled, in order."""
+
+    op: Operation
+    sent: list[Record]
+    polls: list[list[Record]]
+    #: It polls what the process was assigned, not what it subscribed to.
+    is_assigned: bool = False
+
+    @property
+    def polled(self) -> list[Record]:
+        return [record for poll in self.polls for record in poll]
+
+
+def check(history: History, facts: Facts) -> list[Verdict]:
+    """One verdict on all sends and polls."""
+    moved = _all_moved(history.operations)
+    logs = _Logs(moved)
+    flaws = [*logs.disagreements(), *logs.unsent(), *_within(moved, logs), *_between(history.operations, moved, logs)]
+    lost, untold = logs.lost()
+    flaws += lost
+    exposed = logs.passed()
+    operations = [each.op for each in moved]
+    validity, reason = Validity.VALID, ""
+    if flaws:
+        validity, reason = Validity.INVALID, f"{len(flaws)} violations"
+    elif untold:
+        validity = Validity.UNKNOWN
+        reason = f"{len(untold)} acknowledged sends were shown by no poll, unless by one that did not end ok"
+    elif len(exposed) < facts.thresholds.exposure_min:
+        least = facts.thresholds.exposure_min
+        validity, reason = Validity.UNKNOWN, f"{len(exposed)} {EXPOSURE_OF}; at least {least} are asked for"
+    return [
+        Verdict(
+            checker=CHECKER,
+            guarantee=GUARANTEE,
+            validity=validity,
+            reason=reason,
+            exposure=len(exposed),
+            exposure_of=EXPOSURE_OF,
+            anomalies=dict(Counter(flaw.anomaly for flaw in flaws)),
+            witnesses=tuple(witness_of(flaw) for flaw in _one_of_each_first(flaws)[:_WITNESSES_MAX]),
+            figures={
+                "keys": len(logs.keys),
+                "operations": len(operations),
+                "info_operations": sum(op.type is Outcome.INFO for op in operations),
+                "records_sent": sum(len(each.sent) for each in moved if is_ok(each.op)),
+                "records_polled": sum(len(each.polled) for each in moved),
+            },
+            evidence={
+                "exposure": tuple(row(record.op) for record in exposed),
+                **violations((flaw.anomaly, flaw.operations[0]) for flaw in flaws),
+                "operations": rows(operations),
+            },
+        )
+    ]
+
+
+def _all_moved(operations: Sequence[Operation]) -> list[Moved]:
+    moved: list[Moved] = []
+    assigned = set[int]()
+    for op in operations:
+        if op.f in _MOVES:
+            each = _moved(op)
+            each.is_assigned = op.process in assigned
+            moved.append(each)
+        elif op.f == "assign" and is_ok(op):
+            assigned.add(op.process)
+        else:
+            assigned.discard(op.process)
+    return moved
+
+
+def _moved(op: Operation) -> Moved:
+    """What an operation did; of one that is not ok only what it was to send is known."""
+    given: Any = op.result if is_ok(op) and op.result is not None else op.value
+    if not isinstance(given, list) or not all(isinstance(micro, list) and micro for micro in given):
+        wrong(op, f"{op.f} is {given!r:.80}; expected a list of [send key value] and [poll]")
+    moved = Moved(op, [], [])
+    for micro in given:
+        match [str(micro[0]).removeprefix(":"), *micro[1:]]:
+            case ["send", key, value]:
+                moved.sent.append(_sent(op, _key(key), value))
+            case ["poll"]:
+                pass
+            case ["poll", dict(found)] if is_ok(op):
+                moved.polls.append(list(_polled(op, found)))
+            case ["poll", _] if not is_ok(op):
+                pass
+            case _:
+                wrong(op, f"{op.f} has {micro!r:.80}; expected [send key value] or [poll]")
+    return moved
+
+
+def _sent(op: Operation, key: str, value: Value) -> Record:
+    # Invoked with the value alone; some clients say [offset value] only where the offset is known.
+    if is_ok(op) and isinstance(value, list) and len(value) == 2:
+        offset = None if value[0] is None else integer(op, value[0], "an offset", least=0)
+        return Record(op, key, offset, something(op, value[1], "what was sent"))
+    return Record(op, key, None, something(op, value, "what was sent"))
+
+
+def _polled(op: Operation, found: dict[str, Any]) -> Iterator[Record]:
+    for key, pairs in found.items():
+        for pair in pairs if isinstance(pairs, list) else wrong(op, f"a poll of {key} returned {pairs!r:.80}, no list"):
+            if not isinstance(pair, list) or len(pair) != 2:
+                wrong(op, f"a poll of {key} returned {pair!r:.80}; expected [offset value]")
+            yield Record(op, key, integer(op, pair[0], "an offset", least=0), something(op, pair[1], "what was polled"))
+
+
+def _key(key: Value) -> str:
+    """As a map's key has it."""
+    return key if isinstance(key, str) else msgspec.json.encode(key, order="deterministic").decode()
+
+
+class _Logs:
+    """All keys' logs, by what ok sends and polls said of them."""
+
+    def __init__(self, moved: Sequence[Moved]) -> None:
+        self._numbers = Numbers()
+        self._moved = moved
+        self._may_have_shown = any(_polls(each.op) and not is_ok(each.op) for each in moved)
+        #: What consumers passed over: key, offset before, offset behind.
+        self.skips: list[tuple[str, int, int]] = []
+        self.sent = [record for each in moved if is_ok(each.op) for record in each.sent]
+        self.polled = [record for each in moved for record in each.polled]
+        self.keys = {record.key for record in (*self.sent, *self.polled)}
+        self._seen = {(record.key, self._number(record)) for record in self.polled}
+        #: Per key the offsets of acknowledged sends, in order.
+        self.acknowledged: dict[str, list[int]] = {}
+        for record in self.sent:
+            if record.offset is not None:
+                self.acknowledged.setdefault(record.key, []).append(record.offset)
+        for offsets in self.acknowledged.values():
+            offsets.sort()
+        self._span: dict[str, tuple[int, int]] = {}
+        for record in self.polled:
+            assert record.offset is not None
+            low, high = self._span.get(record.key, (record.offset, record.offset))
+            self._span[record.key] = min(low, record.offset), max(high, record.offset)
+
+    def _number(self, record: Record) -> int:
+        return self._numbers.number(record.value)
+
+    def between(self, key: str, low: int, high: int) -> int | None:
+        """The first offset of an acknowledged send strictly between two."""
+        offsets = self.acknowledged.get(key, [])
+        at = bisect_right(offsets, low)
+        return offsets[at] if at < len(offsets) and offsets[at] < high else None
+
+    def disagreements(self) -> Iterator[Flaw]:
+        """Two values at one offset, and values at more offsets than they were sent."""
+        at: dict[tuple[str, int], Record] = {}
+        places: dict[tuple[str, int], dict[int, Record]] = {}
+        told = set[tuple[str, int]]()
+        for record in (*self.sent, *self.polled):
+            if record.offset is None:
+                continue
+            place = record.key, record.offset
+            other = at.setdefault(place, record)
+            places.setdefault((record.key, self._number(record)), {}).setdefault(record.offset, record)
+            if self._number(other) != self._number(record) and place not in told:
+                told.add(place)
+                steps: tuple[str, ...] = (
+                    f"{describe(other.op)} has {other.value!r:.80} at offset {record.offset} of {record.key}.",
+                    f"{describe(record.op)} has {record.value!r:.80} there.",
+                )
+                yield Flaw(anomaly="inconsistent-offsets", operations=(record.op, other.op), steps=steps)
+        sends = Counter(
+            (record.key, self._number(record))
+            for each in self._moved
+            if each.op.type is not Outcome.FAIL
+            for record in each.sent
+        )
+        for (key, number), offsets in places.items():
+            if len(offsets) > max(sends[key, number], 1):
+                shows = [offsets[offset] for offset in sorted(offsets)]
+                where = ", ".join(map(str, sorted(offsets)[:8]))
+                steps = (
+                    f"{self._numbers.named[number]!r:.80} was sent {sends[key, number]} times to {key} and stands at "
+                    f"{len(offsets)} offsets: {where}.",
+                )
+                operations = tuple({record.op.invoke_index: record.op for record in reversed(shows[:8])}.values())
+                yield Flaw(anomaly="duplicate", operations=operations, steps=steps)
+
+    def unsent(self) -> Iterator[Flaw]:
+        """Polls of what was not sent, or was by nobody but those that failed."""
+        alive, failed = set[tuple[str, int]](), dict[tuple[str, int], Operation]()
+        for each in self._moved:
+            for record in each.sent:
+                what = record.key, self._number(record)
+                if each.op.type is Outcome.FAIL:
+                    failed.setdefault(what, each.op)
+                else:
+                    alive.add(what)
+        told = set[tuple[str, int]]()
+        for record in self.polled:
+            what = record.key, self._number(record)
+            if what in alive or what in told:
+                continue
+            told.add(what)
+            maker = failed.get(what)
+            shows = f"{describe(record.op)} shows {record.value!r:.80} at offset {record.offset} of {record.key}."
+            if maker is None:
+                yield Flaw(anomaly="phantom-read", operations=(record.op,), steps=(shows, "Nobody ever sent that."))
+            else:
+                steps = (shows, f"Only {describe(maker)} sent that, and it failed.")
+                yield Flaw(anomaly="aborted-read", operations=(record.op, maker), steps=steps)
+
+    def lost(self) -> tuple[list[Flaw], list[Record]]:
+        """Acknowledged sends that polls went past and none showed; and those that an unanswered poll may have shown."""
+        flaws, untold = [], []
+        for record in self.sent:
+            low, high = self._span.get(record.key, (0, -1))
+            missing = (record.key, self._number(record)) not in self._seen
+            if record.offset is None or not low < record.offset < high or not missing:
+                continue
+            if self._may_have_shown and not self._is_skipped(record.key, record.offset):
+                untold.append(record)
+                continue
+            steps = (
+                f"{describe(record.op)} was acknowledged, with {record.value!r:.80} at offset {record.offset}.",
+                f"Polls showed offsets from {low} to {high} of it; none showed this value.",
+            )
+            flaws.append(Flaw(anomaly="lost-write", operations=(record.op,), steps=steps))
+        return flaws, untold
+
+    def _is_skipped(self, key: str, offset: int) -> bool:
+        return any(key == other and low < offset < high for other, low, high in self.skips)
+
+    def passed(self) -> list[Record]:
+        """Acknowledged sends that a poll showed, or went past."""
+        return [
+            record
+            for record in self.sent
+            if (record.key, self._number(record)) in self._seen
+            or (record.offset is not None and record.offset < self._span.get(record.key, (0, -1))[1])
+        ]
+
+
+def _polls(op: Operation) -> bool:
+    return any(isinstance(micro, list) and str(micro[0]).endswith("poll") for micro in op.value or () if micro)
+
+
+def _within(moved: Sequence[Moved], logs: _Logs) -> Iterator[Flaw]:
+    """Order within one operation."""
+    numbers = Numbers()
+    for each in moved:
+        if not is_ok(each.op):
+            continue
+        own = {(record.key, numbers.number(record.value)) for record in each.sent}
+        at: dict[str, int] = {}
+        for poll in each.polls:
+            if not each.is_assigned:
+                at = {}  # a group may have moved its keys between two polls
+            for record in poll:
+                yield from _step(record, at.get(record.key), None, logs, "int-")
+                at[record.key] = record.offset or 0
+                if (record.key, numbers.number(record.value)) in own:
+                    steps = (f"{describe(each.op)} polled {record.value!r:.80} of {record.key}, which it sent itself.",)
+                    yield Flaw(anomaly="precommitted-read", operations=(each.op,), steps=steps)
+        yield from _sends(each.sent, {}, "int-")
+
+
+def _between(operations: Sequence[Operation], moved: Sequence[Moved], logs: _Logs) -> Iterator[Flaw]:
+    """Order from one operation of a process to its next."""
+    of = {id(each.op): each for each in moved}
+    position: dict[int, dict[str, Record]] = {}
+    produced: dict[int, dict[str, Record]] = {}
+    for op in operations:
+        each = of.get(id(op))
+        if each is None or (_polls(op) and not is_ok(op)):
+            # Assigned anew, or perhaps set back, or moved on.
+            position.pop(op.process, None)
+        if each is None or not is_ok(op):
+            continue
+        last = produced.setdefault(op.process, {})
+        yield from _sends(list(_first_of_keys(each.sent)), last, "")
+        last |= {record.key: record for record in each.sent if record.offset is not None}
+        if each.is_assigned:
+            at = position.setdefault(op.process, {})
+            for record in _first_of_keys(each.polled):
+                before = at.get(record.key)
+                if before is not None:
+                    yield from _step(record, before.offset, before.op, logs, "")
+            at |= {record.key: record for record in each.polled}
+
+
+def _first_of_keys(records: Sequence[Record]) -> Iterator[Record]:
+    found: dict[str, Record] = {}
+    for record in records:
+        if record.offset is not None:
+            found.setdefault(record.key, record)
+    return iter(found.values())
+
+
+def _step(record: Record, last: int | None, before: Operation | None, logs: _Logs, prefix: str) -> Iterator[Flaw]:
+    """From offset `last` of a key to the next that was polled."""
+    if last is None or record.offset is None:
+        return
+    shown = (record.op,) if before is None else (record.op, before)
+    after = f"after {last}" if before is None else f"after {last} by {describe(before)}"
+    if record.offset <= last:
+        steps = (f"{describe(record.op)} polled offset {record.offset} of {record.key} {after}.",)
+        yield Flaw(anomaly=f"{prefix}nonmonotonic-poll", operations=shown, steps=steps)
+    elif (skipped := logs.between(record.key, last, record.offset)) is not None:
+        logs.skips.append((record.key, last, record.offset))
+        steps = (
+            f"{describe(record.op)} polled offset {record.offset} of {record.key} {after}, past offset {skipped}, "
+            "where a send was acknowledged.",
+        )
+        yield Flaw(anomaly=f"{prefix}poll-skip", operations=shown, steps=steps)
+
+
+def _sends(sent: Sequence[Record], last: dict[str, Record], prefix: str) -> Iterator[Flaw]:
+    """Offsets of one producer's sends to a key grow, since each was sent after the one before."""
+    last = dict(last)
+    for record in sent:
+        before = last.get(record.key)
+        if record.offset is None:
+            continue
+        if before is not None and before.offset is not None and record.offset <= before.offset:
+            steps = (
+                f"{describe(record.op)} sent {record.value!r:.80} to {record.key}, to offset {record.offset}.",
+                f"Before that the same process had sent {before.value!r:.80}, to offset {before.offset}.",
+            )
+            operations = (record.op,) if before.op is record.op else (record.op, before.op)
+            yield Flaw(anomaly=f"{prefix}nonmonotonic-send", operations=operations, steps=steps)
+        last[record.key] = record
+
+
+def _one_of_each_first(flaws: Sequence[Flaw]) -> list[Flaw]:
+    """Every kind of anomaly is shown before a second one of the same kind."""
+    rank: Counter[str] = Counter()
+    ranked = []
+    for i, flaw in enumerate(flaws):
+        ranked.append((rank[flaw.anomaly], i, flaw))
+        rank[flaw.anomaly] += 1
+    return [flaw for _, _, flaw in sorted(ranked, key=lambda entry: entry[:2])]

@@ -1,0 +1,363 @@
+"""Zombie brokers: a topic partition's leader that was superseded and went on, and what became of what it took and gave.
+
+The subject is the topic partition ("p0"), the epochs are its leader epochs, who led when is told by polls (see
+`checkers.log.reigns`), and reigns, claims and supersession are those of `checkers.leadership`. Told apart, per run (so
+by the run's `acks`):
+
+  acknowledged   an append that a superseded leader took, and whether it survived in the final content
+  fenced         an append that it refused
+  read           a poll that it answered, stale when a record acknowledged under a newer leader was missing from it, and
+                 whether what it showed vanished
+
+It *acted* when what it acknowledged, or showed as committed, is gone. Reads of a superseded leader may be stale on
+every Kafka; that is a figure. For brokers cut off from every majority of voters: how long they went on.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections import Counter
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+import msgspec
+
+from fencepost.checkers.facts.circumstances import duration
+from fencepost.checkers.facts.evidence import Rows, row, rows
+from fencepost.checkers.facts.fault_index import Landmarks
+from fencepost.checkers.facts.reigns import Reign, Reigns
+from fencepost.checkers.leadership.claims import claim_evidence, claim_figures, claimed_spans
+from fencepost.checkers.log.cut_brokers import cut_brokers
+from fencepost.checkers.log.reigns import NodeFacts, reigns_of_partition
+from fencepost.checkers.log.standing import ZOMBIE, judged_as
+from fencepost.checkers.log.view import PartitionView, partitions
+from fencepost.checkers.storage.register_anomalies import seconds
+from fencepost.checkers.storage.sets import Finding, witness
+from fencepost.harness.history import History, Operation, Outcome
+from fencepost.harness.verdict import Facts, Validity, Verdict
+
+CHECKER: Final = "zombie-brokers"
+EXPOSURE_OF: Final = "operations asked of a superseded partition leader"
+_WITNESSES_MAX: Final = 3
+_SHOWN_MAX: Final = 30
+#: Reigns of so many partitions are shown; those come first whose leader changed.
+_PARTITIONS_MAX: Final = 40
+
+
+class Stale(msgspec.Struct, frozen=True, kw_only=True):
+    """`read` lacks `missed`, which had been acknowledged under a newer leader `age_ns` before it was sent."""
+
+    read: Operation
+    missed: Operation
+    age_ns: int
+
+
+class Deeds(msgspec.Struct, kw_only=True):
+    """What one superseded leader of a partition did from then on."""
+
+    key: str
+    reign: Reign
+    asked: list[Operation] = []
+    acknowledged: list[Operation] = []
+    survived: list[Operation] = []
+    fenced: list[Operation] = []
+    unknown: list[Operation] = []
+    reads: list[Operation] = []
+    stale: list[Stale] = []
+    findings: list[Finding] = []
+
+    def found(self, anomaly: str) -> list[Operation]:
+        """The operations that a finding of this name is about."""
+        return [finding.operations[0] for finding in self.findings if finding.anomaly == anomaly]
+
+
+def check(history: History, facts: Facts) -> list[Verdict]:
+    """One verdict over all partitions. Cost: O(n log n)."""
+    node_facts = NodeFacts(history)
+    marks = Landmarks(history)
+    views = partitions(history)
+    reigns = {view.key: reigns_of_partition(view, node_facts) for view in views}
+    deeds = [one for view in views for one in _deeds(history, view, reigns[view.key])]
+    anomalies = Counter(finding.anomaly for one in deeds for finding in one.findings)
+    asked = sum(len(one.asked) for one in deeds)
+    if anomalies:
+        validity = Validity.INVALID
+        reason = "a superseded partition leader acted: " + ", ".join(f"{n} {name}" for name, n in anomalies.items())
+    elif asked < facts.thresholds.exposure_min:
+        validity, reason = Validity.UNKNOWN, f"{asked} {EXPOSURE_OF}; {facts.thresholds.exposure_min} are asked for"
+    else:
+        validity, reason = Validity.VALID, f"of {asked} {EXPOSURE_OF} none had an effect that was lost"
+    shown = [finding for one in deeds for finding in one.findings]
+    return [
+        Verdict(
+            checker=CHECKER,
+            guarantee=judged_as(ZOMBIE, facts),
+            validity=validity,
+            reason=reason,
+            exposure=asked,
+            exposure_of=EXPOSURE_OF,
+            anomalies=dict(anomalies),
+            witnesses=tuple(witness(finding) for finding in shown[:_WITNESSES_MAX]),
+            figures={
+                "acks": str(facts.options.get("acks", "all")),
+                **_claims(reigns, marks),
+                **{name: len(own) for name, own in _counted(deeds).items()},
+                "reads_stale_ns_max": max((s.age_ns for one in deeds for s in one.stale), default=0),
+                "deeds": [_deed(one, marks) for one in deeds if one.asked][:_SHOWN_MAX],
+                "cut_brokers": cut_brokers(history, facts, views, reigns, marks)[:_SHOWN_MAX],
+                **_who_led(views, reigns, marks),
+            },
+            evidence={**_evidence(reigns, deeds, marks), **_partition_rows(views, reigns)},
+        )
+    ]
+
+
+# --- what they did -----------------------------------------------------------------------------------------------
+
+
+def _deeds(history: History, view: PartitionView, reigns: Reigns) -> list[Deeds]:
+    of_node: dict[str, list[Operation]] = {}
+    for operation in sorted((*view.appends, *view.attempts), key=lambda o: o.invoked_ns):
+        of_node.setdefault(operation.node, []).append(operation)
+    newer = _NewerAppends(view)
+    found = []
+    for reign in reigns.reigns:
+        begin, own = reign.superseded, of_node.get(reign.node, [])
+        if begin is None:
+            continue
+        deeds = Deeds(key=view.key, reign=reign)
+        end_ns = reign.over_ns if reign.over_ns is not None else history.end_ns
+        first = bisect_right(own, begin.at_ns, key=lambda o: o.invoked_ns)
+        last = bisect_right(own, max(end_ns, reign.last_ns), key=lambda o: o.invoked_ns)
+        for operation in own[first:last]:
+            _judge(deeds, view, operation, newer)
+        found.append(deeds)
+    return found
+
+
+def _judge(deeds: Deeds, view: PartitionView, op: Operation, newer: "_NewerAppends") -> None:
+    reign = deeds.reign
+    asked = op.invoked_ns <= reign.last_ns
+    epoch = view.epoch_of(op) if op.f == "append" else op.epoch
+    done_ns = op.completed_ns
+    served = op.type is Outcome.OK and done_ns is not None
+    # A stamp says it exactly; without one, a later claim of the same epoch does.
+    served = served and (epoch == reign.epoch or (epoch is None and done_ns is not None and done_ns < reign.last_ns))
+    if not (asked or served) or (op.type is Outcome.OK and not served):
+        return
+    deeds.asked.append(op)
+    if op.f == "append":
+        _judge_append(deeds, view, op, served=served)
+    elif served:
+        _judge_read(deeds, view, op, newer)
+
+
+def _judge_append(deeds: Deeds, view: PartitionView, append: Operation, *, served: bool) -> None:
+    if append.type is Outcome.INFO:
+        deeds.unknown.append(append)
+    elif not served:
+        deeds.fenced.append(append)
+    else:
+        deeds.acknowledged.append(append)
+        if append.value in view.final_values:
+            deeds.survived.append(append)
+        elif view.scans and (view.complete or (append.position or 0) < view.covered_to):
+            deeds.findings.append(_acted(view, deeds.reign, append, "lost-acknowledgement"))
+
+
+def _judge_read(deeds: Deeds, view: PartitionView, read: Operation, newer: "_NewerAppends") -> None:
+    deeds.reads.append(read)
+    missed = newer.missed(deeds.reign.epoch, read)
+    if missed is not None:
+        deeds.stale.append(Stale(read=read, missed=missed, age_ns=read.invoked_ns - (missed.completed_ns or 0)))
+    gone = [
+        own
+        for own in view.rows[read.invoke_index]
+        if own.offset < view.covered_to and own.value not in view.final_values
+    ]
+    if gone:
+        deeds.findings.append(_acted(view, deeds.reign, read, "vanished-read", gone=gone[0].value))
+
+
+def _acted(view: PartitionView, reign: Reign, op: Operation, anomaly: str, *, gone: int | None = None) -> Finding:
+    begin = reign.superseded
+    assert begin is not None
+    scan = view.scan_over(op.position or 0)
+    value = op.value if gone is None else gone
+    what = f"acknowledged {value} at offset {op.position}" if gone is None else f"showed {value} to a reader"
+    done_ns = op.completed_ns if op.completed_ns is not None else op.invoked_ns
+    steps = (
+        f"Epoch {begin.epoch} of {view.key} had begun at {seconds(begin.at_ns)}: {begin.how}.",
+        f"{op.node}, leader of epoch {reign.epoch}, {what} in answer to the {op.f} of event {op.invoke_index}, sent "
+        f"{duration(op.invoked_ns - begin.at_ns)} and answered {duration(done_ns - begin.at_ns)} after that.",
+        f"The final content of {view.key} lacks {value}.",
+    )
+    return Finding(anomaly=anomaly, operations=(op,) if scan is None else (op, scan), steps=steps)
+
+
+class _NewerAppends:
+    """Acknowledged appends of epochs above a given one, by offset, with the earliest to be completed from there on."""
+
+    def __init__(self, view: PartitionView) -> None:
+        self._view = view
+        self._tables: dict[int, tuple[list[int], list[Operation]]] = {}
+
+    def missed(self, epoch: int, read: Operation) -> Operation | None:
+        """Of the records behind `read`'s high watermark that were acknowledged before it was sent, the first one."""
+        if read.position is None:
+            return None
+        if epoch not in self._tables:
+            self._tables[epoch] = self._table(epoch)
+        offsets, earliest = self._tables[epoch]
+        at = bisect_left(offsets, read.position)
+        if at == len(offsets) or (earliest[at].completed_ns or 0) >= read.invoked_ns:
+            return None
+        return earliest[at]
+
+    def _table(self, epoch: int) -> tuple[list[int], list[Operation]]:
+        newer = sorted((a for a in self._view.acknowledged if self._above(a, epoch)), key=lambda a: a.position or 0)
+        earliest: list[Operation] = []
+        for append in reversed(newer):
+            best = earliest[-1] if earliest else append
+            earliest.append(min(append, best, key=lambda a: a.completed_ns or 0))
+        return [append.position or 0 for append in newer], earliest[::-1]
+
+    def _above(self, append: Operation, epoch: int) -> bool:
+        own = self._view.epoch_of(append)
+        return own is not None and own > epoch
+
+
+# --- figures -----------------------------------------------------------------------------------------------------
+
+
+def _counted(deeds: list[Deeds]) -> dict[str, list[Operation]]:
+    """What is counted over all partitions, by the name of its figure."""
+
+    def every(chosen: Callable[[Deeds], Iterable[Operation]]) -> list[Operation]:
+        return [operation for one in deeds for operation in chosen(one)]
+
+    return {
+        "appends_acknowledged": every(lambda d: d.acknowledged),
+        "appends_survived": every(lambda d: d.survived),
+        "appends_lost": every(lambda d: d.found("lost-acknowledgement")),
+        "appends_fenced": every(lambda d: d.fenced),
+        "appends_unknown": every(lambda d: d.unknown),
+        "reads_answered": every(lambda d: d.reads),
+        "reads_stale": every(lambda d: (s.read for s in d.stale)),
+        "reads_vanished": every(lambda d: d.found("vanished-read")),
+    }
+
+
+def _claims(reigns: dict[str, Reigns], marks: Landmarks) -> dict[str, Any]:
+    claims = {key: claim_figures(own, marks) for key, own in reigns.items()}
+    spans = [{"partition": key, **span} for key, own in claims.items() for span in own["claimed"]]
+    return {
+        "superseded_leaders": sum(own["claimed_count"] for own in claims.values()),
+        "superseded_for_ns_max": max((own["claimed_ns_max"] for own in claims.values()), default=0),
+        "two_leaders_ns": sum(own["two_leaders_ns"] for own in claims.values()),
+        "claimed": sorted(spans, key=lambda span: -span["length_ns"])[:_SHOWN_MAX],
+    }
+
+
+def _evidence(reigns: dict[str, Reigns], deeds: list[Deeds], marks: Landmarks) -> dict[str, Rows]:
+    claims = [claim_evidence(own, marks) for own in reigns.values()]
+    longest = max(
+        reigns.values(), key=lambda own: max((s.length_ns for s in claimed_spans(own)), default=0), default=None
+    )
+    stale = max((s for one in deeds for s in one.stale), key=lambda s: s.age_ns, default=None)
+    anomalies: dict[str, Rows] = {}
+    for finding in (f for one in deeds for f in one.findings):
+        name = f"anomalies.{finding.anomaly}"
+        anomalies[name] = (*anomalies.get(name, ()), row(finding.operations[0]))
+    return {
+        "exposure": rows(o for one in deeds for o in one.asked),
+        "superseded_leaders": tuple(i for own in claims for i in own["claimed_count"]),
+        "superseded_for_ns_max": () if longest is None else claim_evidence(longest, marks)["claimed_ns_max"],
+        "two_leaders_ns": tuple(i for own in claims for i in own["two_leaders_ns"]),
+        **{name: rows(own) for name, own in _counted(deeds).items()},
+        "reads_stale_ns_max": () if stale is None else (row(stale.missed), stale.read.invoke_index),
+        **anomalies,
+    }
+
+
+def _deed(deeds: Deeds, marks: Landmarks) -> dict[str, Any]:
+    """One superseded leader's, as a row."""
+    reign, begin = deeds.reign, deeds.reign.superseded
+    assert begin is not None
+    last = max(reign.samples, key=lambda s: s.lo_ns)
+    stalest = max(deeds.stale, key=lambda s: s.age_ns, default=None)
+    counted = {
+        "asked": deeds.asked,
+        "acknowledged": deeds.acknowledged,
+        "survived": deeds.survived,
+        "lost": deeds.found("lost-acknowledgement"),
+        "fenced": deeds.fenced,
+        "unknown": deeds.unknown,
+        "reads": deeds.reads,
+        "stale_reads": [s.read for s in deeds.stale],
+        "vanished_reads": deeds.found("vanished-read"),
+    }
+    return {
+        "partition": deeds.key,
+        "node": reign.node,
+        "incarnation": reign.incarnation,
+        "epoch": reign.epoch,
+        "superseded_by": begin.epoch,
+        "superseded_ns": begin.at_ns,
+        "claimed_for_ns": max(0, reign.last_ns - begin.at_ns),
+        **{name: len(own) for name, own in counted.items()},
+        "stale_ns_max": 0 if stalest is None else stalest.age_ns,
+        "events": {
+            "epoch": (reign.samples[-1].index,),
+            "superseded_by": (begin.event,),
+            "superseded_ns": (begin.event,),
+            "claimed_for_ns": (begin.event, *marks.since(last)) if reign.claimed else (),
+            **{name: rows(own) for name, own in counted.items()},
+            "stale_ns_max": () if stalest is None else (row(stalest.missed), stalest.read.invoke_index),
+        },
+    }
+
+
+def _who_led(views: list[PartitionView], reigns: dict[str, Reigns], marks: Landmarks) -> dict[str, Any]:
+    """Every reign of the partitions that had more than one leader or epoch; the quiet ones are only counted."""
+    counted = _partition_rows(views, reigns)
+    changed = [view.key for view in views if len(reigns[view.key].reigns) > 1]
+    return {
+        **{name: len(own) for name, own in counted.items()},
+        "reigns": [_reign(key, own, marks) for key in changed[:_PARTITIONS_MAX] for own in reigns[key].reigns],
+    }
+
+
+def _partition_rows(views: list[PartitionView], reigns: dict[str, Reigns]) -> dict[str, Rows]:
+    """For each partition that is counted, the first row that names it."""
+    changed = [view for view in views if len(reigns[view.key].reigns) > 1]
+    quiet = [view for view in views if len(reigns[view.key].reigns) <= 1]
+    return {
+        "partitions": rows(view.first for view in views),
+        "partitions_quiet": rows(view.first for view in quiet),
+        "partitions_shown": rows(view.first for view in changed[:_PARTITIONS_MAX]),
+    }
+
+
+def _reign(key: str, reign: Reign, marks: Landmarks) -> dict[str, Any]:
+    begin, claimed = reign.superseded, reign.claimed
+    last = max(reign.samples, key=lambda s: s.lo_ns)
+    return {
+        "partition": key,
+        "node": reign.node,
+        "incarnation": reign.incarnation,
+        "epoch": reign.epoch,
+        "from_ns": reign.first_ns,
+        "to_ns": reign.last_ns,
+        "samples": len(reign.samples),
+        "superseded_by": None if begin is None else begin.epoch,
+        "superseded_ns": None if begin is None else begin.at_ns,
+        "claimed_samples": len(claimed),
+        "events": {
+            "epoch": (last.index,),
+            "from_ns": marks.until(min(reign.samples, key=lambda s: s.hi_ns)),
+            "to_ns": marks.since(last),
+            "samples": tuple(s.index for s in reign.samples),
+            "superseded_by": () if begin is None else (begin.event,),
+            "superseded_ns": () if begin is None else (begin.event,),
+            "claimed_samples": tuple(s.index for s in claimed),
+        },
+    }

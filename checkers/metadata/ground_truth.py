@@ -1,0 +1,424 @@
+"""The voters' logs, read from their disks after the run, against the history and against each other.
+
+Every change has a value of its own, so an entry names the operation that made it. Two verdicts:
+
+"metadata-log-agrees"
+  logs-differ            two logs hold different entries of one epoch at one offset (a leader writes an offset once), or
+                         differ below an entry that they share (entries that agree stand on logs that agree)
+  committed-overwritten  an acknowledged change stands in one log, and another holds an entry of a later epoch in its
+                         place; an entry of an *earlier* epoch there is the uncommitted tail of a superseded leader
+  epoch-went-back        within one log an entry has a lower epoch than the one before it
+  order-contradicts-time a change was acknowledged before another was asked for, and stands behind it
+
+"metadata-durable"
+  lost-acknowledged-change     so few voters' logs hold an acknowledged change that no majority can
+  refused-change-took-effect   a refused change stands in the log below an acknowledged one
+
+A change of unknown outcome is settled: it stands in the log or it does not (a figure). What a log no longer holds,
+because a snapshot took its place, is looked for in the snapshot and else left undecided.
+
+Source: Ongaro & Ousterhout (2014), figure 3 (Log Matching, Leader Completeness); KIP-595.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import combinations, pairwise
+from typing import Any, Final
+
+import msgspec
+
+from fencepost.checkers.facts.evidence import rows, violations
+from fencepost.checkers.facts.positions import events_of
+from fencepost.harness.history import History, LogEntry, NodeLog, Operation, Outcome
+from fencepost.harness.verdict import Facts, Validity, Verdict, Witness
+
+CHECKER: Final = "ground-truth"
+AGREES: Final = "metadata-log-agrees"
+DURABLE: Final = "metadata-durable"
+_WITNESSES_MAX: Final = 5
+_CHANGES: Final = frozenset({"alter", "create"})
+
+
+#: Of a setting: what it belongs to and its value; of a topic: its name.
+_Name = tuple[str, ...]
+
+
+class Breach(msgspec.Struct, frozen=True, kw_only=True):
+    """One violation: what it is called, in which nodes' logs, by which operations, and why in words."""
+
+    anomaly: str
+    steps: tuple[str, ...]
+    nodes: tuple[str, ...] = ()
+    operations: tuple[Operation, ...] = ()
+    key: str | None = None
+
+
+def check(history: History, facts: Facts) -> list[Verdict]:
+    """Cost: O(n log n) in entries and operations, for each pair of logs."""
+    if not history.logs:
+        reason = "no metadata log was kept"
+        return [Verdict(checker=CHECKER, guarantee=AGREES, validity=Validity.UNKNOWN, reason=reason, exposure=0)]
+    logs = {node: Log(log) for node, log in history.logs.items()}
+    placed = Placed(history, logs)
+    agreement = [
+        *_epochs_back(logs),
+        *(breach for one, other in combinations(logs.values(), 2) for breach in _differences(one, other)),
+        *_overwritten(placed, logs),
+        *_out_of_order(placed, logs),
+    ]
+    below = _common_entries(logs)
+    lost, refused = list(_lost(placed, logs, facts)), list(_refused(placed))
+    counted = _counted(placed, logs, facts)
+    evidence = {name: rows(own) for name, own in counted.items()}
+    figures = {**_figures(logs, counted), "entries_compared": below}
+    verdicts = [
+        _verdict(history, AGREES, agreement, below, "entries that several logs hold at one offset", figures, facts)
+    ]
+    found = len(counted["acknowledged_found"])
+    if found or lost or refused:
+        exposure_of = "acknowledged changes found on disk"
+        verdicts.append(_verdict(history, DURABLE, [*lost, *refused], found, exposure_of, {}, facts))
+        evidence_of_durable = {"exposure": evidence["acknowledged_found"], **verdicts[1].evidence}
+        verdicts[1] = msgspec.structs.replace(verdicts[1], evidence=evidence_of_durable)
+    # What stands on disk only is no row of the history: `nodes/<name>/metadata-log.jsonl` holds it.
+    verdicts[0] = msgspec.structs.replace(verdicts[0], evidence={**evidence, **verdicts[0].evidence})
+    return verdicts
+
+
+class Log:
+    """One node's log: entries by offset, and where it ends."""
+
+    def __init__(self, log: NodeLog) -> None:
+        self.node: Final = log.node
+        self.log: Final = log
+        self.at: Final[dict[int, LogEntry]] = {entry.offset: entry for entry in log.entries}
+        self.end: Final = log.entries[-1].offset + 1 if log.entries else log.start_offset
+        self.last_epoch: Final = log.entries[-1].epoch if log.entries else -1
+
+
+class Placed:
+    """Where each change stands: its offsets in each node's log."""
+
+    def __init__(self, history: History, logs: Mapping[str, Log]) -> None:
+        changes = [o for o in history.operations if o.f in _CHANGES]
+        by_name: dict[_Name, dict[str, list[int]]] = {}
+        snapshots: dict[_Name, set[str]] = {}
+        for log in logs.values():
+            for entry in log.log.entries:
+                name = _name_of(entry)
+                if name is not None:
+                    by_name.setdefault(name, {}).setdefault(log.node, []).append(entry.offset)
+            for entry in log.log.snapshot:
+                name = _name_of(entry)
+                if name is not None:
+                    snapshots.setdefault(name, set()).add(log.node)
+        makers = _makers(changes)
+        #: Each change with the offsets at which each node's log holds it.
+        self.items: Final = [(o, by_name.get(_name(o), {}) if makers.get(_name(o), o) is o else {}) for o in changes]
+        self.in_snapshot: Final = {o.invoke_index: snapshots.get(_name(o), set()) for o in changes}
+        self._acknowledged: Final[dict[str, int]] = {}
+        for change, places in self.items:
+            if change.type is Outcome.OK:
+                for node, offsets in places.items():
+                    self._acknowledged[node] = max(self._acknowledged.get(node, -1), offsets[0])
+
+    def committed_in(self, places: Mapping[str, list[int]]) -> list[str]:
+        """The nodes in whose logs an entry stands below an acknowledged change, so that it is committed itself."""
+        return [node for node, offsets in places.items() if offsets[0] <= self._acknowledged.get(node, -1)]
+
+    def outcome(self, change: Operation, places: Mapping[str, list[int]], facts: Facts, *, whole: bool) -> str:
+        """What became of a change of unknown outcome; `whole`: every log reaches back to the beginning."""
+        held = sum(node in facts.voters for node in places)
+        if self.committed_in(places) or self.in_snapshot[change.invoke_index] or held > len(facts.voters) // 2:
+            return "info_took_effect"
+        return "info_took_no_effect" if whole and not places else "info_undecided"
+
+
+def _makers(changes: Iterable[Operation]) -> dict[_Name, Operation]:
+    """Of each name, the one request among several that took it: the acknowledged one, else the first that may have."""
+    makers: dict[_Name, Operation] = {}
+    for change in changes:
+        if change.f != "create" or change.type is Outcome.FAIL:
+            continue
+        maker = makers.setdefault(_name(change), change)
+        if change.type is Outcome.OK and maker.type is not Outcome.OK:
+            makers[_name(change)] = change
+    return makers
+
+
+def _name(change: Operation) -> _Name:
+    """What the entry of a change says. A setting's value is unique in the run; its key names what it belongs to."""
+    if change.f == "alter":
+        return "config", str(change.key), str(change.value)
+    return "topic", str(change.key)
+
+
+def _name_of(entry: LogEntry) -> _Name | None:
+    fields = entry.fields
+    if entry.type == "config":
+        return "config", str(fields.get("resource_name", "")), str(fields.get("value", ""))
+    return ("topic", str(fields.get("name", ""))) if entry.type == "topic" else None
+
+
+# -- logs against each other --------------------------------------------------------------------------------------
+
+
+def _epochs_back(logs: Mapping[str, Log]) -> Iterator[Breach]:
+    for log in logs.values():
+        for before, after in pairwise(log.log.entries):
+            if after.epoch < before.epoch:
+                yield Breach(
+                    anomaly="epoch-went-back",
+                    nodes=(log.node,),
+                    steps=(
+                        f"In the log of {log.node} the entry at offset {before.offset} has epoch {before.epoch}.",
+                        f"The one behind it, at {after.offset}, has epoch {after.epoch}.",
+                    ),
+                )
+                break
+
+
+def _differences(a: Log, b: Log) -> Iterator[Breach]:
+    """The first offset at which two logs differ though they may not."""
+    shared = [offset for offset in a.at if offset in b.at]
+    agreed = max((offset for offset in shared if a.at[offset] == b.at[offset]), default=-1)
+    for offset in sorted(shared):
+        one, other = a.at[offset], b.at[offset]
+        if one == other:
+            continue
+        if one.epoch == other.epoch:
+            why = "One leader writes an offset once, and an epoch has one leader."
+        elif offset < agreed:
+            why = f"They agree again at offset {agreed}: an entry stands only on the log that its leader had."
+        else:
+            continue
+        steps = (f"At offset {offset} {a.node} holds {_shown(one)}.", f"{b.node} holds {_shown(other)}.", why)
+        yield Breach(anomaly="logs-differ", nodes=(a.node, b.node), steps=steps)
+        return
+
+
+def _overwritten(placed: Placed, logs: Mapping[str, Log]) -> Iterator[Breach]:
+    for change, places in placed.items:
+        if change.type is not Outcome.OK or not places:
+            continue
+        for node, offsets in places.items():
+            entry = logs[node].at[offsets[0]]
+            for other in logs.values():
+                there = other.at.get(entry.offset)
+                if there is None or there == entry or there.epoch <= entry.epoch or other.node in places:
+                    continue
+                yield Breach(
+                    anomaly="committed-overwritten",
+                    nodes=(node, other.node),
+                    operations=(change,),
+                    key=change.key,
+                    steps=(
+                        f"{_told(change)} was acknowledged.",
+                        f"It stands at offset {entry.offset} (epoch {entry.epoch}) in the log of {node}.",
+                        f"{other.node} holds {_shown(there)} there: a later leader that lacked it.",
+                    ),
+                )
+                break
+            else:
+                continue
+            break
+
+
+def _common_entries(logs: Mapping[str, Log]) -> int:
+    counts: dict[int, int] = {}
+    for log in logs.values():
+        for offset in log.at:
+            counts[offset] = counts.get(offset, 0) + 1
+    return sum(count > 1 for count in counts.values())
+
+
+# -- logs against the history -------------------------------------------------------------------------------------
+
+
+def _out_of_order(placed: Placed, logs: Mapping[str, Log]) -> Iterator[Breach]:
+    """By first offsets in one log: what was acknowledged before another was asked for stands before it.
+
+    Not across logs: the tail of a superseded leader takes offsets that others give again.
+    """
+    told: set[int] = set()
+    for node in logs:
+        firsts = [(o, places[node][0]) for o, places in placed.items if node in places]
+        for before, change in _contradictions(firsts):
+            if change[0].invoke_index in told:
+                continue
+            told.add(change[0].invoke_index)
+            yield Breach(
+                anomaly="order-contradicts-time",
+                nodes=(node,),
+                operations=(before[0], change[0]),
+                key=change[0].key,
+                steps=(
+                    f"{_told(before[0])} was acknowledged; it stands at offset {before[1]} in the log of {node}.",
+                    f"{_told(change[0])} was asked for only then, but stands at offset {change[1]}.",
+                ),
+            )
+
+
+_At = tuple[Operation, int]
+
+
+def _contradictions(firsts: list[_At]) -> Iterator[tuple[_At, _At]]:
+    """Pairs of (acknowledged, asked for later) that stand the other way round."""
+    acknowledged = sorted(
+        ((o, at) for o, at in firsts if o.type is Outcome.OK), key=lambda pair: pair[0].completed_ns or 0
+    )
+    done = 0
+    highest: _At | None = None
+    for change, at in sorted(firsts, key=lambda pair: pair[0].invoked_ns):
+        while done < len(acknowledged) and (acknowledged[done][0].completed_ns or 0) < change.invoked_ns:
+            if highest is None or acknowledged[done][1] > highest[1]:
+                highest = acknowledged[done]
+            done += 1
+        if highest is not None and highest[1] > at:
+            yield highest, (change, at)
+
+
+def _lost(placed: Placed, logs: Mapping[str, Log], facts: Facts) -> Iterator[Breach]:
+    """Acknowledged changes that no majority of voters can hold; a voter whose log is not known counts as a holder."""
+    known = [logs[node] for node in facts.voters if node in logs]
+    majority = len(facts.voters) // 2 + 1
+    for change, places in placed.items:
+        if change.type is not Outcome.OK:
+            continue
+        # A log that begins behind offset 0 may have held it before the snapshot.
+        lack = [
+            log.node
+            for log in known
+            if log.node not in places
+            and log.node not in placed.in_snapshot[change.invoke_index]
+            and log.log.start_offset == 0
+        ]
+        if len(facts.voters) - len(lack) < majority:
+            yield Breach(
+                anomaly="lost-acknowledged-change",
+                nodes=tuple(lack),
+                operations=(change,),
+                key=change.key,
+                steps=(
+                    f"{_told(change)} was acknowledged.",
+                    f"The logs of {', '.join(lack)} do not hold it: no majority of {len(facts.voters)} voters can.",
+                ),
+            )
+
+
+def _refused(placed: Placed) -> Iterator[Breach]:
+    """Refused settings whose entry is committed: it stands below an acknowledged change in the same log."""
+    for change, places in placed.items:
+        if change.type is not Outcome.FAIL or change.f != "alter":
+            continue
+        below = placed.committed_in(places)
+        if below:
+            yield Breach(
+                anomaly="refused-change-took-effect",
+                nodes=tuple(below),
+                operations=(change,),
+                key=change.key,
+                steps=(
+                    f"{_told(change)} was refused ({change.error}).",
+                    f"It stands at offset {places[below[0]][0]} in the log of {below[0]}, below acknowledged changes.",
+                ),
+            )
+
+
+# -- words and figures --------------------------------------------------------------------------------------------
+
+
+def _counted(placed: Placed, logs: Mapping[str, Log], facts: Facts) -> dict[str, list[Operation]]:
+    """The changes of each fate, by the names of their figures."""
+    whole = all(log.log.start_offset == 0 for log in logs.values())
+    settled: dict[str, list[Operation]] = {"info_took_effect": [], "info_took_no_effect": [], "info_undecided": []}
+    for change, places in placed.items:
+        if change.type is Outcome.INFO:
+            settled[placed.outcome(change, places, facts, whole=whole)].append(change)
+    acknowledged = [(o, places) for o, places in placed.items if o.type is Outcome.OK]
+    return {
+        "acknowledged_found": [o for o, places in acknowledged if places],
+        "acknowledged_not_found": [
+            o for o, places in acknowledged if not places and not placed.in_snapshot[o.invoke_index]
+        ],
+        **settled,
+        "settings_applied_twice": [
+            o for o, places in placed.items if o.f == "alter" and any(len(own) > 1 for own in places.values())
+        ],
+    }
+
+
+def _figures(logs: Mapping[str, Log], counted: Mapping[str, list[Operation]]) -> dict[str, Any]:
+    return {
+        "logs": {
+            log.node: {"start_offset": log.log.start_offset, "end_offset": log.end, "last_epoch": log.last_epoch}
+            for log in logs.values()
+        },
+        "entries_by_type": _by_type(logs),
+        **{name: len(own) for name, own in counted.items()},
+        "epochs": sorted({entry.epoch for log in logs.values() for entry in log.log.entries}),
+    }
+
+
+def _by_type(logs: Mapping[str, Log]) -> dict[str, int]:
+    longest = max(logs.values(), key=lambda log: (log.last_epoch, log.end))
+    counts: dict[str, int] = {}
+    for entry in longest.log.entries:
+        counts[entry.type] = counts.get(entry.type, 0) + 1
+    return dict(sorted(counts.items()))
+
+
+def _told(change: Operation) -> str:
+    value = f" to {change.value!r}" if change.f == "alter" else ""
+    return f"{change.f} of {change.key}{value} by process {change.process} through {change.node}"
+
+
+def _shown(entry: LogEntry) -> str:
+    fields = ", ".join(f"{name}={value!r}" for name, value in entry.fields.items())
+    return f"{entry.type}({fields[:200]}) of epoch {entry.epoch}"
+
+
+def _verdict(
+    history: History,
+    guarantee: str,
+    breaches: list[Breach],
+    exposure: int,
+    exposure_of: str,
+    figures: dict[str, Any],
+    facts: Facts,
+) -> Verdict:
+    anomalies: dict[str, int] = {}
+    for breach in breaches:
+        anomalies[breach.anomaly] = anomalies.get(breach.anomaly, 0) + 1
+    if breaches:
+        validity = Validity.INVALID
+        reason = "by the logs on disk: " + ", ".join(f"{n} {name}" for name, n in anomalies.items())
+    elif exposure < facts.thresholds.exposure_min:
+        validity, reason = Validity.UNKNOWN, f"no {exposure_of}"
+    else:
+        validity, reason = Validity.VALID, f"{exposure} {exposure_of}"
+    return Verdict(
+        checker=CHECKER,
+        guarantee=guarantee,
+        validity=validity,
+        reason=reason,
+        exposure=exposure,
+        exposure_of=exposure_of,
+        anomalies=anomalies,
+        witnesses=tuple(_witness(history, breach) for breach in breaches[:_WITNESSES_MAX]),
+        figures=figures,
+        evidence=violations((b.anomaly, o) for b in breaches for o in b.operations[:1]),
+    )
+
+
+def _witness(history: History, breach: Breach) -> Witness:
+    shown = breach.operations
+    times = [o.invoked_ns for o in shown] + [o.completed_ns for o in shown if o.completed_ns is not None]
+    return Witness(
+        anomaly=breach.anomaly,
+        events=events_of(*shown),
+        steps=breach.steps,
+        from_ns=min(times, default=history.end_ns),
+        to_ns=max(times, default=history.end_ns),
+        key=breach.key,
+        nodes=breach.nodes or tuple(dict.fromkeys(o.node for o in shown)),
+    )

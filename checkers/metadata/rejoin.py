@@ -1,0 +1,327 @@
+"""What a fault cost the quorum: a disruptive rejoin, time without a leader, epochs used up, brokers left behind.
+
+A rejoin is disruptive when a voter that was away (cut off from every majority, or paused) comes back and the leader
+that was elected meanwhile, healthy and touched by no fault, loses its epoch within `REJOIN_NS` (KIP-996: without
+pre-vote a voter that is cut off raises its epoch again and again, and everybody else has to follow it).
+
+Everything here is measured: nobody promises how quickly a quorum recovers.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from fencepost.checkers.facts.circumstances import duration
+from fencepost.checkers.facts.evidence import Rows, row
+from fencepost.checkers.facts.fault_index import Landmarks
+from fencepost.checkers.facts.reigns import Begin, Reign, Reigns, Sample, reigns_of
+from fencepost.checkers.facts.stalls import harness_stalls, machine_stalls, overlapping
+from fencepost.checkers.leadership.self_fencing import cuts
+from fencepost.checkers.metadata.attachment import AT_ONCE_NS, Attachment, attachments, epoch_subject
+from fencepost.checkers.metadata.changes import Changes
+from fencepost.checkers.metadata.staleness import stale_reads
+from fencepost.harness.history import BeliefEvent, FaultSpan, History, Operation, Outcome
+from fencepost.harness.verdict import Facts, Validity, Verdict, Witness
+
+CHECKER: Final = "rejoin"
+GUARANTEE: Final = "no-disruptive-rejoin"
+EXPOSURE_OF: Final = "voters that came back while another one led, untouched by faults"
+ANOMALY: Final = "disruptive-rejoin"
+REJOIN_NS: Final = 5_000_000_000
+#: What comes so soon after the return is not put down to a busy machine, which would have to strike just then; nor is
+#: a jump of so many epochs, which elections take longer for: somebody brought it along.
+_AT_ONCE_NS: Final = 2_000_000_000
+_EPOCHS_BROUGHT: Final = 5
+#: A leader that claimed so shortly before a moment led then: it is asked 10 times a second at least.
+_FRESH_NS: Final = 1_000_000_000
+_CHANGES: Final = frozenset({"alter", "create", "write", "cas", "add", "append"})
+_SHOWN_MAX: Final = 50
+
+
+class Cost(msgspec.Struct, frozen=True, kw_only=True):
+    """One fault's. Times are since it certainly held (`from_ns`) or, for `deposed_*`, since it was healed (`to_ns`).
+
+    `leaderless_ns`: until a new leader was known, when the fault took the leader; None when it did not or none came.
+    `changes_resumed_ns`: until the first change that was asked for after the fault was acknowledged.
+    """
+
+    fault_id: int
+    fault: str
+    target: str
+    nodes: tuple[str, ...]
+    from_ns: int
+    to_ns: int
+    leader: str | None
+    epoch_before: int | None
+    epoch_when_healed: int | None
+    epoch_after: int | None
+    leaderless_ns: int | None
+    changes_resumed_ns: int | None
+    came_back: tuple[str, ...]
+    healthy_leader: str | None
+    deposed_after_ns: int | None
+    deposed_leaderless_ns: int | None
+    deposed_epochs: int
+    stalled: bool
+    #: The rows behind each figure; for a number of epochs, those that name the first and the last of them.
+    events: dict[str, Rows] = {}
+
+
+def check(history: History, facts: Facts) -> list[Verdict]:
+    """Figures for every fault that held, and one verdict on rejoins. Cost: O(faults x n)."""
+    subject = epoch_subject(history)
+    if subject is None:
+        return [_verdict([], [], [], "no node named the epoch of a leader")]
+    reigns = reigns_of(history, subject)
+    marks = Landmarks(history)
+    costs = [_cost(history, facts, reigns, fault, later, marks) for fault, later in _held(history)]
+    stale = stale_reads(Changes(history, facts))
+    attached = attachments(history, facts, reigns, subject, stale)
+    disruptive = [c for c in costs if c.deposed_after_ns is not None and not _doubtful(c)]
+    witnesses = [_witness(history, reigns, cost) for cost in disruptive]
+    return [_verdict(costs, attached, witnesses, "no voter came back while another one led")]
+
+
+def _held(history: History) -> list[tuple[FaultSpan, int]]:
+    """Faults that certainly held, each with when the next one after it may have begun."""
+    found = []
+    for fault in history.faults:
+        if fault.certain_from_ns is None:
+            continue
+        over_ns = fault.began_ns if fault.certain_to_ns is None else fault.certain_to_ns
+        later = [f.began_ns for f in history.faults if f.began_ns > over_ns and f.fault_id != fault.fault_id]
+        found.append((fault, min(later, default=history.end_ns)))
+    return found
+
+
+def _cost(history: History, facts: Facts, reigns: Reigns, fault: FaultSpan, next_ns: int, marks: Landmarks) -> Cost:
+    from_ns = fault.certain_from_ns
+    assert from_ns is not None
+    to_ns = fault.certain_to_ns if fault.certain_to_ns is not None else history.end_ns
+    away = _away(history, facts, fault)
+    led = _leader_at(reigns, from_ns, ())
+    taken = led is not None and (led.node in away or led.node in fault.nodes)
+    replaced = _next_begin(reigns, led.epoch, from_ns) if led is not None else None
+    healthy = _leader_at(reigns, to_ns, (*away, *_touched(history, fault, to_ns))) if away else None
+    deposed = _next_begin(reigns, healthy.epoch, to_ns) if healthy is not None else None
+    if deposed is not None and deposed.at_ns > min(to_ns + REJOIN_NS, max(next_ns, to_ns)):
+        deposed = None
+    stalls = [
+        *harness_stalls(history, facts.thresholds.stall_ns_max),
+        *machine_stalls(history, facts.thresholds.stall_ns_max),
+    ]
+    resumed = _resumed(history, from_ns)
+    leaderless = replaced if taken else None
+    cost = Cost(
+        fault_id=fault.fault_id,
+        fault=fault.fault,
+        target=fault.target,
+        nodes=fault.nodes,
+        from_ns=from_ns,
+        to_ns=to_ns,
+        leader=None if led is None else led.node,
+        epoch_before=None if led is None else led.epoch,
+        epoch_when_healed=_epoch_at(reigns, to_ns),
+        epoch_after=_epoch_at(reigns, max(next_ns, to_ns)),
+        leaderless_ns=None if leaderless is None else leaderless.at_ns - from_ns,
+        changes_resumed_ns=None if resumed is None else (resumed.completed_ns or 0) - from_ns,
+        came_back=away if fault.certain_to_ns is not None else (),
+        healthy_leader=None if healthy is None else healthy.node,
+        deposed_after_ns=_deposed_after(healthy, deposed, to_ns),
+        deposed_leaderless_ns=_gap(healthy, deposed),
+        deposed_epochs=0 if healthy is None or deposed is None else deposed.epoch - healthy.epoch,
+        stalled=bool(overlapping(stalls, to_ns - _FRESH_NS, to_ns + REJOIN_NS)),
+    )
+    began, ended = marks.at(from_ns), marks.at(to_ns)
+    before, healed = _begin_at(reigns, from_ns), _begin_at(reigns, to_ns)
+    after = _begin_at(reigns, max(next_ns, to_ns))
+    events = {
+        "from_ns": began,
+        "to_ns": ended,
+        "leader": () if led is None else (_claim_at(led, from_ns).index,),
+        "epoch_before": _named(before) if led is not None else (),
+        "epoch_when_healed": _named(healed),
+        "epoch_after": _named(after),
+        "leaderless_ns": (*began, *_named(leaderless)) if leaderless is not None else (),
+        "changes_resumed_ns": () if resumed is None else (*began, row(resumed)),
+        "came_back": fault.events if cost.came_back else (),
+        "healthy_leader": () if healthy is None else (_claim_at(healthy, to_ns).index,),
+    }
+    if healthy is not None and deposed is not None:
+        events["deposed_after_ns"] = (*ended, *_over(history, marks, healthy, deposed, to_ns))
+        events["deposed_leaderless_ns"] = (*marks.since(_last_before(healthy, deposed)), deposed.event)
+        events["deposed_epochs"] = (_claim_at(healthy, to_ns).index, deposed.event)
+    return msgspec.structs.replace(cost, events={name: rows for name, rows in events.items() if rows})
+
+
+def _named(begin: Begin | None) -> Rows:
+    return () if begin is None else (begin.event,)
+
+
+def _doubtful(cost: Cost) -> bool:
+    """Whether a leader that was deposed may have been deposed by a stall."""
+    late = cost.deposed_after_ns is not None and cost.deposed_after_ns > _AT_ONCE_NS
+    return late and cost.stalled and cost.deposed_epochs < _EPOCHS_BROUGHT
+
+
+def _away(history: History, facts: Facts, fault: FaultSpan) -> tuple[str, ...]:
+    """The voters that were cut off from every majority by this fault until its end, or paused by it."""
+    if fault.fault == "pause":
+        return tuple(node for node in fault.nodes if node in facts.voters)
+    cut = [c for c in cuts(history, facts.nodes, facts.voters) if fault.fault_id in c.fault_ids]
+    ended = {c.node for c in cut if c.to_ns == fault.certain_to_ns}
+    return tuple(node for node in facts.voters if node in ended)
+
+
+def _touched(history: History, fault: FaultSpan, to_ns: int) -> list[str]:
+    """Nodes that another fault may have been acting on when `fault` was healed."""
+    others = (f for f in history.faults if f.fault_id != fault.fault_id and f.began_ns <= to_ns)
+    return [node for f in others if f.ended_ns is None or f.ended_ns >= to_ns for node in f.nodes]
+
+
+def _leader_at(reigns: Reigns, at_ns: int, but: Sequence[str]) -> Reign | None:
+    """Who led the newest epoch known at `at_ns` and claimed it shortly before; None when it is one of `but`."""
+    epoch = _epoch_at(reigns, at_ns)
+    for reign in reigns.reigns:
+        if reign.epoch != epoch or reign.node in but:
+            continue
+        if any(at_ns - _FRESH_NS <= sample.hi_ns <= at_ns for sample in reign.samples):
+            return reign
+    return None
+
+
+def _claim_at(reign: Reign, at_ns: int) -> Sample:
+    """The last claim of `reign` by `at_ns`."""
+    return max((s for s in reign.samples if s.hi_ns <= at_ns), key=lambda s: s.hi_ns)
+
+
+def _epoch_at(reigns: Reigns, at_ns: int) -> int | None:
+    begin = _begin_at(reigns, at_ns)
+    return None if begin is None else begin.epoch
+
+
+def _begin_at(reigns: Reigns, at_ns: int) -> Begin | None:
+    """The proof of the highest epoch that had certainly begun by `at_ns`."""
+    return max((b for b in reigns.begins if b.at_ns <= at_ns), key=lambda b: b.epoch, default=None)
+
+
+def _next_begin(reigns: Reigns, epoch: int, after_ns: int) -> Begin | None:
+    """The first proof after `after_ns` that a higher epoch had begun."""
+    later = [begin for begin in reigns.begins if begin.epoch > epoch and begin.at_ns > after_ns]
+    return min(later, key=lambda begin: begin.at_ns, default=None)
+
+
+def _gap(reign: Reign | None, begin: Begin | None) -> int | None:
+    """From the last moment at which `reign` certainly held to the proof of the next epoch."""
+    if reign is None or begin is None:
+        return None
+    return max(0, begin.at_ns - _last_before(reign, begin).lo_ns)
+
+
+def _last_before(reign: Reign, begin: Begin) -> Sample:
+    """The last claim of `reign` that was answered before `begin`."""
+    return max((s for s in reign.samples if s.hi_ns <= begin.at_ns), key=lambda s: s.lo_ns)
+
+
+def _over(history: History, marks: Landmarks, reign: Reign, begin: Begin, to_ns: int) -> Rows:
+    """The row by which `reign` was over, as `_deposed_after` counts."""
+    if reign.over_ns is None or not to_ns < reign.over_ns < begin.at_ns:
+        return (begin.event,)
+    denials = (e.index for e in history.events if type(e) is BeliefEvent and e.node == reign.node)
+    said = (i for i in denials if history.events[i].time_ns == reign.over_ns)
+    return marks.at(reign.over_ns) or (next(said, begin.event),)
+
+
+def _deposed_after(reign: Reign | None, begin: Begin | None, to_ns: int) -> int | None:
+    """When `reign` was over, by its own node's word if that came first, else by the proof of the next epoch."""
+    if reign is None or begin is None:
+        return None
+    said_ns = reign.over_ns if reign.over_ns is not None and reign.over_ns > to_ns else begin.at_ns
+    return min(said_ns, begin.at_ns) - to_ns
+
+
+def _resumed(history: History, from_ns: int) -> Operation | None:
+    """The first acknowledged change among those that were asked for after `from_ns`."""
+    done = [o for o in history.operations if o.f in _CHANGES and o.type is Outcome.OK and o.invoked_ns >= from_ns]
+    return min((o for o in done if o.completed_ns is not None), key=lambda o: o.completed_ns or 0, default=None)
+
+
+def _verdict(costs: list[Cost], attached: list[Attachment], witnesses: list[Witness], vacuous: str) -> Verdict:
+    exposed = [c for c in costs if c.healthy_leader is not None and c.came_back]
+    doubtful = [c for c in exposed if _doubtful(c)]
+    if witnesses:
+        validity = Validity.INVALID
+        reason = f"{len(witnesses)} of {len(exposed)} returning voters deposed a healthy leader"
+    elif not exposed or doubtful:
+        validity = Validity.UNKNOWN
+        reason = "a leader was deposed as a voter came back, but the machine stalled" if doubtful else vacuous
+    else:
+        validity = Validity.VALID
+        reason = f"{len(exposed)} voters came back, and the leader stayed"
+    slow = [a for a in attached if a.length_ns >= AT_ONCE_NS]
+    shown = sorted(sorted(attached, key=lambda a: -a.length_ns)[:_SHOWN_MAX], key=lambda a: a.from_ns)
+    return Verdict(
+        checker=CHECKER,
+        guarantee=GUARANTEE,
+        validity=validity,
+        reason=reason,
+        exposure=len(exposed),
+        exposure_of=EXPOSURE_OF,
+        anomalies={ANOMALY: len(witnesses)} if witnesses else {},
+        witnesses=tuple(witnesses[:5]),
+        figures={
+            "faults": [msgspec.to_builtins(c) for c in costs[:_SHOWN_MAX]],
+            "leaderless_ns_max": max((c.leaderless_ns or 0 for c in costs), default=0),
+            "epochs_used_max": max((_used(c) for c in costs), default=0),
+            "attachments": [msgspec.to_builtins(a) for a in shown],
+            "attached_ns_max": max((a.length_ns for a in attached), default=0),
+            "told": [a.told() for a in slow[:_SHOWN_MAX]],
+        },
+        evidence=_evidence(costs, attached, exposed, [c for c in exposed if c.deposed_after_ns is not None]),
+    )
+
+
+def _evidence(
+    costs: list[Cost], attached: list[Attachment], exposed: list[Cost], deposed: list[Cost]
+) -> dict[str, Rows]:
+    leaderless = max(costs, key=lambda c: c.leaderless_ns or 0, default=None)
+    inflated = max(costs, key=_used, default=None)
+    longest = max(attached, key=lambda a: a.length_ns, default=None)
+    stayed = "named_ns" if longest is not None and longest.followed_ns is None else "followed_ns"
+    return {
+        "exposure": tuple(i for c in exposed for i in c.events["to_ns"]),
+        f"anomalies.{ANOMALY}": tuple(c.events["deposed_epochs"][1] for c in deposed if not _doubtful(c)),
+        "leaderless_ns_max": () if leaderless is None else leaderless.events.get("leaderless_ns", ()),
+        "epochs_used_max": ()
+        if inflated is None
+        else (*inflated.events.get("epoch_before", ()), *inflated.events.get("epoch_after", ())),
+        "attached_ns_max": () if longest is None else longest.events[stayed],
+    }
+
+
+def _used(cost: Cost) -> int:
+    return (cost.epoch_after or 0) - (cost.epoch_before or 0) if cost.epoch_before is not None else 0
+
+
+def _witness(history: History, reigns: Reigns, cost: Cost) -> Witness:
+    fault = next(f for f in history.faults if f.fault_id == cost.fault_id)
+    healthy = _leader_at(reigns, cost.to_ns, cost.came_back)
+    assert healthy is not None
+    begin = _next_begin(reigns, healthy.epoch, cost.to_ns)
+    assert begin is not None
+    last = _claim_at(healthy, begin.at_ns)
+    return Witness(
+        anomaly=ANOMALY,
+        events=tuple(sorted({*fault.events, last.index, begin.event})),
+        steps=(
+            f"{', '.join(cost.came_back)} was away for {duration(cost.to_ns - cost.from_ns)} ({fault.fault}).",
+            f"{healthy.node} led epoch {healthy.epoch} when it came back, and no fault touched {healthy.node}.",
+            f"{duration(cost.deposed_after_ns or 0)} later it led no more; epoch {begin.epoch} began: {begin.how}.",
+            f"{cost.deposed_epochs} epochs were used up, and nobody led for up to "
+            f"{duration(cost.deposed_leaderless_ns or 0)}.",
+        ),
+        from_ns=cost.from_ns,
+        to_ns=begin.at_ns,
+        nodes=tuple(dict.fromkeys((*cost.came_back, healthy.node))),
+    )

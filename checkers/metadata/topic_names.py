@@ -1,0 +1,260 @@
+"""Judge the set of names: taking one and asking whether it is taken are linearizable, name by name.
+
+Each name is a register that goes once from absent to taken: taking it is a compare-and-set from absent, asking for it a
+read. The native search decides each name (they are independent: Herlihy & Wing, 1990); since a name never becomes free,
+every false answer can then be named without a search:
+
+  denied-taken-name     "not taken", asked after the name was certainly taken
+  invented-name         "taken", answered before anybody had asked to take it
+  name-taken-twice      two acknowledgements, or one that was asked for when the name was certainly taken
+
+A request to take a name that a controller refused because it exists says "taken", as an answer does. Nobody promises
+that such answers are current, so this is measured, and decides only where the plan requires it.
+"""
+
+import sys
+from bisect import bisect_right
+from collections.abc import Sequence
+from typing import Any, Final
+
+import msgspec
+
+from fencepost.checkers.facts.circumstances import answered_words, duration, leader_of
+from fencepost.checkers.facts.evidence import Rows, row
+from fencepost.checkers.facts.reigns import Reigns, reigns_of
+from fencepost.checkers.findings.ladder import Finding, verdict_of
+from fencepost.checkers.metadata.attachment import epoch_subject
+from fencepost.checkers.metadata.changes import completed
+from fencepost.checkers.storage.models import encode
+from fencepost.checkers.storage.register_proofs import proof_of
+from fencepost.checkers.storage.registers import search
+from fencepost.harness.history import BeliefEvent, History, Operation, Outcome
+from fencepost.harness.verdict import Facts, Validity, Verdict
+
+CHECKER: Final = "topic-names"
+GUARANTEE: Final = "topic-names-linearizable"
+EXPOSURE_OF: Final = "answers about a name that another process had certainly taken before they were asked for"
+#: Refusals that say that the name is taken.
+_TAKEN: Final = frozenset({"exists", "topic-already-exists"})
+_NEVER: Final = sys.maxsize
+#: So many false answers are looked at closely enough to say who gave them.
+_TOLD_MAX: Final = 200
+#: Of so many names the proof is kept.
+_PROOFS_MAX: Final = 100
+
+
+def check(history: History, facts: Facts) -> list[Verdict]:
+    """Cost: that of the search, O(n) for histories like these."""
+    rows = names_of(history.operations)
+    columns = encode(rows)
+    results = search(columns, facts.budget) if rows else []
+    refuted = {columns.keys[r.key] for r in results if r.verdict == "invalid"}
+    unfinished = [r for r in results if r.verdict == "unknown"]
+    names: dict[str | None, list[Operation]] = {}
+    for one in rows:
+        names.setdefault(one.key, []).append(one)
+    findings = [f for name in names if name in refuted for f in _false_answers(names[name])]
+    unexplained = refuted - {f.operations[-1].key for f in findings}
+    findings += [_unexplained(names[name]) for name in sorted(unexplained, key=str)]
+    denials = [f.operations[-1] for f in findings if f.anomaly == "denied-taken-name"]
+    exposed = [o for own in names.values() for o in _exposed(own)]
+    exposure = len(exposed)
+    if unfinished:
+        otherwise = Validity.UNKNOWN, f"{len(unfinished)} of {len(results)} names were not decided"
+    elif exposure < facts.thresholds.exposure_min:
+        otherwise = Validity.UNKNOWN, "no name was asked for after another process had taken it"
+    else:
+        otherwise = Validity.VALID, f"{len(results)} names: every answer is explained"
+    findings.sort(key=lambda f: f.operations[-1].invoked_ns)
+    told = _Teller(history).told(findings)
+    denied = _denied_rows(denials, _proofs(told))
+    proven = [(r.minimal, columns.keys[r.key]) for r in results if r.minimal is not None]
+    return [
+        verdict_of(
+            told,
+            proofs=tuple(proof_of(found, columns.operations, name) for found, name in proven[:_PROOFS_MAX]),
+            checker=CHECKER,
+            guarantee=GUARANTEE,
+            broken="false answers about names",
+            otherwise=otherwise,
+            exposure=exposure,
+            exposure_of=EXPOSURE_OF,
+            figures={"names": len(results), "answers": sum(o.f == "read" for o in rows), **_figures(denials, told)},
+            evidence={
+                "exposure": tuple(row(o) for o in exposed),
+                "names": tuple(row(own[0]) for own in names.values()),
+                "answers": tuple(row(o) for o in rows if o.f == "read"),
+                "denials": denied.get("denials", ()),
+                "denial_late_ns_max": denied.get("late_ns_max", ()),
+                "denials_from_ns": denied.get("from_ns", ()),
+                "denials_to_ns": denied.get("to_ns", ()),
+            },
+        )
+    ]
+
+
+def names_of(operations: Sequence[Operation]) -> list[Operation]:
+    """What the operations are to the registers of the names."""
+    return [own for operation in operations if (own := _row(operation)) is not None]
+
+
+def _row(operation: Operation) -> Operation | None:
+    """What an operation is to the register of its name; None for what says nothing of it."""
+    change = msgspec.structs.replace
+    if operation.f == "exists":
+        return change(operation, f="read") if operation.type is Outcome.OK else None
+    if operation.f != "create":
+        return None
+    if operation.type is Outcome.FAIL:
+        # A refusal is an answer: completed at its end, though it took no effect.
+        taken = operation.error in _TAKEN and operation.ended_ns is not None
+        return (
+            change(operation, f="read", type=Outcome.OK, result=1, completed_ns=operation.ended_ns) if taken else None
+        )
+    return change(operation, f="cas", value=[None, 1])
+
+
+def _false_answers(rows: Sequence[Operation]) -> list[Finding]:
+    """Every answer about one name that contradicts another, with the earliest one that it contradicts."""
+    takes = [r for r in rows if r.f == "cas"]
+    taken = sorted((r for r in rows if r.type is Outcome.OK and (r.f == "cas" or r.result is not None)), key=completed)
+    asked_ns = min((r.invoked_ns for r in takes), default=_NEVER)
+    found: list[Finding] = []
+    for own in rows:
+        if own.type is not Outcome.OK:
+            continue
+        proof = taken[0] if taken and completed(taken[0]) < own.invoked_ns else None
+        if own.f == "cas":
+            other = proof or next((t for t in takes if t is not own and t.type is Outcome.OK), None)
+            if other is not None and (proof is not None or other.invoke_index < own.invoke_index):
+                found.append(_finding("name-taken-twice", other, own))
+        elif own.result is None and proof is not None:
+            found.append(_finding("denied-taken-name", proof, own))
+        elif own.result is not None and completed(own) < asked_ns:
+            found.append(_finding("invented-name", takes[0] if takes else None, own))
+    return found
+
+
+def _finding(anomaly: str, proof: Operation | None, row: Operation) -> Finding:
+    if proof is None:
+        steps: tuple[str, ...] = ("Nobody ever asked to take this name.",)
+    elif anomaly == "invented-name":
+        steps = (f"The first request to take it, of process {proof.process}, came only later.",)
+    else:
+        how = f"took the name {proof.key}" if proof.f == "cas" else f"was told that the name {proof.key} is taken,"
+        late_ns = row.invoked_ns - completed(proof)
+        asked = f"Process {row.process} asked {row.node} {duration(max(0, late_ns))} later"
+        said = {"name-taken-twice": "was given the name once more", "denied-taken-name": "was told that it is free"}
+        steps = (
+            f"Process {proof.process} {how} through {proof.node}.",
+            f"{asked}, and {said[anomaly]}; nothing frees names.",
+        )
+    return Finding(anomaly=anomaly, operations=(row,) if proof is None else (proof, row), steps=steps)
+
+
+def _unexplained(rows: Sequence[Operation]) -> Finding:
+    answered = [r for r in rows if r.type is Outcome.OK]
+    steps = (f"No order explains the {len(answered)} answers about {rows[0].key}.",)
+    return Finding(anomaly="non-linearizable", operations=tuple(answered[:8]), steps=steps)
+
+
+class _Teller:
+    """Says of denials who gave them: a superseded leader, a broker that stayed with one, a node that was cut off."""
+
+    def __init__(self, history: History) -> None:
+        self._history = history
+        subject = epoch_subject(history)
+        self._reigns = None if subject is None else reigns_of(history, subject)
+        self._named: dict[str, list[BeliefEvent]] = {}
+        for event in history.events:
+            if type(event) is BeliefEvent and event.subject == subject and event.leader and event.epoch is not None:
+                self._named.setdefault(event.node, []).append(event)
+
+    def told(self, findings: Sequence[Finding]) -> list[Finding]:
+        """The findings, those of superseded leaders first, the first ones with a sentence more."""
+        if self._reigns is None:
+            return list(findings)
+        shown = [self._tell(finding, self._reigns) for finding in findings[:_TOLD_MAX]]
+        shown.sort(key=lambda pair: pair[0])
+        return [finding for _, finding in shown] + list(findings[_TOLD_MAX:])
+
+    def _tell(self, finding: Finding, reigns: Reigns) -> tuple[int, Finding]:
+        answer = finding.operations[-1]
+        if finding.anomaly != "denied-taken-name":
+            return 2, finding
+        reign = leader_of(reigns, answer)
+        words = answered_words(self._history, answer, reign)
+        rank = 0 if reign is not None and reign.superseded is not None else 2
+        named = self._whom(answer)
+        begin = None if named is None or named.epoch is None else reigns.superseded(named.epoch)
+        if reign is None and named is not None and begin is not None and begin.at_ns <= completed(answer):
+            rank = 1
+            late = duration(completed(answer) - begin.at_ns)
+            words += (
+                f"; it was attached to {named.leader} (epoch {named.epoch}), {late} after epoch {begin.epoch} began"
+            )
+        return rank, msgspec.structs.replace(finding, steps=(*finding.steps, f"{words}."))
+
+    def _whom(self, answer: Operation) -> BeliefEvent | None:
+        """Whom the node named as leader at last before it answered."""
+        named = self._named.get(answer.node, [])
+        at = bisect_right(named, completed(answer), key=lambda belief: belief.answered_ns)
+        return named[at - 1] if at else None
+
+
+def _exposed(rows: Sequence[Operation]) -> list[Operation]:
+    """The answers about one name that another process had certainly taken before they were asked for."""
+    proofs = sorted((r for r in rows if r.type is Outcome.OK and (r.f == "cas" or r.result is not None)), key=completed)
+    if not proofs:
+        return []
+    first = proofs[0]
+    return [r for r in rows if r.f == "read" and r.invoked_ns > completed(first) and r.process != first.process]
+
+
+def _proofs(told: Sequence[Finding]) -> dict[int, Operation]:
+    """For each denial, by its invocation, how it is known that the name was taken."""
+    return {f.operations[-1].invoke_index: f.operations[0] for f in told if f.anomaly == "denied-taken-name"}
+
+
+def _figures(denials: list[Operation], told: Sequence[Finding]) -> dict[str, Any]:
+    proofs = _proofs(told)
+    by_node: dict[str, list[Operation]] = {}
+    for denial in denials:
+        by_node.setdefault(denial.node, []).append(denial)
+    return {
+        "denials": len(denials),
+        "denial_late_ns_max": max((_late_ns(o, proofs) for o in denials), default=0),
+        "denials_from_ns": min((o.invoked_ns for o in denials), default=None),
+        "denials_to_ns": max((completed(o) for o in denials), default=None),
+        "denied": [_denied(node, own, proofs) for node, own in by_node.items()],
+    }
+
+
+def _denied(node: str, denials: list[Operation], proofs: dict[int, Operation]) -> dict[str, Any]:
+    """What one node said: how often it denied a name that was taken, from when to when, and how long after at most."""
+    return {
+        "node": node,
+        "denials": len(denials),
+        "from_ns": min(o.invoked_ns for o in denials),
+        "to_ns": max(completed(o) for o in denials),
+        "late_ns_max": max(_late_ns(o, proofs) for o in denials),
+        "events": _denied_rows(denials, proofs),
+    }
+
+
+def _denied_rows(denials: list[Operation], proofs: dict[int, Operation]) -> dict[str, Rows]:
+    if not denials:
+        return {}
+    latest = max(denials, key=lambda o: _late_ns(o, proofs))
+    return {
+        "denials": tuple(row(o) for o in denials),
+        "late_ns_max": (row(proofs[latest.invoke_index]), latest.invoke_index),
+        "from_ns": (min(denials, key=lambda o: o.invoked_ns).invoke_index,),
+        "to_ns": (row(max(denials, key=completed)),),
+        "taken": tuple(dict.fromkeys(row(proofs[o.invoke_index]) for o in denials)),
+    }
+
+
+def _late_ns(denial: Operation, proofs: dict[int, Operation]) -> int:
+    """How long before the denial was asked for its name was certainly taken."""
+    return denial.invoked_ns - completed(proofs[denial.invoke_index])

@@ -1,0 +1,316 @@
+"""What superseded controllers of Kafka on ZooKeeper tried, by the ZooKeepers' disks and the servers' logs.
+
+ZooKeeper orders everything: the transaction that elects a controller says from which zxid on every earlier one is
+superseded, and each transaction says in which session, so by which broker, it was asked for. No clock takes part. Of
+what a broker asked for after it was superseded,
+  - a multi that failed at its first operation with "bad version" was fenced: a controller's first operation checks the
+    version of /controller_epoch;
+  - a write that checked the version of an earlier election, or that set the state of a topic partition under an earlier
+    controller epoch without any check (KAFKA-6082), took effect: "stamped-effect", the act that the promise rules out;
+  - a topic made or deleted on behalf of a client carries no epoch. It takes effect unfenced, and is told, not judged.
+Logs tell of what never came so far: requests that brokers ignored for their controller epoch, and topics that could not
+be made since the session had expired. The latter count when a client had asked this node for the topic, a later epoch
+had certainly begun, and no ZooKeeper holds it by that broker's hand.
+
+Only what a majority of ZooKeepers logged is taken for committed. The state of a partition is written by its leader as
+well in releases before 2.7, under the epoch that it was told; so a stamp counts only in the hand of that epoch's
+controller.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+import msgspec
+
+from fencepost.checkers.facts.reigns import LOG_DELAY_NS
+from fencepost.harness.history import AttemptEvent, EpochEvent, History, LogEntry, Operation, Outcome
+from fencepost.harness.verdict import Facts, Validity, Verdict, Witness
+
+CHECKER: Final = "zombie-controllers"
+GUARANTEE: Final = "superseded-leader-does-not-act"
+SUBJECT: Final = "controller"
+#: What refused it: ZooKeeper by the version of /controller_epoch, a broker by the epoch, ZooKeeper for its session.
+BY_EPOCH: Final = "controller-epoch"
+BY_BROKER: Final = "stale-controller-epoch"
+BY_SESSION: Final = "session-expired"
+
+_BAD_VERSION: Final = -103
+_CLIENTS: Final = {"topic": "make topic", "remove-topic": "delete topic"}
+_SHOWN_MAX: Final = 50
+_WITNESSES_MAX: Final = 5
+
+
+class Reign(msgspec.Struct, frozen=True, kw_only=True):
+    """From zxid `at` on `node` is the controller, in `epoch`, while /controller_epoch has `version`."""
+
+    at: int
+    node: str
+    epoch: int
+    version: int
+
+
+class Deed(msgspec.Struct, frozen=True, kw_only=True):
+    """`node`, controller of `epoch`, did `what` when `superseded_by` had begun: `refused_by` something, or it stands.
+
+    `zxid` is where ZooKeeper's log has it; `indexes` are the rows of the history that tell of it.
+    """
+
+    node: str
+    epoch: int
+    superseded_by: int
+    what: str
+    refused_by: str | None = None
+    zxid: str | None = None
+    indexes: tuple[int, ...] = ()
+
+
+class Deeds(msgspec.Struct, kw_only=True):
+    reigns: list[Reign]
+    fenced: list[Deed] = []
+    stamped: list[Deed] = []
+    unfenced: list[Deed] = []
+
+
+def check(history: History, facts: Facts) -> list[Verdict]:
+    """Judge what the kept logs hold; nothing where they hold no election of a controller. Cost: O(n log n)."""
+    entries = _committed(history, facts)
+    reigns = [_reign(e) for e in entries if e.type == "election"]
+    if not reigns:
+        return []
+    deeds = Deeds(reigns=reigns, fenced=[], stamped=[], unfenced=[])
+    _by_disk(deeds, entries)
+    _by_logs(deeds, history, entries)
+    return [_verdict(history, facts, deeds)]
+
+
+def _reign(entry: LogEntry) -> Reign:
+    fields = entry.fields
+    return Reign(at=entry.offset, node=fields["node"], epoch=fields["controller_epoch"], version=fields["version"])
+
+
+def _committed(history: History, facts: Facts) -> list[LogEntry]:
+    """What a majority of the voters' disks hold, in ZooKeeper's order."""
+    voters = facts.voters or tuple(history.logs)
+    holders: dict[int, list[LogEntry]] = {}
+    for node in voters:
+        for entry in history.logs[node].entries if node in history.logs else ():
+            holders.setdefault(entry.offset, []).append(entry)
+    majority = len(voters) // 2 + 1
+    return [holders[at][0] for at in sorted(holders) if len(holders[at]) >= majority]
+
+
+def _by_disk(deeds: Deeds, entries: Iterable[LogEntry]) -> None:
+    """Go through the transactions in order, with who is the controller and who was it before."""
+    entries = list(entries)
+    owners = {e.fields["session"]: e.fields["node"] for e in entries if e.type in ("registration", "election")}
+    by_version = {reign.version: reign for reign in deeds.reigns}
+    by_epoch = {reign.epoch: reign for reign in deeds.reigns}
+    starts = {reign.at: reign for reign in deeds.reigns}
+    led: dict[str, Reign] = {}
+    current: Reign | None = None
+    for entry in entries:
+        if entry.offset in starts:
+            current = starts[entry.offset]
+            led[current.node] = current
+            continue
+        node = owners.get(entry.fields.get("session", ""))
+        if current is None or node is None:
+            continue
+        stamp = _stamp(entry, node, by_version, by_epoch)
+        if stamp is not None and stamp.epoch < current.epoch:
+            deeds.stamped.append(_deed(entry, stamp.node, stamp, current, _told(entry)))
+            continue
+        own = led.get(node)
+        if own is None or own is current:
+            continue
+        if entry.type == "refused" and entry.fields["multi"] and entry.fields["errors"][0] == _BAD_VERSION:
+            deeds.fenced.append(_deed(entry, node, own, current, "write metadata", BY_EPOCH))
+        elif entry.type in _CLIENTS:
+            deeds.unfenced.append(_deed(entry, node, own, current, _told(entry)))
+
+
+def _stamp(entry: LogEntry, node: str, by_version: Mapping[int, Reign], by_epoch: Mapping[int, Reign]) -> Reign | None:
+    """The reign under which a committed write was made, where it is stamped with one."""
+    if entry.type == "refused":
+        return None
+    if "checked_version" in entry.fields:
+        return by_version.get(entry.fields["checked_version"])
+    if entry.type != "partition-state":
+        return None
+    reign = by_epoch.get(entry.fields["controller_epoch"])
+    return reign if reign is not None and reign.node == node else None
+
+
+def _deed(entry: LogEntry, node: str, own: Reign, current: Reign, what: str, refused_by: str | None = None) -> Deed:
+    return Deed(
+        node=node,
+        epoch=own.epoch,
+        superseded_by=current.epoch,
+        what=what,
+        refused_by=refused_by,
+        zxid=f"{entry.offset:#x}",
+    )
+
+
+def _told(entry: LogEntry) -> str:
+    fields = entry.fields
+    if entry.type == "partition-state":
+        return f"set the state of {fields['topic']}-{fields['partition']}"
+    if entry.type in _CLIENTS:
+        return f"{_CLIENTS[entry.type]} {fields['name']}"
+    return f"{entry.type} {fields.get('path', fields.get('resource_name', ''))}".strip()
+
+
+def _by_logs(deeds: Deeds, history: History, entries: list[LogEntry]) -> None:
+    """Give each deed on disk the lines that tell of it; what only lines tell of comes beside."""
+    attempts = [e for e in history.events if type(e) is AttemptEvent]
+    if not attempts:
+        return
+    lines = _Elections(history, deeds.reigns)
+    on_disk = {(deed.node, deed.epoch) for deed in deeds.fenced}
+    of_reign: dict[tuple[str, int], list[int]] = {}
+    changes: set[int] = set()
+    for event in attempts:
+        epoch = event.epoch if event.epoch is not None else lines.own_epoch(event)
+        later = None if epoch is None else lines.later_than(epoch)
+        if epoch is None or later is None:
+            continue
+        deed = Deed(
+            node=event.node,
+            epoch=epoch,
+            superseded_by=later,
+            what=event.f if event.key is None else f"{event.f} {event.key}",
+            refused_by=event.error,
+            indexes=(event.index,),
+        )
+        if event.error == BY_EPOCH:
+            of_reign.setdefault((event.node, epoch), []).append(event.index)
+            if (event.node, epoch) not in on_disk:
+                deeds.fenced.append(deed)
+        elif event.error == BY_BROKER:
+            deeds.fenced.append(deed)
+        elif event.error == BY_SESSION and lines.had_begun(later, event.time_ns):
+            asked = _asked(history.operations, event)
+            # A look at the same topic fails alike: of several lines one is the change's.
+            if asked is not None and asked.invoke_index not in changes and not _made(entries, event):
+                changes.add(asked.invoke_index)
+                rows = (asked.invoke_index, event.index)
+                deeds.fenced.append(msgspec.structs.replace(deed, indexes=rows))
+    deeds.fenced = [
+        msgspec.structs.replace(deed, indexes=tuple(of_reign.get((deed.node, deed.epoch), ())))
+        if deed.zxid is not None
+        else deed
+        for deed in deeds.fenced
+    ]
+
+
+class _Elections:
+    """Elections as the servers' logs date them, on the history's clock."""
+
+    def __init__(self, history: History, reigns: list[Reign]) -> None:
+        self._lines = [e for e in history.events if type(e) is EpochEvent]
+        self._epochs = sorted(reign.epoch for reign in reigns)
+        self._delay_ns = LOG_DELAY_NS + max((s.loop_lag_ns_max for s in history.samples), default=0)
+
+    def own_epoch(self, event: AttemptEvent) -> int | None:
+        """The last epoch that the node's own log had named by then."""
+        own = [line.epoch for line in self._lines if line.node == event.node and line.index < event.index]
+        return own[-1] if own else None
+
+    def later_than(self, epoch: int) -> int | None:
+        return next((other for other in self._epochs if other > epoch), None)
+
+    def had_begun(self, epoch: int, read_ns: int) -> bool:
+        """Whether this epoch or a later one had certainly begun when a line was written that was read at `read_ns`."""
+        return any(line.epoch >= epoch and line.time_ns <= read_ns - self._delay_ns for line in self._lines)
+
+
+def _asked(operations: Iterable[Operation], event: AttemptEvent) -> Operation | None:
+    """The client's request that the line is about: one that this node has not answered well."""
+    found = [
+        o
+        for o in operations
+        if (o.f, o.key, o.node) == (event.f, event.key, event.node)
+        and o.invoked_ns <= event.time_ns
+        and o.type is not Outcome.OK
+    ]
+    return found[-1] if found else None
+
+
+def _made(entries: list[LogEntry], event: AttemptEvent) -> bool:
+    """Whether this broker made the topic, in whichever session."""
+    own = {e.fields["session"] for e in entries if e.type == "registration" and e.fields["node"] == event.node}
+    return any(e.type == "topic" and e.fields["name"] == event.key and e.fields["session"] in own for e in entries)
+
+
+def _verdict(history: History, facts: Facts, deeds: Deeds) -> Verdict:
+    exposure = len(deeds.fenced) + len(deeds.stamped) + len(deeds.unfenced)
+    by = {name: sum(d.refused_by == name for d in deeds.fenced) for name in (BY_EPOCH, BY_BROKER, BY_SESSION)}
+    if deeds.stamped:
+        validity = Validity.INVALID
+        reason = f"{len(deeds.stamped)} writes of superseded controllers took effect under an earlier controller epoch"
+    elif exposure < facts.thresholds.exposure_min:
+        validity, reason = Validity.UNKNOWN, f"of {len(deeds.reigns)} controllers none tried anything once superseded"
+    else:
+        validity = Validity.VALID
+        reason = f"{len(deeds.fenced)} attempts of superseded controllers were fenced ({_counts(by)}), none got through"
+    if deeds.unfenced:
+        reason += f"; {len(deeds.unfenced)} changes for clients took effect, which carry no epoch"
+    return Verdict(
+        checker=CHECKER,
+        guarantee=GUARANTEE,
+        validity=validity,
+        reason=reason,
+        exposure=exposure,
+        exposure_of="attempts of superseded controllers to change metadata",
+        anomalies={"stamped-effect": len(deeds.stamped)} if deeds.stamped else {},
+        witnesses=tuple(_witness(history, deeds, deed) for deed in deeds.stamped[:_WITNESSES_MAX]),
+        figures={
+            "subject": SUBJECT,
+            "controllers": len(deeds.reigns),
+            "elections": [
+                {"node": r.node, "epoch": r.epoch, "zxid": f"{r.at:#x}", "indexes": _lines(history, r)}
+                for r in deeds.reigns[:_SHOWN_MAX]
+            ],
+            "attempted_but_fenced": len(deeds.fenced),
+            "fenced_by": {name: number for name, number in by.items() if number},
+            "acted": len(deeds.stamped),
+            "unfenced_changes_for_clients": len(deeds.unfenced),
+            "attempts": [
+                {name: value for name, value in msgspec.to_builtins(deed).items() if value is not None}
+                for deed in (*deeds.stamped, *deeds.fenced, *deeds.unfenced)[:_SHOWN_MAX]
+            ],
+        },
+        evidence={"attempted_but_fenced": tuple(sorted({i for deed in deeds.fenced for i in deed.indexes}))},
+        # The clients' view of the same guarantee is judged by another checker.
+        weighs=validity is not Validity.UNKNOWN,
+    )
+
+
+def _lines(history: History, reign: Reign) -> tuple[int, ...]:
+    """The line of the node's own log that tells of its election."""
+    lines = (e for e in history.events if type(e) is EpochEvent)
+    return tuple(line.index for line in lines if (line.node, line.epoch) == (reign.node, reign.epoch))
+
+
+def _counts(by: Mapping[str, int]) -> str:
+    return ", ".join(f"{number} by {name}" for name, number in by.items() if number) or "none"
+
+
+def _witness(history: History, deeds: Deeds, deed: Deed) -> Witness:
+    old, new = (next(r for r in deeds.reigns if r.epoch == epoch) for epoch in (deed.epoch, deed.superseded_by))
+    lines = [history.events[index] for reign in (old, new) for index in _lines(history, reign)]
+    steps = (
+        f"ZooKeeper's transaction {old.at:#x} elected {old.node} in controller epoch {old.epoch}.",
+        f"Transaction {new.at:#x} elected {new.node} in epoch {new.epoch}.",
+        f"Transaction {deed.zxid} came after it: {deed.node} {deed.what} under epoch {deed.epoch}.",
+        "A majority of the ZooKeepers has it on disk, so it took effect.",
+    )
+    return Witness(
+        anomaly="stamped-effect",
+        events=tuple(line.index for line in lines),
+        steps=steps,
+        from_ns=min((line.time_ns for line in lines), default=0),
+        to_ns=history.end_ns,
+        nodes=(deed.node, new.node),
+    )

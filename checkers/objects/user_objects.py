@@ -1,0 +1,226 @@
+"""Judge a history by a model that a user wrote, named as `module:attribute`: a class without arguments, or an instance.
+
+Each key is an object of its own. The model is not believed: whatever it raises, returns or changes that a model must
+not ends as a mistake of the model's, with its name and the operation, never as a verdict.
+"""
+
+import importlib
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from fencepost.checkers.facts.evidence import rows, violations
+from fencepost.checkers.objects.calls import is_ok, not_failed
+from fencepost.checkers.objects.judging import GUARANTEE, NON_LINEARIZABLE, Flaw, describe, exposed, times, witness_of
+from fencepost.checkers.objects.python_search import Call, Found, fault_in, kinds_of, search
+from fencepost.checkers.objects.user_model import UNKNOWN
+from fencepost.harness.base.errors import UsageError
+from fencepost.harness.history import History, Operation, Outcome
+from fencepost.harness.verdict import Budget, Facts, Validity, Verdict
+
+CHECKER: Final = "user-model"
+EXPOSURE_OF: Final = "ok operations invoked after one of another process was acknowledged"
+#: A step in Python costs microseconds: what a native search may spend would be hours.
+STEPS_MAX: Final = 5_000_000
+_WITNESSES_MAX: Final = 5
+_SHOWN_MAX: Final = 6
+
+T = TypeVar("T")
+
+
+def check(history: History, facts: Facts) -> list[Verdict]:
+    """One verdict by the model that `facts.options["parameter"]` names."""
+    name = str(facts.options.get("parameter", ""))
+    return judge(name, load(name), history, facts)
+
+
+def load(name: str) -> Any:
+    """The model of this name, made new where it is a class; raises UsageError."""
+    module, _, attribute = name.partition(":")
+    # As with python -m: what stands in the current folder can be named.
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.insert(0, here)
+    try:
+        found: Any = importlib.import_module(module)
+        for part in attribute.split("."):
+            found = getattr(found, part)
+        model = found() if isinstance(found, type) else found
+    except (Exception, SystemExit) as error:
+        raise UsageError(
+            f"the model {name} cannot be imported: {type(error).__name__}: {error}",
+            hint="expected module:attribute, a class without arguments or an instance; the module is looked for in the "
+            "current folder and where Python looks",
+        ) from None
+    for method in ("init", "step"):
+        if not callable(getattr(model, method, None)):
+            raise UsageError(
+                f"the model {name} is of type {type(model).__name__}, which has no {method}()",
+                hint="a model has init() and step(state, f, value, result), as checkers.Model has",
+            )
+    return model
+
+
+def judge(name: str, model: Any, history: History, facts: Facts) -> list[Verdict]:
+    """One verdict on all operations, key by key; raises UsageError for what the model must not do."""
+    budget = Spending(facts.budget)
+    groups: dict[str | None, list[Operation]] = {}
+    for op in history.operations:
+        groups.setdefault(op.key, []).append(op)
+    flaws, stopped, seen = [], [], []
+    for operations in groups.values():
+        key = _Object(name, model, operations)
+        found = key.judged(budget)
+        seen += exposed(operations, lambda op: True, lambda op: True)
+        if found.stopped:
+            stopped.append(found.stopped)
+        elif found.failed is not None:
+            flaws.append(key.flaw(found))
+    operations = [op for group in groups.values() for op in group]
+    unknown = [op for op in operations if op.type is Outcome.INFO]
+    validity, reason = Validity.VALID, ""
+    least = facts.thresholds.exposure_min
+    if flaws:
+        more = f"; {len(stopped)} more were not finished" if stopped else ""
+        validity, reason = Validity.INVALID, f"no order explains {len(flaws)} of {len(groups)} keys{more}"
+    elif stopped:
+        validity = Validity.UNKNOWN
+        reason = f"{len(stopped)} of {len(groups)} keys were not finished, none is invalid; {stopped[0]}"
+    elif len(seen) < least:
+        validity, reason = Validity.UNKNOWN, f"{len(seen)} {EXPOSURE_OF}; at least {least} are asked for"
+    return [
+        Verdict(
+            checker=CHECKER,
+            guarantee=GUARANTEE,
+            validity=validity,
+            reason=reason,
+            exposure=len(seen),
+            exposure_of=EXPOSURE_OF,
+            anomalies=dict(Counter(flaw.anomaly for flaw in flaws)),
+            witnesses=tuple(witness_of(flaw) for flaw in flaws[:_WITNESSES_MAX]),
+            figures={
+                "model": name,
+                "keys": len(groups),
+                "operations": len(operations),
+                "info_operations": len(unknown),
+                "steps": budget.spent,
+            },
+            evidence={
+                "exposure": rows(seen),
+                **violations((flaw.anomaly, flaw.operations[0]) for flaw in flaws),
+                "operations": rows(operations),
+                "info_operations": rows(unknown),
+            },
+        )
+    ]
+
+
+class Spending:
+    """What is left of a budget."""
+
+    def __init__(self, budget: Budget) -> None:
+        self._steps = min(budget.steps, STEPS_MAX)
+        self._deadline = time.monotonic() + budget.wall_s
+        self.spent = 0
+
+    @property
+    def steps(self) -> int:
+        return self._steps - self.spent
+
+    @property
+    def wall_s(self) -> float:
+        return self._deadline - time.monotonic()
+
+
+class _Object:
+    """One key's operations, and the states that the model makes of them, numbered as they were met."""
+
+    def __init__(self, name: str, model: Any, operations: Sequence[Operation]) -> None:
+        self._name = name
+        self._model = model
+        self._operations = not_failed(operations)
+        said = [(op.f, op.value, op.result if is_ok(op) else UNKNOWN) for op in self._operations]
+        kinds = kinds_of([_text(f, value, result) for f, value, result in said])
+        self._asked = {kind: (*what, op) for kind, what, op in zip(kinds, said, self._operations, strict=True)}
+        self._calls = [
+            Call(kind, op.invoke_index, op.complete_index if is_ok(op) else None)
+            for kind, op in zip(kinds, self._operations, strict=True)
+        ]
+        self._states: list[Any] = []
+        self._numbers: dict[Any, int] = {}
+        self._after: dict[tuple[int, int], int | None] = {}
+        initial = self._guarded(model.init, "init()")
+        if initial is None:
+            raise self._wrong("init() returned None; expected a state")
+        self._number(initial, "init()")
+
+    def judged(self, budget: Spending) -> Found:
+        """The search's word, with an order confirmed by asking the model anew."""
+        found = search(self._calls, self._remembered, steps=budget.steps, wall_s=budget.wall_s)
+        budget.spent += found.steps
+        if not found.stopped and found.failed is None and (fault := fault_in(self._calls, self._step, found.order)):
+            raise self._wrong(f"step() answered otherwise when it was asked again: {fault}")
+        return found
+
+    def flaw(self, found: Found) -> Flaw:
+        """What the search refused, in words."""
+        assert found.failed is not None
+        failed = self._operations[found.failed]
+        open_then = [self._operations[call] for call in found.open]
+        states = self._guarded(
+            lambda: [repr(self._states[state])[:80] for state in found.states], "the repr of a state"
+        )
+        held = " or ".join(dict.fromkeys(states[:_SHOWN_MAX])) + (", or others" if len(states) > _SHOWN_MAX else "")
+        steps = [
+            f"{describe(failed)} {times(failed)}.",
+            f"Up to its answer {len(found.order)} operations are explained by one order; in no order may it come next.",
+            f"The state can be only {held}.",
+        ]
+        if open_then:
+            steps.append(f"Open at that moment: {'; '.join(describe(op) for op in open_then[:_SHOWN_MAX])}.")
+        return Flaw(anomaly=NON_LINEARIZABLE, operations=(failed, *open_then[:8]), steps=tuple(steps))
+
+    def _remembered(self, state: int, kind: int) -> int | None:
+        way = state, kind
+        if way not in self._after:
+            self._after[way] = self._step(state, kind)
+        return self._after[way]
+
+    def _step(self, state: int, kind: int) -> int | None:
+        f, value, result, op = self._asked[kind]
+        where = f"step() for {describe(op)}"
+        after = self._guarded(lambda: self._model.step(self._states[state], f, value, result), where)
+        return None if after is None else self._number(after, where)
+
+    def _number(self, state: Any, where: str) -> int:
+        def numbered() -> int:
+            if state not in self._numbers:
+                self._numbers[state] = len(self._states)
+                self._states.append(state)
+            return self._numbers[state]
+
+        return self._guarded(numbered, f"the hash of the state that {where} returned")
+
+    def _guarded(self, ask: Callable[[], T], where: str) -> T:
+        try:
+            return ask()
+        except (Exception, SystemExit) as error:
+            raise self._wrong(f"{where} raised {type(error).__name__}: {str(error)[:200]}") from None
+
+    def _wrong(self, message: str) -> UsageError:
+        return UsageError(
+            f"the model {self._name}: {message}",
+            hint="states are hashable, and never None; step(state, f, value, result) returns the next one, or None "
+            "where the state forbids the result, and changes nothing",
+        )
+
+
+def _text(f: str, value: Any, result: Any) -> tuple[str, bytes, bytes | None]:
+    """The call as something that can be looked up: equal where it is equal as JSON."""
+    encode = msgspec.json.Encoder(order="deterministic").encode
+    return f, encode(value), None if result is UNKNOWN else encode(result)

@@ -1,0 +1,1 @@
+"""Registers, sets, sessions: what key-value stores promise."""

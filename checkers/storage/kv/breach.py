@@ -1,0 +1,43 @@
+"""Why no order explains a history, and how it is said: each operation with its answer, then what cannot be."""
+
+from typing import NamedTuple
+
+from fencepost.checkers.facts.positions import shown
+from fencepost.checkers.objects.judging import describe
+from fencepost.checkers.storage.kv.acts import Act, Kind
+
+
+class Breach(NamedTuple):
+    """Why no order explains the history: `acts` show it, the last of them is at fault."""
+
+    anomaly: str
+    acts: tuple[Act, ...]
+    steps: tuple[str, ...]
+
+
+def breach_of(anomaly: str, acts: tuple[Act, ...], *steps: str) -> Breach:
+    # What is named first is what a drawing marks.
+    lead = tuple(f"{_sentence(act)}." for act in (acts[-1], *acts[:-1]))
+    return Breach(anomaly, acts, (*lead, *steps))
+
+
+def _sentence(act: Act) -> str:
+    """An operation and its answer, in words."""
+    said = describe(act.op)
+    if act.done is None:
+        return f"{said} has no known outcome"
+    if act.writes:
+        return f"{said} was acknowledged at {shown(act.at)}"
+    if act.kind is Kind.SYNC:
+        return f"{said} was answered"
+    stands = "" if act.at is None else f", from {shown(act.at)}"
+    made = "nothing" if act.made is None else f"what {shown(act.made)} made"
+    return f"{said} was answered with {made}{stands}"
+
+
+def reached_words(act: Act, number: str) -> str:
+    return f"The {act.op.f} of event {act.invoked} had been answered with {number} {shown(act.reached)}"
+
+
+def named(key: str | None) -> str:
+    return "the key" if key is None else str(key)

@@ -1,0 +1,248 @@
+"""From a history of a store with numbered writes to its verdict; what is valid has been carried out once more."""
+
+from collections import Counter
+from collections.abc import Sequence
+from functools import partial
+from itertools import product
+from typing import Final
+
+import msgspec
+
+from fencepost.checkers.facts.evidence import rows, violations
+from fencepost.checkers.objects.judging import exposed
+from fencepost.checkers.storage.kv.acts import Act, Dialect, Kind, by_key
+from fencepost.checkers.storage.kv.breach import Breach, breach_of
+from fencepost.checkers.storage.kv.deciding import decided, in_doubt, unsettled
+from fencepost.checkers.storage.kv.facts import Store
+from fencepost.checkers.storage.kv.order import Judged, judge
+from fencepost.checkers.storage.kv.proving import all_hold, compares_of, refutes, window_of
+from fencepost.checkers.storage.kv.reading import acts_of, operations_as_acts
+from fencepost.checkers.storage.kv.refutation import PROVEN, holds
+from fencepost.checkers.storage.kv.replay import order_of, refusal, unheld
+from fencepost.harness.history import History, Operation, Outcome
+from fencepost.harness.verdict import Facts, Proof, Validity, Verdict, Witness
+
+#: Of longer histories the order is not kept in the verdict.
+ORDERED_MAX: Final = 5_000
+_WITNESSES_OF_EACH: Final = 2
+_WITNESSES_MAX: Final = 10
+
+
+def judged(history: History, facts: Facts, dialect: Dialect) -> list[Verdict]:
+    """One verdict on all operations; raises MalformedHistory, and RuntimeError where the order does not bear it out."""
+    operations = [op for op in history.operations if op.f in dialect.functions]
+    acts = acts_of(operations, dialect, facts)
+    store = Store(acts, dialect)
+    found = judge(acts, dialect)
+    shown = _proven(found.breaches, store)
+    if found.breaches and not any(proof for _, proof in shown):
+        found = in_doubt(found)
+    if not found.breaches and not found.doubts:
+        found, shown = _settled(found, acts, store)
+    if found.doubts and not found.breaches:
+        found = decided(found, acts, store)
+        shown = _proven(found.breaches, store)
+    placed = [act for act, _ in found.order if act.done is None]
+    proven = {breach.anomaly for breach, proof in shown if proof is not None}
+    unproven = [breach for breach, proof in shown if proof is None]
+    breaches = [breach for breach in found.breaches if breach.anomaly in proven and breach not in unproven]
+    witnesses = tuple(_witness(breach, proof) for breach, proof in shown if proof is not None)
+    seen = _exposed(acts, dialect)
+    validity, reason = _conclude(breaches, found.doubts, acts, seen, facts, dialect)
+    answered = [act for act in acts if act.done is not None]
+    keys: dict[str | None, Operation] = {}
+    for act in by_key(acts):
+        if act.kind is not Kind.SYNC:
+            keys.setdefault(act.key, act.op)
+    counted = {
+        "keys": list(keys.values()),
+        "operations": operations,
+        "answers_judged": [act.op for act in answered],
+        "info_operations": [op for op in operations if op.type is Outcome.INFO],
+        "info_that_took_effect": [act.op for act in placed],
+    }
+    return [
+        Verdict(
+            checker=dialect.name,
+            guarantee=facts.read_guarantee,
+            validity=validity,
+            reason=reason,
+            exposure=len(seen),
+            exposure_of=_exposure_of(dialect),
+            anomalies=dict(Counter(breach.anomaly for breach in breaches)),
+            witnesses=witnesses,
+            proofs=_proofs(found.order, validity),
+            figures={name: len(own) for name, own in counted.items()},
+            evidence={
+                "exposure": rows(seen),
+                **violations((breach.anomaly, breach.acts[-1].op) for breach in breaches),
+                **{name: rows(own) for name, own in counted.items()},
+            },
+        )
+    ]
+
+
+def _exposed(acts: Sequence[Act], dialect: Dialect) -> list[Operation]:
+    """Reads behind another process's write of their key; a Txn is what it did to each of its keys."""
+    by_name: dict[str | None, dict[int, tuple[Operation, set[Kind]]]] = {}
+    for act in by_key(acts):
+        kind = act.kind if act.head is not None else dialect.functions[act.op.f]
+        by_name.setdefault(act.key, {}).setdefault(act.row, (act.op, set()))[1].add(kind)
+    seen: dict[int, Operation] = {}
+    for own in by_name.values():
+        kinds = {row: did for row, (_, did) in own.items()}
+        ops = [op for op, _ in own.values()]
+        writes = partial(_did, kinds, {Kind.PUT, Kind.DELETE})
+        seen |= {op.invoke_index: op for op in exposed(ops, writes, partial(_did, kinds, {Kind.READ}))}
+    return list(seen.values())
+
+
+def _did(kinds: dict[int, set[Kind]], asked: set[Kind], op: Operation) -> bool:
+    return bool(kinds[op.invoke_index] & asked)
+
+
+def _exposure_of(dialect: Dialect) -> str:
+    return f"ok reads of a key invoked after another process's write of it had its {dialect.number}"
+
+
+def _conclude(
+    breaches: Sequence[Breach],
+    doubts: Sequence[str],
+    acts: Sequence[Act],
+    seen: Sequence[Operation],
+    facts: Facts,
+    dialect: Dialect,
+) -> tuple[Validity, str]:
+    if breaches:
+        return Validity.INVALID, f"{len(breaches)} answers fit no order of the {dialect.number}s"
+    if not any(act.done is not None for act in acts):
+        return Validity.UNKNOWN, f"no {', '.join(dialect.functions)} was answered in this history"
+    if doubts:
+        more = len(doubts) - 1
+        return Validity.UNKNOWN, f"{doubts[0]}{f'; and {more} more' if more else ''}"
+    if len(seen) < facts.thresholds.exposure_min:
+        return Validity.UNKNOWN, f"{len(seen)} {_exposure_of(dialect)}; at least {facts.thresholds.exposure_min}"
+    return Validity.VALID, ""
+
+
+def _proofs(order: Sequence[tuple[Act, int]], validity: Validity) -> tuple[Proof, ...]:
+    if validity is not Validity.VALID or len(order) > ORDERED_MAX:
+        return ()
+    links = tuple(
+        (act.row, at) if act.txn is None else (act.row, at, int(act.txn.succeeded))
+        for act, at in order
+        if act.at is None
+    )
+    return (Proof(kind="order", rows=tuple(act.row for act, _ in order), links=links),)
+
+
+def _most_telling(breaches: Sequence[Breach]) -> list[Breach]:
+    """The first ones of each name; those of few operations before those of many."""
+    met: Counter[str] = Counter()
+    shown = []
+    for breach in sorted(breaches, key=lambda b: len(b.acts)):
+        met[breach.anomaly] += 1
+        if met[breach.anomaly] <= _WITNESSES_OF_EACH:
+            shown.append((met[breach.anomaly], breach))
+    return [breach for _, breach in sorted(shown, key=lambda s: s[0])][:_WITNESSES_MAX]
+
+
+def _proven(breaches: Sequence[Breach], store: Store) -> list[tuple[Breach, Proof | None]]:
+    return [(breach, _proof(breach, store)) for breach in _most_telling(breaches)]
+
+
+def _settled(found: Judged, acts: Sequence[Act], store: Store) -> tuple[Judged, list[tuple[Breach, Proof | None]]]:
+    """An order is carried out; what its transactions say of their compares may be wrong, or the order open."""
+    tried = unsettled(found, acts, store)
+    if not tried.doubts:
+        return found, []
+    if all(act.done is not None and act.at is not None and act.txn is None for act, _ in found.order):
+        wrong = refusal(acts, store.dialect, found.order)
+        raise RuntimeError(f"{store.dialect.name}: an order was found that cannot be: {wrong}")
+    breaches = [_unheld(head) for head in unheld(acts, store.dialect, found.order) if head.done is not None]
+    shown = _proven(breaches, store)
+    if any(proof is not None for _, proof in shown):
+        return msgspec.structs.replace(found, breaches=breaches), shown
+    return tried, []
+
+
+def _unheld(head: Act) -> Breach:
+    held = head.txn is not None and head.txn.succeeded
+    return breach_of("wrong-compare", (head,), f"It says that its compares {'held' if held else 'did not all hold'}.")
+
+
+def _proof(breach: Breach, store: Store) -> Proof | None:
+    """The operations where they show it by themselves, else answers that leave no state; None if none are found.
+
+    Raises RuntimeError where numbers that the operations tell should show it, and neither do.
+    """
+    if breach.anomaly == "wrong-compare":
+        return compares_of(store, breach.acts[-1].whole)
+    if breach.anomaly in PROVEN and holds(breach.anomaly, breach.acts, store):
+        rows = tuple(act.row for act in breach.acts)
+        return Proof(kind="finding", key=breach.acts[-1].key, rows=rows, name=breach.anomaly)
+    proof = window_of(store, breach.anomaly, breach.acts)
+    # Of two keys one transaction may have been meant, if not this one.
+    first, last = breach.acts[0].key, breach.acts[-1].key
+    if (
+        proof is None
+        and (first == last or not store.together(first, last))
+        and breach.anomaly in PROVEN
+        and breach.acts[-1].made is not None
+        and all(act.at is not None for act in breach.acts)
+    ):
+        raise RuntimeError(f"{store.dialect.name}: {breach.anomaly} was found, and its operations do not show it")
+    return proof
+
+
+def _witness(breach: Breach, proof: Proof) -> Witness:
+    shown = [act.op for act in breach.acts]
+    events = {op.invoke_index for op in shown} | {op.complete_index for op in shown if op.complete_index is not None}
+    return Witness(
+        anomaly=breach.anomaly,
+        events=tuple(sorted(events)),
+        steps=breach.steps,
+        from_ns=min(op.invoked_ns for op in shown),
+        to_ns=max(op.completed_ns if op.completed_ns is not None else op.invoked_ns for op in shown),
+        key=breach.acts[-1].key,
+        nodes=tuple(sorted({op.node for op in shown})),
+        proof=proof,
+    )
+
+
+def wrong_proof(history: History, dialect: Dialect, proof: Proof) -> str | None:
+    """What is wrong with a proof of a verdict that was kept; None: it holds.
+
+    Whether reads ask for what the dialect's sign says is no matter of a history's: an order that holds for either will
+    do, and a finding that does.
+    """
+    found = [
+        _wrong(operations_as_acts(history.operations, dialect, signed=signed), dialect, proof)
+        for signed in (False, True)
+    ]
+    return None if None in found else found[0]
+
+
+def _wrong(acts: Sequence[Act], dialect: Dialect, proof: Proof) -> str | None:
+    match proof.kind:
+        case "order":
+            return refusal(acts, dialect, order_of(acts, proof.rows, proof.links))
+        case "finding" if proof.name in PROVEN:
+            store = Store(acts, dialect)
+            parts = [[act for act in (*acts, *by_key(acts)) if act.row == row] for row in proof.rows]
+            if not all(parts):
+                return f"event {proof.rows[parts.index([])]} invokes nothing that could show it"
+            # Of a transaction any part may be meant.
+            shown = any(holds(proof.name, chosen, store) for chosen in product(*parts))
+            return None if shown else f"the rows do not show {proof.name}"
+        case "compares":
+            store = Store(acts, dialect)
+            heads = [act for act in acts if act.row in proof.rows and act.txn is not None and act.done is not None]
+            wrong = [head for head in heads if head.txn is not None and not head.txn.succeeded]
+            return None if wrong and all(all_hold(store, head) for head in wrong) else "a compare may not have held"
+        case "window":
+            since = -1 if proof.since is None else proof.since
+            if refutes(Store(acts, dialect), proof.key, proof.rows, since):
+                return None
+            return "there are states that explain the answers"
+    return f"no proof about a store is of the kind {proof.kind!r}"

@@ -1,0 +1,125 @@
+"""Sequential objects as data: how the operations of a history become rows for the search.
+
+A row is (function code, a, b) over values numbered from 0, where 0 is "absent", what every register holds at first.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from fencepost.harness.base.errors import MalformedHistory
+from fencepost.harness.history import Operation, Outcome, Value
+
+READ: Final = 0
+WRITE: Final = 1
+CAS: Final = 2
+
+
+class Model(msgspec.Struct, frozen=True, kw_only=True):
+    """A sequential object: the functions that it understands, by name, with their code for the search."""
+
+    name: str
+    functions: dict[str, int]
+
+
+REGISTER: Final = Model(name="register", functions={"read": READ, "write": WRITE})
+CAS_REGISTER: Final = Model(name="cas-register", functions={"read": READ, "write": WRITE, "cas": CAS})
+
+
+class Columns(msgspec.Struct, frozen=True, kw_only=True):
+    """The operations of a model as integer columns: row i is `operations[i]`.
+
+    `keys` and `values` name what the numbers stand for. `returned` is -1 where the outcome is unknown. Times are the
+    indexes of events, since one writer put them in their order.
+    """
+
+    operations: Sequence[Operation]
+    keys: Sequence[str | None]
+    values: Sequence[Value]
+    key: NDArray[np.int64]
+    f: NDArray[np.int64]
+    a: NDArray[np.int64]
+    b: NDArray[np.int64]
+    invoked: NDArray[np.int64]
+    returned: NDArray[np.int64]
+
+
+def encode(operations: Iterable[Operation], model: Model = CAS_REGISTER) -> Columns:
+    """Number keys and values and lay the operations out in columns.
+
+    Left out is what constrains nothing: operations that failed, reads of unknown outcome, other functions.
+
+    Raises MalformedHistory for a cas whose value is not [old, new].
+    """
+    functions = model.functions
+    keys: dict[str | None, int] = {}
+    values = _Numbers()
+    kept: list[Operation] = []
+    rows: list[tuple[int, int, int, int, int, int]] = []
+    for op in operations:
+        code = functions.get(op.f)
+        if code is None or op.type is Outcome.FAIL or (code == READ and op.type is not Outcome.OK):
+            continue
+        a, b = _arguments(op, code, values)
+        returned = op.complete_index if op.type is Outcome.OK else None
+        rows.append(
+            (keys.setdefault(op.key, len(keys)), code, a, b, op.invoke_index, -1 if returned is None else returned)
+        )
+        kept.append(op)
+    table = np.array(rows, dtype=np.int64).reshape(len(rows), 6)
+    key, f, first, second, invoked, done = (np.ascontiguousarray(table[:, i]) for i in range(6))
+    return Columns(
+        operations=kept,
+        keys=tuple(keys),
+        values=values.named,
+        key=key,
+        f=f,
+        a=first,
+        b=second,
+        invoked=invoked,
+        returned=done,
+    )
+
+
+def _arguments(op: Operation, code: int, values: "_Numbers") -> tuple[int, int]:
+    if code == READ:
+        return values.number(op.result), 0
+    if code == WRITE:
+        return values.number(op.value), 0
+    if not isinstance(op.value, (list, tuple)) or len(op.value) != 2:
+        raise MalformedHistory(f"event {op.invoke_index}: the value of a cas is [old, new], not {op.value!r}")
+    return values.number(op.value[0]), values.number(op.value[1])
+
+
+class _Numbers:
+    """Values that compare equal get one number; None is 0."""
+
+    def __init__(self) -> None:
+        self.named: list[Value] = [None]
+        self._numbers: dict[Value, int] = {None: 0}
+
+    def number(self, value: Value) -> int:
+        try:
+            found = self._numbers.get(value)
+        except TypeError:  # a list or dict: numbered by its canonical text, which no plain value can be
+            plain = ("json", msgspec.json.encode(value, order="deterministic"))
+            return self._add(plain, value) if plain not in self._numbers else self._numbers[plain]
+        return self._add(value, value) if found is None else found
+
+    def _add(self, key: Value, value: Value) -> int:
+        self._numbers[key] = len(self.named)
+        self.named.append(value)
+        return len(self.named) - 1
+
+
+def makes(op: Operation) -> Value:
+    """The value that a write or cas leaves behind."""
+    return op.value[1] if op.f == "cas" else op.value
+
+
+def sees(op: Operation) -> Value:
+    """The value that a read returned or a cas compared with."""
+    return op.value[0] if op.f == "cas" else op.result

@@ -1,0 +1,311 @@
+"""Name and explain in words what the search refused: one register's first operation that no order passes.
+
+The search proves that no order exists; this looks for the shortest reason that a person can follow. When it finds none
+the anomaly is plainly `non-linearizable`, and the longest explained order has to speak for itself.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from fencepost.checkers.storage.models import makes, sees
+from fencepost.harness.history import Operation, Outcome, Value
+
+_NAMED_VALUES_MAX: Final = 6
+_SHOWN_MAX: Final = 8
+
+
+class Refusal(msgspec.Struct, frozen=True, kw_only=True):
+    """What the search says of one key: `failed` passes in no order; `explained` operations go before it in one.
+
+    `must` are a few operations that suffice to prove it, whatever the register held at event `since` (None: nothing,
+    before all of them); those of `may` may go in between or not.
+    """
+
+    failed: Operation
+    subhistory: Sequence[Operation]
+    explained: int
+    open: Sequence[Operation]
+    states: Sequence[Value]
+    must: Sequence[Operation] = ()
+    may: Sequence[Operation] = ()
+    since: int | None = None
+
+
+class Explanation(msgspec.Struct, frozen=True, kw_only=True):
+    """A named anomaly, the operations that show it, and the sentences."""
+
+    anomaly: str
+    operations: tuple[Operation, ...]
+    steps: tuple[str, ...]
+
+
+def explain(refusal: Refusal) -> Explanation:
+    """The most telling reason why `refusal.failed` passes in no order."""
+    found = _Subhistory(refusal.subhistory).reason(refusal.failed)
+    anomaly, operations, steps = found or ("non-linearizable", (), ())
+    lead = f"{describe(refusal.failed)} {_outcome(refusal.failed)}"
+    shown = (refusal.failed, *operations)
+    if not found:
+        others = [op for op in (*refusal.must, *refusal.may) if op is not refusal.failed]
+        shown = (refusal.failed, *(others or refusal.open)[:_SHOWN_MAX])
+    words = (f"{lead}.", *steps, *_search_words(refusal), *_proof_words(refusal))
+    return Explanation(anomaly=anomaly, operations=shown, steps=words)
+
+
+def describe(op: Operation) -> str:
+    """Which operation, so that it can be found in the history."""
+    return f"{_phrase(op)} by process {op.process} on {op.node} (event {op.invoke_index})"
+
+
+def _phrase(op: Operation) -> str:
+    match op.f:
+        case "write":
+            return f"write of {op.value!r} to {op.key}"
+        case "cas":
+            return f"cas of {op.key} from {op.value[0]!r} to {op.value[1]!r}"
+        case _:
+            return f"{op.f} of {op.key}"
+
+
+def _outcome(op: Operation) -> str:
+    what = f"returned {_named(op.result)}" if op.f == "read" else f"succeeded, so {op.key} held {_named(sees(op))},"
+    completed = op.completed_ns if op.completed_ns is not None else op.invoked_ns
+    return f"{what} (invoked at {seconds(op.invoked_ns)}, answered at {seconds(completed)})"
+
+
+def _named(value: Value) -> str:
+    return "nothing (the value before any write)" if value is None else repr(value)
+
+
+def seconds(ns: int) -> str:
+    """A time of the run, as the report's axis shows it."""
+    return f"{ns / 1e9:.6f} s"
+
+
+def _search_words(refusal: Refusal) -> list[str]:
+    words = [
+        f"Up to its answer {refusal.explained} operations on {refusal.failed.key} are explained by one order; "
+        f"in no order may the register then hold {_named(sees(refusal.failed))}."
+        if refusal.failed.f in ("read", "cas")
+        else f"Up to its answer {refusal.explained} operations on {refusal.failed.key} are explained by one order."
+    ]
+    if refusal.states:
+        held = [_named(value) for value in refusal.states[:_NAMED_VALUES_MAX]]
+        more = len(refusal.states) - len(held)
+        words.append(f"It can hold only {' or '.join(held)}{f', or one of {more} more' if more else ''}.")
+    if refusal.open:
+        names = "; ".join(describe(op) for op in refusal.open[:_NAMED_VALUES_MAX])
+        more = len(refusal.open) - _NAMED_VALUES_MAX
+        words.append(f"Open at that moment: {names}{f'; and {more} more' if more > 0 else ''}.")
+    return words
+
+
+def _proof_words(refusal: Refusal) -> list[str]:
+    """The few operations that prove it by themselves."""
+    if not refusal.must:
+        return []
+    whatever = "" if refusal.since is None else f", whatever {refusal.failed.key} held at event {refusal.since}"
+    if len(refusal.must) == 1:
+        told = f"This alone proves it{whatever}: {_told(refusal.must)}"
+    else:
+        told = f"No order explains even these {len(refusal.must)} operations{whatever}: {_told(refusal.must)}"
+    if not refusal.may:
+        return [f"{told}."]
+    others = "one" if len(refusal.may) == 1 else str(len(refusal.may))
+    return [f"{told}; with or without {others} that may have taken effect: {_told(refusal.may)}."]
+
+
+def _told(operations: Sequence[Operation]) -> str:
+    more = len(operations) - _SHOWN_MAX
+    names = "; ".join(_brief(op) for op in operations[:_SHOWN_MAX])
+    return f"{names}{f'; and {more} more' if more > 0 else ''}"
+
+
+def _brief(op: Operation) -> str:
+    saw = f" that returned {_named(op.result)}" if op.f == "read" else ""
+    return f"{_phrase(op)}{saw} (event {op.invoke_index})"
+
+
+_Reason = tuple[str, tuple[Operation, ...], tuple[str, ...]]
+
+
+class _Subhistory:
+    """One key's operations, asked who made a value and when that was over."""
+
+    def __init__(self, operations: Sequence[Operation]) -> None:
+        self._failed_writes = [o for o in operations if o.type is Outcome.FAIL and o.f in ("write", "cas")]
+        self._writes = [o for o in operations if o.type is not Outcome.FAIL and o.f in ("write", "cas")]
+        self._observers = [o for o in operations if o.type is Outcome.OK and o.f in ("read", "cas")]
+        self._makers_of = Counter(_name(makes(w)) for w in self._writes)
+        self._first_observer: dict[Value, Operation] = {}
+        for op in self._observers:
+            held = self._first_observer.setdefault(_name(sees(op)), op)
+            if _answered(op) < _answered(held):
+                self._first_observer[_name(sees(op))] = op
+
+    def reason(self, failed: Operation) -> _Reason | None:
+        if failed.f not in ("read", "cas"):
+            return None
+        value = sees(failed)
+        makers = [w for w in self._writes if makes(w) == value and w is not failed]
+        prefix = "cas-" if failed.f == "cas" else ""
+        reason = self._twice_from_one(failed, makers) if failed.f == "cas" else None
+        if reason is None and value is not None:
+            reason = self._phantom(failed, makers)
+        if reason is None:
+            reason = self._stale(failed, makers) or self._went_back(failed, makers)
+        if reason is None:
+            return None
+        anomaly, operations, steps = reason
+        return prefix + anomaly, operations, steps
+
+    def _twice_from_one(self, failed: Operation, makers: list[Operation]) -> _Reason | None:
+        """Two compare-and-sets that both succeeded from a value that was there once: one update was lost."""
+        old = sees(failed)
+        if len(makers) + (old is None) != 1:
+            return None
+        rival = next((o for o in self._observers if o.f == "cas" and o is not failed and sees(o) == old), None)
+        if rival is None or makes(rival) == old or makes(failed) == old:
+            return None
+        why = f"{describe(rival)} succeeded from the same {_named(old)}, which was written once: one of them was lost."
+        return "lost-update", (rival, *makers), (why,)
+
+    def _phantom(self, failed: Operation, makers: list[Operation]) -> _Reason | None:
+        value = sees(failed)
+        if makers:
+            late = [w for w in makers if _answered(failed) < w.invoke_index]
+            if len(late) < len(makers):
+                return None
+            why = f"{describe(late[0])} made that value only at {seconds(late[0].invoked_ns)}, after it was seen."
+            return "phantom-read", (late[0],), (why,)
+        refused = next((w for w in self._failed_writes if makes(w) == value), None)
+        if refused is None:
+            return "phantom-read", (), (f"Nobody ever wrote {value!r} to {failed.key}.",)
+        why = f"Only {describe(refused)} wrote that value, and it failed ({refused.error or 'no error named'})."
+        return "phantom-read", (refused,), (why,)
+
+    def _stale(self, failed: Operation, makers: list[Operation]) -> _Reason | None:
+        """Every write that can have made the value was certainly over before `failed` was invoked."""
+        value = sees(failed)
+        over: list[tuple[Operation | None, Operation, Operation | None]] = []
+        sources: list[Operation | None] = [*makers]
+        if value is None:
+            sources.append(None)
+        for maker in sources:
+            if maker is not None and _answered(failed) < maker.invoke_index:
+                continue
+            known = self._over_before(maker, value, failed)
+            if known is None:
+                return None
+            over.append((maker, *known))
+        if not over:
+            return None
+        maker, overwriter, seen_by = over[-1]
+        lost = self._is_lost(overwriter, value, failed)
+        steps = (*_made_words(failed, maker), _overwritten_words(failed, overwriter, seen_by))
+        if lost:
+            steps = (
+                *steps,
+                f"No operation ever saw {makes(overwriter)!r}; reads on several nodes saw {_named(value)}.",
+            )
+        shown = tuple(o for o in (maker, overwriter, seen_by) if o is not None)
+        return ("lost-write" if lost else "stale-read"), shown, steps
+
+    def _went_back(self, failed: Operation, makers: list[Operation]) -> _Reason | None:
+        """The value was certainly made, then another one was seen, then it again, though it was made once."""
+        value = sees(failed)
+        if len(makers) + (value is None) != 1:
+            return None
+        since, first = self._certain(makers[0]) if makers else (-1, None)
+        if since is None:
+            return None
+        for other in self._observers:
+            if sees(other) != value and since < other.invoke_index and _answered(other) < failed.invoke_index:
+                made = _made_words(failed, makers[0] if makers else None)
+                seen = () if first is None else (f"{describe(first)} saw it.",)
+                back = (
+                    f"After that {describe(other)} saw {_named(sees(other))}, before this {failed.f} was invoked at "
+                    f"{seconds(failed.invoked_ns)}; it was made once, so {failed.key} cannot have gone back to it."
+                )
+                shown = (*makers, other) if first is None else (*makers, first, other)
+                return "stale-read", shown, (*made, *seen, back)
+        return None
+
+    def _over_before(
+        self, maker: Operation | None, value: Value, failed: Operation
+    ) -> tuple[Operation, Operation | None] | None:
+        """A write that certainly came after `maker` and before `failed`, and the read that proves it if one does."""
+        since = -1 if maker is None else self._certain(maker)[0]
+        if since is None:
+            return None
+        # A compare-and-set from a value that was made once came after its maker, whenever it was invoked.
+        once = maker is not None and self._makers_of[_name(value)] == 1
+        certain: list[tuple[bool, int, Operation, Operation | None]] = []
+        for other in self._writes:
+            if other is failed or makes(other) == value:
+                continue
+            until, seen_by = self._certain(other)
+            if until is None or until >= failed.invoke_index:
+                continue
+            if other.invoke_index > since or (once and other.f == "cas" and sees(other) == value):
+                certain.append((seen_by is None, other.invoke_index, other, seen_by))
+        # An acknowledged write tells more than one that was only seen; then the latest.
+        _, _, overwriter, seen_by = max(certain, key=lambda found: found[:2], default=(False, 0, None, None))
+        return None if overwriter is None else (overwriter, seen_by)
+
+    def _certain(self, write: Operation) -> tuple[int | None, Operation | None]:
+        """The event by which `write` had certainly taken effect, and its first observer where that is why."""
+        value = makes(write)
+        acknowledged = write.complete_index if write.type is Outcome.OK else None
+        once = value is not None and self._makers_of[_name(value)] == 1
+        first = self._first_observer.get(_name(value)) if once else None
+        if first is None or (acknowledged is not None and acknowledged <= _answered(first)):
+            return acknowledged, None
+        return _answered(first), first
+
+    def _is_lost(self, overwriter: Operation, value: Value, failed: Operation) -> bool:
+        """Acknowledged, seen by nobody, and before the next write reads on two nodes or more saw the older value."""
+        if overwriter.type is not Outcome.OK or any(sees(o) == makes(overwriter) for o in self._observers):
+            return False
+        done = _answered(overwriter)
+        others = [w.invoke_index for w in self._writes if w is not overwriter and w is not failed]
+        next_write = min((i for i in others if i > overwriter.invoke_index), default=None)
+        reads = [
+            o
+            for o in self._observers
+            if o.f == "read" and o.invoke_index > done and (next_write is None or _answered(o) < next_write)
+        ]
+        return bool(reads) and all(o.result == value for o in reads) and len({o.node for o in reads}) >= 2
+
+
+def _name(value: Value) -> Value:
+    """`value` as a dictionary's key."""
+    return repr(value) if isinstance(value, (list, dict)) else value
+
+
+def _answered(op: Operation) -> int:
+    assert op.complete_index is not None
+    return op.complete_index
+
+
+def _made_words(failed: Operation, maker: Operation | None) -> tuple[str, ...]:
+    if maker is None:
+        return (f"{failed.key} holds nothing only before the first write.",)
+    return (f"That value came from {describe(maker)}, {_when(maker)}.",)
+
+
+def _when(op: Operation) -> str:
+    if op.type is Outcome.OK and op.completed_ns is not None:
+        return f"acknowledged at {seconds(op.completed_ns)}"
+    return f"invoked at {seconds(op.invoked_ns)}, outcome unknown"
+
+
+def _overwritten_words(failed: Operation, overwriter: Operation, seen_by: Operation | None) -> str:
+    proof = "" if seen_by is None else f" and seen by {describe(seen_by)}"
+    return (
+        f"It was overwritten by {describe(overwriter)}, {_when(overwriter)}{proof}, before this "
+        f"{failed.f} was invoked at {seconds(failed.invoked_ns)}."
+    )

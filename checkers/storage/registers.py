@@ -1,0 +1,220 @@
+"""Judge registers for linearizability: each operation seems to happen at one instant between invocation and completion.
+
+Operations on different keys cannot refute each other (linearizability is local: Herlihy & Wing, 1990), so each key is
+one register and is judged alone, by the native search. `info` operations may take effect at any later time or never;
+`fail` operations constrain nothing, and a read of a value that only a failed write made is a violation. When the
+budget is spent on a key the answer for that key is unknown, never valid.
+"""
+
+import sys
+import time
+from collections import Counter
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fencepost.checkers import _core
+from fencepost.checkers.facts.evidence import row, violations
+from fencepost.checkers.storage.models import CAS, CAS_REGISTER, READ, Columns, encode
+from fencepost.checkers.storage.register_anomalies import Refusal, explain
+from fencepost.checkers.storage.register_proofs import order_of, proof_of
+from fencepost.harness.history import History, Operation, Outcome
+from fencepost.harness.verdict import Budget, Facts, Validity, Verdict, Witness
+
+CHECKER: Final = "linearizable"
+GUARANTEE: Final = "linearizable"
+EXPOSURE_OF: Final = "ok reads and cas invoked after another process's write of the same key was acknowledged"
+_WITNESSES_MAX: Final = 5
+#: Of histories with more operations the orders that prove them valid are not kept in the verdict.
+ORDERED_MAX: Final = 5_000
+_NEVER: Final = sys.maxsize
+
+
+def check(history: History, facts: Facts) -> list[Verdict]:
+    """One verdict on all reads, writes and compare-and-sets of the history, key by key."""
+    columns = encode(history.operations, CAS_REGISTER)
+    if not columns.operations:
+        return [_verdict(Validity.UNKNOWN, reason="no read, write or cas in this history")]
+    started = time.monotonic()
+    results = search(columns, facts.budget, orders=len(columns.operations) <= ORDERED_MAX)
+    wall_ms = round((time.monotonic() - started) * 1000, 3)
+    invalid = [result for result in results if result.verdict == "invalid"]
+    unfinished = [result for result in results if result.verdict == "unknown"]
+    subhistories = _subhistories(history.operations, {columns.keys[result.key] for result in invalid})
+    witnesses = [witness(result, columns, subhistories[columns.keys[result.key]]) for result in invalid]
+    ended = _rows(columns)
+    places = exposed(columns.operations)
+    exposure = len(places)
+    first_of_key = ended[np.unique(columns.key, return_index=True)[1]].tolist()
+    keys_by_method: dict[str, list[int]] = {}
+    for result, first in zip(results, first_of_key, strict=True):
+        if result.method:
+            keys_by_method.setdefault(result.method, []).append(first)
+    figures = {
+        "keys": len(results),
+        "operations": len(columns.operations),
+        "info_operations": int((columns.returned < 0).sum()),
+        "unique_values": _unique(columns),
+        "steps": sum(result.steps for result in results),
+        "keys_by_method": {method: len(rows) for method, rows in sorted(keys_by_method.items())},
+        "wall_ms": wall_ms,
+        **{f"core_{name}": value for name, value in _core.build_info().items()},
+    }
+    validity, reason = _conclude(results, invalid, unfinished, exposure, facts)
+    return [
+        Verdict(
+            checker=CHECKER,
+            guarantee=GUARANTEE,
+            validity=validity,
+            reason=reason,
+            exposure=exposure,
+            exposure_of=EXPOSURE_OF,
+            anomalies=dict(Counter(witness.anomaly for witness in witnesses)),
+            witnesses=tuple(witnesses[:_WITNESSES_MAX]),
+            proofs=tuple(
+                order_of(result, columns.operations, columns.keys[result.key])
+                for result in results
+                if result.verdict == "valid" and len(columns.operations) <= ORDERED_MAX
+            ),
+            figures=figures,
+            evidence={
+                "exposure": tuple(ended[places].tolist()),
+                **violations(
+                    (witness.anomaly, columns.operations[result.failed])
+                    for witness, result in zip(witnesses, invalid, strict=True)
+                    if result.failed is not None
+                ),
+                "keys": tuple(first_of_key),
+                **{f"keys_by_method.{method}": tuple(rows) for method, rows in keys_by_method.items()},
+                "operations": tuple(ended.tolist()),
+                "info_operations": tuple(ended[columns.returned < 0].tolist()),
+            },
+        )
+    ]
+
+
+def search(columns: Columns, budget: Budget, *, orders: bool = False, threads: int = 0) -> list[_core.KeyResult]:
+    """The native search over encoded operations; results stand in the order of `columns.keys`."""
+    return _core.check_registers(
+        columns.key,
+        columns.f,
+        columns.a,
+        columns.b,
+        columns.invoked,
+        columns.returned,
+        steps=budget.steps,
+        memory_bytes=budget.memory_bytes,
+        wall_s=budget.wall_s,
+        threads=threads,
+        orders=orders,
+    )
+
+
+def exposed(operations: Sequence[Operation]) -> list[int]:
+    """Which of the operations, by their places, could have been caught out: see `EXPOSURE_OF`."""
+    # Per key: the first acknowledged write, its process, and the first of another process.
+    first: dict[str | None, tuple[int, int, int]] = {}
+    ok = Outcome.OK
+    for op in operations:
+        if op.f == "read" or op.type is not ok or op.complete_index is None:
+            continue
+        done, process, other = first.get(op.key, (op.complete_index, op.process, _NEVER))
+        if op.process != process:
+            other = min(other, op.complete_index)
+            if op.complete_index < done:
+                done, process, other = op.complete_index, op.process, done
+        first[op.key] = (min(done, op.complete_index) if op.process == process else done, process, other)
+    never = (_NEVER, -1, _NEVER)
+    found = []
+    for place, op in enumerate(operations):
+        if op.f != "write" and op.type is ok:
+            done, process, other = first.get(op.key, never)
+            if (other if op.process == process else done) < op.invoke_index:
+                found.append(place)
+    return found
+
+
+def _rows(columns: Columns) -> NDArray[np.int64]:
+    """The row of each operation, as `checkers.facts.evidence.row` says; of most, the columns know it."""
+    ended = columns.returned.copy()
+    for place in np.flatnonzero(columns.returned < 0).tolist():
+        ended[place] = row(columns.operations[place])
+    return ended
+
+
+def _conclude(
+    results: list[_core.KeyResult],
+    invalid: list[_core.KeyResult],
+    unfinished: list[_core.KeyResult],
+    exposure: int,
+    facts: Facts,
+) -> tuple[Validity, str]:
+    total = len(results)
+    if invalid:
+        reason = f"no order explains {len(invalid)} of {total} keys"
+        return Validity.INVALID, f"{reason}; {len(unfinished)} more were not finished" if unfinished else reason
+    if unfinished:
+        why = ", ".join(sorted({result.reason for result in unfinished}))
+        return Validity.UNKNOWN, f"{total - len(unfinished)} of {total} keys checked, none invalid; {why}"
+    if exposure < facts.thresholds.exposure_min:
+        return Validity.UNKNOWN, f"{exposure} {EXPOSURE_OF}; at least {facts.thresholds.exposure_min} are asked for"
+    return Validity.VALID, ""
+
+
+def _verdict(validity: Validity, *, reason: str) -> Verdict:
+    return Verdict(
+        checker=CHECKER, guarantee=GUARANTEE, validity=validity, reason=reason, exposure=0, exposure_of=EXPOSURE_OF
+    )
+
+
+def _subhistories(operations: Sequence[Operation], keys: set[str | None]) -> dict[str | None, list[Operation]]:
+    """All register operations of these keys, those that failed too."""
+    found: dict[str | None, list[Operation]] = {key: [] for key in keys}
+    if found:
+        for op in operations:
+            if op.key in found and op.f in CAS_REGISTER.functions:
+                found[op.key].append(op)
+    return found
+
+
+def _unique(columns: Columns) -> bool:
+    """Whether no two writes of one key, of whatever outcome but failure, made the same value."""
+    made = np.where(columns.f == CAS, columns.b, columns.a)
+    writes = columns.f != READ
+    pairs = columns.key[writes] * len(columns.values) + made[writes]
+    return len(np.unique(pairs)) == len(pairs)
+
+
+def witness(result: _core.KeyResult, columns: Columns, subhistory: Sequence[Operation]) -> Witness:
+    """What the search says of an invalid key, in words; `subhistory` is all of its operations, failed ones too."""
+    assert result.failed is not None
+    failed = columns.operations[result.failed]
+    minimal = result.minimal or result.proof
+    proof = None if minimal is None else proof_of(minimal, columns.operations, failed.key)
+    explanation = explain(
+        Refusal(
+            failed=failed,
+            subhistory=subhistory,
+            explained=len(result.order),
+            open=[columns.operations[row] for row in result.open if row != result.failed],
+            states=[columns.values[state] for state in result.states],
+            must=[] if minimal is None else [columns.operations[row] for row in minimal.must],
+            may=[] if minimal is None else [columns.operations[row] for row in minimal.may],
+            since=None if minimal is None else minimal.since,
+        )
+    )
+    shown = explanation.operations
+    events = {op.invoke_index for op in shown} | {op.complete_index for op in shown if op.complete_index is not None}
+    ends = [op.completed_ns for op in shown if op.completed_ns is not None]
+    return Witness(
+        anomaly=explanation.anomaly,
+        events=tuple(sorted(events)),
+        steps=explanation.steps,
+        from_ns=min(op.invoked_ns for op in shown),
+        to_ns=max(ends),
+        key=failed.key,
+        nodes=tuple(sorted({op.node for op in shown})),
+        proof=proof,
+    )

@@ -1,0 +1,359 @@
+"""Session order: what ZooKeeper promises of plain reads, judged by the zxids that replies carry.
+
+Writes are linearizable in the order of their positions, and a session sees the store's states in that order, never
+back and never with a write left out, though perhaps late. Each reply carries the position of the state it came from,
+and each value read the position of the write that made it, so all of it is checked without a search:
+
+  position-went-back    a reply of a session stands before an earlier reply of the same session
+  value-went-back       a session reads an older value of a key than it read or wrote before
+  skipped-write         an answer of position z lacks an acknowledged write of its key at or below z
+  two-values            one position made two different values of a key
+  value-from-nowhere    a value that no write of its key carried, or that none can have put at that position
+  write-order           a write completed before another was invoked, but stands at or after it
+  cas-on-wrong-value    a compare-and-set follows directly on a value that it did not compare with
+
+A session is the server's; where a reply names none, the process stands for it. `info` writes may have taken effect at
+any position. In ZooKeeper an answer and its zxid belong together, since no read runs beside a commit
+(CommitProcessor), and etcd's revisions come with one transaction.
+"""
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from typing import Final
+
+import msgspec
+
+from fencepost.checkers.facts.evidence import rows, violations
+from fencepost.checkers.facts.positions import (
+    READS,
+    WRITES,
+    by_key,
+    events_of,
+    ok_reads,
+    ok_writes,
+    shown,
+    write_position,
+    written,
+)
+from fencepost.harness.history import History, Operation, Outcome, Value
+from fencepost.harness.verdict import Facts, Validity, Verdict, Witness
+
+CHECKER: Final = "session-order"
+GUARANTEE: Final = "session-order"
+_WITNESSES_OF_EACH: Final = 2
+#: Keys that anything else writes have values which one operation alone does not determine.
+_REGISTER_WRITES: Final = frozenset({"write", "cas", "create"})
+
+
+class Breach(msgspec.Struct, frozen=True, kw_only=True):
+    """One violation: its name, the operations that show it, the last of them at fault, and why in words."""
+
+    anomaly: str
+    operations: tuple[Operation, ...]
+    steps: tuple[str, ...]
+
+
+def check(history: History, facts: Facts) -> list[Verdict]:
+    """Judge sessions, values and writes by position. Cost: O(n log n)."""
+    judged = [
+        o for o in history.operations if o.position is not None and o.type is Outcome.OK and o.f in READS | WRITES
+    ]
+    parts: tuple[Callable[[], Iterator[Breach]], ...] = (
+        lambda: session_breaches(judged),
+        lambda: skipped_writes(history),
+        lambda: value_breaches(history),
+        lambda: write_order_breaches(history),
+        lambda: cas_breaches(history),
+    )
+    broken: list[tuple[str, Operation]] = []
+    counts: dict[str, int] = {}
+    witnesses: list[Witness] = []
+    for part in parts:
+        for breach in part():
+            broken.append((breach.anomaly, breach.operations[-1]))
+            counts[breach.anomaly] = counts.get(breach.anomaly, 0) + 1
+            if counts[breach.anomaly] <= _WITNESSES_OF_EACH:
+                witnesses.append(_witness(breach))
+    exposed = _exposed(history)
+    exposure = len(exposed)
+    sessions = _first_replies(judged)
+    if counts:
+        validity, reason = Validity.INVALID, ", ".join(f"{n} {name}" for name, n in counts.items())
+    elif exposure < facts.thresholds.exposure_min:
+        validity, reason = Validity.UNKNOWN, "no session read a key after another process's acknowledged write to it"
+    else:
+        validity, reason = Validity.VALID, f"{len(judged)} replies stand in the order of their sessions"
+    return [
+        Verdict(
+            checker=CHECKER,
+            guarantee=GUARANTEE,
+            validity=validity,
+            reason=reason,
+            exposure=exposure,
+            exposure_of="answered reads of a key after another process's acknowledged write to it",
+            anomalies=counts,
+            witnesses=tuple(witnesses),
+            figures={"replies_judged": len(judged), "sessions": len(sessions)},
+            evidence={
+                "exposure": rows(exposed),
+                **violations(broken),
+                "replies_judged": rows(judged),
+                "sessions": rows(sessions),
+            },
+        )
+    ]
+
+
+def session_breaches(judged: list[Operation]) -> Iterator[Breach]:
+    """Positions and values that went back within a session; `judged` in the order of invocation."""
+    latest: dict[tuple[str, int], Operation] = {}
+    known: dict[tuple[str, int, str | None], tuple[int, Operation]] = {}
+    for operation in judged:
+        session = _session(operation)
+        before = latest.get(session)
+        if before is not None and _known(before.position) > _known(operation.position):
+            yield Breach(
+                anomaly="position-went-back",
+                operations=(before, operation),
+                steps=(
+                    f"{_title(session)} got a reply from {before.node} that stands at {shown(before.position)}.",
+                    f"After that {operation.node} answered its {operation.f} from {shown(operation.position)}.",
+                ),
+            )
+        else:
+            latest[session] = operation
+        value_position = write_position(operation) if operation.f in WRITES else operation.value_position
+        if value_position is None:
+            continue
+        place = (*session, operation.key)
+        seen = known.get(place)
+        if seen is not None and seen[0] > value_position:
+            yield Breach(
+                anomaly="value-went-back",
+                operations=(seen[1], operation),
+                steps=(
+                    f"{_title(session)} knew {operation.key} as of {shown(seen[0])}, by its own {seen[1].f}.",
+                    f"After that {operation.node} answered its {operation.f} with {_value(operation)!r}, as of "
+                    f"{shown(value_position)}.",
+                ),
+            )
+        else:
+            known[place] = (value_position, operation)
+
+
+def skipped_writes(history: History) -> Iterator[Breach]:
+    """Answers that lack an acknowledged write at or below their own position."""
+    placed: dict[str | None, tuple[list[int], list[Operation]]] = {}
+    for key, writes in by_key(ok_writes(history)).items():
+        pairs = sorted((_known(write_position(w)), w.invoke_index, w) for w in writes if write_position(w) is not None)
+        placed[key] = ([p for p, _, _ in pairs], [w for _, _, w in pairs])
+    for read in ok_reads(history):
+        if read.position is None or read.value_position is None or read.key not in placed:
+            continue
+        positions, writes = placed[read.key]
+        i = bisect_right(positions, read.position)
+        if i and positions[i - 1] > read.value_position:
+            yield Breach(
+                anomaly="skipped-write",
+                operations=(writes[i - 1], read),
+                steps=(
+                    f"{writes[i - 1].f} of {writes[i - 1].value!r} to {read.key} was acknowledged at "
+                    f"{shown(positions[i - 1])}.",
+                    f"{read.node} answered from its state at {shown(read.position)}, which includes it, with "
+                    f"{read.result!r} as of {shown(read.value_position)}.",
+                ),
+            )
+
+
+def value_breaches(history: History) -> Iterator[Breach]:
+    """Positions with two values, and values that nobody can have written where they were read."""
+    attempts = by_key(o for o in history.operations if o.f not in READS and o.type is not Outcome.FAIL)
+    # Values below every acknowledged write were there before the first operation: the keys are made beforehand.
+    lowest = min((_known(write_position(w)) for w in ok_writes(history) if write_position(w) is not None), default=None)
+    for key, reads in by_key(r for r in ok_reads(history) if r.value_position is not None).items():
+        own = attempts.get(key, [])
+        first: dict[int, tuple[Value, Operation]] = {}
+        if all(o.f in _REGISTER_WRITES for o in own):
+            for write in own:
+                position = write_position(write) if write.type is Outcome.OK else None
+                if position is not None:
+                    first.setdefault(position, (written(write), write))
+        sources = _Sources(own) if all(o.f in _REGISTER_WRITES for o in own) else None
+        for read in reads:
+            at = _known(read.value_position)
+            value, other = first.setdefault(at, (read.result, read))
+            if value != read.result:
+                yield _two_values(key, at, other, read)
+            elif (
+                other is read
+                and sources is not None
+                and lowest is not None
+                and at >= lowest
+                and not sources.may_have_written(read)
+            ):
+                yield Breach(
+                    anomaly="value-from-nowhere",
+                    operations=(read,),
+                    steps=(
+                        f"{read.node} answered that {key} is {read.result!r}, written at {shown(at)}.",
+                        "No write of that value to it was acknowledged at that position, and none is unanswered.",
+                    ),
+                )
+
+
+class _Sources:
+    """Which values of one key may have taken effect at a position that no acknowledgement names."""
+
+    def __init__(self, writes: list[Operation]) -> None:
+        self._earliest: dict[str, int] = {}
+        for write in writes:
+            if write.type is Outcome.INFO or write_position(write) is None:
+                name = repr(written(write))
+                self._earliest[name] = min(write.invoked_ns, self._earliest.get(name, write.invoked_ns))
+
+    def may_have_written(self, read: Operation) -> bool:
+        """Whether some write of the value that was read, invoked before the answer, has an unknown position."""
+        earliest = self._earliest.get(repr(read.result))
+        return earliest is not None and earliest <= _known(read.completed_ns)
+
+
+def _two_values(key: str | None, at: int, other: Operation, read: Operation) -> Breach:
+    said = "wrote" if other.f in WRITES else "read"
+    return Breach(
+        anomaly="two-values",
+        operations=(other, read),
+        steps=(
+            f"Process {other.process} {said} {_value(other)!r} in {key} at position {shown(at)}.",
+            f"Process {read.process} read {read.result!r} there through {read.node}, as of the same position.",
+        ),
+    )
+
+
+def write_order_breaches(history: History) -> Iterator[Breach]:
+    """Acknowledged writes whose positions contradict real time, or are shared."""
+    writes = [w for w in ok_writes(history) if write_position(w) is not None and w.completed_ns is not None]
+    completed = sorted(writes, key=lambda w: _known(w.completed_ns))
+    highest: Operation | None = None
+    done = 0
+    for write in writes:
+        while _known(completed[done].completed_ns) < write.invoked_ns:
+            if highest is None or _known(write_position(completed[done])) > _known(write_position(highest)):
+                highest = completed[done]
+            done += 1
+        if highest is not None and _known(write_position(highest)) >= _known(write_position(write)):
+            yield _order(highest, write, "had completed before the other was invoked, but stands at or after it")
+    holder: dict[int, Operation] = {}
+    for write in writes:
+        other = holder.setdefault(_known(write_position(write)), write)
+        overlap = _known(other.completed_ns) >= write.invoked_ns
+        if other is not write and overlap:
+            yield _order(other, write, "has a position of its own, but both were given the same")
+
+
+def _order(first: Operation, second: Operation, why: str) -> Breach:
+    return Breach(
+        anomaly="write-order",
+        operations=(first, second),
+        steps=(
+            f"{first.f} of {first.value!r} to {first.key} through {first.node} stands at "
+            f"{shown(write_position(first))}.",
+            f"{second.f} of {second.value!r} to {second.key} through {second.node} stands at "
+            f"{shown(write_position(second))}.",
+            f"The first {why}.",
+        ),
+    )
+
+
+def cas_breaches(history: History) -> Iterator[Breach]:
+    """Compare-and-sets that follow, by position, directly on another value than they compared with."""
+    attempts = by_key(o for o in history.operations if o.f not in READS and o.type is not Outcome.FAIL)
+    for key, own in attempts.items():
+        if not all(o.f in _REGISTER_WRITES for o in own):
+            continue
+        placed = sorted(
+            (
+                (_known(write_position(o)), o.invoke_index, o)
+                for o in own
+                if o.type is Outcome.OK and write_position(o) is not None
+            ),
+        )
+        sources = _Sources(own)
+        for (_, _, before), (_, _, cas) in pairwise(placed):
+            if cas.f != "cas" or cas.value[0] == written(before):
+                continue
+            # An unanswered write of the value compared with may stand in between.
+            compared = msgspec.structs.replace(cas, result=cas.value[0])
+            if sources.may_have_written(compared):
+                continue
+            yield Breach(
+                anomaly="cas-on-wrong-value",
+                operations=(before, cas),
+                steps=(
+                    f"{before.f} left {written(before)!r} in {key} at {shown(write_position(before))}.",
+                    f"The next write of {key}, at {shown(write_position(cas))}, is a compare-and-set that found "
+                    f"{cas.value[0]!r}; no unanswered write can have put it there.",
+                ),
+            )
+
+
+def _exposed(history: History) -> list[Operation]:
+    """Answered reads of a key after a write to it by another process was acknowledged."""
+    first: dict[str | None, tuple[int, int]] = {}
+    by_other: dict[str | None, int] = {}
+    for write in sorted(ok_writes(history), key=lambda w: _known(w.completed_ns)):
+        at_ns = _known(write.completed_ns)
+        _, process = first.setdefault(write.key, (at_ns, write.process))
+        if process != write.process:
+            by_other.setdefault(write.key, at_ns)
+    exposed = []
+    for read in ok_reads(history):
+        if read.position is None or read.key not in first:
+            continue
+        at_ns, process = first[read.key]
+        since_ns = at_ns if process != read.process else by_other.get(read.key)
+        if since_ns is not None and since_ns < read.invoked_ns:
+            exposed.append(read)
+    return exposed
+
+
+def _first_replies(judged: list[Operation]) -> list[Operation]:
+    """Of each session the first reply."""
+    first: dict[tuple[str, int], Operation] = {}
+    for operation in judged:
+        first.setdefault(_session(operation), operation)
+    return list(first.values())
+
+
+def _session(operation: Operation) -> tuple[str, int]:
+    if operation.session is not None:
+        return "session", operation.session
+    return "process", operation.process
+
+
+def _title(session: tuple[str, int]) -> str:
+    kind, number = session
+    return f"Session {number:#x}" if kind == "session" else f"Process {number}"
+
+
+def _value(operation: Operation) -> Value:
+    return operation.result if operation.f in READS else written(operation)
+
+
+def _known(number: int | None) -> int:
+    """A number that the caller has made sure of."""
+    assert number is not None
+    return number
+
+
+def _witness(breach: Breach) -> Witness:
+    operations = breach.operations
+    return Witness(
+        anomaly=breach.anomaly,
+        events=events_of(*operations),
+        steps=breach.steps,
+        from_ns=min(o.invoked_ns for o in operations),
+        to_ns=max(o.completed_ns if o.completed_ns is not None else o.invoked_ns for o in operations),
+        key=operations[-1].key,
+        nodes=tuple(dict.fromkeys(o.node for o in operations)),
+    )

@@ -1,0 +1,266 @@
+"""Judge a set of unique elements: what was acknowledged must be there in every strong read after healing.
+
+As Jepsen's `set-full`, but for strong reads only. Lost is an element whose add was acknowledged before a final strong
+read was invoked and that this read lacks; an element that some strong read had shown and a later one lacks is lost
+too, whatever became of its add, since nothing is ever removed. An add of unknown outcome may or may not be there.
+"""
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+import msgspec
+
+from fencepost.checkers.facts.evidence import rows, violations
+from fencepost.checkers.storage.register_anomalies import describe, seconds
+from fencepost.harness.history import History, Operation, Outcome, Value
+from fencepost.harness.verdict import Facts, Validity, Verdict, Witness
+
+CHECKER: Final = "set"
+GUARANTEE: Final = "no-lost-acknowledged-writes"
+EXPOSURE_OF: Final = "acknowledged elements that a strong read invoked after healing had to show"
+READS: Final = frozenset({"members", "read-all"})
+_WITNESSES_MAX: Final = 5
+
+
+class Finding(msgspec.Struct, frozen=True, kw_only=True):
+    """One violation: what it is called, the operations that show it and the sentences.
+
+    Of `operations` the one at `about` stands for the violation where violations are counted.
+    """
+
+    anomaly: str
+    operations: tuple[Operation, ...]
+    steps: tuple[str, ...]
+    about: int = -1
+
+    @property
+    def counted(self) -> Operation:
+        return self.operations[self.about]
+
+
+def check(history: History, facts: Facts) -> list[Verdict]:
+    """One verdict on all adds and strong reads of the history; every key is a set of its own."""
+    keys = sorted({o.key or "" for o in history.operations if o.f in READS or o.f == "add"})
+    sets = [SetHistory(history, key=key, adds="add") for key in keys]
+    findings = [finding for one in sets for finding in one.findings()]
+    counted = counted_in(sets)
+    exposed = [add for one in sets for add in one.exposed()]
+    exposure = len(exposed)
+    unread = [one.key for one in sets if not one.final_reads]
+    validity, reason = _conclude(findings, exposure, unread, bool(sets), history.healed_ns, facts)
+    if weak := weak_reads(facts):
+        findings, validity, reason = [], Validity.UNKNOWN, weak
+    return [
+        Verdict(
+            checker=CHECKER,
+            guarantee=GUARANTEE,
+            validity=validity,
+            reason=reason,
+            exposure=exposure,
+            exposure_of=EXPOSURE_OF,
+            anomalies=dict(Counter(finding.anomaly for finding in findings)),
+            witnesses=tuple(witness(finding) for finding in findings[:_WITNESSES_MAX]),
+            figures={name: len(own) for name, own in counted.items()},
+            evidence={
+                "exposure": rows(exposed),
+                **violations((finding.anomaly, finding.counted) for finding in findings),
+                **{name: rows(own) for name, own in counted.items()},
+            },
+        )
+    ]
+
+
+def _conclude(
+    findings: Sequence[Finding],
+    exposure: int,
+    unread: Sequence[str],
+    any_set: bool,
+    healed_ns: int | None,
+    facts: Facts,
+) -> tuple[Validity, str]:
+    if findings:
+        return Validity.INVALID, f"{len(findings)} elements are lost or were never added"
+    if not any_set:
+        return Validity.UNKNOWN, "no add and no read of a set in this history"
+    if unread:
+        why = "the run never healed" if healed_ns is None else "none was answered"
+        return Validity.UNKNOWN, f"no strong read after healing: {why}"
+    if exposure < facts.thresholds.exposure_min:
+        return Validity.UNKNOWN, f"{exposure} {EXPOSURE_OF}; at least {facts.thresholds.exposure_min} are asked for"
+    return Validity.VALID, ""
+
+
+def weak_reads(facts: Facts) -> str:
+    """Why the run's reads of the set prove nothing when they lack an element; empty when they are strong."""
+    mode = facts.options.get("members", "strong")
+    return (
+        "" if mode in ("strong", "barrier") else f"the set was read in mode {mode!r}, which may lag: nothing is proven"
+    )
+
+
+def counted_in(sets: Sequence["SetHistory"]) -> dict[str, list[Operation]]:
+    """What is counted in all sets together, by the names of the figures."""
+    found: dict[str, list[Operation]] = {}
+    for one in sets:
+        for name, own in one.counted().items():
+            found.setdefault(name, []).extend(own)
+    return found
+
+
+def witness(finding: Finding) -> Witness:
+    """The finding as events of the history."""
+    shown = finding.operations
+    events = {o.invoke_index for o in shown} | {o.complete_index for o in shown if o.complete_index is not None}
+    return Witness(
+        anomaly=finding.anomaly,
+        events=tuple(sorted(events)),
+        steps=finding.steps,
+        from_ns=min(o.invoked_ns for o in shown),
+        to_ns=max(o.invoked_ns if o.completed_ns is None else o.completed_ns for o in shown),
+        key=shown[0].key,
+        nodes=tuple(sorted({o.node for o in shown})),
+    )
+
+
+class SetHistory:
+    """The adds and the answered strong reads of one set.
+
+    `adds` names the operation that adds its value: the set workload's `add`, or the lock workload's whole critical
+    section.
+    """
+
+    def __init__(self, history: History, *, key: str, adds: str) -> None:
+        own = [o for o in history.operations if (o.key or "") == key]
+        self.key: Final = key
+        self.adds: Final = [o for o in own if o.f == adds]
+        self.reads: Final = sorted(
+            (o for o in own if o.f in READS and o.type is Outcome.OK), key=lambda o: o.invoke_index
+        )
+        self._members: Final = {o.invoke_index: frozenset(map(_name, o.result or ())) for o in self.reads}
+        healed = history.healed_ns
+        self.final_reads: Final = [o for o in self.reads if healed is not None and o.invoked_ns >= healed]
+
+    def exposed(self) -> list[Operation]:
+        """The adds of acknowledged elements that the last of the final reads had to show."""
+        if not self.final_reads:
+            return []
+        asked = self.final_reads[-1].invoke_index
+        return [o for o in self.adds if o.type is Outcome.OK and (o.complete_index or 0) < asked]
+
+    def findings(self, *, lost: str = "lost-write") -> list[Finding]:
+        """Every element that is lost, vanished or was never added, once each."""
+        found: dict[Value, Finding] = {}
+        for read in self.final_reads:
+            for add in self._missing(read):
+                found.setdefault(_name(add.value), self._lost(add, read, lost))
+        for element, (before, after) in self._vanished().items():
+            found.setdefault(element, self._vanish(element, before, after))
+        return [*found.values(), *self._phantoms()]
+
+    def counted(self) -> dict[str, list[Operation]]:
+        """What the report counts, by name; a read stands once for each element that it shows again."""
+        last = self._members[self.final_reads[-1].invoke_index] if self.final_reads else frozenset()
+        return {
+            "adds_ok": [o for o in self.adds if o.type is Outcome.OK],
+            "adds_fail": [o for o in self.adds if o.type is Outcome.FAIL],
+            "adds_info": [o for o in self.adds if o.type is Outcome.INFO],
+            "recovered": [o for o in self.adds if o.type is Outcome.INFO and _name(o.value) in last],
+            "strong_reads": self.reads,
+            "final_reads": self.final_reads,
+            "duplicates": [o for o in self.final_reads for _ in range(self._shown_again(o))],
+        }
+
+    def _shown_again(self, read: Operation) -> int:
+        return len(read.result or ()) - len(self._members[read.invoke_index])
+
+    def _missing(self, read: Operation) -> Iterable[Operation]:
+        """Adds acknowledged before `read` was invoked that it lacks."""
+        members = self._members[read.invoke_index]
+        for add in self.adds:
+            if (
+                add.type is Outcome.OK
+                and (add.complete_index or 0) < read.invoke_index
+                and _name(add.value) not in members
+            ):
+                yield add
+
+    def _lost(self, add: Operation, read: Operation, anomaly: str) -> Finding:
+        """An acknowledged element, and the last strong read that still had it if one did."""
+        had = [
+            o
+            for o in self.reads
+            if _name(add.value) in self._members[o.invoke_index] and o.invoke_index < read.invoke_index
+        ]
+        last = had[-1] if had else None
+        seen = "No strong read ever showed it." if last is None else f"It was last seen by the {describe(last)}."
+        steps = (
+            f"{_adding(add)} was acknowledged at {seconds(add.completed_ns or add.invoked_ns)}.",
+            seen,
+            f"The strong {describe(read)}, invoked after healing at {seconds(read.invoked_ns)}, lacks {add.value!r} "
+            f"among its {len(read.result or ())} elements; nothing removes elements.",
+        )
+        shown = (add, read) if last is None else (add, last, read)
+        return Finding(anomaly=anomaly, operations=shown, steps=steps, about=0)
+
+    def _vanished(self) -> dict[Value, tuple[Operation, Operation]]:
+        """Elements that a read showed and one invoked after that answer lacks: the two reads, the first such pair."""
+        first_seen: dict[Value, Operation] = {}
+        for read in sorted(self.reads, key=lambda o: o.complete_index or 0):
+            for element in self._members[read.invoke_index]:
+                first_seen.setdefault(element, read)
+        # In the order of first answers, each later read must hold a growing beginning of them.
+        ranked = sorted(first_seen.items(), key=lambda item: item[1].complete_index or 0)
+        answers = [seen.complete_index or 0 for _, seen in ranked]
+        vanished: dict[Value, tuple[Operation, Operation]] = {}
+        for read in self.reads:
+            due = bisect_left(answers, read.invoke_index)
+            members = self._members[read.invoke_index]
+            if due <= len(members) and all(element in members for element, _ in ranked[:due]):
+                continue
+            for element, seen in ranked[:due]:
+                if element not in members:
+                    vanished.setdefault(element, (seen, read))
+        return vanished
+
+    def _vanish(self, element: Value, before: Operation, after: Operation) -> Finding:
+        adds = [o for o in self.adds if _name(o.value) == element]
+        steps = (
+            f"The strong {describe(before)}, answered at {seconds(before.completed_ns or 0)}, shows {element!r}.",
+            f"The strong {describe(after)}, invoked later at {seconds(after.invoked_ns)}, lacks it; nothing removes "
+            "elements.",
+        )
+        return Finding(anomaly="lost-after-seen", operations=(*adds[:1], before, after), steps=steps, about=0)
+
+    def _phantoms(self) -> list[Finding]:
+        """Elements in a strong read that nobody can have added by then."""
+        added = {_name(o.value): o for o in self.adds}
+        possible = {name: o for name, o in added.items() if o.type is not Outcome.FAIL}
+        found: dict[Value, Finding] = {}
+        for read in self.reads:
+            for element in sorted(self._members[read.invoke_index] - found.keys(), key=repr):
+                add = possible.get(element)
+                if add is not None and add.invoke_index < (read.complete_index or 0):
+                    continue
+                found[element] = _phantom(element, read, add or added.get(element))
+        return list(found.values())
+
+
+def _phantom(element: Value, read: Operation, add: Operation | None) -> Finding:
+    if add is None:
+        why = "Nobody ever added it."
+    elif add.type is Outcome.FAIL:
+        why = f"{_adding(add)} failed definitely ({add.error or 'no error named'})."
+    else:
+        why = f"{_adding(add)} was invoked only later, at {seconds(add.invoked_ns)}."
+    steps = (f"The strong {describe(read)} shows {element!r}.", why)
+    return Finding(anomaly="phantom-element", operations=(read,) if add is None else (add, read), steps=steps)
+
+
+def _adding(add: Operation) -> str:
+    return f"{add.f} of {add.value!r} by process {add.process} on {add.node} (event {add.invoke_index})"
+
+
+def _name(value: Value) -> Value:
+    return repr(value) if isinstance(value, (list, dict)) else value

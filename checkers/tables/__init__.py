@@ -1,0 +1,1 @@
+"""The same questions asked of Parquet tables of operations."""

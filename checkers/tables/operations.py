@@ -1,0 +1,458 @@
+"""Registers judged from a table of operations in integer columns: for histories too large to be events in memory.
+
+A row is one operation (`COLUMNS`, described in docs/operations-table.md). Rows come sorted by key, in batches that may
+cut a key in two: the key that is still open is carried over, and every call of the native search sees whole keys. So
+memory is bounded by the batch and the largest key, whether the batches come from a file or from a partition of Spark's.
+
+What is found is added up: the keys that are valid by number, each other key by name. A key that no order explains is
+read again by itself, searched again and explained; an answer that is not repeated then is a defect, and no verdict.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Final, NamedTuple
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from fencepost.checkers import _core
+from fencepost.checkers.storage import registers as linearizable
+from fencepost.checkers.storage.models import CAS, READ, WRITE, encode
+from fencepost.checkers.storage.registers import CHECKER, EXPOSURE_OF, GUARANTEE
+from fencepost.harness.base.errors import MalformedHistory
+from fencepost.harness.history import Operation, Outcome, Value
+from fencepost.harness.verdict import Budget, Facts, Validity, Verdict, Witness
+
+#: Name and type of every column; others may stand beside them and are not read.
+COLUMNS: Final[dict[str, Any]] = {
+    "key": pa.int64(),
+    "f": pa.int8(),
+    "a": pa.int64(),
+    "b": pa.int64(),
+    "process": pa.int32(),
+    "invoked": pa.int64(),
+    "returned": pa.int64(),
+}
+
+#: The order in which the rows of a key are judged; complete, so that equal times leave nothing to chance.
+ORDER: Final = ("key", "invoked", "process", "returned", "f", "a", "b")
+
+#: What `returned` is for an operation of unknown outcome.
+UNKNOWN: Final = -1
+#: Steps that the budget has for each operation, where that is more than the plan's: tables grow without bound.
+STEPS_PER_OPERATION: Final = 100
+#: Keys that no order explains: so many are read again and explained; of the rest their number is told.
+EXPLAINED_MAX: Final = 100
+_WITNESSES_MAX: Final = 5
+#: Keys that ran out of steps are tried again with what others left, unless they are more than these.
+_AGAIN_MAX: Final = 10_000
+_VALUES: Final = 1 << 32
+_NEVER: Final = np.iinfo(np.int64).max
+_FUNCTIONS: Final = {READ: "read", WRITE: "write", CAS: "cas"}
+_HINT: Final = "docs/operations-table.md says what each column means"
+_NODE: Final = "an unnamed node"
+
+Column = NDArray[np.int64]
+
+
+class Rows(NamedTuple):
+    """Operations in columns, as `COLUMNS`."""
+
+    key: Column
+    f: Column
+    a: Column
+    b: Column
+    process: Column
+    invoked: Column
+    returned: Column
+
+    def at(self, places: Any) -> "Rows":
+        return Rows(*(np.ascontiguousarray(column[places]) for column in self))
+
+
+class Deal(msgspec.Struct, frozen=True, kw_only=True):
+    """The budget of one round over `operations`: each call gets the part of `steps` that is its operations' own."""
+
+    steps: int
+    operations: int
+    memory_bytes: int
+    wall_s: float
+
+
+class Found(msgspec.Struct, frozen=True, kw_only=True):
+    """One key that is not valid, or (`key` None) all those of a call that are.
+
+    `verdict` is `valid`, `invalid`, `unknown`, or `malformed` with the `reason`. `failed_*` name the first operation
+    that no order passes.
+    """
+
+    key: int | None
+    verdict: str
+    reason: str = ""
+    keys: int = 1
+    operations: int = 0
+    info_operations: int = 0
+    exposure: int = 0
+    steps: int = 0
+    failed_process: int | None = None
+    failed_invoked: int | None = None
+
+
+class Tally(msgspec.Struct, frozen=True, kw_only=True):
+    """What was found about a whole table; `others` are the keys that are not valid, by key."""
+
+    keys: int
+    operations: int
+    info_operations: int
+    exposure: int
+    steps: int
+    others: tuple[Found, ...]
+
+    def of(self, verdict: str) -> list[Found]:
+        return [found for found in self.others if found.verdict == verdict]
+
+
+def check_types(found: dict[str, str], source: str) -> None:
+    """Raise MalformedHistory unless `found` (types as Arrow names them) has every column with its type."""
+    for name, kind in COLUMNS.items():
+        if name not in found:
+            there = ", ".join(sorted(found)) or "none"
+            expected = ", ".join(f"{column} {type_}" for column, type_ in COLUMNS.items())
+            raise MalformedHistory(
+                f"{source}: column {name!r} is missing; a table of operations has {expected}; this file has {there}",
+                hint=_HINT,
+            )
+        if found[name] != str(kind):
+            raise MalformedHistory(
+                f"{source}: column {name!r} has type {found[name]}, expected {kind}", hint=_HINT + "; cast it"
+            )
+
+
+def rows_of(batch: Any) -> Rows:
+    """An Arrow batch or table, of `COLUMNS` by name, as columns; raises MalformedHistory where one is null."""
+    return Rows(*(column_of(batch, name) for name in COLUMNS))
+
+
+def column_of(batch: Any, name: str) -> Column:
+    """One column of an Arrow batch or table; raises MalformedHistory where it is null."""
+    column = batch.column(name)
+    if column.null_count:
+        raise MalformedHistory(
+            f"column {name!r} is null in {column.null_count} rows; `returned` is {UNKNOWN} where it is unknown",
+            hint=_HINT,
+        )
+    return np.ascontiguousarray(column.to_numpy(zero_copy_only=False), dtype=np.int64)
+
+
+def in_order(rows: Rows) -> Rows:
+    """The rows in `ORDER`. Sorting is spared where they are; beyond the invocation it decides among few."""
+    key, invoked = rows.key, rows.invoked
+    if not np.all((key[:-1] < key[1:]) | ((key[:-1] == key[1:]) & (invoked[:-1] <= invoked[1:]))):
+        rows = rows.at(np.lexsort((invoked, key)))
+    tied = (rows.key[:-1] == rows.key[1:]) & (rows.invoked[:-1] == rows.invoked[1:])
+    if not tied.any():
+        return rows
+    places = np.flatnonzero(np.append(tied, False) | np.append(False, tied))
+    among = Rows(*(column[places] for column in rows))
+    order = np.lexsort([getattr(among, name) for name in reversed(ORDER)])
+    columns = []
+    for column, own in zip(rows, among, strict=True):
+        columns.append(column.copy())
+        columns[-1][places] = own[order]
+    return Rows(*columns)
+
+
+def whole_keys(batches: Iterable[Rows]) -> Iterator[Rows]:
+    """The same rows, cut so that no key is in two parts; `batches` are sorted by key.
+
+    Raises RuntimeError when they are not: the keys would be judged in pieces.
+    """
+    open_key: list[Rows] = []
+    for rows in batches:
+        if not len(rows.key):
+            continue
+        if np.any(rows.key[1:] < rows.key[:-1]) or (open_key and rows.key[0] < open_key[0].key[0]):
+            raise RuntimeError("the operations do not come sorted by key")
+        if open_key and rows.key[0] == open_key[0].key[0]:
+            end = int(np.searchsorted(rows.key, rows.key[0], side="right"))
+            open_key.append(_part(rows, 0, end))
+            if end == len(rows.key):
+                continue
+            rows = _part(rows, end, len(rows.key))
+        if open_key:
+            yield _joined(open_key)
+        last = int(np.searchsorted(rows.key, rows.key[-1], side="left"))
+        if last:
+            yield _part(rows, 0, last)
+        open_key = [_part(rows, last, len(rows.key))]
+    if open_key:
+        yield _joined(open_key)
+
+
+def judge(rows: Rows, deal: Deal, *, threads: int = 1) -> list[Found]:
+    """Judge whole keys, sorted by key, in one call of the native search; or the one row that means nothing."""
+    wrong = _malformed(rows)
+    if wrong is not None:
+        return [wrong]
+    # A read of unknown outcome constrains nothing, and makes no key of its own.
+    kept = (rows.f != READ) | (rows.returned >= 0)
+    if not kept.all():
+        rows = rows.at(kept)
+    n = len(rows.key)
+    if not n:
+        return []
+    results = _core.check_registers(
+        rows.key,
+        rows.f,
+        rows.a,
+        rows.b,
+        rows.invoked,
+        np.maximum(rows.returned, UNKNOWN),
+        steps=deal.steps * n // max(1, deal.operations),
+        memory_bytes=deal.memory_bytes,
+        wall_s=deal.wall_s,
+        threads=threads,
+    )
+    others = [_found(result, rows) for result in results if result.verdict != "valid"]
+    valid = Found(
+        key=None,
+        verdict="valid",
+        keys=len(results) - len(others),
+        operations=n - sum(found.operations for found in others),
+        info_operations=int((rows.returned < 0).sum()),
+        exposure=int(exposed(rows).sum()),
+        steps=sum(result.steps for result in results) - sum(found.steps for found in others),
+    )
+    return [valid, *others]
+
+
+def exposed(rows: Rows) -> NDArray[np.bool_]:
+    """Which operations, sorted by key, could have been caught out: `checkers.storage.registers.exposed` in columns."""
+    ok = rows.returned >= 0
+    writes = ok & (rows.f != READ)
+    starts = np.concatenate(([0], np.flatnonzero(rows.key[1:] != rows.key[:-1]) + 1))
+    lengths = np.diff(np.append(starts, len(rows.key)))
+    done = np.where(writes, rows.returned, _NEVER)
+    first = np.repeat(np.minimum.reduceat(done, starts), lengths)
+    # Of several that were acknowledged at one time, any stands for the first: then another process's is no later.
+    by_first = np.where(writes & (done == first), rows.process, _NEVER)
+    process = np.repeat(np.minimum.reduceat(by_first, starts), lengths)
+    others = np.where(rows.process != process, done, _NEVER)
+    other = np.repeat(np.minimum.reduceat(others, starts), lengths)
+    found: NDArray[np.bool_] = ok & (rows.f != WRITE) & (np.where(rows.process == process, other, first) < rows.invoked)
+    return found
+
+
+def tally(found: Iterable[Found], source: str) -> Tally:
+    """Add up what the calls found; raises MalformedHistory for the first row, by key, that means nothing."""
+    everything = list(found)
+    wrong = [one for one in everything if one.verdict == "malformed"]
+    if wrong:
+        first = min(wrong, key=lambda one: (one.key or 0, one.failed_invoked or 0, one.reason))
+        raise MalformedHistory(f"{source}: {first.reason}", hint=_HINT)
+    others = sorted((one for one in everything if one.key is not None), key=lambda one: one.key or 0)
+    return Tally(
+        keys=sum(one.keys for one in everything),
+        operations=sum(one.operations for one in everything),
+        info_operations=sum(one.info_operations for one in everything),
+        exposure=sum(one.exposure for one in everything),
+        steps=sum(one.steps for one in everything),
+        others=tuple(others),
+    )
+
+
+def search(run: Callable[[Deal, list[int] | None], Tally], operations: int, budget: Budget) -> Tally:
+    """All keys in rounds: keys that run out of steps are tried again while what is left doubles their part.
+
+    `run(deal, keys)` judges these keys, or all. Which key ends how depends on counts only.
+    """
+    steps = max(budget.steps, STEPS_PER_OPERATION * operations) if budget == Budget() else budget.steps
+    deal = Deal(steps=steps, operations=operations, memory_bytes=budget.memory_bytes, wall_s=budget.wall_s)
+    found = run(deal, None)
+    left = steps - found.steps
+    while True:
+        again = {one.key: one for one in found.of("unknown") if "steps" in one.reason}
+        waiting = sum(one.operations for one in again.values())
+        if not 0 < len(again) <= _AGAIN_MAX or left * deal.operations < 2 * deal.steps * waiting:
+            return found
+        deal = msgspec.structs.replace(deal, steps=left, operations=waiting)
+        renewed = run(deal, [key for key in again if key is not None])
+        left -= renewed.steps
+        others = [one for one in found.others if one.key not in again]
+        found = msgspec.structs.replace(
+            found,
+            steps=found.steps + renewed.steps,
+            others=tuple(sorted([*others, *renewed.others], key=lambda one: one.key or 0)),
+        )
+
+
+def verdict(
+    found: Tally, explain: Callable[[list[int]], list[Witness]], facts: Facts, figures: dict[str, Any]
+) -> Verdict:
+    """The verdict on a table; `explain(keys)` shows why no order explains these keys, in their order."""
+    invalid, unfinished = found.of("invalid"), found.of("unknown")
+    shown = [one.key for one in invalid[:EXPLAINED_MAX] if one.key is not None]
+    witnesses = explain(shown) if shown else []
+    anomalies = Counter(witness.anomaly for witness in witnesses)
+    if len(invalid) > len(witnesses):
+        anomalies["non-linearizable"] += len(invalid) - len(witnesses)
+    validity, reason = _conclude(found, invalid, unfinished, facts)
+    return Verdict(
+        checker=CHECKER,
+        guarantee=GUARANTEE,
+        validity=validity,
+        reason=reason,
+        exposure=found.exposure,
+        exposure_of=EXPOSURE_OF,
+        anomalies=dict(anomalies),
+        witnesses=tuple(witnesses[:_WITNESSES_MAX]),
+        figures={
+            "keys": found.keys,
+            "operations": found.operations,
+            "info_operations": found.info_operations,
+            "steps": found.steps,
+            **figures,
+            **{f"core_{name}": value for name, value in _core.build_info().items()},
+        },
+    )
+
+
+def explain_rows(rows: Rows, budget: Budget) -> list[Witness]:
+    """Why no order explains each of the keys of `rows`, in ascending order of key.
+
+    Events and nodes are left out: a table has none.
+    """
+    return [msgspec.structs.replace(witness, events=(), nodes=()) for witness in explain(operations_of(rows), budget)]
+
+
+def operations_of(rows: Rows) -> list[Operation]:
+    """The rows as operations, in `ORDER`; their times stand for the numbers of their events."""
+    rows = rows.at(np.lexsort([getattr(rows, name) for name in reversed(ORDER)]))
+    return [_operation(fields) for fields in zip(*(column.tolist() for column in rows), strict=True)]
+
+
+def explain(operations: Sequence[Operation], budget: Budget) -> list[Witness]:
+    """Search keys that were found invalid again, by themselves; the witness of each, in the order of their first rows.
+
+    Raises RuntimeError when one is found valid: a defect of one of the two searches.
+    """
+    columns = encode(operations)
+    subhistories: dict[str | None, list[Operation]] = {key: [] for key in columns.keys}
+    for op in operations:
+        if op.key in subhistories:
+            subhistories[op.key].append(op)
+    steps = max(budget.steps, STEPS_PER_OPERATION * len(operations))
+    witnesses = []
+    for result in linearizable.search(columns, msgspec.structs.replace(budget, steps=steps)):
+        key = columns.keys[result.key]
+        if result.verdict == "valid":
+            raise RuntimeError(f"key {key} was found invalid, and valid when it was searched again")
+        own = subhistories[key]
+        witnesses.append(linearizable.witness(result, columns, own) if result.verdict == "invalid" else _unshown(own))
+    return witnesses
+
+
+def _unshown(operations: Sequence[Operation]) -> Witness:
+    """Of a key whose second search did not come to its end within the budget: it is invalid all the same."""
+    return Witness(
+        anomaly="non-linearizable",
+        events=(),
+        steps=(f"No order explains the {len(operations)} operations on {operations[0].key}.",),
+        from_ns=min(op.invoked_ns for op in operations),
+        to_ns=max(op.completed_ns or op.invoked_ns for op in operations),
+        key=operations[0].key,
+    )
+
+
+def _conclude(
+    found: Tally, invalid: Sequence[Found], unfinished: Sequence[Found], facts: Facts
+) -> tuple[Validity, str]:
+    if not found.keys:
+        return Validity.UNKNOWN, "no read, write or cas in this table"
+    if invalid:
+        reason = f"no order explains {len(invalid)} of {found.keys} keys"
+        return Validity.INVALID, f"{reason}; {len(unfinished)} more were not finished" if unfinished else reason
+    if unfinished:
+        why = ", ".join(sorted({one.reason for one in unfinished}))
+        return Validity.UNKNOWN, f"{found.keys - len(unfinished)} of {found.keys} keys checked, none invalid; {why}"
+    if found.exposure < facts.thresholds.exposure_min:
+        wanted = facts.thresholds.exposure_min
+        return Validity.UNKNOWN, f"{found.exposure} {EXPOSURE_OF}; at least {wanted} are asked for"
+    return Validity.VALID, ""
+
+
+def _part(rows: Rows, start: int, end: int) -> Rows:
+    return Rows(*(column[start:end] for column in rows))
+
+
+def _joined(parts: list[Rows]) -> Rows:
+    return parts[0] if len(parts) == 1 else Rows(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+
+
+def _malformed(rows: Rows) -> Found | None:
+    """The first row, by key and invocation, that means nothing."""
+    cas, late = rows.f == CAS, (rows.returned >= 0) & (rows.returned < rows.invoked)
+    rules: list[tuple[Any, Callable[[int], str]]] = [
+        ((rows.f < READ) | (rows.f > CAS), lambda i: f"f is {rows.f[i]}; expected 0 read, 1 write or 2 cas"),
+        ((rows.a < 0) | (rows.a >= _VALUES), lambda i: f"a is {rows.a[i]}; expected a number from 0 to 2^32 - 1"),
+        (
+            cas & ((rows.b < 0) | (rows.b >= _VALUES)),
+            lambda i: f"b is {rows.b[i]}; expected a number from 0 to 2^32 - 1",
+        ),
+        (~cas & (rows.b != 0), lambda i: f"b is {rows.b[i]}; expected 0, since only a cas has a second value"),
+        (rows.invoked < 0, lambda i: f"invoked is {rows.invoked[i]}; expected 0 or more"),
+        (rows.returned < UNKNOWN, lambda i: f"returned is {rows.returned[i]}; expected {UNKNOWN} where it is unknown"),
+        (late, lambda i: f"returned at {rows.returned[i]}, before it was invoked at {rows.invoked[i]}"),
+        (rows.returned == _NEVER, lambda i: f"returned at {rows.returned[i]}; expected less, or {UNKNOWN}"),
+    ]
+    broken = [(broken, tell) for broken, tell in rules if broken.any()]
+    if not broken:
+        return None
+    places = np.flatnonzero(np.logical_or.reduce([mask for mask, _ in broken]))
+    order = np.lexsort((rows.process[places], rows.invoked[places], rows.key[places]))
+    place = int(places[order[0]])
+    said = next(tell(place) for mask, tell in broken if mask[place])
+    key, process, invoked = (int(column[place]) for column in (rows.key, rows.process, rows.invoked))
+    return Found(
+        key=key,
+        verdict="malformed",
+        reason=f"key {key}, process {process}, invoked at {invoked}: {said}",
+        failed_process=process,
+        failed_invoked=invoked,
+    )
+
+
+def _found(result: _core.KeyResult, rows: Rows) -> Found:
+    failed = result.failed
+    return Found(
+        key=result.key,
+        verdict=result.verdict,
+        reason=result.reason,
+        operations=result.operations or int((rows.key == result.key).sum()),
+        steps=result.steps,
+        failed_process=None if failed is None else int(rows.process[failed]),
+        failed_invoked=None if failed is None else int(rows.invoked[failed]),
+    )
+
+
+def _operation(fields: Sequence[int]) -> Operation:
+    """One row as an operation; its events are numbered by its times, since a table has no others."""
+    key, f, a, b, process, invoked, returned = fields
+    known = returned >= 0
+    value: Value = None if f == READ else [a or None, b or None] if f == CAS else a or None
+    return Operation(
+        invoke_index=invoked,
+        complete_index=returned if known else None,
+        process=process,
+        f=_FUNCTIONS[f],
+        node=_NODE,
+        type=Outcome.OK if known else Outcome.INFO,
+        invoked_ns=invoked,
+        completed_ns=returned if known else None,
+        ended_ns=returned if known else None,
+        key=f"key {key}",
+        value=value,
+        result=(a or None) if f == READ and known else value,
+    )

@@ -1,0 +1,95 @@
+"""The core of all dependencies: collected from wherever they are, and judged natively together with real time.
+
+`checkers.tables.transactions_windows` says which edges are its; `collected` asks for them round by round, `judged`
+looks for the cycles among them. No cycle has other edges.
+"""
+
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from fencepost.checkers import _core
+from fencepost.checkers.tables.transactions_windows import UNRAISED, Column, Edges, Points, Windows, raised, windows
+from fencepost.checkers.transactions.anomalies import STEPS
+
+#: Rounds in which points are raised. None is worth its cost for edges that are no more than this share of all.
+ROUNDS: Final = 8
+_ENOUGH: Final = 1 / 10_000
+
+#: The edges that are not forward, or, given windows, those within them.
+Scan = Callable[[Points, Windows | None], Edges]
+
+
+class Collected(NamedTuple):
+    """The core under some points; None: it is larger than was allowed. `rounds`: how often points were raised."""
+
+    points: Points
+    edges: Edges | None
+    rounds: int
+
+
+class Transactions(NamedTuple):
+    """Transactions in the order of invocation, `number` naming them; the rest as in `TransactionColumns`."""
+
+    number: Column
+    process: Column
+    outcome: Column
+    invoked: Column
+    completed: Column
+
+
+class Judged(NamedTuple):
+    """Cycles by name, with steps: transaction, the one after it, kind. Without any, points that rise along edges."""
+
+    cycles: list[tuple[str, list[tuple[int, int, str]]]]
+    points: Points | None
+    figures: dict[str, int]
+
+
+def collected(scan: Scan, total: int, limit: int) -> Collected:
+    """The core of `total` edges, of which `scan` returns those asked for; no more than `limit` are held."""
+    points, known, before = UNRAISED, list[Edges](), limit + 1
+    for turn in range(ROUNDS + 1):
+        behind = scan(points, None)
+        if not len(behind):
+            return Collected(points, behind, turn)
+        if len(behind) + sum(map(len, known)) > limit:
+            return Collected(points, None, turn)
+        settled = turn > 0 and len(behind) <= _ENOUGH * total
+        if turn == ROUNDS or settled or len(behind) >= before:
+            break
+        known.append(behind)
+        before = len(behind)
+        points = raised(Edges.joined(known), points)
+    core = scan(points, windows(behind, points))
+    return Collected(points, core if len(core) <= limit else None, turn)
+
+
+def judged(core: Edges, points: Points, told: Transactions) -> Judged:
+    """Judge a core; `told` are its transactions.
+
+    One of unknown outcome that nobody saw is on no cycle: nothing depends on it, and it precedes nothing.
+    """
+    virtual = np.unique(np.concatenate([core.source[core.source < 0], core.target[core.target < 0]]))
+    numbers = np.concatenate([told.number, virtual])
+    order = np.argsort(numbers)
+    source, target = (order[np.searchsorted(numbers[order], column)] for column in (core.source, core.target))
+    report = _core.judge_transaction_core(
+        *told[1:],
+        *points.of(told.number, 2 * told.invoked),
+        *(np.ascontiguousarray(column, dtype=np.int64) for column in (source, target, core.kind)),
+        nodes=len(numbers),
+        steps=STEPS,
+    )
+    figures = {"components": report.components, "largest_component": report.largest, "steps": report.steps}
+    if report.points is None:
+        number = told.number.tolist()
+        named = [
+            (name, [(number[step[0]], number[step[1]], step[2]) for step in steps]) for name, _, steps in report.cycles
+        ]
+        return Judged(named, None, figures)
+    kept = ~np.isin(points.node, told.number)
+    merged = [np.concatenate([old[kept], new]) for old, new in zip(points, (told.number, *report.points), strict=True)]
+    by_node = np.argsort(merged[0])
+    return Judged([], Points(*(column[by_node] for column in merged)), figures)

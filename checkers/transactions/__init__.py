@@ -1,0 +1,1 @@
+"""Transactions: Adya's anomalies by cycles of dependencies."""

@@ -1,0 +1,223 @@
+"""Transactions in a run's history: operations `txn` whose value is a list of micro-operations, judged as they stand.
+
+A micro-operation is [function, key, value]: `append` (lists) or `w` (registers) with what was written, `r` with what
+was read, null before it was answered. Numbers stand for themselves; any other value is given a number of its own.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from fencepost.checkers.facts.evidence import violations
+from fencepost.checkers.transactions.anomalies import (
+    SHOWN_MAX,
+    STRICT,
+    Finding,
+    TransactionVerdict,
+    check_list_append,
+    check_register,
+)
+from fencepost.checkers.transactions.columns import (
+    FAIL,
+    INFO,
+    NEVER,
+    NIL,
+    OK,
+    READ,
+    READ_UNKNOWN,
+    WRITE,
+    TransactionColumns,
+)
+from fencepost.checkers.transactions.proof import Anomaly, Cycle
+from fencepost.checkers.transactions.weak_isolation import CommitCircle
+from fencepost.harness.base.errors import MalformedHistory
+from fencepost.harness.history import History, Operation, Outcome
+from fencepost.harness.verdict import Facts, Proof, Verdict, Witness
+from fencepost.harness.verdict.consistency_models import ruled_out, ruled_out_of_registers
+
+EXPOSURE_OF: Final = "reads in ok transactions"
+_WITNESSES_MAX: Final = 5
+_OUTCOMES: Final = {Outcome.OK: OK, Outcome.FAIL: FAIL, Outcome.INFO: INFO}
+#: Numbers from here downwards stand for values that are no integers.
+_NAMED: Final = -(2**62)
+
+
+def check_lists(history: History, facts: Facts) -> list[Verdict]:
+    """One verdict on transactions that append to lists, about the consistency model that is required."""
+    operations = transactions_of(history.operations)
+    judged = check_list_append(encode(operations, lists=True), model=_model(facts))
+    return [_verdict("list-append", operations, judged)]
+
+
+def check_registers(history: History, facts: Facts) -> list[Verdict]:
+    """One verdict on transactions that write registers, likewise."""
+    operations = transactions_of(history.operations)
+    judged = check_register(encode(operations, lists=False), model=_model(facts))
+    return [_verdict("rw-register", operations, judged)]
+
+
+def _model(facts: Facts) -> str:
+    """The consistency model that is asked for by name, or else the strongest."""
+    return facts.required[0] if facts.required else STRICT
+
+
+def transactions_of(operations: Sequence[Operation]) -> list[Operation]:
+    """Those that are transactions."""
+    return [op for op in operations if op.f == "txn"]
+
+
+def encode(operations: Sequence[Operation], *, lists: bool) -> TransactionColumns:
+    """The columns of transactions, row i being operation i; places are indexes of events.
+
+    Raises:
+        MalformedHistory: a micro-operation that is not as the module says; names the event.
+    """
+    numbers, keys = _Numbers(), dict[Any, int]()
+    first, start = [0], [0]
+    kinds, places, values, elements = list[int](), list[int](), list[int](), list[int]()
+    for op in operations:
+        answered = op.type is Outcome.OK
+        for micro in _micro_operations(op):
+            f, key, value = micro
+            write = f == ("append" if lists else "w")
+            if not write and f != "r":
+                raise _malformed(op, f"{'append' if lists else 'w'} or r", f)
+            if write and value is None:
+                raise _malformed(op, "a value to write", value)
+            if not write and answered and lists and not isinstance(value, (list, type(None))):
+                raise _malformed(op, "a list, or null for an empty one, from a read", value)
+            kinds.append(WRITE if write else READ if answered else READ_UNKNOWN)
+            places.append(keys.setdefault(_plain(key), len(keys)))
+            if not write and answered and lists:
+                elements += (numbers.number(element) for element in value or ())
+            values.append(numbers.number(value) if write or (answered and not lists) else 0)
+            start.append(len(elements))
+        first.append(len(kinds))
+
+    def column(given: Sequence[int]) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+        return np.array(given, dtype=np.int64)
+
+    return TransactionColumns(
+        process=column([op.process for op in operations]),
+        outcome=column([_OUTCOMES[op.type] for op in operations]),
+        invoked=column([op.invoke_index for op in operations]),
+        completed=column([NEVER if op.complete_index is None else op.complete_index for op in operations]),
+        first=column(first),
+        kind=column(kinds),
+        key=column(places),
+        value=column(values),
+        start=column(start),
+        elements=column(elements),
+        keys=tuple(keys),
+        names=numbers.names,
+    )
+
+
+def _micro_operations(op: Operation) -> list[list[Any]]:
+    given = op.result if op.type is Outcome.OK and op.result is not None else op.value
+    if not isinstance(given, list):
+        raise _malformed(op, "a list of micro-operations", given)
+    for micro in given:
+        if not isinstance(micro, list) or len(micro) != 3:
+            raise _malformed(op, "micro-operations [function, key, value]", micro)
+    return [[str(f).removeprefix(":"), key, value] for f, key, value in given]
+
+
+def _malformed(op: Operation, expected: str, given: object) -> MalformedHistory:
+    return MalformedHistory(f"event {op.invoke_index}: in a transaction, expected {expected}, not {given!r}")
+
+
+def _plain(value: Any) -> Any:
+    """The value, or for a list or a mapping its text: something that can be looked up."""
+    return value if value is None or isinstance(value, (str, int, float)) else repr(value)
+
+
+class _Numbers:
+    """Integers as they are, nothing as `NIL`, other values as numbers with a name."""
+
+    def __init__(self) -> None:
+        self.names: dict[int, object] = {}
+        self._numbers: dict[tuple[str, Any], int] = {}
+
+    def number(self, value: Any) -> int:
+        if value is None:
+            return NIL
+        if type(value) is int and abs(value) < -_NAMED:
+            return value
+        known = (type(value).__name__, _plain(value))
+        if known not in self._numbers:
+            self._numbers[known] = _NAMED - len(self._numbers)
+            self.names[self._numbers[known]] = value
+        return self._numbers[known]
+
+
+def _verdict(checker: str, operations: Sequence[Operation], judged: TransactionVerdict) -> Verdict:
+    shown = most_telling(judged.findings, judged.model, lists=checker == "list-append")
+    reads = sum(1 for op in operations if op.type is Outcome.OK for micro in _micro_operations(op) if micro[0] == "r")
+    return Verdict(
+        checker=checker,
+        guarantee=judged.model,
+        validity=judged.validity,
+        reason=judged.reason,
+        exposure=reads,
+        exposure_of=EXPOSURE_OF,
+        anomalies=judged.anomalies,
+        witnesses=tuple(_witness(finding, operations) for finding in shown),
+        figures={
+            **judged.figures,
+            "ruled_out": list(judged.ruled_out),
+            "weakest_ruled_out": list(judged.weakest),
+            "unfinished": list(judged.unfinished),
+            **({"certificate": judged.certificate} if judged.certificate else {}),
+            **({"allowed": list(judged.allowed)} if judged.allowed else {}),
+        },
+        evidence=violations(
+            (found.anomaly, operations[found.transactions[0]])
+            for found in judged.findings
+            if judged.anomalies[found.anomaly] <= SHOWN_MAX
+        ),
+    )
+
+
+def most_telling(findings: Sequence[Finding], model: str, *, lists: bool) -> list[Finding]:
+    """One finding of each name before the second of any, and of those first the ones that rule out the model; a few."""
+    rule = ruled_out if lists else ruled_out_of_registers
+    before = Counter[str]()
+    ranked = []
+    for finding in findings:
+        ranked.append((before[finding.anomaly], model not in rule([finding.anomaly]), finding))
+        before[finding.anomaly] += 1
+    return [finding for _, _, finding in sorted(ranked, key=lambda found: found[:2])][:_WITNESSES_MAX]
+
+
+def _witness(finding: Finding, operations: Sequence[Operation]) -> Witness:
+    shown = [operations[t] for t in finding.transactions]
+    events = {op.invoke_index for op in shown} | {op.complete_index for op in shown if op.complete_index is not None}
+    ends = [op.completed_ns for op in shown if op.completed_ns is not None]
+    return Witness(
+        anomaly=finding.anomaly,
+        events=tuple(sorted(events)),
+        steps=finding.steps,
+        from_ns=min(op.invoked_ns for op in shown),
+        to_ns=max(ends, default=max(op.invoked_ns for op in shown)),
+        nodes=tuple(sorted({op.node for op in shown})),
+        proof=_proof(finding, operations),
+    )
+
+
+def _proof(finding: Finding, operations: Sequence[Operation]) -> Proof:
+    rows = tuple(operations[t].invoke_index for t in finding.transactions)
+    proof = finding.proof
+    match proof:
+        case Cycle():
+            return Proof(kind="cycle", rows=rows, name=proof.name, links=tuple(tuple(step) for step in proof.steps))
+        case CommitCircle():
+            links: list[tuple[int | str, ...]] = []
+            for weak in proof.steps:
+                links.append((*weak.step, weak.read, len(weak.path)))
+                links.extend((*step,) for step in weak.path)
+            return Proof(kind="circle", rows=rows, name=proof.name, links=tuple(links))
+        case Anomaly():
+            return Proof(kind="finding", rows=rows, name=proof.name, links=(tuple(proof[1:]),))

@@ -1,0 +1,161 @@
+"""Models that ask less than serializability: an order of commits, or of starts and commits, shows them; or why none.
+
+Read committed, monotonic atomic view, read atomic and causal consistency, with and without sessions, are decided
+(Biswas & Enea, OOPSLA 2019; Moldrup & Pavlogiannis, PLDI 2025): all that an order of commits must hold is found at
+once, and either it has no circle, or the circle is the finding. Of snapshot isolation a schedule is looked for; not to
+find one says nothing.
+"""
+
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fencepost.checkers import _core
+from fencepost.checkers.transactions.columns import TransactionColumns
+from fencepost.checkers.transactions.proof import ListProof, RegisterProof, Step
+from fencepost.harness.base.errors import HarnessError
+
+#: Models of which an order of commits decides: what a transaction must have seen, and whether sessions count.
+COMMITS: Final = {
+    "read-committed": ("committed", False),
+    "monotonic-atomic-view": ("view", False),
+    "read-atomic": ("atomic", False),
+    "causal-cerone": ("causal", False),
+    "session-read-committed": ("view", True),
+    "session-read-atomic": ("atomic", True),
+    "causal": ("causal", True),
+}
+#: Models that a schedule of starts and commits shows, weakest first: whether sessions, whether real time is kept.
+SNAPSHOTS: Final = {
+    "snapshot-isolation": (False, False),
+    "strong-session-snapshot-isolation": (True, False),
+    "strong-snapshot-isolation": (False, True),
+}
+#: Steps for the order of commits of causal consistency; and where it is only to refute a stronger model.
+STEPS: Final = 2_000_000_000
+REFUTING_STEPS: Final = 5_000_000
+_NAMES: Final = {
+    "view": "observed-transaction-vanishes",
+    "atomic": "fractured-reads",
+    "causal": "causality-violation",
+}
+
+
+class CommitStep(NamedTuple):
+    """One step of a circle in what an order of commits must hold.
+
+    `path` leads from `step.before`, whose write had to be seen, to the transaction of the micro-operation `read`, which
+    read the version of `step.after_op` of the same key instead (-1: nothing). Without a path, `step` stands for itself.
+    """
+
+    step: Step
+    read: int
+    path: tuple[Step, ...]
+
+
+class CommitCircle(NamedTuple):
+    """Why no order of commits exists; a single step leads to nothing, before which there is no commit."""
+
+    name: str
+    steps: tuple[CommitStep, ...]
+
+
+def commits(
+    columns: TransactionColumns, model: str, *, lists: bool, steps: int = STEPS
+) -> NDArray[np.uint32] | CommitCircle | None:
+    """An order of commits that shows `model`, the confirmed circle that rules it out, or None: the budget ended.
+
+    The history shows no anomaly that read committed forbids.
+    """
+    level, sessions = COMMITS[model]
+    report = _ask(columns, lists=lists, level=level, sessions=sessions, realtime=False, steps=steps)
+    if report.order is not None:
+        return report.order
+    if not report.circle:
+        return None
+    told = tuple(
+        CommitStep(Step(*step), read, tuple(Step(*other) for other in path)) for step, read, path in report.circle
+    )
+    circle = CommitCircle(_name(level, told), told)
+    if not is_circle(ListProof(columns) if lists else RegisterProof(columns), circle):
+        raise HarnessError(f"a circle of commits of the native checker of transactions is not confirmed: {circle}")
+    return circle
+
+
+def schedule(columns: TransactionColumns, model: str, *, lists: bool) -> NDArray[np.uint32] | None:
+    """Starts (twice the row) and commits (one more) that show a kind of snapshot isolation, or None: not found."""
+    sessions, realtime = SNAPSHOTS[model]
+    return _ask(columns, lists=lists, level="snapshot", sessions=sessions, realtime=realtime, steps=STEPS).order
+
+
+def _ask(
+    columns: TransactionColumns, *, lists: bool, level: str, sessions: bool, realtime: bool, steps: int
+) -> _core.WeakReport:
+    c = columns
+    try:
+        return _core.check_weak_isolation(
+            c.process,
+            c.outcome,
+            c.invoked,
+            c.completed,
+            c.first,
+            c.kind,
+            c.key,
+            c.value,
+            c.start,
+            c.elements,
+            lists=lists,
+            level=level,
+            sessions=sessions,
+            realtime=realtime,
+            steps=steps,
+        )
+    except RuntimeError as error:
+        raise HarnessError(f"the native checker of transactions: {error}") from error
+
+
+def _name(level: str, steps: tuple[CommitStep, ...]) -> str:
+    kinds = {step.step.kind for step in steps} | {step.kind for weak in steps for step in weak.path}
+    suffix = "-process" if "process" in kinds else ""
+    if any(weak.path for weak in steps):
+        return _NAMES[level] + suffix
+    return ("G1c" if "wr" in kinds else "G0") + suffix
+
+
+def is_circle(proof: ListProof | RegisterProof, circle: CommitCircle) -> bool:
+    """Whether every step of a circle holds, and it is of the kind that its name says."""
+    steps = circle.steps
+    base = circle.name.removesuffix("-process")
+    if not steps or _name(next((level for level, name in _NAMES.items() if name == base), ""), steps) != circle.name:
+        return False
+    to_nothing = len(steps) == 1 and steps[0].step.after < 0
+    joined = all(weak.step.after == steps[(at + 1) % len(steps)].step.before for at, weak in enumerate(steps))
+    return (to_nothing or (joined and len(steps) > 1)) and all(_holds(proof, base, weak) for weak in steps)
+
+
+def _holds(proof: ListProof | RegisterProof, base: str, weak: CommitStep) -> bool:
+    """A step of its own, or: what leads to a reader was seen by it, and it read another's version instead."""
+    step, rows = weak.step, proof.rows
+    if not weak.path:
+        return proof.step(step)
+    reader = rows.owner(weak.read)
+    places = [step.before, *(other.after for other in weak.path)]
+    joined = all(other.before == places[at] for at, other in enumerate(weak.path)) and places[-1] == reader
+    held = all(other.kind in ("wr", "process") and proof.step(other) for other in weak.path)
+    wrote = rows.is_write(step.before_op, step.before) and rows.key(step.before_op) == rows.key(weak.read)
+    instead = (
+        rows.is_read(weak.read, reader)
+        and reader != step.before != step.after
+        and proof.shows(weak.read, step.after_op)
+    )
+    if step.after >= 0:
+        instead = instead and rows.is_write(step.after_op, step.after) and reader != step.after
+    match base:
+        case "observed-transaction-vanishes":
+            near = len(weak.path) == 1 and weak.path[0].kind == "wr" and weak.path[0].after_op < weak.read
+        case "fractured-reads":
+            near = len(weak.path) == 1
+        case _:
+            near = True
+    return joined and held and wrote and instead and near and proof.happened(step.before)

@@ -1,0 +1,1 @@
+"""Many runs: replay, shrink, failover."""

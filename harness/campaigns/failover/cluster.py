@@ -1,0 +1,245 @@
+"""The cluster of one cell: brought up, filled with topics, and brought back to the same state before every ending.
+
+The same state: every node serves, one controller is active, every partition has all its replicas in sync and is led by
+the first of them, as every broker knows, and has just acknowledged a produce: metadata alone may be ahead of brokers
+that still make the logs of thousands of partitions. So each ending meets a third of them led by the node that ends.
+"""
+
+import asyncio
+import sys
+import time
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Final
+
+from fencepost.harness.base.errors import HarnessError
+from fencepost.harness.campaigns.failover.cell import NODES, REPLICAS, SYSTEM_OPTIONS, Cell, topics
+from fencepost.harness.campaigns.failover.probes import Address, Partition, ProduceLine, ProduceProbe
+from fencepost.harness.coordination import Definite, Indefinite
+from fencepost.harness.history import Claim
+from fencepost.harness.plugins import registry
+from fencepost.harness.runtime.node import Node, Place
+from fencepost.harness.runtime.provider import Links, Setting
+from fencepost.harness.systems.contract.system import Artifacts, Question
+from fencepost.harness.systems.kafka.client.client import open_node
+from fencepost.harness.systems.kafka.client.elect_leaders import elect_preferred_leaders
+from fencepost.harness.systems.kafka.server.start import CLIENT_PORT, CONTROLLER_PORT
+from fencepost.harness.systems.kafka.wire.errors import TOPIC_ALREADY_EXISTS, ServerDoubt, ServerRefusal
+from fencepost.harness.systems.kafka.wire.values import TopicView
+
+_START_S: Final = 90.0
+_CREATE_S: Final = 120.0
+_SETTLE_S: Final = 150.0
+_DIAL_S: Final = 1.0
+_ASK_S: Final = 5.0
+_CREATE_PATIENCE_S: Final = 60.0
+_ELECT_MS: Final = 20_000
+#: Between two looks at a cluster that is coming back: each costs its nodes and us some work.
+_LOOK_EVERY_S: Final = 0.3
+#: Nothing is measured then. With the probe's 100 ms most of thousands of partitions would be asked again and again.
+_PRODUCE_WAIT_MS: Final = 5000
+
+_Failed = (Definite, Indefinite, TimeoutError, OSError)
+
+
+class Cluster:
+    """Made by `open_cluster`."""
+
+    def __init__(self, cell: Cell, nodes: Mapping[str, Node], layout: Mapping[str, Place]) -> None:
+        self.cell = cell
+        self.nodes = nodes
+        self.layout = layout
+        self.system = registry.system(cell.system)
+        self.topics = topics(cell.partitions)
+        self.filled = False
+        #: Kept: a question may read its node's log, which grows by a line per partition with every ending.
+        self._questions: dict[str, Question] = {}
+
+    async def close(self) -> None:
+        """Close what is asked through; the nodes are the runtime's."""
+        for question in self._questions.values():
+            await question.close()
+
+    @property
+    def partitions(self) -> list[Partition]:
+        return [(topic, number) for topic, count in self.topics.items() for number in range(count)]
+
+    @property
+    def brokers(self) -> dict[str, Address]:
+        """Where every broker takes produce requests."""
+        return {name: place.dial(CLIENT_PORT) for name, place in self.layout.items() if "broker" in place.roles}
+
+    @property
+    def controllers(self) -> dict[str, Address]:
+        """Where every node that may be the active controller takes changes as such, and forwards none."""
+        if self.cell.system == "kafka-zk":
+            return self.brokers
+        return {name: self.layout[name].dial(CONTROLLER_PORT) for name in self.brokers}
+
+    async def active(self) -> str | None:
+        """The node that acts as the controller now; None when it is not exactly one."""
+        claims = await asyncio.gather(*(self._acts(name) for name in self.controllers))
+        found = [name for name, acts in zip(self.controllers, claims, strict=True) if acts]
+        return found[0] if len(found) == 1 else None
+
+    async def _acts(self, name: str) -> bool:
+        question = self._questions.get(name) or self.system.question(self.layout[name], "controller")
+        assert question is not None
+        self._questions[name] = question
+        try:
+            async with asyncio.timeout(_ASK_S):
+                return (await question.ask()).claims is Claim.YES
+        except _Failed:
+            return False
+
+    async def fill(self) -> None:
+        """Make the topics, one after the other; raises HarnessError when that takes too long."""
+        deadline = time.monotonic() + _CREATE_S
+        for name, count in self.topics.items():
+            while True:
+                try:
+                    await self._create(name, count)
+                    break
+                except _Failed as error:
+                    if time.monotonic() > deadline:
+                        raise HarnessError(f"topic {name} with {count} partitions was not made: {error}") from error
+                    await asyncio.sleep(_LOOK_EVERY_S)
+        self.filled = True
+
+    async def _create(self, name: str, count: int) -> None:
+        active = await self.active()
+        if active is None:
+            raise Definite("no-controller", "nobody, or several, act as the controller")
+        node = await open_node(*self.controllers[active], connect_timeout_s=_DIAL_S)
+        try:
+            async with asyncio.timeout(_CREATE_PATIENCE_S):
+                await node.create_topic(
+                    name, partitions=count, replication=REPLICAS, timeout_ms=round(_CREATE_PATIENCE_S * 1000)
+                )
+        except (ServerRefusal, ServerDoubt) as error:
+            if error.number != TOPIC_ALREADY_EXISTS:
+                raise
+        finally:
+            node.close()
+
+    async def remove(self, names: set[str]) -> None:
+        """Delete what the probes made, so that the number of partitions stays what it is said to be; at its best."""
+        active = await self.active()
+        if active is None or not names:
+            return
+        try:
+            node = await open_node(*self.controllers[active], connect_timeout_s=_DIAL_S)
+        except Definite:
+            return
+        try:
+            for name in sorted(names):
+                try:
+                    async with asyncio.timeout(_ASK_S):
+                        await node.delete_topic(name)
+                except (ServerRefusal, ServerDoubt):
+                    continue  # never made, or in the middle of it
+        except _Failed:
+            return
+        finally:
+            node.close()
+
+    async def settle(self) -> None:
+        """Until the cluster is in the state of the module's text; raises HarnessError with what is still wrong."""
+        began = time.monotonic()
+        deadline = began + _SETTLE_S
+        wrong: str | None = "not looked at yet"
+        while time.monotonic() < deadline:
+            wrong = await self._wrong()
+            if wrong is None:
+                wrong = None if not self.filled else await self._unavailable(deadline - time.monotonic())
+            # The cell's log: where the time between two endings goes.
+            print(f"settling for {time.monotonic() - began:.1f} s: {wrong or 'settled'}", file=sys.stderr, flush=True)
+            if wrong is None:
+                return
+            await asyncio.sleep(_LOOK_EVERY_S)
+        raise HarnessError(f"{self.cell.name}: not settled after {_SETTLE_S:g} s: {wrong}")
+
+    async def _wrong(self) -> str | None:
+        dead = [name for name, node in self.nodes.items() if node.pid is None]
+        if dead:
+            raise HarnessError(f"{', '.join(dead)} ended; the end of its log:\n{self.nodes[dead[0]].log_tail(8)}")
+        try:
+            wrong = await self._replicas_wrong()
+            if wrong is not None:
+                return wrong
+            wrong = await self.system.healthy(self.layout)
+            return wrong if wrong is not None else await self._leaders_wrong()
+        except _Failed as error:
+            return str(error) or "a node does not answer in time"
+
+    async def _unavailable(self, left_s: float) -> str | None:
+        """Produce to every partition once."""
+        lines = [ProduceLine(address, _PRODUCE_WAIT_MS) for address in self.brokers.values()]
+        probe = ProduceProbe(lines, self.partitions)
+        try:
+            async with asyncio.timeout(max(left_s, 1.0)):
+                await probe.run()
+        except TimeoutError:
+            return f"{len(probe.pending)} partitions acknowledge nothing"
+        finally:
+            probe.close()
+        return None
+
+    async def _views(self, address: Address) -> tuple[TopicView, ...]:
+        async with asyncio.timeout(_ASK_S):
+            node = await open_node(*address, connect_timeout_s=_DIAL_S)
+            try:
+                return (await node.metadata(None)).topics
+            finally:
+                node.close()
+
+    async def _replicas_wrong(self) -> str | None:
+        """By one broker's word first: asking all of them for thousands of partitions would slow their coming back."""
+        for topic in await self._views(next(iter(self.brokers.values()))):
+            for view in topic.partitions:
+                if view.leader < 0 or len(view.isr) < len(view.replicas):
+                    return f"{topic.name}-{view.partition} has leader {view.leader}, in sync {view.isr}"
+        return None
+
+    async def _leaders_wrong(self) -> str | None:
+        found: list[str] = []
+        for name, address in self.brokers.items():
+            known = [topic for topic in await self._views(address) if topic.name in self.topics]
+            led = [(topic.name, view) for topic in known for view in topic.partitions]
+            # Before they are made there is nothing to know.
+            if self.filled and len(led) < self.cell.partitions:
+                return f"{name} knows of {len(led)} partitions"
+            found += [f"{topic}-{view.partition}" for topic, view in led if view.leader != view.replicas[0]]
+        if not found:
+            return None
+        active = await self.active()
+        if active is not None:
+            node = await open_node(*self.controllers[active], connect_timeout_s=_DIAL_S)
+            try:
+                async with asyncio.timeout(_ELECT_MS / 1000 + 1):
+                    await elect_preferred_leaders(node, timeout_ms=_ELECT_MS)
+            finally:
+                node.close()
+        election = "is asked" if active else "cannot be asked: nobody, or several, act as the controller"
+        return f"{len(found)} partitions are not led by their first replica ({found[0]}); an election {election}"
+
+
+async def open_cluster(cell: Cell, folder: Path, stack: AsyncExitStack) -> Cluster:
+    """Bring the cell's cluster up in the lab; `stack` takes it down."""
+    system = registry.system(cell.system)
+    options = {**system.options(), **SYSTEM_OPTIONS[cell.system]}
+    artifacts = Artifacts(**cell.artifacts)
+    setting = Setting(runtime="lab", nodes=NODES, members=system.members(NODES, options), links=Links.RULES)
+    runtime = await registry.runtime("lab").open(folder, setting, system.listeners, artifacts)
+    stack.push_async_callback(runtime.close)
+    await runtime.realise(system.specs(runtime.layout, artifacts, options))
+    async with asyncio.timeout(_START_S):
+        await asyncio.gather(*(node.start() for node in runtime.nodes.values()))
+        await runtime.await_links()
+    cluster = Cluster(cell, runtime.nodes, runtime.layout)
+    stack.push_async_callback(cluster.close)
+    await cluster.settle()
+    await cluster.fill()
+    await cluster.settle()
+    return cluster

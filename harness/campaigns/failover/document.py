@@ -1,0 +1,177 @@
+"""The figures of a curve as one document: samples, medians, the line fitted through them, and what is missing."""
+
+import statistics
+from collections.abc import Sequence
+from typing import Any, Final
+
+import msgspec
+
+from fencepost.harness.campaigns.failover.cell import MEASURES, NODES, REPLICAS, SYSTEM_OPTIONS, Ending, Sample
+from fencepost.harness.campaigns.failover.growth import Growth, fit
+
+FORMAT: Final = 1
+
+
+class Figure(msgspec.Struct, frozen=True, kw_only=True):
+    """One measure of one cell and ending: `values` in the order measured."""
+
+    system: str
+    ending: Ending
+    measure: str
+    partitions: int
+    values: tuple[float, ...]
+    #: How many were wanted.
+    times: int
+
+    @property
+    def median_s(self) -> float | None:
+        return statistics.median(self.values) if self.values else None
+
+
+class Curve(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that was measured; `failures` says of cells, in words, why they ended before their time."""
+
+    systems: tuple[str, ...]
+    versions: dict[str, str]
+    partitions: tuple[int, ...]
+    times: int
+    samples: tuple[Sample, ...]
+    failures: tuple[str, ...] = ()
+    took_s: float = 0.0
+    started_at: str = ""
+    machine: dict[str, Any] = {}
+
+    def figure(self, system: str, ending: Ending, measure: str, partitions: int) -> Figure:
+        values = [
+            getattr(sample, measure)
+            for sample in self.samples
+            if (sample.system, sample.ending, sample.partitions) == (system, ending, partitions)
+        ]
+        return Figure(
+            system=system,
+            ending=ending,
+            measure=measure,
+            partitions=partitions,
+            values=tuple(value for value in values if value is not None),
+            times=self.times,
+        )
+
+    def figures(self, system: str, ending: Ending, measure: str) -> list[Figure]:
+        return [self.figure(system, ending, measure, partitions) for partitions in self.partitions]
+
+    def growth(self, system: str, ending: Ending, measure: str) -> Growth | None:
+        """Through the medians; None with fewer than two numbers of partitions."""
+        return fit(
+            [(f.partitions, f.median_s) for f in self.figures(system, ending, measure) if f.median_s is not None]
+        )
+
+    @property
+    def incomplete(self) -> list[str]:
+        """Every figure that was asked for and is not there often enough."""
+        return [
+            f"{figure.system}, {figure.partitions} partitions, {figure.ending}: {what}:"
+            f" {len(figure.values)} of {self.times}"
+            for system in self.systems
+            for ending in Ending
+            for measure, what in MEASURES.items()
+            for figure in self.figures(system, ending, measure)
+            if len(figure.values) < self.times
+        ]
+
+
+def document(curve: Curve) -> dict[str, Any]:
+    """What failover.json holds."""
+    return {
+        "format": FORMAT,
+        "started_at": curve.started_at,
+        "took_s": round(curve.took_s, 1),
+        "machine": curve.machine,
+        "conditions": {
+            "nodes": NODES,
+            "replicas": REPLICAS,
+            "acks": "all",
+            "system_options": {name: dict(SYSTEM_OPTIONS[name]) for name in curve.systems},
+        },
+        "versions": curve.versions,
+        "partitions": list(curve.partitions),
+        "times": curve.times,
+        "measures": dict(MEASURES),
+        "figures": [_figure(curve, f) for f in _all_figures(curve)],
+        "growth": [
+            {"system": s, "ending": e.value, "measure": m, **(msgspec.to_builtins(g) if g else {"points": "too few"})}
+            for s in curve.systems
+            for e in Ending
+            for m in MEASURES
+            for g in (curve.growth(s, e, m),)
+        ],
+        "incomplete": curve.incomplete,
+        "failures": list(curve.failures),
+        "samples": msgspec.to_builtins(curve.samples),
+    }
+
+
+def read_document(data: dict[str, Any]) -> Curve:
+    """The curve of a failover.json; what is derived is derived again."""
+    fields = {name: data[name] for name in Curve.__struct_fields__ if name in data}
+    return msgspec.convert({**fields, "systems": tuple(data["versions"])}, Curve)
+
+
+def _all_figures(curve: Curve) -> list[Figure]:
+    return [f for s in curve.systems for e in Ending for m in MEASURES for f in curve.figures(s, e, m)]
+
+
+def _figure(curve: Curve, figure: Figure) -> dict[str, Any]:
+    values: Sequence[float] = figure.values
+    return {
+        "system": figure.system,
+        "ending": figure.ending.value,
+        "measure": figure.measure,
+        "partitions": figure.partitions,
+        "count": len(values),
+        "median_s": figure.median_s,
+        "least_s": min(values, default=None),
+        "most_s": max(values, default=None),
+    }
+
+
+def seconds(value: float | None) -> str:
+    """For people: milliseconds below one second."""
+    if value is None:
+        return "not measured"
+    return f"{value * 1000:.0f} ms" if value < 1 else f"{value:.2f} s"
+
+
+def growth_words(growth: Growth | None) -> str:
+    """`+0.41 s per 1,000 (± 0.02)`."""
+    if growth is None:
+        return "too few points"
+    slope = growth.per_1000_s
+    error = growth.per_1000_error_s
+    doubt = "" if error is None else f" (± {error * 1000:.0f} ms)"
+    return f"{slope * 1000:+.0f} ms per 1,000{doubt}"
+
+
+def table(curve: Curve) -> list[list[str]]:
+    """Rows for the command line and the page: the first one is the heading."""
+    rows = [
+        ["system", "controller ends by", "measured", *(f"{p:,}" for p in curve.partitions), "growth with partitions"]
+    ]
+    for ending in Ending:
+        for measure, what in MEASURES.items():
+            for system in curve.systems:
+                figures = curve.figures(system, ending, measure)
+                rows.append(
+                    [
+                        system,
+                        ending.value,
+                        what,
+                        *(_cell(figure) for figure in figures),
+                        growth_words(curve.growth(system, ending, measure)),
+                    ]
+                )
+    return rows
+
+
+def _cell(figure: Figure) -> str:
+    short = "" if len(figure.values) == figure.times else f" [{len(figure.values)} of {figure.times}]"
+    return f"{seconds(figure.median_s)}{short if figure.values else ''}"

@@ -1,0 +1,128 @@
+"""One ending of the active controller: who it is, the signal, the probes, and the cluster whole again."""
+
+import asyncio
+import signal
+import sys
+import time
+from typing import Final
+
+from fencepost.harness.base.errors import HarnessError
+from fencepost.harness.campaigns.failover.cell import Ending, Sample
+from fencepost.harness.campaigns.failover.cluster import Cluster
+from fencepost.harness.campaigns.failover.load_time import load_time_s
+from fencepost.harness.campaigns.failover.probes import MetadataProbe, ProduceLine, ProduceProbe, gathered
+from fencepost.harness.coordination import Definite
+from fencepost.harness.runtime.linux import processes
+from fencepost.harness.runtime.node import Node
+
+#: What was not seen by then is missing.
+RECOVERY_S: Final = 60.0
+#: How often a cluster that did not stay as it had settled is settled again.
+_SETTLED_AGAIN: Final = 3
+#: The lines about a controller's loading may be written after it accepts changes.
+_LINES_S: Final = 5.0
+_POLL_S: Final = 0.02
+_SIGNALS: Final = {Ending.KILL: signal.SIGKILL, Ending.STOP: signal.SIGTERM}
+
+
+async def measure(cluster: Cluster, ending: Ending, names: str) -> Sample:
+    """End the active controller of a settled cluster and await recovery; start it again and settle.
+
+    Raises HarnessError when nobody stays active beforehand, or when the cluster does not settle afterwards.
+    """
+    ended, metadata = await connected(cluster, names)
+    node = cluster.nodes[ended]
+    produce = ProduceProbe(
+        [ProduceLine(address) for name, address in cluster.brokers.items() if name != ended], cluster.partitions
+    )
+    logs = {name: other.log.stat().st_size for name, other in cluster.nodes.items() if name in cluster.controllers}
+    try:
+        sample = await _end(cluster, node, ending, metadata, produce, logs)
+    finally:
+        metadata.close()
+        produce.close()
+        # The runtime's own bookkeeping of an end that it did not make; also when the node would not stop.
+        await node.kill()
+    await node.start()
+    await cluster.settle()
+    began = time.monotonic()
+    await cluster.remove(metadata.made)
+    print(f"removed {len(metadata.made)} topics of the probe in {time.monotonic() - began:.1f} s", file=sys.stderr)
+    return sample
+
+
+async def connected(cluster: Cluster, names: str) -> tuple[str, MetadataProbe]:
+    """The active controller of a settled cluster, and a probe that has its connections to the others.
+
+    Sessions of 2 s are short: where the machine stands still for a moment after the cluster has settled, another
+    controller may be elected, or a connection be late, and that one moment must not cost all endings of the cell.
+    """
+    for _ in range(_SETTLED_AGAIN):
+        ended = await cluster.active()
+        if ended is not None:
+            metadata = MetadataProbe({n: a for n, a in cluster.controllers.items() if n != ended}, names)
+            try:
+                await metadata.open()
+            except (Definite, OSError, TimeoutError) as error:
+                metadata.close()
+                print(f"not connected to all who may take over: {error!r}", file=sys.stderr, flush=True)
+            else:
+                return ended, metadata
+        await cluster.settle()
+    raise HarnessError(f"{cluster.cell.name}: no one active controller although the cluster has settled")
+
+
+async def _end(
+    cluster: Cluster, node: Node, ending: Ending, metadata: MetadataProbe, produce: ProduceProbe, logs: dict[str, int]
+) -> Sample:
+    pid = node.pid
+    if pid is None:
+        raise HarnessError(f"{node.name} is gone before it was ended")
+    zero = time.monotonic()
+    processes.signal_group(pid, _SIGNALS[ending])
+    exited: list[float] = []
+    missing: list[str] = []
+    try:
+        async with asyncio.timeout(RECOVERY_S):
+            await gathered([metadata.run(), produce.run(), _await_exit(node, exited)])
+    except TimeoutError:
+        if metadata.accepted_at is None:
+            missing.append(f"no metadata change was accepted within {RECOVERY_S:g} s")
+        if produce.pending:
+            missing.append(f"{len(produce.pending)} partitions acknowledged nothing within {RECOVERY_S:g} s")
+        if not exited:
+            missing.append(f"the process did not end within {RECOVERY_S:g} s and was killed then")
+    successor = metadata.accepted_by
+    load_s = None if successor is None else await _load_time(cluster, successor, logs[successor])
+    if successor is not None and load_s is None:
+        missing.append(f"the log of {successor} does not tell how long it loaded")
+    return Sample(
+        system=cluster.cell.system,
+        partitions=cluster.cell.partitions,
+        ending=ending,
+        ended=node.name,
+        successor=successor,
+        metadata_s=None if metadata.accepted_at is None else metadata.accepted_at - zero,
+        produce_s=None if produce.pending or produce.last_at is None else produce.last_at - zero,
+        load_s=load_s,
+        exit_s=exited[0] - zero if exited else None,
+        missing=tuple(missing),
+        refusals=dict(metadata.refusals + produce.refusals),
+    )
+
+
+async def _await_exit(node: Node, exited: list[float]) -> None:
+    while node.pid is not None:
+        await asyncio.sleep(_POLL_S)
+    exited.append(time.monotonic())
+
+
+async def _load_time(cluster: Cluster, successor: str, from_byte: int) -> float | None:
+    deadline = time.monotonic() + _LINES_S
+    while True:
+        with cluster.nodes[successor].log.open("rb") as file:
+            file.seek(from_byte)
+            found = load_time_s(cluster.cell.system, file.read().decode(errors="replace"))
+        if found is not None or time.monotonic() > deadline:
+            return found
+        await asyncio.sleep(_POLL_S)

@@ -1,0 +1,99 @@
+"""The page of a curve: picture, table, what was measured and how, what is missing; self-contained, without scripts."""
+
+import base64
+import hashlib
+from importlib import resources
+from typing import Final
+
+from markupsafe import Markup
+
+from fencepost.harness.campaigns.failover.cell import REPLICAS
+from fencepost.harness.campaigns.failover.document import Curve, table
+from fencepost.harness.campaigns.failover.picture import drawn
+
+_OWN_STYLE: Final = """
+.fit { stroke-width: 1.5; stroke-dasharray: 6 4; }
+.f0 { stroke: var(--e0); } .f1 { stroke: var(--e1); }
+.single { fill-opacity: .45; }
+"""
+
+_PAGE: Final = Markup("""<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; img-src data:; style-src '{hash}'">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<link rel="icon" href="data:,">
+<title>fencepost failover</title>
+<style>{style}</style>
+</head>
+<body><main id="main">
+<h1>Failover against the number of topic partitions</h1>
+<p class="run">{run}</p>
+{missing}
+<section aria-label="Picture"><figure>{picture}<figcaption>Small marks: single measurements. Large marks: medians.
+Dashed: least squares through the medians.</figcaption></figure></section>
+<section><h2>Medians</h2><div class="scroll">{table}</div>
+<p class="note">Growth is the slope of the fitted line, ± its standard error (from three numbers of partitions on).</p>
+</section>
+<section><h2>What is measured</h2><ul class="steps">{how}</ul></section>
+</main></body></html>
+""")
+
+_HOW: Final = (
+    "Zero is the moment at which the signal was sent: SIGKILL, or SIGTERM for a stop in order.",
+    "Three nodes, all of them brokers; in kraft each is a controller too, in kafka-zk there are three ZooKeeper servers"
+    f" beside them. Every partition has {REPLICAS} replicas. Before each ending all replicas are in sync and each"
+    " partition is led by its first replica and has acknowledged a produce.",
+    "A controller that is stopped in order goes on acting until it has handed over: the other nodes refuse changes"
+    " until then, so that this time holds its shutdown (exit_s among the samples).",
+    "First accepted metadata change: CreateTopics of a new name, asked of the two remaining nodes' controllers on three"
+    " connections each, every 10 ms unless an answer is awaited; the first answer without an error counts.",
+    "First acknowledged produce on every partition: acks=all, asked of the remaining brokers in rounds until the last"
+    " partition has acknowledged one; while none becomes available only 100 are asked in a round, of 100 ms at most, so"
+    " that asking does not slow down what is measured. It may be seen late by two such rounds.",
+    "Session time-outs: 2 s in both (the broker's ZooKeeper session; KRaft's broker session). KRaft controllers have a"
+    " fetch time-out of 1 s and an election time-out of 0.5 s. A kill is found out by these, a stop is not: so their"
+    " share of the times is the settings', not the systems'.",
+    "The new controller's own loading is the time between two lines of its log: in kraft from “Becoming the active"
+    " controller” to “Activated periodic tasks”, in kafka-zk from “successfully elected” to “Starting the controller"
+    " scheduler”.",
+)
+
+
+def page(curve: Curve) -> str:
+    """failover.html."""
+    style = (resources.files("fencepost.harness.report.page") / "templates" / "style.css").read_text(
+        encoding="utf-8"
+    ) + _OWN_STYLE
+    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode("ascii")
+    versions = ", ".join(f"{system} {version}" for system, version in curve.versions.items())
+    run = f"{versions}; {curve.times} times each; {curve.started_at}; took {curve.took_s:.0f} s;"
+    run += f" {curve.machine.get('cores', '?')} cores, Linux {curve.machine.get('kernel', '?')}"
+    said = [*curve.failures, *curve.incomplete]
+    missing = Markup("")
+    if said:
+        items = Markup("").join(Markup("<li>{}</li>").format(text) for text in said)
+        missing = Markup('<div class="notes"><strong>Not everything was measured</strong><ul>{}</ul></div>').format(
+            items
+        )
+    return str(
+        _PAGE.format(
+            hash=Markup(f"sha256-{digest}"),
+            style=Markup(style),  # our own file
+            run=run,
+            missing=missing,
+            picture=drawn(curve),
+            table=_table(table(curve)),
+            how=Markup("").join(Markup("<li>{}</li>").format(text) for text in _HOW),
+        )
+    )
+
+
+def _table(rows: list[list[str]]) -> Markup:
+    head = Markup("").join(Markup('<th scope="col">{}</th>').format(text) for text in rows[0])
+    body = Markup("").join(
+        Markup("<tr>{}</tr>").format(Markup("").join(Markup("<td>{}</td>").format(text) for text in row))
+        for row in rows[1:]
+    )
+    return Markup("<table><thead><tr>{}</tr></thead><tbody>{}</tbody></table>").format(head, body)

@@ -1,0 +1,1 @@
+"""`fencepost check` for every kind of input: runs, files of other tools, tables."""

@@ -1,0 +1,143 @@
+"""`fencepost check FILE` and `fencepost export`: histories of other tools, judged and written."""
+
+import json
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import click
+import msgspec
+
+from fencepost.harness.base.errors import ExitCode
+from fencepost.harness.base.new_file import write_new
+from fencepost.harness.history import FaultEvent, History, OpEvent, Outcome, pair
+from fencepost.harness.results import run_folder as store
+from fencepost.harness.verdict import Validity
+
+if TYPE_CHECKING:
+    from fencepost.harness.cli.check.second_opinions import Asked
+    from fencepost.harness.judging.judge import Judgement
+
+#: The files of a run, of which each stands for all.
+_OF_A_RUN: Final = frozenset(
+    (
+        store.PLAN,
+        store.RUN,
+        store.HISTORY,
+        store.HISTORY_LINES,
+        store.SCHEDULE,
+        store.VERDICT,
+        store.JUNIT,
+        store.REPORT,
+    )
+)
+
+
+def is_run(path: Path) -> bool:
+    """Whether `path` is judged by a plan: a run's folder, a folder of runs, or a file of a run."""
+    if path.is_dir():
+        from fencepost.harness.interchange.formats.recognise import JEPSEN_EDN
+
+        return (path / store.PLAN).is_file() or not (path / JEPSEN_EDN).is_file()
+    if not path.exists() and str(path) != "-":
+        return not path.suffix
+    return path.name in _OF_A_RUN and (path.parent / store.PLAN).is_file()
+
+
+def check_file(
+    path: Path,
+    *,
+    form: str | None,
+    model: str | None,
+    keyed: bool | None,
+    consistency: str | None,
+    as_json: bool,
+    asked: "Asked",
+    report: Path | None = None,
+) -> int:
+    """Judge one history by the model that fits it, without a plan; then ask others, if asked to."""
+    from fencepost.harness.cli.check.file_report import write_report
+    from fencepost.harness.cli.check.second_opinions import exit_code as exit_code_with
+    from fencepost.harness.cli.check.second_opinions import question_of_file, say_opinions, with_opinions
+    from fencepost.harness.cli.output.outcome import say_judgement
+    from fencepost.harness.interchange.formats.recognise import read_foreign
+    from fencepost.harness.judging.stand_alone import document, exit_code, judge_foreign
+
+    found = read_foreign(path, form=form, model=model, keyed=keyed)
+    source = str(path)
+    judgement = judge_foreign(found, source, consistency)
+    keys = ", keyed" if found.keyed else ""
+    _err(f"{source}: {found.form}, {len(found.history.events)} events; model {found.family.name}{keys}")
+    ours = exit_code(judgement)
+    asked_of = found.family if consistency is None else msgspec.structs.replace(found.family, guarantee=consistency)
+    question = question_of_file(found.history, asked_of, judgement.validity)
+    if not as_json:
+        say_judgement(judgement, found.history)
+        sys.stdout.flush()
+    if report is not None:
+        write_report(report, found, judgement, path)
+        _err(f"report: {report}")
+    elif not as_json and (more := _not_drawn(judgement)):
+        _err(f"{more} more witness{'' if more == 1 else 'es'}: --report FILE.html draws {'it' if more == 1 else 'all'}")
+    opinions = asked.of(question)
+    if as_json:
+        told = with_opinions(document(found, judgement, source), opinions, ours)
+        sys.stdout.write(json.dumps(told, indent=2, default=str) + "\n")
+    say_opinions(opinions, as_json=as_json)
+    return exit_code_with(ours, opinions)
+
+
+def _not_drawn(judgement: "Judgement") -> int:
+    """Witnesses of what is broken, but for the first."""
+    return max(sum(len(v.witnesses) for v in judgement.verdicts if v.validity is Validity.INVALID) - 1, 0)
+
+
+def export(path: Path, form: str, output: Path | None) -> int:
+    """Write the history of a run or of another tool in the form asked for; says what had no place in it."""
+    from fencepost.harness.interchange.formats.jepsen import write_edn
+    from fencepost.harness.interchange.formats.porcupine import write_porcupine
+
+    history = _history(path)
+    lines: Iterable[str]
+    match form:
+        case "edn":
+            lines = write_edn(history.events)
+            lost = sum(type(event) not in (OpEvent, FaultEvent) for event in history.events)
+            what = "events that are neither operations nor faults"
+        case "porcupine":
+            operations = pair(history.events)
+            lines = write_porcupine(operations)
+            failed = sum(op.type is Outcome.FAIL for op in operations)
+            lost = failed + sum(type(event) is not OpEvent for event in history.events)
+            what = "events that are no operations, and operations that failed"
+        case _:
+            lines = (msgspec.json.encode(event).decode() + "\n" for event in history.events)
+            lost, what = 0, ""
+    _write(lines, output)
+    _err(f"{len(history.events)} events read" + (f"; left out: {lost} {what}" if lost else ""))
+    return int(ExitCode.VALID)
+
+
+def _history(path: Path) -> History:
+    from fencepost.harness.interchange.formats.recognise import read_foreign
+    from fencepost.harness.results.reader import read_history
+
+    if path.is_dir() and is_run(path):
+        return read_history(store.find_run_folder(path))
+    if path.suffix in (".parquet", ".jsonl"):
+        return read_history(path)
+    return read_foreign(path).history
+
+
+def _write(lines: Iterable[str], output: Path | None) -> None:
+    """To standard output, or to a new file."""
+    if output is None:
+        sys.stdout.writelines(lines)
+        sys.stdout.flush()
+        return
+    write_new(output, lines, what="a history", hint="give another -o")
+
+
+def _err(text: str) -> None:
+    click.echo(text, err=True)

@@ -1,0 +1,131 @@
+"""`fencepost check --also TOOL`: which tools are asked, what they said, and what that does to the exit code."""
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import click
+import msgspec
+
+from fencepost.harness.base.durations import parse_duration_ns
+from fencepost.harness.base.errors import ExitCode, UsageError
+from fencepost.harness.base.signals import interruptible
+from fencepost.harness.history import Event, History
+from fencepost.harness.interchange.formats.family import Family
+from fencepost.harness.interchange.second_opinion.asking import ask, check_asked, check_names, commands_of
+from fencepost.harness.interchange.second_opinion.opinion import Opinion, Question, Skip, Standing
+from fencepost.harness.judging.judge import Judgement
+from fencepost.harness.verdict import Validity, Verdict
+
+#: The checker of a run that judges what other tools judge too, and the model by which they do.
+_OF_A_RUN: Final = {"linearizable": "cas-register", "list-append": "list-append", "rw-register": "rw-register"}
+#: Of the document that `--json` prints.
+FIELD: Final = "second_opinions"
+
+
+class Asked(msgspec.Struct, frozen=True, kw_only=True):
+    """What the flags say."""
+
+    names: tuple[str, ...]
+    commands: dict[str, str]
+    time_limit_s: float
+
+    def of(self, question: Question) -> tuple[Opinion, ...]:
+        """Asks each; Ctrl-C and SIGTERM end the tool and take its files away."""
+        with interruptible():
+            return ask(self.names, question, time_limit_s=self.time_limit_s, commands=self.commands)
+
+
+def asked_by(also: Sequence[str], also_command: Sequence[str], also_time_limit: str) -> Asked:
+    """The flags, checked before anything is judged; raises UsageError. A command given is a wish to ask, too."""
+    commands = commands_of(also_command)
+    names = tuple(dict.fromkeys((*also, *commands)))
+    check_names(names)
+    limit_ns = parse_duration_ns(also_time_limit, what="--also-time-limit")
+    if limit_ns <= 0:
+        raise UsageError(f"--also-time-limit {also_time_limit!r} leaves no time", hint="give a longer one, such as 60s")
+    return Asked(names=names, commands=commands, time_limit_s=limit_ns / 1e9)
+
+
+def question_of_run(history: History, judgement: Judgement) -> Question:
+    """What a run's plan asked that other tools can be asked; else what it asked, which they will not know."""
+    verdict = next((v for v in judgement.verdicts if v.checker in _OF_A_RUN), None)
+    return Question(
+        events=history.events,
+        operations=history.operations,
+        model=_OF_A_RUN[verdict.checker] if verdict else judgement.facts.workload,
+        guarantee=verdict.guarantee if verdict else judgement.facts.read_guarantee,
+        validity=verdict.validity if verdict else judgement.validity,
+    )
+
+
+def refuse_unasked(path: Path, names: Sequence[str], model: str, guarantee: str) -> None:
+    """Raise UsageError for a tool that would be skipped, where judging takes too long to learn it afterwards."""
+    for name in names:
+        try:
+            check_asked(name, model, guarantee)
+        except Skip as skip:
+            raise UsageError(f"{path}: --also {name}: {skip.reason}", hint=skip.hint) from None
+
+
+def question_of_table(events: Sequence[Event], verdict: Verdict) -> Question:
+    """What was asked of the transactions of a table; no tool that knows these reads the operations."""
+    return Question(
+        events=events, operations=(), model=verdict.checker, guarantee=verdict.guarantee, validity=verdict.validity
+    )
+
+
+def question_of_file(history: History, family: Family, validity: Validity) -> Question:
+    """What was asked of a history that stands alone."""
+    return Question(
+        events=history.events,
+        operations=history.operations,
+        model=family.name,
+        parameter=family.parameter,
+        guarantee=family.guarantee,
+        validity=validity,
+    )
+
+
+def say_opinions(opinions: Sequence[Opinion], *, as_json: bool) -> None:
+    """Beside our verdict on stdout; with `--json`, where the document has them, on stderr."""
+    for opinion in opinions:
+        click.echo(opinion_line(opinion), err=as_json)
+        if opinion.hint:
+            click.echo(f"hint: {opinion.hint}", err=True)
+    sys.stdout.flush()
+
+
+def opinion_line(opinion: Opinion) -> str:
+    """One tool's word on one line."""
+    theirs = opinion.validity.value if opinion.validity else ""
+    match opinion.standing:
+        case Standing.AGREES:
+            said = f"{theirs}, as ours"
+        case Standing.DISAGREES:
+            said = f"{theirs.upper()}, but ours is {opinion.ours.value.upper()}: one of the two is mistaken"
+        case Standing.UNDECIDED:
+            said = f"{theirs}, and ours is {opinion.ours.value}: nothing to compare"
+        case Standing.NO_ANSWER:
+            said = f"no answer: {opinion.reason}"
+        case Standing.SKIPPED:
+            said = f"not asked: {opinion.reason}"
+    took = f" ({opinion.took_s:.2f} s)" if opinion.standing is not Standing.SKIPPED else ""
+    return f"second opinion of {opinion.tool} on {opinion.guarantee}: {said}{took}"
+
+
+def exit_code(ours: int, opinions: Sequence[Opinion]) -> int:
+    """Ours, unless a tool contradicts it: then a defect of one of the two, and neither verdict may stand."""
+    return int(ExitCode.INTERNAL) if any(o.standing is Standing.DISAGREES for o in opinions) else ours
+
+
+def with_opinions(document: dict[str, Any], opinions: Sequence[Opinion], ours: int) -> dict[str, Any]:
+    """The document with the opinions, and with the exit code that they make; as it is when nobody was asked."""
+    if not opinions:
+        return document
+    return {
+        **document,
+        **({"exit_code": exit_code(ours, opinions)} if "exit_code" in document else {}),
+        FIELD: [msgspec.to_builtins(opinion) for opinion in opinions],
+    }

@@ -1,0 +1,103 @@
+"""`fencepost check TABLE`: a table of transactions, judged on this machine or, asked to, through Spark."""
+
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from fencepost.checkers.tables.transactions import LIST_APPEND, RW_REGISTER
+from fencepost.checkers.transactions.anomalies import STRICT
+from fencepost.harness.base.errors import UsageError, unknown_choice
+from fencepost.harness.cli.check.operations import by_spark, say
+from fencepost.harness.interchange.second_opinion.opinion import Opinion
+from fencepost.harness.verdict import Facts, Verdict
+from fencepost.harness.verdict.consistency_models import NAMES
+
+if TYPE_CHECKING:
+    from fencepost.harness.cli.check.second_opinions import Asked
+
+#: Numbers in micro-operations that are handed to another tool: as events about a gigabyte, as text a tenth of that.
+HANDED_MAX: Final = 20_000_000
+
+
+def has_transactions(path: Path) -> bool:
+    """Whether a Parquet table has the micro-operations of transactions."""
+    try:
+        first = min(path.glob("*.parquet")) if path.is_dir() else path
+        return "ops" in pq.read_schema(first).names
+    except (pa.ArrowException, OSError):
+        return False
+
+
+def check_transactions(
+    path: Path,
+    *,
+    model: str | None,
+    consistency: str | None,
+    spark_master: str | None,
+    as_json: bool,
+    asked: "Asked",
+    report: Path | None = None,
+) -> int:
+    """Judge the table's transactions by a consistency model; through Spark when a master is given."""
+    from fencepost.harness.cli.check.table_report import write_transactions_report
+
+    if model not in (None, LIST_APPEND, RW_REGISTER):
+        raise UsageError(
+            f"{path}: a table of transactions is of the model {LIST_APPEND} or {RW_REGISTER}, not {model}",
+            hint="docs/transactions-table.md says what its columns mean",
+        )
+    held = consistency or STRICT
+    if held not in NAMES:
+        raise unknown_choice("consistency model", held, NAMES)
+    _check_asked(path, asked, model, held)
+    facts = Facts(system="", workload=model or "", nodes=(), guarantees=(), required=(held,), read_guarantee=held)
+    if spark_master is None:
+        from fencepost.checkers.tables import transactions_file
+
+        verdict = transactions_file.check(path, facts, model)
+    else:
+        from fencepost.checkers.spark import transactions
+
+        verdict = by_spark(path, spark_master, lambda session, uri: transactions.check(session, uri, facts, model))
+    facts = msgspec.structs.replace(facts, workload=verdict.checker)
+    return say(
+        path,
+        verdict,
+        facts,
+        form="transactions",
+        what="table of transactions",
+        much=f"{verdict.figures['transactions']} transactions",
+        as_json=as_json,
+        write_page=partial(write_transactions_report, report, path, spark_master=spark_master) if report else None,
+        ask=partial(_ask, path, asked, verdict) if asked.names else None,
+    )
+
+
+def _check_asked(path: Path, asked: "Asked", model: str | None, held: str) -> None:
+    """Raise UsageError for tools that cannot be asked, before anything is judged."""
+    from fencepost.checkers.tables.transactions_file import TransactionsFile
+    from fencepost.harness.cli.check.second_opinions import refuse_unasked
+
+    if not asked.names:
+        return
+    table = TransactionsFile(path, model)
+    refuse_unasked(path, asked.names, table.model, held)
+    size = table.size()
+    if size > HANDED_MAX:
+        raise UsageError(
+            f"{path}: --also {asked.names[0]}: its micro-operations hold {size} numbers, and at most {HANDED_MAX} are "
+            "handed to another tool",
+            hint="ask about a table of some of the keys, or leave --also out",
+        )
+
+
+def _ask(path: Path, asked: "Asked", verdict: Verdict) -> tuple[Opinion, ...]:
+    from fencepost.checkers.tables.histories import ended, transaction_events_of
+    from fencepost.checkers.tables.transactions_file import TransactionsFile
+    from fencepost.harness.cli.check.second_opinions import question_of_table
+
+    return asked.of(question_of_table(ended(transaction_events_of(TransactionsFile(path).read())), verdict))

@@ -1,0 +1,1 @@
+"""What every command prints: progress, outcome, verdict."""

@@ -1,0 +1,1 @@
+"""What every fault shares: the kind, the schedule, the conductor, triggers, quorum. Knows no single kind."""

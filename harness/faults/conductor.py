@@ -1,0 +1,392 @@
+"""Carries out a schedule: resolves, records, injects, proves, heals; and heals everything on every path out.
+
+A fault is recorded before it acts (so that a crash in between leaves a trace) and after its proof. An exception in a
+fault ends it as `indeterminate` and is recorded; healing still runs. Each worker of the schedule is a task of its own;
+between workers a fault waits a while for what another one holds on its nodes, and is skipped with the reason when it
+waits in vain.
+"""
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Final
+
+from fencepost.harness.faults.kind import Cluster, Fault, Proof, Resolved, Skip, View
+from fencepost.harness.faults.quorum import UNABLE, Damage, Pair, Quorum, worst
+from fencepost.harness.faults.schedule import Entry
+from fencepost.harness.faults.trigger import Seen, Trigger, trigger_of
+from fencepost.harness.history import FaultAction, FaultEvent, FaultOutcome, FaultStage
+from fencepost.harness.results.schedule_rows import FORMAT
+from fencepost.harness.runtime.node import Node, NodeState
+
+#: No single injection or healing may hold up the run longer than this, unless its kind says `act_deadline_s`.
+ACT_DEADLINE_S: Final = 10.0
+#: How long a fault aimed at the leader waits for one to be known.
+LEADER_WAIT_S: Final = 2.0
+#: How long a fault waits for what another one holds.
+HELD_WAIT_S: Final = 3.0
+#: A healing that was not proven is tried once more, so much later: what a node lacks now would spoil later faults.
+_HEAL_AGAIN_S: Final = 1.0
+_LOOK_S: Final = 0.02
+#: A trigger's delay counts from when it was seen, so it is looked for more often.
+_TRIGGER_LOOK_S: Final = 0.005
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Act:
+    """One fault, or one part of a fault, as it is recorded."""
+
+    fault_id: int
+    entry: Entry
+    view: View
+    resolved: Resolved | None = None
+    seen: Seen | None = None
+    waited_ns: int = 0
+    part_of: int | None = None
+
+
+class Conductor:
+    """One run's nemesis. `schedule_sink` receives each fault as it really happened.
+
+    With `keep_quorum` an injection after which no majority of voters would run and reach each other is skipped.
+    """
+
+    def __init__(
+        self,
+        *,
+        cluster: Cluster,
+        faults: Mapping[str, Fault],
+        schedule_sink: Callable[[dict[str, object]], None],
+        keep_quorum: bool = False,
+    ) -> None:
+        self._cluster = replace(cluster, parts=self, disturbed=self._disturbed)
+        self._runtime = cluster.runtime
+        self._faults = faults
+        self._records = cluster.records
+        self._view = cluster.view
+        self._sink = schedule_sink
+        self._keep_quorum = keep_quorum
+        self._active: dict[int, _Act] = {}
+        #: Those whose healing was not proven: what stood in the way may be gone at the end.
+        self._doubtful: dict[int, _Act] = {}
+        self._zero_ns = 0
+
+    @property
+    def current(self) -> str | None:
+        """The faults in force, as a person would read them; None in quiet times."""
+        words = []
+        for act in self._active.values():
+            nodes = ", ".join(act.resolved.nodes) if act.resolved else ""
+            words.append(f"{act.entry.spec.fault} of {nodes or act.entry.spec.target}")
+        return "; ".join(words) or None
+
+    async def run(self, schedule: list[Entry], *, stop: asyncio.Event) -> None:
+        """Carry out `schedule` from now on; returns early, with everything healed, when `stop` is set."""
+        self._zero_ns = self._records.now_ns()
+        workers: dict[int, list[Entry]] = {}
+        for entry in schedule:
+            workers.setdefault(entry.worker, []).append(entry)
+        tasks = [asyncio.create_task(self._work(entries, stop)) for entries in workers.values()]
+        try:
+            await _all_or_none(tasks)
+        finally:
+            await self.heal_all()
+
+    async def heal_all(self) -> None:
+        """Heal every fault in force, then whatever else is cut, paused or dead. Idempotent.
+
+        What is not proven to be healed is tried once more when all other faults are gone.
+        """
+        for _ in range(2):
+            for fault_id in list(self._active):
+                healed = await self._heal(fault_id)
+                self._let_go(fault_id, healed)
+            self._active, self._doubtful = self._doubtful, {}
+        self._active = {}
+        await self._runtime.network.heal_all()
+        for node in self._runtime.nodes.values():
+            if node.state is NodeState.PAUSED:
+                await node.resume()
+            elif node.state is NodeState.DEAD:
+                await node.start()
+
+    # -- one worker -----------------------------------------------------------------------------------------------
+
+    async def _work(self, entries: list[Entry], stop: asyncio.Event) -> None:
+        """One worker's entries, one after the other."""
+        free_ns = self._zero_ns
+        for entry in entries:
+            if not await self._sleep_until(max(self._zero_ns + entry.inject_ns, free_ns), stop):
+                return
+            fault_id = await self._inject(entry, stop)
+            if fault_id is None:
+                continue
+            await self._sleep_until(self._records.now_ns() + entry.duration_ns, stop)
+            healed = await self._heal(fault_id)
+            if not healed and await self._sleep_until(self._records.now_ns() + round(_HEAL_AGAIN_S * 1e9), stop):
+                healed = await self._heal(fault_id)
+            self._let_go(fault_id, healed)
+            free_ns = self._records.now_ns() + entry.gap_ns
+
+    async def _inject(self, entry: Entry, stop: asyncio.Event) -> int | None:
+        """The number of the fault that is now in force (or was tried); None when it was skipped."""
+        trigger = trigger_of(entry.spec.options)
+        seen = await self._await_trigger(trigger, stop) if trigger else None
+        skip = None
+        if trigger and seen and not seen.met and not trigger.acts_anyway:
+            skip = Skip(f"nothing was seen of when={trigger.text} within {trigger.within_ns / 1e9:g} s")
+        act, skip = await self._resolve(entry, seen, skip, stop)
+        self._record(act, FaultAction.INJECT, FaultStage.BEGIN)
+        if skip is not None:
+            self._record(act, FaultAction.INJECT, FaultStage.END, skip=skip)
+            return None
+        assert act.resolved is not None
+        # Nothing was awaited since the way was found clear, so no other worker came in between.
+        self._active[act.fault_id] = act
+        fault = self._faults[entry.spec.fault]
+        proof = await self._guard(fault.inject(act.fault_id, act.resolved, self._cluster), _limit_s(fault))
+        self._record(act, FaultAction.INJECT, FaultStage.END, proof=proof)
+        return act.fault_id
+
+    async def _heal(self, fault_id: int) -> bool:
+        """Whether it is proven to be healed; a healing that is not may be tried again."""
+        act = replace(self._active[fault_id], view=self._view())
+        assert act.resolved is not None
+        fault = self._faults[act.entry.spec.fault]
+        self._record(act, FaultAction.HEAL, FaultStage.BEGIN)
+        proof = await self._guard(fault.heal(fault_id, act.resolved, self._cluster), _limit_s(fault))
+        self._record(act, FaultAction.HEAL, FaultStage.END, proof=proof)
+        return proof.outcome is FaultOutcome.HEALED
+
+    def _let_go(self, fault_id: int, healed: bool) -> None:
+        act = self._active.pop(fault_id, None)
+        if act is not None and not healed:
+            self._doubtful[fault_id] = act
+
+    async def _guard(self, action: Awaitable[Proof], limit_s: float = ACT_DEADLINE_S) -> Proof:
+        deadline = asyncio.timeout(limit_s)
+        try:
+            async with deadline:
+                return await action
+        except Exception as error:
+            if deadline.expired():
+                return Proof(FaultOutcome.INDETERMINATE, f"not done within {limit_s:g} s")
+            # A fault that throws is a finding about the harness, not a reason to leave the cluster broken.
+            return Proof(FaultOutcome.INDETERMINATE, f"{type(error).__name__}: {error}")
+
+    async def part(
+        self,
+        of: int,
+        resolved: Resolved,
+        *,
+        inject: Callable[[int], Awaitable[Proof]],
+        hold_ns: int,
+        heal: Callable[[int], Awaitable[Proof]],
+    ) -> Proof:
+        """`harness.faults.kind.Parts`: one act of a fault in force."""
+        act = replace(
+            self._active[of],
+            fault_id=next(self._cluster.fault_ids),
+            view=self._view(),
+            resolved=resolved,
+            part_of=of,
+        )
+        limit_s = _limit_s(self._faults[act.entry.spec.fault])
+        self._record(act, FaultAction.INJECT, FaultStage.BEGIN)
+        try:
+            proof = await self._guard(inject(act.fault_id), limit_s)
+            self._record(act, FaultAction.INJECT, FaultStage.END, proof=proof)
+            await asyncio.sleep(hold_ns / 1e9)
+        finally:
+            self._record(act, FaultAction.HEAL, FaultStage.BEGIN)
+            healed = await self._guard(heal(act.fault_id), limit_s)
+            self._record(act, FaultAction.HEAL, FaultStage.END, proof=healed)
+        return proof if healed.outcome is FaultOutcome.HEALED else healed
+
+    # -- when, and whether ----------------------------------------------------------------------------------------
+
+    async def _resolve(
+        self, entry: Entry, seen: Seen | None, skip: Skip | None, stop: asyncio.Event
+    ) -> tuple[_Act, Skip | None]:
+        """The target made concrete as soon as nothing stands in its way, or why it is skipped."""
+        fault = self._faults[entry.spec.fault]
+        from_ns = self._records.now_ns()
+        act = _Act(fault_id=next(self._cluster.fault_ids), entry=entry, view=self._view(), seen=seen)
+        while skip is None:
+            waited_ns = self._records.now_ns() - from_ns
+            act = replace(act, view=self._view(), waited_ns=waited_ns)
+            found = fault.resolve(entry.spec, act.view, random.Random(entry.draw_seed))
+            if isinstance(found, Skip):
+                if act.view.leader is not None or waited_ns >= LEADER_WAIT_S * 1e9:
+                    skip = found
+            else:
+                obstacle = self._obstacle(fault, found, act.view)
+                if obstacle is None:
+                    return replace(act, resolved=found), None
+                if waited_ns >= HELD_WAIT_S * 1e9:
+                    skip = Skip(obstacle)
+            if skip is None and not await self._sleep_until(self._records.now_ns() + round(_LOOK_S * 1e9), stop):
+                skip = Skip("the main phase ended while it waited")
+        return act, skip
+
+    def _obstacle(self, fault: Fault, resolved: Resolved, view: View) -> str | None:
+        """What stands in the way of this injection now; None when nothing does."""
+        for fault_id, other in self._active.items():
+            name = other.entry.spec.fault
+            if self._faults[name] is fault and getattr(fault, "alone", False):
+                return f"one {name} at a time, and fault {fault_id} is in force"
+            held = sorted(fault.holds & self._faults[name].holds)
+            nodes = sorted(set(resolved.nodes) & set(other.resolved.nodes if other.resolved else ()))
+            if held and nodes:
+                return f"the {', '.join(held)} of {', '.join(nodes)} is held by fault {fault_id}, {name}"
+        states = {name: self._runtime.nodes[name].state for name in resolved.nodes if name in self._runtime.nodes}
+        if states and "process" in fault.holds and NodeState.RUNNING not in states.values():
+            return f"not running: {', '.join(f'{name} is {state}' for name, state in states.items())}"
+        if self._keep_quorum:
+            together = [*self._damages(view), damages_of(fault, resolved)]
+            if worst(view.voters, together) is not Quorum.MUTUAL:
+                absent = {name for damages in together for damage in damages for name in damage.absent}
+                gone = ", ".join(sorted(absent & set(view.voters))) or "none"
+                return f"it would leave no quorum: {gone} of {len(view.voters)} voters down, and the cuts"
+        return None
+
+    def _damages(self, view: View) -> list[tuple[Damage, ...]]:
+        """What the cluster lacks now, by what is seen of the servers and by each fault in force: one of its damages."""
+        seen = Damage(
+            absent=view.unready
+            | {name for name, node in self._runtime.nodes.items() if node.state is not NodeState.RUNNING},
+            severed=frozenset((link.source, link.target) for link in self._runtime.network.blocked),
+        )
+        active = self._active.values()
+        return [(seen,), *(damages_of(self._faults[a.entry.spec.fault], a.resolved) for a in active if a.resolved)]
+
+    def _disturbed(self, fault_id: int) -> frozenset[str]:
+        others = (act.resolved for number, act in self._active.items() if number != fault_id)
+        return frozenset(node for resolved in others if resolved for node in resolved.nodes)
+
+    async def _await_trigger(self, trigger: Trigger, stop: asyncio.Event) -> Seen:
+        due_ns = self._records.now_ns()
+        before = self._view()
+        starts = {name: node.incarnation for name, node in self._runtime.nodes.items()}
+        while True:
+            now_ns = self._records.now_ns()
+            seen = _look(trigger, before, self._view(), starts, self._runtime.nodes)
+            if seen is not None:
+                seen = replace(seen, seen_at_ns=now_ns - self._zero_ns, waited_ns=now_ns - due_ns)
+                await self._sleep_until(now_ns + trigger.delay_ns, stop)
+                return seen
+            if now_ns - due_ns >= trigger.within_ns or not await self._sleep_until(
+                now_ns + round(_TRIGGER_LOOK_S * 1e9), stop
+            ):
+                return Seen(trigger=trigger.text, met=False, waited_ns=self._records.now_ns() - due_ns)
+
+    async def _sleep_until(self, at_ns: int, stop: asyncio.Event) -> bool:
+        delay_s = (at_ns - self._records.now_ns()) / 1e9
+        if delay_s > 0 and not stop.is_set():
+            try:
+                await asyncio.wait_for(stop.wait(), delay_s)
+            except TimeoutError:
+                return True
+        return not stop.is_set()
+
+    # -- the record -----------------------------------------------------------------------------------------------
+
+    def _record(
+        self,
+        act: _Act,
+        action: FaultAction,
+        stage: FaultStage,
+        *,
+        proof: Proof | None = None,
+        skip: Skip | None = None,
+    ) -> None:
+        entry, resolved, view = act.entry, act.resolved, act.view
+        outcome = FaultOutcome.SKIPPED if skip else proof.outcome if proof else FaultOutcome.PENDING
+        details = dict(resolved.details) if resolved else {}
+        if act.part_of is not None:
+            details["part_of"] = act.part_of
+        event = self._records.record(
+            FaultEvent,
+            fault_id=act.fault_id,
+            fault=entry.spec.fault,
+            action=action,
+            stage=stage,
+            outcome=outcome,
+            target=entry.spec.text.partition(":")[2],
+            nodes=resolved.nodes if resolved else (),
+            severed=tuple(str(link) for link in resolved.links) if resolved else (),
+            leader=view.leader,
+            epoch=view.epoch,
+            proof=proof.text if proof else None,
+            why=skip.why if skip else None,
+            details=details,
+        )
+        self._sink(
+            {
+                "format": FORMAT,
+                "fault_id": act.fault_id,
+                "worker": entry.worker,
+                "number": entry.number,
+                "part_of": act.part_of,
+                "spec": entry.spec.text,
+                "action": str(action),
+                "stage": str(stage),
+                "outcome": str(outcome),
+                "nominal_ns": entry.inject_ns,
+                "at_ns": event.time_ns - self._zero_ns,
+                "time_ns": event.time_ns,
+                "duration_ns": entry.duration_ns,
+                "draw_seed": entry.draw_seed,
+                "when": asdict(act.seen) if act.seen else None,
+                "waited_ns": act.waited_ns,
+                "nodes": list(resolved.nodes) if resolved else [],
+                "severed": [str(link) for link in resolved.links] if resolved else [],
+                "details": details,
+                "leader": view.leader,
+                "epoch": view.epoch,
+                "proof": proof.text if proof else None,
+                "why": skip.why if skip else None,
+            }
+        )
+
+
+def _limit_s(fault: Fault) -> float:
+    """How long one act of this kind may take."""
+    given: float = getattr(fault, "act_deadline_s", ACT_DEADLINE_S)
+    return given
+
+
+def damages_of(fault: Fault, resolved: Resolved) -> tuple[Damage, ...]:
+    """What this fault takes, or may take, from the quorum while it is in force: one of these at a time."""
+    links = frozenset[Pair]((link.source, link.target) for link in {*resolved.links, *resolved.threatens})
+    if not fault.holds & UNABLE:
+        return (Damage(severed=links),)
+    if resolved.in_turn:
+        return tuple(Damage(absent=frozenset({name}), severed=links) for name in resolved.nodes)
+    return (Damage(absent=frozenset(resolved.nodes), severed=links),)
+
+
+def _look(
+    trigger: Trigger, before: View, now: View, starts: Mapping[str, int], nodes: Mapping[str, Node]
+) -> Seen | None:
+    """What the trigger waits for, if it is there."""
+    if trigger.what == "leader":
+        if now.leader is None or (now.leader, now.epoch) == (before.leader, before.epoch):
+            return None
+        words = f"{now.leader} leads in epoch {now.epoch}"
+        return Seen(trigger=trigger.text, met=True, waited_ns=0, seen=words, node=now.leader, epoch=now.epoch)
+    for name, node in nodes.items():
+        if node.incarnation > starts[name]:
+            return Seen(trigger=trigger.text, met=True, waited_ns=0, seen=f"{name} was started again", node=name)
+    return None
+
+
+async def _all_or_none(tasks: "list[asyncio.Task[None]]") -> None:
+    """Wait for all; when one fails or this is cancelled, the others are cancelled and waited for."""
+    try:
+        await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

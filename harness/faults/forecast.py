@@ -1,0 +1,205 @@
+"""What a plan's nemesis comes to here, worked out before the cluster starts: workers, what is left out, the quorum.
+
+The outcome stands in `run.json` under "nemesis": the runner takes its workers from there, since only outside of it the
+machine can be asked what it can do.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from random import Random
+from typing import Any, Final
+
+from fencepost.harness.base.durations import format_duration
+from fencepost.harness.faults.conductor import damages_of
+from fencepost.harness.faults.cuts import cuts_off_leader, with_holds
+from fencepost.harness.faults.kind import Asked, Choice, Fault, FaultSpec, Skip, View, parse_nemesis
+from fencepost.harness.faults.quorum import Damage, Quorum, worst
+from fencepost.harness.faults.schedule import Entry, draw_schedules
+from fencepost.harness.faults.trigger import trigger_of
+from fencepost.harness.runtime.node import Member
+from fencepost.harness.runtime.provider import Setting
+from fencepost.harness.verdict import LeadershipBound
+
+#: A fault may come so much later than planned, and be healed so much later: proofs and waits take time.
+_LATE_NS: Final = 10_000_000_000
+#: In the mixture a cut of the leader lasts so much longer than it takes to tell whether a cut-off leader gives up.
+_BEYOND_LIMIT_NS: Final = 3_000_000_000
+_BY_SHOWN: Final = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """The cluster and the lengths that a nemesis is worked out for."""
+
+    setting: Setting
+    members: tuple[Member, ...]
+    subject: str
+    bound: LeadershipBound
+    seed: int
+    time_limit_ns: int
+    quiet_ns: int
+
+    @property
+    def voters(self) -> tuple[str, ...]:
+        return tuple(member.name for member in self.members if member.votes)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prospect:
+    """`quorum` is the worst that the schedule can do to it if nothing is skipped, `by` the faults that do that."""
+
+    asked: Asked
+    entries: tuple[Entry, ...]
+    quorum: Quorum
+    by: tuple[str, ...]
+
+    @property
+    def kinds(self) -> list[str]:
+        """Every kind that may be drawn."""
+        return list(dict.fromkeys(spec.fault for spec in self.asked.specs))
+
+    @property
+    def without_time(self) -> list[str]:
+        """Kinds for which the main phase is too short."""
+        scheduled = {entry.spec.fault for entry in self.entries}
+        return [kind for kind in self.kinds if kind not in scheduled]
+
+    def document(self, *, keep_quorum: bool) -> dict[str, Any]:
+        """As `run.json` holds it."""
+        return {
+            "workers": [[[spec.text for spec in choice] for choice in worker] for worker in self.asked.workers],
+            "kinds": self.kinds,
+            "left_out": [{"fault": fault, "why": why} for fault, why in self.asked.left_out],
+            "without_time": self.without_time,
+            "quorum": {
+                "asked": "keep" if keep_quorum else "any",
+                "worst": Quorum.MUTUAL.value if keep_quorum else self.quorum.value,
+                "by": list(self.by),
+            },
+        }
+
+    def in_words(self, *, keep_quorum: bool) -> list[str]:
+        """What a person should know before the run."""
+        lines = []
+        if self.asked.left_out:
+            lines.append(f"left out: {', '.join(fault for fault, _ in self.asked.left_out)} (run.json says why)")
+        if self.without_time:
+            lines.append(f"no time for: {', '.join(self.without_time)}; a longer --time-limit or less --quiet")
+        if not self.entries:
+            return lines
+        if self.quorum is Quorum.MUTUAL:
+            lines.append("quorum: no fault of this schedule can break it")
+        elif keep_quorum:
+            lines.append(f"quorum: kept; what would break it is skipped ({', '.join(self.by)})")
+        else:
+            lines.append(f"quorum: this schedule can break it ({', '.join(self.by)})")
+        return lines
+
+
+def look_ahead(
+    text: str,
+    faults: Mapping[str, Fault],
+    around: Surroundings,
+    *,
+    can: Callable[[str], str | None] = lambda _: None,
+    given: Sequence[Entry] | None = None,
+) -> Prospect:
+    """Work out what `text` comes to; `can` says of a kind why this machine cannot do it. Raises UsageError.
+
+    Of `given` faults nothing is drawn and none made longer; `text` then names them.
+    """
+    asked = parse_nemesis(text, faults, around.setting, can=can)
+    if given is None:
+        asked = replace(asked, workers=tuple(_with_lengths(worker, faults, around) for worker in asked.workers))
+        entries = draw_schedules(
+            asked.workers, faults, seed=around.seed, time_limit_ns=around.time_limit_ns, quiet_ns=around.quiet_ns
+        )
+    else:
+        entries = list(given)
+    quorum, by = _worst(entries, faults, around)
+    return Prospect(asked=asked, entries=tuple(entries), quorum=quorum, by=by)
+
+
+def _with_lengths(worker: Sequence[Choice], faults: Mapping[str, Fault], around: Surroundings) -> tuple[Choice, ...]:
+    """Cuts of the leader held for long enough to be worth something: for as long as fits, in a mixture just so."""
+    if all(len(choice) == 1 for choice in worker):
+        held = with_holds(
+            [choice[0] for choice in worker],
+            faults,
+            members=around.members,
+            subject=around.subject,
+            bound=around.bound,
+            time_limit_ns=around.time_limit_ns,
+            quiet_ns=around.quiet_ns,
+        )
+        return tuple((spec,) for spec in held)
+    return tuple(tuple(_held(spec, faults[spec.fault], around) for spec in choice) for choice in worker)
+
+
+def _held(spec: FaultSpec, fault: Fault, around: Surroundings) -> FaultSpec:
+    limit_ns = around.bound.limit_ns
+    if limit_ns is None or "for" in spec.options or "for" not in fault.options:
+        return spec
+    if not cuts_off_leader(spec, fault, around.members, around.subject):
+        return spec
+    hold_ns = max(limit_ns + _BEYOND_LIMIT_NS, fault.default_duration_ns)
+    return replace(spec, options={**spec.options, "for": format_duration(hold_ns)})
+
+
+def _worst(
+    entries: Sequence[Entry], faults: Mapping[str, Fault], around: Surroundings
+) -> tuple[Quorum, tuple[str, ...]]:
+    """The worst of all faults that can be in force together, and those that bring it about."""
+    order = list(Quorum)
+    damages = [_damages(entry, faults[entry.spec.fault], around) for entry in entries]
+    found: tuple[Quorum, tuple[str, ...]] = (Quorum.MUTUAL, ())
+    for place, entry in enumerate(entries):
+        together = [place, *_overlapping(place, entries)]
+        workers = sorted({entries[i].worker for i in together} - {entry.worker})
+        others = [
+            {Damage(), *(damage for i in together if entries[i].worker == worker for damage in damages[i])}
+            for worker in workers
+        ]
+        state = worst(around.voters, [damages[place], *others])
+        if order.index(state) > order.index(found[0]):
+            alone = worst(around.voters, [damages[place]]) is state
+            texts = [entries[i].spec.text for i in ([place] if alone else together) if damages[i] != {Damage()}]
+            found = (state, tuple(dict.fromkeys(texts))[:_BY_SHOWN])
+    return found
+
+
+def _overlapping(place: int, entries: Sequence[Entry]) -> Iterator[int]:
+    """Entries of other workers that may be in force while this one is."""
+    start_ns, end_ns = _window(entries[place])
+    for number, other in enumerate(entries):
+        if other.worker != entries[place].worker:
+            from_ns, to_ns = _window(other)
+            if from_ns < end_ns and start_ns < to_ns:
+                yield number
+
+
+def _window(entry: Entry) -> tuple[int, int]:
+    trigger = trigger_of(entry.spec.options)
+    waits_ns = _LATE_NS + (trigger.within_ns + trigger.delay_ns if trigger else 0)
+    return entry.inject_ns, entry.inject_ns + entry.duration_ns + waits_ns
+
+
+def _damages(entry: Entry, fault: Fault, around: Surroundings) -> set[Damage]:
+    """All that this entry can do to the quorum: its draw is known, who leads then is not."""
+    found = set()
+    nodes = tuple(member.name for member in around.members)
+    for leader in around.voters:
+        for restarted in nodes if entry.spec.target == "restarted" else (None,):
+            view = View(
+                nodes=nodes,
+                leader=leader,
+                epoch=1,
+                members=around.members,
+                subject=around.subject,
+                bound_ns=around.bound.bound_ns,
+                restarted=restarted,
+            )
+            resolved = fault.resolve(entry.spec, view, Random(entry.draw_seed))
+            if not isinstance(resolved, Skip):
+                found |= set(damages_of(fault, resolved))
+    return found or {Damage()}

@@ -1,0 +1,428 @@
+"""What the nemesis is made of: fault specs as typed by a person, and the seam that every fault fulfils.
+
+A fault is `FAULT[:TARGET][:key=value]...`. Faults joined by commas take turns; `+` joins independent workers, whose
+faults may be in force at the same time. `all` stands for one fault of every kind that can be had. A fault resolves its
+target at the moment it acts, is recorded before it acts, proves that it took hold, and heals idempotently.
+"""
+
+import itertools
+import random
+import re
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, Protocol, TypeVar
+
+from fencepost.harness.base.durations import format_duration
+from fencepost.harness.base.errors import UsageError, refused
+from fencepost.harness.faults.trigger import COMMON_OPTIONS, trigger_of
+from fencepost.harness.history import Event, FaultOutcome
+from fencepost.harness.runtime.node import Effect, Link, Member, NodeSpec, Runtime
+from fencepost.harness.runtime.provider import Setting
+from fencepost.harness.systems.contract.membership import ChangesMembers
+from fencepost.harness.systems.contract.server_settings import Settings
+from fencepost.harness.systems.contract.system import Artifacts, System
+
+#: Stands for a mixture of everything that this system, runtime and machine support.
+ALL: Final = "all"
+#: Stands for no faults, on purpose.
+NONE: Final = "none"
+#: In the mixture no fault lasts longer unless its variant says so: else a short run would meet few kinds.
+_IN_MIXTURE_NS_MAX: Final = 6_000_000_000
+#: Joins workers; an option's value may hold a plus as well, but before a digit ("when=leader+300ms").
+_WORKERS: Final = re.compile(r"\+(?=[a-z])")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FaultSpec:
+    """One fault as asked for; `text` is canonical and parses back to this value."""
+
+    fault: str
+    target: str
+    options: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def text(self) -> str:
+        return ":".join([self.fault, self.target, *(f"{k}={v}" for k, v in self.options.items())])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class View:
+    """The cluster as the nemesis sees it when it acts."""
+
+    nodes: tuple[str, ...]
+    leader: str | None
+    epoch: int | None
+    members: tuple[Member, ...] = ()
+    #: What the leader is called here ("leader", "controller").
+    subject: str = "leader"
+    #: How long a leader that is cut off may go on claiming, as the system promises; None where it promises nothing.
+    bound_ns: int | None = None
+    #: Nodes whose server was started and does not serve yet.
+    unready: frozenset[str] = frozenset()
+    #: The node whose server was started again last.
+    restarted: str | None = None
+    #: How many client workers there are, and which of them are connected: those with an operation in flight, if any.
+    clients: int = 0
+    busy_clients: tuple[int, ...] = ()
+
+    @property
+    def voters(self) -> tuple[str, ...]:
+        """The nodes that elect, in order."""
+        return tuple(member.name for member in self.members if member.votes) or self.nodes
+
+    def with_role(self, role: str) -> tuple[str, ...]:
+        """The nodes that have this role, in order."""
+        return tuple(member.name for member in self.members if role in member.roles)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resolved:
+    """A target made concrete: which nodes, and for partitions which links are cut and how."""
+
+    nodes: tuple[str, ...]
+    links: Mapping[Link, Effect] = field(default_factory=dict)
+    #: What else is fixed now (an offset, a rate, a delay), as the history and the schedule record it; units in names.
+    details: Mapping[str, str | int | float | bool] = field(default_factory=dict)
+    #: Links that it may shut now and then; those of `links` stay shut.
+    threatens: frozenset[Link] = frozenset()
+    #: Its nodes are unable one at a time, never two of them together.
+    in_turn: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Skip:
+    """There was nothing to act on; says why."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """What was measured after acting."""
+
+    outcome: FaultOutcome
+    text: str
+
+
+E = TypeVar("E", bound=Event)
+
+
+class Records(Protocol):
+    """The part of the recorder that the nemesis needs."""
+
+    def record(self, cls: type[E], **fields: Any) -> E: ...
+    def now_ns(self) -> int: ...
+
+
+class Parts(Protocol):
+    """Carries out one act of a fault that acts many times: a cut of a flapping link, a move of the leader.
+
+    Each part is recorded as a fault of its own, with its own number, proof and healing, so that a history says exactly
+    what was in force when.
+    """
+
+    async def part(
+        self,
+        of: int,
+        resolved: Resolved,
+        *,
+        inject: Callable[[int], Awaitable[Proof]],
+        hold_ns: int,
+        heal: Callable[[int], Awaitable[Proof]],
+    ) -> Proof:
+        """Inject (given the part's number), hold, heal, and record all of it; returns the injection's proof.
+
+        Heals on cancellation too.
+        """
+        ...
+
+
+class Clients(Protocol):
+    """The harness's own client workers, which a fault may freeze as a stopped process would be."""
+
+    async def freeze(self, worker: int, fault_id: int) -> None:
+        """From now on this worker sends nothing and receives nothing: no request, no keep-alive, no close."""
+        ...
+
+    async def thaw(self, worker: int, fault_id: int) -> None:
+        """Let it run again, unless another fault holds it; what it held back is sent now. Idempotent."""
+        ...
+
+    def sent_bytes(self, worker: int) -> Mapping[int, int]:
+        """By connection that it has open: what the kernel has sent on it. Raises OSError where that cannot be told."""
+        ...
+
+    def held_back(self, worker: int) -> int:
+        """How many writes of the worker wait."""
+        ...
+
+
+def _no() -> bool:
+    return False
+
+
+def _nobody(fault_id: int) -> frozenset[str]:
+    return frozenset()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cluster:
+    """What a fault acts on: the servers and their links, what the system says of itself, and where to write.
+
+    `options` are the system's own options of this run, `settings` those of the servers themselves, `artifacts` what the
+    nodes were started from first (`specs` makes their commands anew); `folder` is the run's, where a fault may keep
+    evidence. `view` tells who leads now. `parts` and `disturbed` are the conductor's: the nodes on which faults other
+    than the given one are at work, of whose links nothing can be said.
+    """
+
+    runtime: Runtime
+    system: System
+    artifacts: Artifacts
+    options: Mapping[str, object]
+    records: Records
+    view: Callable[[], View]
+    folder: Path
+    settings: Settings = field(default_factory=dict)
+    #: Whether its servers were started so that members can be removed and added.
+    changes_members: bool = False
+    #: What other releases run from that a fault may start nodes as, by the version that its spec names.
+    others: Mapping[str, Artifacts] = field(default_factory=dict)
+    #: What nodes were started from since, where that is no longer `artifacts`; written by the fault that did it.
+    runs: dict[str, Artifacts] = field(default_factory=dict)
+    #: Whether the run is being ended by hand: then nothing is waited for but that nodes run.
+    hurried: Callable[[], bool] = _no
+    clients: Clients | None = None
+    parts: Parts | None = None
+    disturbed: Callable[[int], frozenset[str]] = _nobody
+    fault_ids: Iterator[int] = field(default_factory=itertools.count)
+
+    def artifacts_of(self, node: str) -> Artifacts:
+        """What this node was started from last."""
+        return self.runs.get(node, self.artifacts)
+
+    def specs(self, artifacts: Artifacts | None = None) -> dict[str, NodeSpec]:
+        """Every node as the system would begin it now, by name; from other artifacts where some are given."""
+        layout, given = self.runtime.layout, artifacts or self.artifacts
+        made = self.system.specs(layout, given, self.options, self.settings)
+        if self.changes_members and isinstance(self.system, ChangesMembers):
+            membership = self.system.membership(layout, given)
+            made = [membership.prepared(spec) for spec in made]
+        return {spec.name: spec for spec in made}
+
+
+class Fault(Protocol):
+    """One kind of fault. `targets` maps a target's name to what it means; nodes and their roles are targets too.
+
+    A kind may have an attribute `for_all: tuple[str, ...]`: the specs by which it takes part in `--nemesis all` (see
+    `specs_for_all`); empty for a kind that must be asked for by name, such as one that destroys data. Others:
+    `alone` (no second one at the same time, on whichever nodes), `act_deadline_s` (of one act, where the conductor's
+    limit is too short), `changes_members` (servers must be started so that members can be removed and added),
+    `versions(spec)` (the other releases that this spec needs, got before the cluster starts).
+    """
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def about(self) -> str: ...
+    @property
+    def targets(self) -> Mapping[str, str]: ...
+    @property
+    def default_target(self) -> str: ...
+    @property
+    def options(self) -> Mapping[str, tuple[str, ...]]:
+        """Option to its choices; the first is the default. An empty tuple: a duration or free value."""
+        ...
+
+    @property
+    def default_duration_ns(self) -> int:
+        """From the proof to the beginning of healing, unless `for=` says otherwise."""
+        ...
+
+    @property
+    def holds(self) -> frozenset[str]:
+        """What no other fault may touch on the chosen nodes meanwhile ("process", "clock", "disk", ...).
+
+        Links are not held: their contributions merge.
+        """
+        ...
+
+    def refuse(self, spec: FaultSpec, setting: Setting) -> str | None:
+        """Why this spec makes no sense on such a cluster, whatever the machine; None when it does."""
+        ...
+
+    def unavailable(self, setting: Setting) -> str | None:
+        """Why this machine cannot do it on that runtime, with the remedy; None when it can. Asked before a run."""
+        ...
+
+    def resolve(self, spec: FaultSpec, view: View, draw: random.Random) -> Resolved | Skip:
+        """What is drawn comes from `draw` alone, so that the same entry of a schedule means the same again."""
+        ...
+
+    async def inject(self, fault_id: int, resolved: Resolved, cluster: Cluster) -> Proof: ...
+
+    async def heal(self, fault_id: int, resolved: Resolved, cluster: Cluster) -> Proof:
+        """Undo it, also when injecting failed half-way or a node has died or restarted since. Idempotent."""
+        ...
+
+
+#: What takes one turn: one fault as a rule; for a kind of the mixture its variants, one of them each time.
+Choice = tuple[FaultSpec, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What a plan's `nemesis` asks for: each worker's choices, and what `all` had to leave out, with the reason."""
+
+    workers: tuple[tuple[Choice, ...], ...]
+    left_out: tuple[tuple[str, str], ...] = ()
+    #: Kinds that were asked for by name, not by `all`.
+    named: frozenset[str] = frozenset()
+
+    @property
+    def specs(self) -> list[FaultSpec]:
+        return [spec for worker in self.workers for choice in worker for spec in choice]
+
+
+def nemesis_words(text: str) -> tuple[str, ...]:
+    """Every fault that a plan's nemesis names, as it is written there, "all" included; none for "none"."""
+    words = (word.strip() for worker in _WORKERS.split(text) for word in worker.split(","))
+    return tuple(word for word in words if word and word != NONE)
+
+
+def parse_faults(text: str, faults: Mapping[str, Fault], setting: Setting) -> list[FaultSpec]:
+    """`partition:leader:direction=out,kill` to specs, each checked against its fault; raises UsageError."""
+    return parse_nemesis(text, faults, setting).specs
+
+
+def parse_nemesis(
+    text: str, faults: Mapping[str, Fault], setting: Setting, *, can: Callable[[str], str | None] = lambda _: None
+) -> Asked:
+    """`kill,pause+partition:leader` to two workers' choices, each checked against its fault; raises UsageError.
+
+    "none" is no faults on purpose; an empty text or part names nothing and is refused. `can` says of a kind why this
+    machine cannot do it: in a mixture it is then left out.
+    """
+    left_out: dict[str, str] = {}
+    workers: list[tuple[Choice, ...]] = []
+    named: set[str] = set()
+    for worker in _WORKERS.split(text):
+        choices: list[Choice] = []
+        for part in (word.strip() for word in worker.split(",")):
+            if not part:
+                raise UsageError(f"nemesis {text!r}: a part of it names no fault", hint=_choices(faults))
+            if part == ALL:
+                choices += _mixture(faults, setting, can, left_out)
+            elif part != NONE:
+                choices.append((_parse_one(part, faults, setting),))
+                named.add(choices[-1][0].fault)
+        if choices:
+            workers.append(tuple(choices))
+    return Asked(workers=tuple(workers), left_out=tuple(left_out.items()), named=frozenset(named))
+
+
+def meaning_of(fault: Fault, option: str) -> str:
+    """What a free option takes, in words: as the fault says itself, else a duration."""
+    given: Mapping[str, str] = getattr(fault, "meanings", {})
+    return given.get(option, "a duration, such as 5s")
+
+
+def versions_needed(specs: Iterable[FaultSpec], faults: Mapping[str, Fault]) -> tuple[str, ...]:
+    """Other releases of the server that these faults start nodes as, each once."""
+    found: dict[str, None] = {}
+    for spec in specs:
+        versions: Callable[[FaultSpec], tuple[str, ...]] | None = getattr(faults[spec.fault], "versions", None)
+        found |= dict.fromkeys(versions(spec) if versions is not None else ())
+    return tuple(found)
+
+
+def specs_for_all(name: str, fault: Fault) -> tuple[str, ...]:
+    """How a kind takes part in the mixture: as it says itself, else as it is by default."""
+    given: tuple[str, ...] = getattr(fault, "for_all", (name,))
+    return given
+
+
+def _mixture(
+    faults: Mapping[str, Fault], setting: Setting, can: Callable[[str], str | None], left_out: dict[str, str]
+) -> list[Choice]:
+    """One choice for each kind that can be had here; `left_out` gets the others, and variants that make no sense."""
+    choices: list[Choice] = []
+    for name, fault in faults.items():
+        texts = specs_for_all(name, fault)
+        if not texts:
+            left_out[name] = "takes part only when it is asked for by name"
+            continue
+        why = can(name)
+        if why:
+            left_out[name] = why
+            continue
+        variants = []
+        for text in texts:
+            try:
+                variants.append(_shortened(_parse_one(text, faults, setting), fault))
+            except UsageError as error:
+                canonical = text if ":" in text else f"{text}:{fault.default_target}"
+                left_out[text] = error.message.removeprefix(f"{canonical}: ")
+        if variants:
+            choices.append(tuple(variants))
+    return choices
+
+
+def _shortened(spec: FaultSpec, fault: Fault) -> FaultSpec:
+    if "for" in spec.options or "for" not in fault.options or fault.default_duration_ns <= _IN_MIXTURE_NS_MAX:
+        return spec
+    options = {**spec.options, "for": format_duration(_IN_MIXTURE_NS_MAX)}
+    return FaultSpec(fault=spec.fault, target=spec.target, options=options)
+
+
+def _choices(faults: Mapping[str, Fault]) -> str:
+    return f"choose from: {', '.join(sorted([*faults, ALL, NONE]))}"
+
+
+def _roles(setting: Setting) -> list[str]:
+    """Roles that tell nodes apart; where all nodes are the same there is nothing to choose.
+
+    Where there are brokers one node is the active controller, whether or not that is a role.
+    """
+    roles = dict.fromkeys(role for member in setting.cluster for role in member.roles)
+    if "broker" in roles:
+        roles["controller"] = None
+    return list(roles) if len(roles) > 1 else []
+
+
+def _parse_one(text: str, faults: Mapping[str, Fault], setting: Setting) -> FaultSpec:
+    name, *rest = text.split(":")
+    fault = faults.get(name)
+    if fault is None:
+        raise UsageError(f"unknown fault {name!r}", hint=_choices(faults))
+    target = fault.default_target
+    known = {**fault.options, **COMMON_OPTIONS}
+    options: dict[str, str] = {}
+    for position, word in enumerate(rest):
+        key, equals, value = word.partition("=")
+        if not equals:
+            if position:
+                raise UsageError(f"{text!r}: {word!r} is not key=value", hint="write FAULT[:TARGET][:key=value]...")
+            target = word
+        elif key not in known:
+            raise UsageError(f"{name}: unknown option {key!r}", hint=f"choose from: {', '.join(known)}")
+        else:
+            allowed = known[key]
+            if allowed and value not in allowed:
+                raise UsageError(f"{name}: {key}={value!r} is not a choice", hint=f"choose from: {', '.join(allowed)}")
+            options[key] = value
+    choices = list(dict.fromkeys([*fault.targets, *_roles(setting), *(member.name for member in setting.cluster)]))
+    if target not in choices:
+        fitting = [c for c in choices if fault.refuse(FaultSpec(fault=name, target=c), setting) is None]
+        raise UsageError(f"{name}: unknown target {target!r}", hint=f"choose from: {', '.join(fitting or choices)}")
+    spec = FaultSpec(fault=name, target=target, options=options)
+    refusal = fault.refuse(spec, setting)
+    if refusal:
+        raise refused(spec.text, refusal)
+    trigger_of(options)
+    return spec
+
+
+def parse_choice(texts: list[str], faults: Mapping[str, Fault], setting: Setting) -> Choice:
+    """The canonical texts of one choice (as `run.json` keeps them) to its specs."""
+    return tuple(_parse_one(text, faults, setting) for text in texts)

@@ -1,0 +1,83 @@
+"""Rounds: what a fault does again and again between its injection and its healing, in a task of its own."""
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from fencepost.harness.faults.kind import Proof
+from fencepost.harness.history import FaultOutcome
+
+#: For the first proof, and for each step of an end: the conductor gives ten seconds to all of them.
+_BEGIN_DEADLINE_S: Final = 8.0
+_END_DEADLINE_S: Final = 4.5
+
+
+class Rounds:
+    """Plays rounds 0, 1, ... until `end`. A round gives its proof to `proven` the moment it has it, and goes on."""
+
+    def __init__(self, play: "Callable[[int, Rounds], Awaitable[None]]") -> None:
+        self._play = play
+        self._task: asyncio.Task[None] | None = None
+        self._first: asyncio.Future[Proof] | None = None
+        self._outcomes: list[FaultOutcome] = []
+        self._calm = asyncio.Event()
+        self._calm.set()
+        self.failure: str | None = None
+
+    async def begin(self) -> Proof:
+        """Start; returns the first proof that a round gives."""
+        self._first = asyncio.get_running_loop().create_future()
+        self._task = asyncio.create_task(self._run())
+        try:
+            async with asyncio.timeout(_BEGIN_DEADLINE_S):
+                return await asyncio.shield(self._first)
+        except TimeoutError:
+            return Proof(FaultOutcome.INDETERMINATE, f"nothing could be done for {_BEGIN_DEADLINE_S:g} s")
+
+    async def proven(self, proof: Awaitable[Proof]) -> Proof:
+        """Note what became of a round; one that was SKIPPED does not count as the first."""
+        self._calm.clear()
+        try:
+            found = await proof
+        finally:
+            self._calm.set()
+        self._outcomes.append(found.outcome)
+        if found.outcome is not FaultOutcome.SKIPPED:
+            self._tell(found)
+        return found
+
+    async def end(self) -> None:
+        """Stop; what a round is just doing is proven first, and then undone. Idempotent."""
+        if self._task is None:
+            return
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._calm.wait(), _END_DEADLINE_S)
+        self._task.cancel()
+        _, late = await asyncio.wait([self._task], timeout=_END_DEADLINE_S)
+        if late:
+            self.failure = "a round did not end"
+
+    @property
+    def count(self) -> int:
+        """How many gave their proof."""
+        return len(self._outcomes)
+
+    def words(self, what: str) -> str:
+        """ "9 cuts, 8 of them proven"."""
+        return f"{len(self._outcomes)} {what}s, {self._outcomes.count(FaultOutcome.INSTALLED)} of them proven"
+
+    async def _run(self) -> None:
+        number = 0
+        try:
+            while True:
+                await self._play(number, self)
+                number += 1
+        except Exception as error:
+            self.failure = f"{type(error).__name__}: {error}"
+            self._tell(Proof(FaultOutcome.INDETERMINATE, self.failure))
+
+    def _tell(self, proof: Proof) -> None:
+        assert self._first is not None
+        if not self._first.done():
+            self._first.set_result(proof)

@@ -1,0 +1,311 @@
+"""Combinators that say *what* is offered and in which order: draws, once, mix, limit, repeat, phases, until_ok, ...
+
+Each public function makes a value of a private class beside it. Frozen msgspec Structs, since one is made for nearly
+every operation and a frozen dataclass costs several times as much.
+"""
+
+from collections.abc import Callable
+
+import msgspec
+
+from fencepost.harness.base.errors import HarnessError
+from fencepost.harness.generators.contract import (
+    PENDING,
+    Context,
+    Draw,
+    Generator,
+    Invocation,
+    Offer,
+    Pending,
+    Step,
+    Stream,
+)
+from fencepost.harness.history import OpEvent, Outcome
+
+
+class _Draws(msgspec.Struct, frozen=True):
+    fn: Callable[[int, int, Draw], Offer]
+
+    def op(self, ctx: Context) -> Step:
+        worker = ctx.free[0]
+        i = ctx.counts[worker]
+        return Invocation(worker, self.fn(worker, i, Draw(ctx.seed, worker, i)), ctx.time_ns), self
+
+    def update(self, ctx: Context, event: OpEvent) -> Generator:
+        return self
+
+
+def draws(fn: Callable[[int, int, Draw], Offer]) -> Generator:
+    """Without end: `fn(worker, i, draw)` for the longest idle worker; i counts that worker's operations in this run.
+
+    `fn` must be pure. A value unique in the run is `i * workers + worker`.
+    """
+    return _Draws(fn)
+
+
+class _Once(msgspec.Struct, frozen=True):
+    offer: Offer
+    spent: bool = False
+
+    def op(self, ctx: Context) -> Step:
+        if self.spent:
+            return None, self
+        return Invocation(ctx.free[0], self.offer, ctx.time_ns), _Once(self.offer, True)
+
+    def update(self, ctx: Context, event: OpEvent) -> Generator:
+        return self
+
+
+def once(offer: Offer) -> Generator:
+    """This one operation, then done."""
+    return _Once(offer)
+
+
+class _Limit(msgspec.Struct, frozen=True):
+    left: int
+    g: Generator
+
+    def op(self, ctx: Context) -> Step:
+        if self.left <= 0:
+            return None, self
+        step, g = self.g.op(ctx)
+        if step is None:
+            return None, self
+        return step, _Limit(self.left if step is PENDING else self.left - 1, g)
+
+    def update(self, ctx: Context, event: OpEvent) -> Generator:
+        g = self.g.update(ctx, event)
+        return self if g is self.g else _Limit(self.left, g)
+
+
+def limit(n: int, g: Generator) -> Generator:
+    """At most n operations of `g`."""
+    return _Limit(n, g)
+
+
+class _Mix(msgspec.Struct, frozen=True):
+    weights: tuple[int, ...]
+    parts: tuple[Generator, ...]
+
+    def op(self, ctx: Context) -> Step:
+        mix = self
+        for worker in ctx.free:
+            alone = ctx.alone(worker)
+            drawn = ctx.draw(worker, Stream.MIX)
+            untried = list(range(len(mix.parts)))
+            while untried:
+                k = mix._pick(untried, drawn)
+                step, g = mix.parts[k].op(alone)
+                if step is None:
+                    # The part is over: without it the draw is made again among the others.
+                    mix = mix._without(k)
+                    untried = [other - (other > k) for other in untried if other != k]
+                    continue
+                mix = mix._with(k, g)
+                if step is not PENDING:
+                    return step, mix
+                untried.remove(k)
+        return (PENDING if mix.parts else None), mix
+
+    def _pick(self, untried: list[int], drawn: Draw) -> int:
+        point = drawn.below(sum(self.weights[k] for k in untried))
+        for k in untried:
+            point -= self.weights[k]
+            if point < 0:
+                return k
+        raise AssertionError("the point lies below the sum of the weights")
+
+    def _with(self, k: int, g: Generator) -> "_Mix":
+        if g is self.parts[k]:
+            return self
+        return _Mix(self.weights, (*self.parts[:k], g, *self.parts[k + 1 :]))
+
+    def _without(self, k: int) -> "_Mix":
+        return _Mix(self.weights[:k] + self.weights[k + 1 :], self.parts[:k] + self.parts[k + 1 :])
+
+    def update(self, ctx: Context, event: OpEvent) -> Generator:
+        parts = tuple([g.update(ctx, event) for g in self.parts])
+        same = all(new is old for new, old in zip(parts, self.parts, strict=True))
+        return self if same else _Mix(self.weights, parts)
+
+
+def mix(*parts: Generator | tuple[int, Generator]) -> Generator:
+    """Each operation from one part, drawn with equal chances or by weight: `mix((3, reads), (1, writes))`.
+
+    A part that is over leaves the mix; one that is pending lets another go first.
+    """
+    pairs = [part if isinstance(part, tuple) else (1, part) for part in parts]
+    if any(weight < 1 for weight, _ in pairs):
+        raise HarnessError("mix: every weight must be at least 1")
+    return _Mix(tuple(weight for weight, _ in pairs), tuple(g for _, g in pairs))
+
+
+class _Sequence(msgspec.Struct, frozen=True):
+    parts: tuple[Generator, ...]
+    barrier: bool
+    begun: bool = False
+
+    def op(self, ctx: Context) -> Step:
+        sequence = self
+        while sequence.parts:
+            if sequence.barrier and not sequence.begun and len(ctx.free) < len(ctx.workers):
+                return PENDING, sequence
+            step, g = sequence.parts[0].op(ctx)
+            if step is not None:
+                return step, _Sequence((g, *sequence.parts[1:]), sequence.barrier, True)
+            sequence = _Sequence(sequence.parts[1:], sequence.barrier)
+        return None, sequence
+
+    def update(self, ctx: Context, event: OpEvent) -> Generator:
+        if not self.parts:
+            return self
+        g = self.parts[0].update(ctx, event)
+        return self if g is self.parts[0] else _Sequence((g, *self.parts[1:]), self.barrier, self.begun)
+
+
+def phases(*parts: Generator) -> Generator:
+    """One part after the other; each begins when every worker is free."""
+    return _Sequence(parts, True)
+
+
+def sequence(*parts: Generator) -> Generator:
+    """One part after the other, without waiting for operations of the one before."""
+    return _Sequence(parts, False)
+
+
+class _Repeat(msgspec.Struct, frozen=True):
+    first: Generator
+    g: Generator
+    left: int | None
+    offered: bool = False
+
+    def op(self, ctx: Context) -> Step:
+        step, g = self.g.op(ctx)
+        if step is not None:
+            return step, _Repeat(self.first, g, self.left, self.offered or step is not PENDING)
+        left = None if self.left is None else self.left - 1
+        if left == 0 or not self.offered:
+            # What ends without having offered anything would be started again for ever.
+            return None, self
+        return _Repeat(self.first, self.first, left).op(ctx)
+
+    def update(self, ctx: Context, event: OpEvent) -> Generator:
+        g = self.g.update(ctx, event)
+        return self if g is self.g else _Repeat(self.first, g, self.left, self.offered)
+
+
+def repeat(g: Generator, times: int | None = None) -> Generator:
+    """`g` again from its beginning each time it ends: `times` times in all, or without end."""
+    return _Repeat(g, g, times) if times != 0 else _Sequence((), False)
+
+
+class _FlipFlop(msgspec.Struct, frozen=True):
+    turn: Generator
+    other: Generator
+
+    def op(self, ctx: Context) -> Step:
+        step, g = self.turn.op(ctx)
+        if step is None:
+            return None, self
+        return (step, _FlipFlop(g, self.other)) if step is PENDING else (step, _FlipFlop(self.other, g))
+
+    def update(self, ctx: Context, event: OpEvent) -> Generator:
+        turn, other = self.turn.update(ctx, event), self.other.update(ctx, event)
+        return self if turn is self.turn and other is self.other else _FlipFlop(turn, other)
+
+
+def flip_flop(a: Generator, b: Generator) -> Generator:
+    """An operation of `a`, then one of `b`, and so on, until one of them is over."""
+    return _FlipFlop(a, b)
+
+
+class _UntilOk(msgspec.Struct, frozen=True):
+    first: Generator
+    g: Generator
+    in_flight: frozenset[int] = frozenset()
+    satisfied: bool = False
+
+    def op(self, ctx: Context) -> Step:
+        if self.satisfied:
+            return None, self
+        step, g = self.g.op(ctx)
+        if step is None:
+            if self.in_flight or self.g is self.first:
+                return (PENDING if self.in_flight else None), self
+            return _UntilOk(self.first, self.first).op(ctx)
+        in_flight = self.in_flight if isinstance(step, Pending) else self.in_flight | {step.worker}
+        return step, _UntilOk(self.first, g, in_flight)
+
+    def update(self, ctx: Context, event: OpEvent) -> Generator:
+        worker = ctx.worker_of(event)
+        mine = worker in self.in_flight
+        satisfied = self.satisfied or (mine and event.type is Outcome.OK)
+        g = self.g.update(ctx, event)
+        if not mine and g is self.g:
+            return self
+        return _UntilOk(self.first, g, self.in_flight - {worker}, satisfied)
+
+
+def until_ok(g: Generator) -> Generator:
+    """`g`, again from its beginning each time it ends, until one of its operations ends `ok`.
+
+    `until_ok(once(offer))` tries one operation at a time.
+    """
+    return _UntilOk(g, g)
+
+
+class _Trace(msgspec.Struct, frozen=True):
+    say: Callable[[str], None]
+    g: Generator
+
+    def op(self, ctx: Context) -> Step:
+        step, g = self.g.op(ctx)
+        self.say(f"{ctx.time_ns} free={ctx.free} -> {step}")
+        return step, _Trace(self.say, g)
+
+    def update(self, ctx: Context, event: OpEvent) -> Generator:
+        self.say(f"{ctx.time_ns} update {event}")
+        return _Trace(self.say, self.g.update(ctx, event))
+
+
+def trace(say: Callable[[str], None], g: Generator) -> Generator:
+    """`g`, with every question, answer and completion told to `say`."""
+    return _Trace(say, g)
+
+
+class _Validate(msgspec.Struct, frozen=True):
+    g: Generator
+
+    def op(self, ctx: Context) -> Step:
+        step, g = self.g.op(ctx)
+        if step is not None and step is not PENDING:
+            rule = _broken_rule(step, ctx)
+            if rule is not None:
+                raise HarnessError(f"generator {type(self.g).__name__}: {rule}; it answered {step!r}")
+        if g is self.g:
+            return step, self
+        if not (hasattr(g, "op") and hasattr(g, "update")):
+            raise HarnessError(f"generator {type(self.g).__name__}: became {g!r}, which is no generator")
+        return step, _Validate(g)
+
+    def update(self, ctx: Context, event: OpEvent) -> Generator:
+        g = self.g.update(ctx, event)
+        return self if g is self.g else _Validate(g)
+
+
+def _broken_rule(step: object, ctx: Context) -> str | None:
+    if type(step) is not Invocation:
+        return "an answer is an Invocation, PENDING or None"
+    if step.worker not in ctx.free:
+        return f"worker {step.worker} is not one of the free workers {ctx.free}"
+    if step.at_ns < ctx.time_ns:
+        return f"at_ns lies in the past (it is {ctx.time_ns})"
+    offer = step.offer
+    if type(offer) is not Offer or type(offer.f) is not str or not (offer.key is None or type(offer.key) is str):
+        return "the offer must be an Offer with a string `f` and a string or no key"
+    return None
+
+
+def validate(g: Generator) -> Generator:
+    """`g`, with each answer held against the contract; a breach raises HarnessError and says which rule."""
+    return _Validate(g)

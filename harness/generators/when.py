@@ -1,0 +1,94 @@
+"""Combinators that say *when*: time_limit, stagger, delay, sleep. They read time from the context only."""
+
+from typing import Final
+
+import msgspec
+
+from fencepost.harness.generators.contract import PENDING, Context, Generator, Invocation, Pending, Step, Stream
+from fencepost.harness.history import OpEvent
+
+#: A paced generator catches up so much lateness, and skips what it missed beyond.
+SLACK_NS: Final = 10_000_000
+
+
+class _TimeLimit(msgspec.Struct, frozen=True):
+    duration_ns: int
+    g: Generator
+    end_ns: int | None = None
+
+    def op(self, ctx: Context) -> Step:
+        end_ns = self.end_ns if self.end_ns is not None else ctx.time_ns + self.duration_ns
+        if ctx.time_ns >= end_ns:
+            return None, self
+        step, g = self.g.op(ctx)
+        if step is None or (not isinstance(step, Pending) and step.at_ns >= end_ns):
+            return None, self
+        return step, (self if g is self.g and self.end_ns is not None else _TimeLimit(self.duration_ns, g, end_ns))
+
+    def update(self, ctx: Context, event: OpEvent) -> Generator:
+        g = self.g.update(ctx, event)
+        return self if g is self.g else _TimeLimit(self.duration_ns, g, self.end_ns)
+
+
+def time_limit(duration_ns: int, g: Generator) -> Generator:
+    """`g` for this long, counted from the moment it is first asked. Bounds new operations, not those in flight."""
+    return _TimeLimit(duration_ns, g)
+
+
+class _Paced(msgspec.Struct, frozen=True):
+    interval_ns: int
+    jitter: bool
+    g: Generator
+    next_ns: int | None = None
+
+    def op(self, ctx: Context) -> Step:
+        step, g = self.g.op(ctx)
+        if step is None:
+            return None, self
+        if isinstance(step, Pending):
+            return step, (self if g is self.g else _Paced(self.interval_ns, self.jitter, g, self.next_ns))
+        due_ns = ctx.time_ns if self.next_ns is None else self.next_ns
+        gap_ns = self.interval_ns
+        if self.jitter:
+            gap_ns = ctx.draw(step.worker, Stream.PACE).below(2 * gap_ns + 1)
+        if due_ns > step.at_ns:
+            step = Invocation(step.worker, step.offer, due_ns)
+        return step, _Paced(self.interval_ns, self.jitter, g, max(due_ns, step.at_ns - SLACK_NS) + gap_ns)
+
+    def update(self, ctx: Context, event: OpEvent) -> Generator:
+        g = self.g.update(ctx, event)
+        return self if g is self.g else _Paced(self.interval_ns, self.jitter, g, self.next_ns)
+
+
+def stagger(interval_ns: int, g: Generator) -> Generator:
+    """`g` at one operation per `interval_ns` on average, over all its workers together: gaps uniform in 0..2 intervals.
+
+    The gap after an operation is drawn from (seed, worker, i) of that operation. Lateness up to 10 ms (timers, a busy
+    loop) is caught up, so that the rate holds; what a longer stall missed beyond that is skipped: a store that comes
+    back is not flooded. The first operation comes at once. `stagger(0, g)` is `g`.
+    """
+    return _Paced(interval_ns, True, g) if interval_ns > 0 else g
+
+
+def delay(interval_ns: int, g: Generator) -> Generator:
+    """`g` at one operation per `interval_ns`, evenly; a stall is treated as by `stagger`."""
+    return _Paced(interval_ns, False, g) if interval_ns > 0 else g
+
+
+class _Sleep(msgspec.Struct, frozen=True):
+    duration_ns: int
+    end_ns: int | None = None
+
+    def op(self, ctx: Context) -> Step:
+        end_ns = self.end_ns if self.end_ns is not None else ctx.time_ns + self.duration_ns
+        if ctx.time_ns >= end_ns:
+            return None, self
+        return PENDING, _Sleep(self.duration_ns, end_ns)
+
+    def update(self, ctx: Context, event: OpEvent) -> Generator:
+        return self
+
+
+def sleep(duration_ns: int) -> Generator:
+    """Nothing for this long, then done: a part of `phases` or `sequence`."""
+    return _Sleep(duration_ns)

@@ -1,0 +1,229 @@
+"""Combinators that say *who*: on_workers, each_worker, reserve, per_key. They hand parts of the context on."""
+
+from collections.abc import Callable, Iterable
+
+import msgspec
+
+from fencepost.harness.base.errors import HarnessError
+from fencepost.harness.generators.contract import (
+    PENDING,
+    Context,
+    Draw,
+    Generator,
+    Invocation,
+    Offer,
+    Pending,
+    Step,
+    Stream,
+)
+from fencepost.harness.history import OpEvent
+
+
+class _OnWorkers(msgspec.Struct, frozen=True):
+    members: frozenset[int]
+    g: Generator
+
+    def op(self, ctx: Context) -> Step:
+        mine = ctx.only(self.members)
+        if not mine.free:
+            return PENDING, self
+        step, g = self.g.op(mine)
+        return step, (self if g is self.g else _OnWorkers(self.members, g))
+
+    def update(self, ctx: Context, event: OpEvent) -> Generator:
+        if ctx.worker_of(event) not in self.members:
+            return self
+        g = self.g.update(ctx.only(self.members), event)
+        return self if g is self.g else _OnWorkers(self.members, g)
+
+
+def on_workers(members: Iterable[int], g: Generator) -> Generator:
+    """`g`, asked for these workers only; it sees only their completions."""
+    return _OnWorkers(frozenset(members), g)
+
+
+class _Shares(msgspec.Struct, frozen=True):
+    """Each worker belongs to one share; each share has its own generator. None: that share is over.
+
+    `owner` and `members` are made when first asked, since only then the workers are known, and never changed.
+    """
+
+    sizes: tuple[int, ...]
+    parts: tuple[Generator | None, ...]
+    owner: dict[int, int] = {}
+    members: tuple[tuple[int, ...], ...] = ()
+
+    def op(self, ctx: Context) -> Step:
+        shares = self if self.owner else self._resolved(ctx)
+        best: Invocation | None = None
+        best_next: _Shares = shares
+        asked: set[int] = set()
+        for worker in ctx.free:
+            k = shares.owner.get(worker)
+            g = None if k is None else shares.parts[k]
+            if k is None or g is None or k in asked:
+                continue
+            asked.add(k)
+            step, after = g.op(shares._seen_by(k, ctx))
+            if step is None:
+                shares = shares._with(k, None)
+            elif isinstance(step, Pending):
+                shares = shares._with(k, after)
+            elif step.at_ns <= ctx.time_ns:
+                return step, shares._with(k, after)
+            elif best is None or step.at_ns < best.at_ns:
+                best, best_next = step, shares._with(k, after)
+        if best is not None:
+            return best, best_next
+        return (None if all(g is None for g in shares.parts) else PENDING), shares
+
+    def _resolved(self, ctx: Context) -> "_Shares":
+        owner: dict[int, int] = {}
+        members: list[tuple[int, ...]] = []
+        at = 0
+        for k, size in enumerate(self.sizes):
+            mine = ctx.workers[at : at + size] if size >= 0 else ctx.workers[at:]
+            if not mine and self.parts[k] is not None and size != 0:
+                raise HarnessError(
+                    f"{len(ctx.workers)} workers are too few for shares of {self.sizes}",
+                    hint=f"use at least {sum(s for s in self.sizes if s > 0) + (-1 in self.sizes)} workers",
+                )
+            owner.update(dict.fromkeys(mine, k))
+            members.append(mine)
+            at += len(mine)
+        parts = tuple(g if mine else None for g, mine in zip(self.parts, members, strict=True))
+        return _Shares(self.sizes, parts, owner, tuple(members))
+
+    def _seen_by(self, k: int, ctx: Context) -> Context:
+        owner = self.owner
+        free = ctx.free if len(ctx.free) == 1 else tuple([w for w in ctx.free if owner.get(w) == k])
+        return Context(ctx.time_ns, free, self.members[k], ctx.counts, ctx.total, ctx.seed)
+
+    def _with(self, k: int, g: Generator | None) -> "_Shares":
+        if g is self.parts[k]:
+            return self
+        return _Shares(self.sizes, (*self.parts[:k], g, *self.parts[k + 1 :]), self.owner, self.members)
+
+    def update(self, ctx: Context, event: OpEvent) -> Generator:
+        k = self.owner.get(ctx.worker_of(event))
+        g = None if k is None else self.parts[k]
+        if k is None or g is None:
+            return self
+        return self._with(k, g.update(self._seen_by(k, ctx), event))
+
+
+def reserve(*shares: tuple[int, Generator], default: Generator | None = None) -> Generator:
+    """The first n workers do `g`, the next m do `h`, ..., the others `default`; none starves another.
+
+    Of two operations that are due the one of the longest idle worker goes first, else the earlier one.
+    """
+    sizes = [n for n, _ in shares]
+    parts: list[Generator | None] = [g for _, g in shares]
+    if default is not None:
+        sizes.append(-1)
+        parts.append(default)
+    return _Shares(tuple(sizes), tuple(parts))
+
+
+class _EachWorker(msgspec.Struct, frozen=True):
+    g: Generator
+
+    def op(self, ctx: Context) -> Step:
+        n = len(ctx.workers)
+        return _Shares((1,) * n, (self.g,) * n).op(ctx)
+
+    def update(self, ctx: Context, event: OpEvent) -> Generator:
+        return self
+
+
+def each_worker(g: Generator) -> Generator:
+    """Every worker goes through its own copy of `g`; done when all copies are."""
+    return _EachWorker(g)
+
+
+class _Key(msgspec.Struct, frozen=True):
+    """The keys of one group of workers, one after the other: numbers first, first + stride, ..."""
+
+    name: Callable[[int], str]
+    make: Callable[[str], Generator]
+    operations: int
+    number: int
+    stride: int
+    last: int | None
+    left: int | None = None
+    g: Generator | None = None
+
+    def op(self, ctx: Context) -> Step:
+        current = self
+        while True:
+            if current.last is not None and current.number >= current.last:
+                return None, current
+            if current.g is None or current.left is None:
+                current = current._opened(ctx)
+                continue
+            left = current.left
+            step, g = current.g.op(ctx) if left > 0 else (None, current.g)
+            if step is None:
+                current = current._at(current.number + current.stride, None, None)
+                continue
+            if isinstance(step, Pending):
+                return step, current._at(current.number, left, g)
+            if step.offer.key is None:
+                offer = step.offer
+                step = Invocation(step.worker, Offer(offer.f, current.name(current.number), offer.value), step.at_ns)
+            return step, current._at(current.number, left - 1, g)
+
+    def _opened(self, ctx: Context) -> "_Key":
+        # 3/4 to 5/4 of the nominal number, so that keys do not end all at once, in step with the faults.
+        spread = self.operations // 2
+        drawn = Draw(ctx.seed, -1, self.number, Stream.KEY).below(spread + 1)
+        left = max(1, self.operations - spread // 2 + drawn)
+        return self._at(self.number, left, self.make(self.name(self.number)))
+
+    def _at(self, number: int, left: int | None, g: Generator | None) -> "_Key":
+        return _Key(self.name, self.make, self.operations, number, self.stride, self.last, left, g)
+
+    def update(self, ctx: Context, event: OpEvent) -> Generator:
+        if self.g is None:
+            return self
+        g = self.g.update(ctx, event)
+        return self if g is self.g else self._at(self.number, self.left, g)
+
+
+class _PerKey(msgspec.Struct, frozen=True):
+    name: Callable[[int], str]
+    make: Callable[[str], Generator]
+    operations: int
+    workers_per_key: int
+    keys: int | None
+
+    def op(self, ctx: Context) -> Step:
+        n, c = len(ctx.workers), self.workers_per_key
+        groups = -(-n // c)
+        sizes = tuple(min(c, n - at) for at in range(0, n, c))
+        parts = tuple(_Key(self.name, self.make, self.operations, group, groups, self.keys) for group in range(groups))
+        return _Shares(sizes, parts).op(ctx)
+
+    def update(self, ctx: Context, event: OpEvent) -> Generator:
+        return self
+
+
+def per_key(
+    make: Callable[[str], Generator],
+    *,
+    operations: int,
+    workers_per_key: int,
+    name: Callable[[int], str] = "r{}".format,
+    keys: int | None = None,
+) -> Generator:
+    """Groups of at most `workers_per_key` workers, each on one key at a time; a key is retired after some operations.
+
+    `make(key)` makes the generator of a key; offers without a key get it. A key ends after `operations` operations,
+    jittered by a quarter up or down (drawn from seed and key number), or when its generator is over; then its group
+    takes the next key: with G groups, group g has keys g, g + G, g + 2G, ..., whatever order completions come in.
+    `keys` ends the rotation before key number `keys`; None: never. Cost of checking grows with operations and workers
+    per key, so both are bounded (Jepsen's `independent`).
+    """
+    if operations < 1 or workers_per_key < 1:
+        raise HarnessError("per_key: operations and workers_per_key must be at least 1")
+    return _PerKey(name, make, operations, workers_per_key, keys)

@@ -1,0 +1,270 @@
+"""The history of one run: its events in order, checked against the rules, with the views that checkers share.
+
+The rules (a breach names the line or event and the rule):
+  - `index` counts from 0 without gaps; `time_ns` is not negative and never decreases.
+  - a process has at most one open operation; a completion has the process, `f`, key and node of its invocation.
+  - a process that ended `info` never acts again.
+  - a fault's `end` follows its `begin`, its heal follows its inject; a `begin` is `pending` and an `end` is not.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+from typing import Any, Final
+
+import msgspec
+
+from fencepost.harness.base.errors import MalformedHistory
+from fencepost.harness.history.operation import (
+    Event,
+    FaultAction,
+    FaultEvent,
+    FaultOutcome,
+    FaultStage,
+    NodeChange,
+    NodeEvent,
+    Operation,
+    OpEvent,
+    Outcome,
+    PhaseEvent,
+    PhaseName,
+    SampleEvent,
+    pair,
+)
+
+#: Version of the event records, written in every Parquet file and in `run.json`.
+SCHEMA_VERSION: Final = 1
+
+
+class FaultSpan(msgspec.Struct, frozen=True, kw_only=True):
+    """One fault from injection to healing.
+
+    Certainly in force in [`certain_from_ns`, `certain_to_ns`] (after the proof, before the heal is issued; None when it
+    was not proven); possibly in force in [`began_ns`, `ended_ns`] (`ended_ns` None: never healed in this history).
+    """
+
+    fault_id: int
+    fault: str
+    target: str
+    nodes: tuple[str, ...]
+    severed: tuple[str, ...]
+    outcome: FaultOutcome
+    began_ns: int
+    certain_from_ns: int | None
+    certain_to_ns: int | None
+    ended_ns: int | None
+    leader: str | None
+    epoch: int | None
+    proof: str | None
+    why: str | None
+    details: dict[str, str | int | float | bool]
+    events: tuple[int, ...]
+
+
+class LogEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    """One entry of a replicated log as a node's disk holds it; `epoch` is that of the leader that appended it.
+
+    `fields` are those that differ from their defaults, as plain values.
+    """
+
+    offset: int
+    epoch: int
+    type: str
+    fields: dict[str, Any] = {}
+
+
+class NodeLog(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A node's replicated log after the run, from `start_offset` on; it ended in half a write when `torn`.
+
+    What stood before may be left as a `snapshot`: the state below `snapshot_end` (the offset behind its last entry).
+    """
+
+    node: str
+    start_offset: int
+    entries: tuple[LogEntry, ...] = ()
+    snapshot_end: int = 0
+    snapshot: tuple[LogEntry, ...] = ()
+    torn: bool = False
+
+
+class History:
+    """Events that passed `validate`, and the views made of them once."""
+
+    def __init__(
+        self, events: Sequence[Event], *, source: str = "history", torn: bool = False, lines: bool = False
+    ) -> None:
+        """`torn`: `source` ended in half a line, which was dropped. `lines`: event i is its line i + 1."""
+        validate(events, source=source, lines=lines)
+        self.events: Final[Sequence[Event]] = events
+        self.torn: Final = torn
+        #: What the nodes' disks held after the run, by node; empty where that was not kept.
+        self.logs: Mapping[str, NodeLog] = {}
+
+    @cached_property
+    def operations(self) -> list[Operation]:
+        """Paired operations in the order of invocation."""
+        return pair(self.events)
+
+    @cached_property
+    def transactions(self) -> Mapping[int, Operation]:
+        """Operations `txn` by the number by which sentences name them: T0 is the first."""
+        return dict(enumerate(op for op in self.operations if op.f == "txn"))
+
+    @cached_property
+    def end_ns(self) -> int:
+        """The time of the last event; 0 for an empty history."""
+        return self.events[-1].time_ns if self.events else 0
+
+    @cached_property
+    def phases(self) -> dict[PhaseName, tuple[int, int]]:
+        """[from, to) of every phase that began, in ns."""
+        starts = [(e.phase, e.time_ns) for e in self.events if isinstance(e, PhaseEvent)]
+        if not starts:
+            return {}
+        ends = [start for _, start in starts[1:]] + [self.end_ns + 1]
+        return {phase: (start, end) for (phase, start), end in zip(starts, ends, strict=True)}
+
+    @cached_property
+    def faults(self) -> list[FaultSpan]:
+        """Every fault that was tried, in the order in which it began."""
+        grouped: dict[int, list[FaultEvent]] = {}
+        for event in self.events:
+            if isinstance(event, FaultEvent):
+                grouped.setdefault(event.fault_id, []).append(event)
+        return [_span(events) for events in grouped.values()]
+
+    def of(self, kind: type[Event]) -> list[Event]:
+        """The events of one type, in order."""
+        return [event for event in self.events if type(event) is kind]
+
+    @cached_property
+    def samples(self) -> list[SampleEvent]:
+        return [event for event in self.events if isinstance(event, SampleEvent)]
+
+    @cached_property
+    def healed_ns(self) -> int | None:
+        """When healing was complete: the beginning of the settle phase; None when the run never came so far."""
+        settle = self.phases.get(PhaseName.SETTLE)
+        return settle[0] if settle else None
+
+    def stopped(self, node: str) -> list[tuple[int, int]]:
+        """Intervals in which `node` was proven not to run (paused or dead), under-approximated."""
+        spans = [
+            (f.certain_from_ns, f.certain_to_ns)
+            for f in self.faults
+            if f.fault in ("pause", "kill", "depose") and node in f.nodes and f.certain_from_ns is not None
+        ]
+        closed = [(start, self.end_ns if end is None else end) for start, end in spans]
+        closed += self._dead(node)
+        return sorted(closed)
+
+    def _dead(self, node: str) -> list[tuple[int, int]]:
+        out: list[tuple[int, int]] = []
+        since: int | None = None
+        for event in self.events:
+            if not isinstance(event, NodeEvent) or event.node != node:
+                continue
+            if event.change is NodeChange.EXITED:
+                since = event.time_ns
+            elif event.change is NodeChange.STARTED and since is not None:
+                out.append((since, event.time_ns))
+                since = None
+        if since is not None:
+            out.append((since, self.end_ns))
+        return out
+
+
+def _span(events: list[FaultEvent]) -> FaultSpan:
+    by = {(e.action, e.stage): e for e in events}
+    first = events[0]
+    proof = by.get((FaultAction.INJECT, FaultStage.END))
+    # It may have been healed by the first try, however many were recorded.
+    heal_begin = next((e for e in events if (e.action, e.stage) == (FaultAction.HEAL, FaultStage.BEGIN)), None)
+    heal_end = by.get((FaultAction.HEAL, FaultStage.END))
+    outcome = proof.outcome if proof else FaultOutcome.INDETERMINATE
+    proven = proof is not None and outcome is FaultOutcome.INSTALLED
+    latest = proof or first
+    return FaultSpan(
+        fault_id=first.fault_id,
+        fault=first.fault,
+        target=first.target,
+        nodes=latest.nodes or first.nodes,
+        severed=latest.severed or first.severed,
+        outcome=outcome,
+        began_ns=first.time_ns,
+        certain_from_ns=proof.time_ns if proven and proof else None,
+        certain_to_ns=heal_begin.time_ns if proven and heal_begin else None,
+        ended_ns=heal_end.time_ns
+        if heal_end
+        else (proof.time_ns if proof and outcome is FaultOutcome.SKIPPED else None),
+        leader=first.leader if first.leader is not None else latest.leader,
+        epoch=first.epoch if first.epoch is not None else latest.epoch,
+        proof=proof.proof if proof else None,
+        why=latest.why,
+        details=latest.details or first.details,
+        events=tuple(e.index for e in events),
+    )
+
+
+def validate(events: Iterable[Event], *, source: str = "history", lines: bool = False) -> None:
+    """Raise `MalformedHistory` at the first event that breaks a rule of the module's docstring."""
+    open_ops: dict[int, OpEvent] = {}
+    retired: set[int] = set()
+    acts: dict[tuple[int, FaultAction], FaultStage] = {}
+    previous_ns = 0
+    for expected, event in enumerate(events):
+        rule: str | None = None
+        if event.index != expected:
+            rule = f"index {event.index} where {expected} was expected: lines are missing or out of order"
+        elif event.time_ns < previous_ns:
+            rule = f"time_ns {event.time_ns} is earlier than {previous_ns}, the time before it"
+        elif type(event) is OpEvent:
+            rule = _broken_op_rule(event, open_ops, retired)
+        elif type(event) is FaultEvent:
+            rule = _broken_fault_rule(event, acts)
+        if rule is not None:
+            where = f"line {expected + 1}" if lines else f"event {expected}"
+            raise MalformedHistory(f"{source}: {where}: {rule}", hint="the history is left as it was; mend or drop it")
+        previous_ns = event.time_ns
+
+
+def _broken_op_rule(event: OpEvent, open_ops: dict[int, OpEvent], retired: set[int]) -> str | None:
+    process = event.process
+    if event.type is Outcome.INVOKE:
+        if process in open_ops:
+            before = open_ops[process]
+            return f"process {process} invokes {event.f!r} while its {before.f!r} of event {before.index} is still open"
+        if process in retired:
+            return f"process {process} acts again after it ended `info`"
+        open_ops[process] = event
+        return None
+    invoke = open_ops.pop(process, None)
+    if invoke is None:
+        return f"process {process} completes {event.f!r}, which it never invoked"
+    if (invoke.f, invoke.key, invoke.node) != (event.f, event.key, event.node):
+        return (
+            f"the completion says ({event.f}, {event.key}, {event.node}), its invocation of event {invoke.index} "
+            f"({invoke.f}, {invoke.key}, {invoke.node})"
+        )
+    if event.type is Outcome.INFO:
+        retired.add(process)
+    return None
+
+
+def _broken_fault_rule(event: FaultEvent, acts: dict[tuple[int, FaultAction], FaultStage]) -> str | None:
+    """`acts` holds the last stage of each fault's actions. A heal may be tried again, an inject may not."""
+    fault, action = event.fault_id, event.action
+    last = acts.get((fault, action))
+    if event.stage is FaultStage.BEGIN:
+        if event.outcome is not FaultOutcome.PENDING:
+            return f"the {action} of fault {fault} begins as `{event.outcome}`; a begin is `pending`"
+        if last is FaultStage.BEGIN or (last is FaultStage.END and action is FaultAction.INJECT):
+            return f"the {action} of fault {fault} begins a second time"
+        if action is FaultAction.HEAL and (fault, FaultAction.INJECT) not in acts:
+            return f"fault {fault} is healed, but was never injected"
+    else:
+        if last is not FaultStage.BEGIN:
+            return f"the {action} of fault {fault} ends without having begun"
+        if event.outcome is FaultOutcome.PENDING:
+            return f"the {action} of fault {fault} ends as `pending`; an end says what the proof said"
+    acts[(fault, action)] = event.stage
+    return None

@@ -1,0 +1,368 @@
+"""Operations and all other events of a history, as typed records.
+
+One run leaves one ordered stream of events. An *operation* is an `invoke` event and at most one completion of the
+same process: `ok` took effect, `fail` did not and never will, `info` unknown (it may still happen). Faults, beliefs
+about who leads, server starts and deaths, clocks, phases and samples of the harness's own health stand in the same
+stream. Times are nanoseconds of one monotonic clock since the run's zero. msgspec Structs, since a frozen dataclass
+per event costs ten times as much.
+"""
+
+from collections.abc import Iterable
+from enum import StrEnum
+from typing import Any, Final
+
+import msgspec
+
+#: Processes below zero are the harness's own; clients count from 0.
+NEMESIS_PROCESS: Final = -1
+
+#: What an operation carries: JSON, compared by `==`. Registers hold ints, sets hold ints, cas carries [old, new].
+Value = Any
+
+
+class Outcome(StrEnum):
+    """The `type` of an operation's event."""
+
+    INVOKE = "invoke"
+    OK = "ok"
+    FAIL = "fail"
+    INFO = "info"
+
+
+class Claim(StrEnum):
+    """What a node says of itself when asked whether it leads."""
+
+    YES = "yes"
+    NO = "no"
+    SILENT = "silent"
+
+
+class FaultAction(StrEnum):
+    INJECT = "inject"
+    HEAL = "heal"
+
+
+class FaultStage(StrEnum):
+    """A fault's action begins somewhere between these two events."""
+
+    BEGIN = "begin"
+    END = "end"
+
+
+class FaultOutcome(StrEnum):
+    """What the proof said; `PENDING` stands on every BEGIN event."""
+
+    PENDING = "pending"
+    INSTALLED = "installed"
+    SKIPPED = "skipped"
+    INDETERMINATE = "indeterminate"
+    HEALED = "healed"
+
+
+class NodeChange(StrEnum):
+    STARTED = "started"
+    READY = "ready"
+    EXITED = "exited"
+
+
+class PhaseName(StrEnum):
+    """The phases of a run, in order. Only `MAIN` injects faults; operations of `FINAL` come after healing."""
+
+    WARM_UP = "warm-up"
+    MAIN = "main"
+    HEAL = "heal"
+    SETTLE = "settle"
+    WATCH = "watch"
+    FINAL = "final"
+
+
+# Events hold JSON values and no cycles, so the collector need not visit a million of them (gc=False).
+class _Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="kind", gc=False):
+    """Every event: `index` counts from 0 without gaps and is the order; `time_ns` never decreases with it."""
+
+    index: int
+    time_ns: int
+
+
+class OpEvent(_Event, frozen=True, tag="op"):
+    """One event of an operation.
+
+    `position` is the store's position that the reply carries (etcd: header revision; ZooKeeper: the reply's zxid);
+    `value_position` is the position of the write that made the value read or written (mod_revision, mzxid); `epoch`
+    is the leader's reign that the reply is stamped with (term, zxid >> 32); `session` the server's session id.
+    `error` names a row of the client's error table, or says what was not foreseen.
+    """
+
+    type: Outcome
+    process: int
+    f: str
+    node: str
+    key: str | None = None
+    value: Value = None
+    error: str | None = None
+    position: int | None = None
+    value_position: int | None = None
+    epoch: int | None = None
+    session: int | None = None
+
+
+class FaultEvent(_Event, frozen=True, tag="fault"):
+    """The nemesis acts: recorded before it acts (`begin`, target as resolved) and after the proof (`end`).
+
+    The fault is certainly in force from the `end` of its inject to the `begin` of its heal. `severed` are the
+    directed links that carry no packets, as "n1>n2"; "client" is the harness's side. `details` are the figures that
+    the fault acts with (an offset, a delay), units in their names.
+    """
+
+    fault_id: int
+    fault: str
+    action: FaultAction
+    stage: FaultStage
+    outcome: FaultOutcome
+    target: str
+    nodes: tuple[str, ...] = ()
+    severed: tuple[str, ...] = ()
+    leader: str | None = None
+    epoch: int | None = None
+    proof: str | None = None
+    why: str | None = None
+    details: dict[str, str | int | float | bool] = {}
+
+
+class BeliefEvent(_Event, frozen=True, tag="belief"):
+    """A node's answer when asked, alone, whether it leads; `time_ns` equals `answered_ns`.
+
+    `incarnation` counts the node's starts from 0. `epoch` is exact when `epoch_exact`, else a lower bound.
+    `claims` is `silent` when no answer came before the deadline.
+    """
+
+    subject: str
+    node: str
+    incarnation: int
+    claims: Claim
+    asked_ns: int
+    answered_ns: int
+    source: str
+    epoch: int | None = None
+    epoch_exact: bool = True
+    leader: str | None = None
+    detail: str | None = None
+
+
+class NodeEvent(_Event, frozen=True, tag="node"):
+    """A server process began, became ready or ended. `expected` is False when it died by itself."""
+
+    node: str
+    change: NodeChange
+    incarnation: int
+    pid: int | None = None
+    exit_status: int | None = None
+    expected: bool = True
+
+
+class EpochEvent(_Event, frozen=True, tag="epoch"):
+    """A node's own log says that it became leader of `epoch`; `time_ns` is when the line was read."""
+
+    node: str
+    incarnation: int
+    epoch: int
+    source: str
+
+
+class AttemptEvent(_Event, frozen=True, tag="attempt"):
+    """A node tried to act as a leader and was refused, by a log; `time_ns` is when the line was read.
+
+    `node` tried `f` (of `key`, where it is about one); `error` is what refused it, or "request-timed-out" where nothing
+    did and it may still happen. `epoch` is the one that it acted under, where the log says so. `source` is whose log
+    tells of it: the node's own, or that of the one who refused.
+    """
+
+    node: str
+    f: str
+    error: str
+    source: str
+    epoch: int | None = None
+    key: str | None = None
+    detail: str | None = None
+
+
+class Clock(StrEnum):
+    """Which of a node's clocks: that of the day, or that of intervals (CLOCK_REALTIME, CLOCK_MONOTONIC)."""
+
+    WALL = "wall"
+    MONOTONIC = "monotonic"
+
+
+class ClockEvent(_Event, frozen=True, tag="clock"):
+    """From now on a node's clock is this function of true time, until its next event; before the first, true time.
+
+        skew(t) = offset_ns + (t - since_ns) * (rate - 1) + (delta_ns if strobing)
+        strobing: 0 <= t - since_ns < length_ns, and (t - since_ns) // period_ns is even; never where period_ns is 0
+
+    t is the history's time. The change was made between `asked_ns` and `time_ns`, by when it had been read back from
+    every process of the node; `certain` is False when it had not: then the clock may show anything since `asked_ns`.
+    """
+
+    node: str
+    incarnation: int
+    clock: Clock
+    asked_ns: int
+    since_ns: int
+    offset_ns: int = 0
+    rate: float = 1.0
+    period_ns: int = 0
+    delta_ns: int = 0
+    length_ns: int = 0
+    certain: bool = True
+    fault_id: int | None = None
+    proof: str | None = None
+
+    def skew_ns(self, at_ns: int) -> int:
+        """What the clock shows at `at_ns` of the history, less what it should."""
+        since = at_ns - self.since_ns
+        strobing = self.period_ns and 0 <= since < self.length_ns and since // self.period_ns % 2 == 0
+        # A rate is a multiple of 2**-32, which is how the clock itself reckons.
+        drift = since * round((self.rate - 1) * 2**32) >> 32
+        return self.offset_ns + drift + (self.delta_ns if strobing else 0)
+
+
+class PhaseEvent(_Event, frozen=True, tag="phase"):
+    """A phase begins; the one before it ends."""
+
+    phase: PhaseName
+
+
+class SampleEvent(_Event, frozen=True, tag="sample"):
+    """The harness's own health since the last sample.
+
+    `loop_lag_ns_max` is the worst lateness of a periodic timer; `cpu_stall_ns` the time in which some task waited for
+    a processor (/proc/pressure/cpu); `node_cpu_ns` the processor time of each node since the last sample.
+    """
+
+    loop_lag_ns_max: int
+    cpu_stall_ns: int | None = None
+    node_cpu_ns: dict[str, int] = {}
+
+
+#: Topic of a note: a server that serves has lost what it needs ("b1: a class is missing: ..."), and may drop work.
+BROKEN_SERVER: Final = "broken-server"
+#: Topics of notes that say what cut a run short: somebody asked it to stop, its disk was full, the harness failed.
+STOPPED_EARLY: Final = "stopped-early"
+DISK_FULL: Final = "disk-full"
+HARNESS_ERROR: Final = "harness-error"
+
+
+class NoteEvent(_Event, frozen=True, tag="note"):
+    """Something about the run that a reader must know: early stop, full disk, a condition that was not met."""
+
+    topic: str
+    text: str
+
+
+Event = (
+    OpEvent
+    | FaultEvent
+    | BeliefEvent
+    | NodeEvent
+    | EpochEvent
+    | AttemptEvent
+    | ClockEvent
+    | PhaseEvent
+    | SampleEvent
+    | NoteEvent
+)
+
+
+class Completion(msgspec.Struct, frozen=True, gc=False):
+    """What a client makes of one request: the completion's type and what the reply carried."""
+
+    type: Outcome
+    value: Value = None
+    error: str | None = None
+    position: int | None = None
+    value_position: int | None = None
+    epoch: int | None = None
+    session: int | None = None
+
+
+class Operation(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """One paired operation, the row that checkers read.
+
+    `value` is what was invoked; `result` is what an `ok` completion carried (for a read: the value read). An
+    operation that never completed has `type` info and `completed_ns` None, as has one that ended `info`: it may take
+    effect at any time after `invoked_ns`. `ended_ns` is when the caller stopped waiting, whatever the outcome.
+    """
+
+    invoke_index: int
+    complete_index: int | None
+    process: int
+    f: str
+    node: str
+    type: Outcome
+    invoked_ns: int
+    completed_ns: int | None
+    ended_ns: int | None = None
+    key: str | None = None
+    value: Value = None
+    result: Value = None
+    error: str | None = None
+    position: int | None = None
+    value_position: int | None = None
+    epoch: int | None = None
+    session: int | None = None
+
+
+def pair(events: Iterable[Event]) -> list[Operation]:
+    """Join each invocation with its completion, in the order of invocation.
+
+    The events must have passed `harness.history.history.validate` (one open operation per process).
+    """
+    slots: list[tuple[OpEvent, OpEvent | None]] = []
+    open_slots: dict[int, int] = {}
+    for event in events:
+        if type(event) is not OpEvent:
+            continue
+        if event.type is Outcome.INVOKE:
+            open_slots[event.process] = len(slots)
+            slots.append((event, None))
+        else:
+            slot = open_slots.pop(event.process)
+            slots[slot] = (slots[slot][0], event)
+    return [_join(invoke, completion) for invoke, completion in slots]
+
+
+def _join(invoke: OpEvent, completion: OpEvent | None) -> Operation:
+    if completion is None:
+        return Operation(
+            invoke_index=invoke.index,
+            complete_index=None,
+            process=invoke.process,
+            f=invoke.f,
+            node=invoke.node,
+            type=Outcome.INFO,
+            invoked_ns=invoke.time_ns,
+            completed_ns=None,
+            key=invoke.key,
+            value=invoke.value,
+            error="never completed",
+        )
+    known = completion.type is not Outcome.INFO
+    return Operation(
+        invoke_index=invoke.index,
+        complete_index=completion.index,
+        process=invoke.process,
+        f=invoke.f,
+        node=invoke.node,
+        type=completion.type,
+        invoked_ns=invoke.time_ns,
+        completed_ns=completion.time_ns if known else None,
+        ended_ns=completion.time_ns,
+        key=invoke.key,
+        value=invoke.value,
+        result=completion.value,
+        error=completion.error,
+        position=completion.position,
+        value_position=completion.value_position,
+        epoch=completion.epoch,
+        session=completion.session,
+    )

@@ -1,0 +1,1 @@
+"""Histories and opinions of other tools."""

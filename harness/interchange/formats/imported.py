@@ -1,0 +1,159 @@
+"""A history that came from another tool, and what holds for it before anything is judged.
+
+It knows no phases, often no nodes, and numbers its events as they stand in the file. Operations that a model would
+misread are refused here, with their place: values of mixed type, a completion that says another value than its
+invocation.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cached_property
+from typing import Any, Final
+
+import msgspec
+
+from fencepost.harness.base.errors import MalformedHistory
+from fencepost.harness.history import Event, History, Operation, OpEvent, Outcome, pair
+from fencepost.harness.interchange.formats.family import STORES, Family
+
+UNNAMED_NODE: Final = "an unnamed node"
+_THE_ONE: Final = {"register": "the register", "cas-register": "the register"}
+_SETS: Final = ("set", "set-full", "grow-only-set", "add-remove-set")
+_READS: Final = ("r", ":r", "read", ":read")
+_TYPES: Final = {
+    bool: "a boolean",
+    int: "an integer",
+    float: "a double",
+    str: "a string",
+    list: "a list",
+    dict: "a map",
+}
+
+
+class ImportedHistory(History):
+    """Its reads are judged as the family says: of a `set` those after all adds and the last one, else all."""
+
+    def __init__(self, events: Sequence[Event], family: Family, *, source: str) -> None:
+        if family.name in _SETS:
+            _rename(events, "read", "members")
+        super().__init__(events, source=source)
+        self.family: Final = family
+
+    @cached_property
+    def operations(self) -> list[Operation]:
+        """Paired operations in the order of invocation, named so that sentences about them can be read."""
+        found = pair(self.events)
+        share = msgspec.structs.force_setattr
+        the_one = _THE_ONE.get(self.family.name)
+        for op in found:
+            if not op.node:
+                share(op, "node", UNNAMED_NODE)
+            if op.key is None and the_one:
+                share(op, "key", the_one)
+        return _with_last_reads(found) if self.family.name == "set" else found
+
+    @cached_property
+    def healed_ns(self) -> int | None:
+        """Nothing is known of faults: every read counts."""
+        return 0
+
+
+class Imported(msgspec.Struct, frozen=True, kw_only=True):
+    """What was read: the history, in which form it came, and whether its values are keyed."""
+
+    history: ImportedHistory
+    form: str
+    keyed: bool
+
+    @property
+    def family(self) -> Family:
+        return self.history.family
+
+
+def _rename(events: Iterable[Event], old: str, new: str) -> None:
+    for event in events:
+        if type(event) is OpEvent and event.f == old:
+            msgspec.structs.force_setattr(event, "f", new)
+
+
+def _with_last_reads(operations: list[Operation]) -> list[Operation]:
+    """Without the reads that came while elements were still added, unless it is the last one of its key."""
+    last = {op.key: op for op in operations if op.f == "members" and op.type is Outcome.OK}
+    added: dict[str | None, int] = {}
+    for op in operations:
+        if op.f == "add" and op.type is Outcome.OK and op.complete_index is not None:
+            added[op.key] = max(added.get(op.key, -1), op.complete_index)
+    return [
+        op
+        for op in operations
+        if op.f != "members" or last.get(op.key) is op or op.invoke_index > added.get(op.key, -1)
+    ]
+
+
+def check_values(history: ImportedHistory, place: Callable[[int], str]) -> None:
+    """Raise MalformedHistory where a model would misread a value. `place(i)` says where event i stands."""
+    expected: tuple[type, int] | None = None
+    of_its_own = history.family.is_users or history.family.name in STORES
+    for op in () if of_its_own else history.operations:
+        known = op.type is Outcome.OK and op.complete_index is not None
+        at = op.complete_index if known and op.complete_index is not None else op.invoke_index
+        if op.f in ("write", "cas", "add"):
+            if op.f == "cas" and (not isinstance(op.value, list) or len(op.value) != 2):
+                raise _wrong(place(op.invoke_index), f"the value of a cas is {op.value!r}; expected [old new]")
+            if op.f == "add" and op.value is None:
+                raise _wrong(place(op.invoke_index), "an add of nothing; expected an element")
+            if known and op.result is not None and op.result != op.value:
+                said = f"a {op.f} completes with {op.result!r}, but was invoked with {op.value!r} at "
+                raise _wrong(place(at), f"{said}{place(op.invoke_index)}; expected the same value, or nil")
+        elif op.f == "txn" and known and op.result is not None and history.family.name != "log":
+            _check_agreement(op, place)
+        elif op.f == "members" and known and not isinstance(op.result, list):
+            raise _wrong(place(at), f"the read of a set returns {op.result!r}; expected its elements")
+        for index, value in _compared(op, known):
+            if value is None:
+                continue
+            if expected is None:
+                expected = type(value), index
+            elif type(value) is not expected[0]:
+                was = f"{_TYPES[expected[0]]} as at {place(expected[1])}"
+                raise _wrong(place(index), f"{value!r:.80} is {_TYPES[type(value)]}; expected {was}")
+
+
+def _check_agreement(op: Operation, place: Callable[[int], str]) -> None:
+    """The micro-operations of a completion are those of the invocation, but for what reads found."""
+    asked, done = (
+        [
+            [m[0], m[1], None if str(m[0]) in _READS else m[2]] if isinstance(m, list) and len(m) == 3 else m
+            for m in said
+        ]
+        if isinstance(said, list)
+        else said
+        for said in (op.value, op.result)
+    )
+    if asked != done and op.complete_index is not None:
+        said = f"a transaction completes as {op.result!r:.80}, but was invoked as {op.value!r:.80} at "
+        raise _wrong(
+            place(op.complete_index), f"{said}{place(op.invoke_index)}; expected the same but for what was read"
+        )
+
+
+def _compared(op: Operation, known: bool) -> Iterator[tuple[int, Any]]:
+    """The values of an operation that a model compares, each with its event."""
+    if op.f in ("write", "add"):
+        yield op.invoke_index, op.value
+    elif op.f == "cas":
+        yield op.invoke_index, op.value[0]
+        yield op.invoke_index, op.value[1]
+    elif op.f == "txn":
+        for said in (op.value, op.result if known else None):
+            yield from ((op.invoke_index, m[1]) for m in said or () if isinstance(m, list) and len(m) == 3)
+    elif known and op.complete_index is not None and op.f == "read":
+        yield op.complete_index, op.result
+    elif known and op.complete_index is not None and op.f == "members":
+        for element in op.result:
+            yield op.complete_index, element
+
+
+def _wrong(place: str, message: str) -> MalformedHistory:
+    return MalformedHistory(
+        f"{place}: {message}", hint="nothing of this history was judged; give each kind of value a history of its own"
+    )

@@ -1,0 +1,303 @@
+"""Histories in EDN as Jepsen writes them, mapped onto events; and events written so.
+
+`:f` names the operation. Where values are keyed, as by `jepsen.independent`, a value is [key value], and a read is
+invoked with [key nil]; a history where every read is invoked so is taken as keyed. The nemesis's operations become
+notes, so that event i of the history is operation i of the file. docs/2026-11-22-histories-of-other-tools.md has the
+whole mapping.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, BinaryIO, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fencepost.harness.base.errors import UsageError
+from fencepost.harness.history import Event, FaultEvent, NoteEvent, OpEvent, Outcome
+from fencepost.harness.interchange.formats.edn import (
+    Edn,
+    EdnEvents,
+    edn_string,
+    edn_text,
+    key_text,
+    kind_of,
+    malformed,
+    plain,
+    read_events,
+)
+from fencepost.harness.interchange.formats.family import STORES, choose
+from fencepost.harness.interchange.formats.imported import Imported, ImportedHistory, check_values
+
+FORM: Final = "edn"
+NEMESIS: Final = -1
+_NONE: Final = 2**32 - 1
+_INVOKE: Final = 0
+_OK: Final = 1
+_OUTCOMES: Final = (Outcome.INVOKE, Outcome.OK, Outcome.FAIL, Outcome.INFO)
+#: Functions that concern no key.
+_KEYLESS: Final = ("sync", "txn")
+#: Ends of the tags by which a pair of key and value may be marked.
+_PAIR_TAGS: Final = ("tuple", "Tuple", "MapEntry")
+#: Functions whose values a model compares: of invocations, of ok completions.
+_SAID: Final = ("write", "cas", "add")
+_SEEN: Final = ("read",)
+_Parts = Callable[[Any], list[Any]]
+
+
+def read_edn(stream: BinaryIO, source: str, *, model: str | None = None, keyed: bool | None = None) -> Imported:
+    """The history in `stream`, checked; raises UsageError for what nobody can mean, with its place."""
+    return _Reading(read_events(stream, source), source).imported(model, keyed)
+
+
+class _Reading:
+    """Columns on their way to events."""
+
+    def __init__(self, columns: EdnEvents, source: str) -> None:
+        self._columns = columns
+        self._source = source
+        self._forms: list[Any] = columns.forms
+        names = [form.text if isinstance(form, Edn) else form for form in self._forms]
+        self._clients: NDArray[np.bool_] = columns.process != NEMESIS
+        used = np.unique(columns.function[self._clients]).tolist()
+        self._functions = {int(i): str(names[i]) for i in used}
+
+    def imported(self, model: str | None, keyed: bool | None) -> Imported:
+        pairs = ("txn" not in self._functions.values() or self._maps("txn")) and self._keyed(keyed)
+        keys, values = self._split(pairs)
+        family = choose(model, self._functions.values(), lambda f: self._sample(f, values), self._source)
+        if not family.is_users:
+            self._check_missing()
+        if pairs:
+            self._check_pairs()
+        if family.name in STORES:
+            self._check_kinds(pairs, _stored, _stored)
+        elif family.checker and not family.is_users:
+            self._check_kinds(pairs, _READ_AS.get(family.name) or (_elements if "add" in family.functions else _whole))
+        history = ImportedHistory(self._events(keys, values, pairs), family, source=self._source)
+        check_values(history, self._place)
+        return Imported(history=history, form=FORM, keyed=pairs)
+
+    # --- what the columns say
+
+    def _place(self, row: int) -> str:
+        return f"{self._source}: line {self._columns.line[row]}, column {self._columns.column[row]}"
+
+    def _wrong(self, row: int, message: str) -> UsageError:
+        return malformed(self._source, int(self._columns.line[row]), int(self._columns.column[row]), message)
+
+    def _rows(self, functions: Iterable[str], kind: int) -> NDArray[np.int64]:
+        """The clients' rows of this type and of these functions."""
+        ids = [i for i, name in self._functions.items() if name in functions]
+        return np.flatnonzero(self._clients & (self._columns.kind == kind) & np.isin(self._columns.function, ids))
+
+    def _sample(self, f: str, values: list[Any]) -> Any:
+        for row in self._rows((f,), _OK).tolist():
+            value = int(self._columns.value[row])
+            if value != _NONE and values[value] is not None:
+                return values[value]
+        return None
+
+    def _maps(self, f: str) -> bool:
+        """Whether requests of a function are maps."""
+        ids = self._columns.value[self._rows((f,), _INVOKE)].tolist()
+        forms = (self._forms[i] for i in ids if i != _NONE)
+        return all(isinstance(form, Edn) and form.kind == "map" for form in forms if form is not None)
+
+    # --- keys
+
+    def _keyed(self, asked: bool | None) -> bool:
+        if asked is not None:
+            return asked
+        reads = self._rows(_SEEN, _INVOKE)
+        if len(reads):
+            wrong = np.isin(self._columns.value[reads], self._unpaired(self._columns.value[reads]))
+            if wrong.any() and not wrong.all():
+                row = int(reads[np.argmax(wrong)])
+                raise self._wrong(row, "a read without a key among reads with one; expected [key nil], or nil, in all")
+            return not wrong.any()
+        said = self._columns.value[self._rows(_SAID, _INVOKE)]
+        if len(said) and not len(self._unpaired(said)):
+            example = edn_text(plain(self._forms[int(said[0])]))
+            raise UsageError(
+                f"{self._source}: no read tells whether values such as {example} are [key value]",
+                hint="say it by --keyed or --no-keyed",
+            )
+        return False
+
+    def _unpaired(self, ids: NDArray[np.uint32]) -> NDArray[np.int64]:
+        """Of these values those that are no [key value]."""
+        found = [i for i in np.unique(ids).tolist() if i == _NONE or _pair(self._forms[i]) is None]
+        return np.array(found, dtype=np.int64)
+
+    def _split(self, pairs: bool) -> tuple[list[str | None], list[Any]]:
+        """Key and value of every form; where none is keyed the whole is the value."""
+        keys: list[str | None] = []
+        values: list[Any] = []
+        for form in self._forms:
+            both = _pair(form) if pairs else None
+            keys.append(key_text(both[0]) if both else None)
+            values.append(plain(both[1] if both else form))
+        return keys, values
+
+    # --- refusals
+
+    def _check_missing(self) -> None:
+        """Without a value are only invocations of reads, and completions that say nothing of it."""
+        for rows in (self._rows(_SAID, _INVOKE), self._rows((*_SEEN, "txn"), _OK), self._rows(("txn",), _INVOKE)):
+            lacking = rows[self._columns.value[rows] == _NONE]
+            if len(lacking):
+                raise self._wrong(
+                    int(lacking[0]), "an operation without :value; expected :type, :process, :f and :value"
+                )
+
+    def _check_pairs(self) -> None:
+        keyed = [f for f in self._functions.values() if f not in _KEYLESS]
+        for rows in (self._rows(keyed, _INVOKE), self._rows(_SEEN, _OK)):
+            ids = self._columns.value[rows]
+            wrong = np.isin(ids, self._unpaired(ids))
+            if wrong.any():
+                raise self._wrong(int(rows[np.argmax(wrong)]), "a value without its key; expected [key value]")
+
+    def _check_kinds(self, pairs: bool, read: _Parts, wrote: _Parts | None = None) -> None:
+        """Values that are equal as JSON but not in EDN, as a keyword and its text, must not meet; nor such keys."""
+        wrote = wrote or _whole
+        first: dict[str, tuple[str, int]] = {}
+        for rows, parts in (
+            (self._rows(("write", "add", "remove", "contains", "enqueue", "append", "put", "create"), _INVOKE), wrote),
+            (self._rows(("dequeue",), _OK), _whole),
+            (self._rows(("drain",), _OK), _elements),
+            (self._rows(("cas",), _INVOKE), _elements if wrote is _whole else wrote),
+            (self._rows(_SEEN, _INVOKE), _nothing),
+            (self._rows(_SEEN, _OK), read),
+        ):
+            rows = rows[self._columns.value[rows] != _NONE]
+            ids, at = np.unique(self._columns.value[rows], return_index=True)
+            for i, place in zip(ids.tolist(), at.tolist(), strict=True):
+                key, value = (_pair(self._forms[i]) or (None, None)) if pairs else (None, self._forms[i])
+                for role, part in (("key", key), *(("value", part) for part in parts(value))):
+                    self._check_kind(role, part, int(rows[place]), first)
+
+    def _check_kind(self, role: str, part: Any, row: int, first: dict[str, tuple[str, int]]) -> None:
+        if part is None:
+            return
+        kind, line = first.setdefault(role, (kind_of(part), int(self._columns.line[row])))
+        if kind_of(part) != kind:
+            shown = edn_text(plain(part))[:80]
+            raise self._wrong(row, f"the {role} {shown} is {kind_of(part)}; expected {kind} as in line {line}")
+
+    # --- events
+
+    def _events(self, keys: list[str | None], values: list[Any], pairs: bool) -> list[Event]:
+        columns = self._columns
+        texts = [form if type(form) is str else "" for form in self._forms]
+        functions = [self._functions.get(i, "") for i in range(len(self._forms))]
+        keys.append(None)
+        values.append(None)
+        last = len(values) - 1
+
+        def ids(column: NDArray[np.uint32]) -> list[int]:
+            found: list[int] = np.where(column == _NONE, last, column).tolist()
+            return found
+
+        untimed = bool(len(columns.time)) and int(columns.time[0]) < 0
+        times = range(len(columns.time)) if untimed else columns.time.tolist()
+        out: list[Event] = []
+        add = out.append
+        value_ids, error_ids, node_ids = ids(columns.value), ids(columns.error), ids(columns.node)
+        invocations = columns.invocation.tolist()
+        rows = zip(
+            times, columns.kind.tolist(), columns.process.tolist(), columns.function.tolist(), value_ids, strict=True
+        )
+        for index, (time_ns, kind, process, function, value) in enumerate(rows):
+            if process == NEMESIS:
+                add(NoteEvent(index=index, time_ns=time_ns, topic="nemesis", text=self._said(index)))
+                continue
+            invoked = invocations[index]
+            first = index if invoked == _NONE else invoked
+            key, node, error = keys[value_ids[first]], node_ids[first], error_ids[index]
+            if pairs and kind == _OK and keys[value] != key:
+                raise self._wrong(
+                    index, f"completes on key {keys[value]}, but was invoked on {key} ({self._place(first)})"
+                )
+            add(
+                OpEvent(
+                    index=index,
+                    time_ns=time_ns,
+                    type=_OUTCOMES[kind],
+                    process=process,
+                    f=functions[function],
+                    node="" if node == last else (texts[node] or edn_text(values[node])),
+                    key=key,
+                    value=values[value],
+                    error=None if error == last else (texts[error] or edn_text(values[error])),
+                )
+            )
+        return out
+
+    def _said(self, row: int) -> str:
+        """What the nemesis did, in EDN."""
+        columns = self._columns
+        value = int(columns.value[row])
+        f = edn_text(plain(self._forms[columns.function[row]]))
+        said = "nil" if value == _NONE else edn_text(plain(self._forms[value]))
+        return f":{_OUTCOMES[columns.kind[row]].value} {f} {said}"
+
+
+def _pair(form: Any) -> tuple[Any, Any] | None:
+    """Key and value, if the form is [key value]."""
+    if isinstance(form, Edn) and form.kind == "tagged" and form.text.endswith(_PAIR_TAGS):
+        form = form.items[0]
+    return (form[0], form[1]) if type(form) is list and len(form) == 2 and form[0] is not None else None
+
+
+def _nothing(form: Any) -> list[Any]:
+    return []
+
+
+def _whole(form: Any) -> list[Any]:
+    return [form]
+
+
+def _elements(form: Any) -> list[Any]:
+    if isinstance(form, Edn) and form.kind in ("set", "list"):
+        return form.items
+    return form if type(form) is list else [form]
+
+
+def _stored(form: Any) -> list[Any]:
+    """The value in a map that is a request or a reply, of a plain request, or the two of [old new]."""
+    if isinstance(form, Edn) and form.kind == "map":
+        named = zip(form.items[::2], form.items[1::2], strict=True)
+        return [value for key, value in named if plain(key) in ("value", ":value")]
+    return _elements(form)
+
+
+def _second(form: Any) -> list[Any]:
+    """The value of [offset value]."""
+    return form[1:2] if type(form) is list else [form]
+
+
+_READ_AS: Final[dict[str, _Parts]] = {"append-log": _second}
+
+
+def write_edn(events: Iterable[Event]) -> Iterator[str]:
+    """One operation a line; faults as the nemesis's. What else a history tells has no place there."""
+    events = list(events)
+    index = 0
+    for event in events:
+        if type(event) is OpEvent:
+            value: Any = event.value if event.key is None else [event.key, event.value]
+            process, f = str(event.process), "read" if event.f == "members" else event.f
+            more = f", :node {edn_string(event.node)}" * bool(event.node)
+            more += f", :error {edn_string(event.error)}" if event.error is not None else ""
+            kind = event.type.value
+        elif type(event) is FaultEvent:
+            process, f, kind, more = ":nemesis", f"{event.action.value}-{event.fault}", "info", ""
+            value = {"stage": event.stage.value, "outcome": event.outcome.value, "nodes": list(event.nodes)}
+        else:
+            continue
+        yield (
+            f"{{:index {index}, :time {event.time_ns}, :type :{kind}, :process {process}, :f :{f}, "
+            f":value {edn_text(value)}{more}}}\n"
+        )
+        index += 1

@@ -1,0 +1,332 @@
+"""Operation lists in JSON with the fields of Porcupine's `Operation`: ClientId, Input, Call, Output, Return.
+
+Porcupine itself keeps no files, and leaves the shape of input and output to its user. Read here, and written: an array
+of such objects, or one a line, names in any case; Input is {"op": "read" | "write" | "cas" | "add", "key", "value",
+"from", "to"}, Output {"value", "ok", "unknown"}. Call and Return are closed: operations that touch are concurrent. An
+operation without Return, or with an unknown output, may take effect at any time after its call.
+"""
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from heapq import heappop, heappush
+from itertools import pairwise
+from typing import Any, BinaryIO, Final, NamedTuple
+
+import msgspec
+
+from fencepost.harness.base.errors import MalformedHistory, UsageError
+from fencepost.harness.history import Event, Operation, OpEvent, Outcome
+from fencepost.harness.interchange.formats.edn import malformed
+from fencepost.harness.interchange.formats.family import choose, sampler
+from fencepost.harness.interchange.formats.imported import Imported, ImportedHistory, check_values
+
+FORM: Final = "porcupine"
+#: Names of one function, as users of Porcupine have them.
+_FUNCTIONS: Final = {"get": "read", "put": "write", "set": "write", "compareandswap": "cas", "compareandset": "cas"}
+_FIELDS: Final = {"clientid", "input", "call", "output", "return", "metadata"}
+_INPUT: Final = {"op", "key", "value", "from", "to"}
+_OUTPUT: Final = {"value", "ok", "unknown"}
+_ASKED: Final[dict[str, set[str]]] = {"read": set(), "write": {"value"}, "add": {"value"}, "cas": {"from", "to"}}
+_SPACE: Final = re.compile(r"[ \t\r\n]*")
+_INTEGER_DIGITS_MAX: Final = 4_000
+
+
+class _Call(msgspec.Struct, frozen=True, kw_only=True):
+    """One operation of the list; `returned` None: nobody knows when or whether it took effect."""
+
+    line: int
+    column: int
+    client: int | None
+    f: str
+    key: str | None
+    value: Any
+    called: int
+    returned: int | None
+    type: Outcome
+    result: Any
+
+
+def read_porcupine(stream: BinaryIO, source: str, *, model: str | None = None) -> Imported:
+    """The list in `stream`, checked; raises UsageError for what nobody can mean, with its place."""
+    calls = [
+        _call(source, line, column, found) for line, column, found in _objects(_text(stream.read(), source), source)
+    ]
+    some = next((call for call in calls if (call.client is None) != (calls[0].client is None)), None)
+    if some is not None:
+        raise malformed(source, some.line, some.column, "expected ClientId in all operations, or in none")
+    events, origins = _events(calls, _processes(calls, source))
+    functions = {call.f for call in calls}
+    family = choose(model, functions, sampler(events), source)
+    keyless = next((call for call in calls if (call.key is None) != (calls[0].key is None)), None)
+    if keyless is not None:
+        raise malformed(source, keyless.line, keyless.column, "expected a key in all inputs, or in none")
+    history = ImportedHistory(events, family, source=source)
+    check_values(history, lambda i: f"{source}: line {origins[i].line}, column {origins[i].column}")
+    return Imported(history=history, form=FORM, keyed=any(call.key is not None for call in calls))
+
+
+# --- text to operations
+
+
+def _text(data: bytes, source: str) -> str:
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        before = data[: error.start].decode()
+        line, column = before.count("\n") + 1, len(before) - (before.rfind("\n") + 1) + 1
+        raise malformed(source, line, column, f"the byte 0x{data[error.start]:02x} is not UTF-8") from None
+
+
+def _objects(text: str, source: str) -> Iterator[tuple[int, int, Any]]:
+    """Every object of an array, or one after the other, with line and column."""
+    decoder = json.JSONDecoder(object_pairs_hook=_object, parse_constant=_constant, parse_int=_integer)
+    at = _skip(text, 0)
+    array = text[at : at + 1] == "["
+    at = _skip(text, at + array)
+    line, line_start, counted = 1, 0, 0
+    while at < len(text) and not (array and text[at] == "]"):
+        line += text.count("\n", counted, at)
+        line_start = max(line_start, text.rfind("\n", counted, at) + 1)
+        counted = at
+        column = at - line_start + 1
+        try:
+            found, at = decoder.raw_decode(text, at)
+        except json.JSONDecodeError as error:
+            below = error.lineno, error.colno
+            raise malformed(
+                source, *below, f"{error.msg}; expected JSON, {_END if error.pos >= len(text) else 'here'}"
+            ) from None
+        except (ValueError, RecursionError) as error:
+            why = "nested too deeply" if isinstance(error, RecursionError) else str(error)
+            raise malformed(source, line, column, why) from None
+        yield line, column, found
+        at = _skip(text, at)
+        if array:
+            comma = text[at : at + 1] == ","
+            at = _skip(text, at + comma)
+            if at < len(text) and comma == (text[at] == "]"):
+                raise _at(text, at, source, "expected `,` and another operation, or `]`")
+    if array and at >= len(text):
+        raise _at(text, len(text), source, f"expected `]`; {_END}")
+    if array and _skip(text, at + 1) < len(text):
+        raise _at(text, _skip(text, at + 1), source, "something follows the list's end; expected nothing more")
+
+
+_END: Final = "the file ends here: it is truncated"
+
+
+def _at(text: str, at: int, source: str, message: str) -> MalformedHistory:
+    return malformed(source, text.count("\n", 0, at) + 1, at - (text.rfind("\n", 0, at) + 1) + 1, message)
+
+
+def _skip(text: str, at: int) -> int:
+    found = _SPACE.match(text, at)
+    return found.end() if found else at
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        names = [name for name, _ in pairs]
+        raise ValueError(f"the name {next(n for n in names if names.count(n) > 1)!r} stands twice in one object")
+    return found
+
+
+def _constant(text: str) -> Any:
+    raise ValueError(f"{text} is no value of JSON")
+
+
+def _integer(text: str) -> int:
+    if len(text) > _INTEGER_DIGITS_MAX:
+        raise ValueError(f"an integer of {len(text)} digits; at most {_INTEGER_DIGITS_MAX} are read")
+    return int(text)
+
+
+# --- one operation
+
+
+def _call(source: str, line: int, column: int, found: Any) -> _Call:
+    def wrong(message: str) -> MalformedHistory:
+        return malformed(source, line, column, message)
+
+    def fields(value: Any, name: str, known: set[str]) -> dict[str, Any]:
+        if not isinstance(value, dict):
+            raise wrong(f"{name} is {value!r:.60}; expected an object")
+        low = {key.lower().replace("_", ""): item for key, item in value.items()}
+        strange = sorted(low.keys() - known)
+        if strange or len(low) != len(value):
+            raise wrong(f"{name} with {', '.join(strange) or 'a name twice'}; expected {', '.join(sorted(known))}")
+        return low
+
+    def time_of(name: str, value: Any) -> int:
+        if type(value) is not int or not -(2**62) <= value < 2**62:
+            raise wrong(f"{name} is {value!r:.60}; expected an integer time of less than 62 bits")
+        return value
+
+    whole = fields(found, "an operation", _FIELDS)
+    lacking = [name for name in ("Input", "Call") if name.lower() not in whole]
+    if lacking:
+        raise wrong(f"an operation without {' and '.join(lacking)}; expected ClientId, Input, Call, Output, Return")
+    asked = fields(whole["input"], "Input", _INPUT)
+    word = asked.get("op")
+    f = _FUNCTIONS.get(str(word).lower().replace("-", "").replace("_", ""), str(word).lower())
+    if not isinstance(word, str) or f not in _ASKED:
+        raise wrong(f"Input's op is {word!r:.60}; expected read, write, cas or add")
+    needed = _ASKED[f]
+    if not needed <= asked.keys() or {
+        name for name in asked.keys() - needed - {"op", "key"} if asked[name] is not None
+    }:
+        raise wrong(
+            f"Input of {f} has {', '.join(sorted(asked))}; expected op, key, {', '.join(sorted(needed)) or 'no more'}"
+        )
+    client = whole.get("clientid")
+    if client is not None and (type(client) is not int or not 0 <= client < 2**31):
+        raise wrong(f"ClientId is {client!r:.60}; expected an integer from 0")
+    key = asked.get("key")
+    if key is not None and not isinstance(key, (str, int)):
+        raise wrong(f"Input's key is {key!r:.60}; expected a string or an integer")
+    called = time_of("Call", whole["call"])
+    returned = None if whole.get("return") is None else time_of("Return", whole["return"])
+    if returned is not None and returned < called:
+        raise wrong(f"Return {returned} is earlier than Call {called}; expected it not to be")
+    output = {} if whole.get("output") is None else fields(whole["output"], "Output", _OUTPUT)
+    for name in ("ok", "unknown"):
+        if not isinstance(output.get(name, False), bool):
+            raise wrong(f"Output's {name} is {output[name]!r:.60}; expected true or false")
+    unknown = output.get("unknown", False) or returned is None
+    if f == "read" and not unknown and "value" not in output:
+        raise wrong("a read without Output's value; expected it, or unknown")
+    failed = output.get("ok") is False
+    return _Call(
+        line=line,
+        column=column,
+        client=client,
+        f=f,
+        key=None if key is None else str(key),
+        value=[asked["from"], asked["to"]] if f == "cas" else asked.get("value"),
+        called=called,
+        returned=returned,
+        type=Outcome.INFO if unknown else Outcome.FAIL if failed else Outcome.OK,
+        result=output.get("value") if f == "read" else None,
+    )
+
+
+# --- operations to events
+
+
+def _processes(calls: Sequence[_Call], source: str) -> list[int]:
+    """A process for each operation: its client's, or a new one where the client's cannot take it.
+
+    A client's operations that touch are concurrent, as Porcupine has it; one that overlaps is refused, unless all
+    operations name the same client, as they do where nobody named any. After an unknown outcome a client goes on as
+    another process.
+    """
+    named = len({call.client for call in calls}) > 1
+    lines: dict[int | None, _Line] = {}
+    found = [0] * len(calls)
+    unused = 1 + max((call.client or 0 for call in calls), default=0)
+    for i in sorted(range(len(calls)), key=lambda i: (calls[i].called, i)):
+        call = calls[i]
+        client = call.client if named else None
+        line = lines.setdefault(client, _Line([] if client is None else [client], []))
+        while line.busy and line.busy[0][0] < call.called:
+            line.free.append(heappop(line.busy)[1])
+        for returned, _, other in line.busy:
+            if named and returned > call.called:
+                raise malformed(
+                    source,
+                    call.line,
+                    call.column,
+                    f"client {client} calls at {call.called} while its operation of line {calls[other].line} is open "
+                    f"until {returned}; expected one open operation of a client",
+                )
+        if line.free:
+            found[i] = line.free.pop()
+        else:
+            found[i], unused = unused, unused + 1
+        if call.returned is not None and call.type is not Outcome.INFO:
+            heappush(line.busy, (call.returned, found[i], i))
+    return found
+
+
+class _Line(NamedTuple):
+    """One client's processes: those that may take an operation, and (until, process, operation) of the others."""
+
+    free: list[int]
+    busy: list[tuple[int, int, int]]
+
+
+def _events(calls: Sequence[_Call], processes: Sequence[int]) -> tuple[list[Event], list[_Call]]:
+    """Events in the order of time, calls first among equal times; and the operation of each."""
+    zero = min((call.called for call in calls), default=0)
+    moments = [(call.called, 0, i) for i, call in enumerate(calls)]
+    moments += [
+        (call.returned, 1, i)
+        for i, call in enumerate(calls)
+        if call.returned is not None and call.type is not Outcome.INFO
+    ]
+    events: list[Event] = []
+    for index, (time, ends, i) in enumerate(sorted(moments)):
+        call = calls[i]
+        events.append(
+            OpEvent(
+                index=index,
+                time_ns=time - min(zero, 0),
+                type=call.type if ends else Outcome.INVOKE,
+                process=processes[i],
+                f=call.f,
+                node="",
+                key=call.key,
+                value=call.result if ends and call.f == "read" else call.value,
+            )
+        )
+    return events, [calls[i] for _, _, i in sorted(moments)]
+
+
+# --- writing
+
+
+def write_porcupine(operations: Sequence[Operation]) -> Iterator[str]:
+    """An array with one operation a line; those that failed are left out, since Porcupine knows no such thing.
+
+    Raises UsageError for an operation that is none of a register or a set.
+    """
+    kept = [op for op in operations if op.type is not Outcome.FAIL]
+    times = sorted(time for op in kept for time in (op.invoked_ns, op.completed_ns) if time is not None)
+    # Closed intervals: equal times would make concurrent what was not, so the places of the events stand in for them.
+    by_place = any(one == other for one, other in pairwise(times))
+    end = 1 + max((op.complete_index or op.invoke_index for op in kept), default=0)
+    end = end if by_place else 1 + max(times, default=0)
+    last = len(kept) - 1
+    yield "[\n"
+    for i, op in enumerate(kept):
+        known = op.type is Outcome.OK
+        called, returned = (op.invoke_index, op.complete_index) if by_place else (op.invoked_ns, op.completed_ns)
+        found = {
+            "ClientId": op.process,
+            "Input": _input(op),
+            "Call": called,
+            "Output": ({"value": op.result} if op.f in ("read", "members") else {"ok": True})
+            if known
+            else {"unknown": True},
+            "Return": returned if known else end,
+        }
+        yield json.dumps(found, allow_nan=False) + ("\n" if i == last else ",\n")
+    yield "]\n"
+
+
+def _input(op: Operation) -> dict[str, Any]:
+    key = {} if op.key is None else {"key": op.key}
+    match op.f:
+        case "read" | "members":
+            return {"op": "read", **key}
+        case "write" | "add":
+            return {"op": op.f, **key, "value": op.value}
+        case "cas":
+            return {"op": op.f, **key, "from": op.value[0], "to": op.value[1]}
+        case _:
+            raise UsageError(
+                f"event {op.invoke_index}: {op.f} has no form in Porcupine; expected read, write, cas or add",
+                hint="--format edn or jsonl takes every operation",
+            )

@@ -1,0 +1,108 @@
+"""Which form a file has, and its reader: told by its first bytes, since names lie and standard input has none."""
+
+import gc
+import io
+import re
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO, Final
+
+from fencepost.harness.base.errors import UsageError, unknown_choice
+from fencepost.harness.history import OpEvent
+from fencepost.harness.interchange.formats.family import choose, sampler
+from fencepost.harness.interchange.formats.imported import Imported, ImportedHistory, check_values
+from fencepost.harness.results.reader import read_history
+
+#: Jepsen's folder of a test has these; the second is a binary form of its own.
+JEPSEN_EDN: Final = "history.edn"
+JEPSEN_BINARY: Final = "test.jepsen"
+FORMS: Final = ("edn", "porcupine", "jsonl", "parquet")
+STANDARD_INPUT: Final = "-"
+_PEEKED: Final = 64 << 10
+
+
+def read_foreign(
+    path: Path, *, form: str | None = None, model: str | None = None, keyed: bool | None = None
+) -> Imported:
+    """The history in `path`, a file, a folder of Jepsen's or `-`; `form` as `FORMS` has it, told by the file if None.
+
+    Raises UsageError with file, line and column.
+    """
+    if form is not None and form not in FORMS:
+        raise unknown_choice("format", form, list(FORMS))
+    if str(path) == STANDARD_INPUT:
+        return _read(sys.stdin.buffer, "standard input", None, form, model, keyed)
+    path = path / JEPSEN_EDN if path.is_dir() else path
+    try:
+        with path.open("rb") as file, _uncollected():
+            return _read(file, str(path), path, form, model, keyed)
+    except OSError as error:
+        raise UsageError(
+            f"{path}: {error.strerror}", hint="give a file that holds a history, or a run's folder"
+        ) from None
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """A million events hold no cycles: the collector would go through them again and again and find nothing."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+def _read(
+    stream: BinaryIO, source: str, path: Path | None, form: str | None, model: str | None, keyed: bool | None
+) -> Imported:
+    buffered = stream if isinstance(stream, io.BufferedReader) else io.BufferedReader(stream)  # type: ignore[type-var]
+    form = form or _form_of(buffered.peek(_PEEKED), source)
+    if form != "edn" and keyed is not None:
+        raise UsageError(f"{source}: --keyed is a matter of EDN; {form} tells keys by their name")
+    if form == "edn":
+        from fencepost.harness.interchange.formats.jepsen import read_edn
+
+        return read_edn(buffered, source, model=model, keyed=keyed)
+    if form == "porcupine":
+        from fencepost.harness.interchange.formats.porcupine import read_porcupine
+
+        return read_porcupine(buffered, source, model=model)
+    if path is None:
+        raise UsageError(f"{source}: a history in the form {form} is read from a file", hint="give the file's name")
+    return _own(path, form, model)
+
+
+def _own(path: Path, form: str, model: str | None) -> Imported:
+    """A history of our own without the plan that it was made by."""
+    if path.suffix != f".{form}":
+        raise UsageError(f"{path}: a history in the form {form}", hint=f"give it a name that ends in .{form}")
+    read = read_history(path)
+    if read.torn:
+        sys.stderr.write(f"{path}: ended in half a line, which is left out\n")
+    functions = {event.f for event in read.events if type(event) is OpEvent}
+    family = choose(model, {"read" if f == "members" else f for f in functions}, sampler(read.events), str(path))
+    history = ImportedHistory(read.events, family, source=str(path))
+    check_values(history, lambda i: f"{path}: event {i}")
+    keyed = any(type(event) is OpEvent and event.key is not None for event in read.events)
+    return Imported(history=history, form=form, keyed=keyed)
+
+
+def _form_of(start: bytes, source: str) -> str:
+    """By what a history of each form must begin with; nothing at all is an empty history in EDN."""
+    if start.startswith(b"PAR1"):
+        return "parquet"
+    text = re.sub(rb"\A(\s|;[^\n]*\n)*", b"", start)
+    if re.match(rb'[\[\s]*\{\s*"kind"', text):
+        return "jsonl"
+    if re.match(rb'(\[\s*)?\{\s*"', text) or re.match(rb"\[\s*\]\s*\Z", text):
+        return "porcupine"
+    if not text or text[:1] in b"{[(#":
+        return "edn"
+    raise UsageError(
+        f"{source}: line 1, column 1: this begins no history; expected EDN, JSON or Parquet",
+        hint=f"beside Jepsen's {JEPSEN_BINARY} stands {JEPSEN_EDN}; --format says which form it is: {', '.join(FORMS)}",
+    )

@@ -1,0 +1,111 @@
+"""Every tool that can be asked for a second opinion, and the asking.
+
+A tool that is missing, or that has no such model, is skipped with the remedy; one that fails, takes too long or says
+what nobody understands has given no answer. Neither changes our verdict. Only a plain contradiction does.
+"""
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from fencepost.harness.base.errors import MachineError, UsageError, unknown_choice
+from fencepost.harness.interchange.second_opinion.installed import GUARANTEE, Installed
+from fencepost.harness.interchange.second_opinion.opinion import (
+    LINEARIZABLE,
+    Answer,
+    Opinion,
+    Question,
+    Skip,
+    Standing,
+    Tool,
+    standing,
+)
+from fencepost.harness.interchange.second_opinion.porcupine import Porcupine
+
+#: Models of transactions that Elle and we hold to the same anomalies under the same name.
+_OF_ELLE: Final = (
+    "strict-serializable",
+    "serializable",
+    "snapshot-isolation",
+    "repeatable-read",
+    "consistent-view",
+    "read-committed",
+    "read-uncommitted",
+)
+TOOLS: Final[Mapping[str, Tool]] = {
+    "porcupine": Porcupine(),
+    "knossos": Installed(
+        name="knossos",
+        programs=("knossos", "elle-cli"),
+        asked={LINEARIZABLE: {"register": "cas-register", "cas-register": "cas-register", "mutex": "mutex"}},
+    ),
+    "elle": Installed(
+        name="elle",
+        programs=("elle-cli",),
+        asked={guarantee: {"list-append": "list-append", "rw-register": "rw-register"} for guarantee in _OF_ELLE},
+        options=("--consistency-models", GUARANTEE),
+    ),
+}
+
+
+def commands_of(given: Sequence[str]) -> dict[str, str]:
+    """`NAME=COMMAND` of each `--also-command`; raises UsageError."""
+    found = {}
+    for text in given:
+        name, mark, command = text.partition("=")
+        if name not in TOOLS or name == "porcupine":
+            raise unknown_choice("tool", name, [tool for tool in TOOLS if tool != "porcupine"])
+        if not mark or not command.strip():
+            raise UsageError(
+                f"--also-command {text!r}: expected NAME=COMMAND", hint='such as knossos="java -jar elle-cli.jar"'
+            )
+        found[name] = command
+    return found
+
+
+def check_names(names: Sequence[str]) -> None:
+    """Raise UsageError for a tool that there is not."""
+    for name in names:
+        if name not in TOOLS:
+            raise unknown_choice("tool", name, list(TOOLS))
+
+
+def check_asked(name: str, model: str, guarantee: str) -> None:
+    """Raise Skip for a tool that knows no such model for that guarantee."""
+    asked = TOOLS[name].models()
+    if model not in asked.get(guarantee, ()):
+        models = dict.fromkeys(known for of in asked.values() for known in of)
+        about = f"{', '.join(models)}; for {', '.join(asked)}"
+        raise Skip(f"it has no model {model} for {guarantee}", f"{name} is asked about {about}")
+
+
+def ask(
+    names: Sequence[str], question: Question, *, time_limit_s: float, commands: Mapping[str, str]
+) -> tuple[Opinion, ...]:
+    """One opinion of each tool, in this order; each has the whole time limit."""
+    return tuple(_ask(name, question, time_limit_s, commands.get(name)) for name in dict.fromkeys(names))
+
+
+def _ask(name: str, question: Question, time_limit_s: float, command: str | None) -> Opinion:
+    tool = TOOLS[name]
+    began = time.monotonic()
+    answer = Answer(validity=None)
+    stands, hint = Standing.SKIPPED, ""
+    try:
+        check_asked(name, question.model, question.guarantee)
+        answer = tool.ask(question, time_limit_s, command)
+        stands = standing(question.validity, answer.validity)
+    except Skip as skip:
+        answer, hint = Answer(validity=None, reason=skip.reason), skip.hint
+    except MachineError as error:
+        answer, hint = Answer(validity=None, reason=error.message), error.hint or ""
+    return Opinion(
+        tool=name,
+        standing=stands,
+        ours=question.validity,
+        guarantee=question.guarantee,
+        validity=answer.validity,
+        reason=answer.reason,
+        hint=hint,
+        took_s=round(time.monotonic() - began, 3),
+    )

@@ -1,0 +1,1 @@
+"""Carries out the operations that generators offer: one impure loop. Knows neither faults nor systems."""

@@ -1,0 +1,211 @@
+"""From a run's folder to its verdict: every checker that the workload names, each behind its own guard.
+
+What decides a run: a violation of a guarantee that is promised, or that the plan requires by name, makes it
+`invalid`, whichever checker found it. What must be known for `valid`: the guarantee that the workload is about,
+those that the plan requires, and the coverage. Other verdicts are reported with their counts. A checker that throws is
+`unknown` with its reason and cannot hide another one's `invalid`.
+"""
+
+import traceback
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from fencepost.harness.base.errors import UsageError
+from fencepost.harness.faults.kind import nemesis_words
+from fencepost.harness.history import History, Operation
+from fencepost.harness.plan import Plan, merge_options, read_plan
+from fencepost.harness.plugins import registry
+from fencepost.harness.plugins.workload import Workload
+from fencepost.harness.results import run_folder as store
+from fencepost.harness.results.reader import read_history
+from fencepost.harness.results.voter_logs import read_logs
+from fencepost.harness.runtime.node import Member
+from fencepost.harness.runtime.provider import Setting
+from fencepost.harness.systems.contract.leases import BoundsLeases
+from fencepost.harness.systems.contract.membership import with_members
+from fencepost.harness.systems.contract.system import System
+from fencepost.harness.verdict import (
+    Facts,
+    Guarantee,
+    LeadershipBound,
+    Standing,
+    Validity,
+    Verdict,
+    in_words,
+    merge,
+    violations_of,
+)
+
+#: These judge every run, whatever the workload.
+ALWAYS: Final = ("leadership", "zombie-controllers", "coverage")
+CHECKER_LOG: Final = "checkers.log"
+
+
+class Judgement(msgspec.Struct, frozen=True, kw_only=True):
+    """A judged run: the merged verdict, one sentence on why, and each checker's word."""
+
+    validity: Validity
+    headline: str
+    verdicts: tuple[Verdict, ...]
+    facts: Facts
+
+
+def options_of(plan: Plan, system: System, workload: Workload) -> dict[str, Any]:
+    """The workload's options as the plan has them over the defaults; raises UsageError for a wrong one."""
+    merged = merge_options(plan.workload, plan.workload_options, workload.options(system))
+    for name, choices in workload.choices(system).items():
+        if merged[name] not in choices:
+            raise UsageError(
+                f"{plan.workload}: {name}={merged[name]!r} is not a choice", hint=f"choose from: {', '.join(choices)}"
+            )
+    return merged
+
+
+def members_of(plan: Plan, system: System) -> tuple[Member, ...]:
+    """The cluster that a plan asks for."""
+    return system.members(plan.nodes, {**system.options(), **plan.system_options})
+
+
+def setting_of(plan: Plan, system: System) -> Setting:
+    """Where the nodes of a plan live, and what its system's members can undergo."""
+    # An image decides the release, which is known when it has been looked at.
+    version = "" if plan.image else plan.version or system.default_version
+    options = {**system.options(), **plan.system_options}
+    return with_members(plan.setting(members_of(plan, system)), system, version, options)
+
+
+def facts_of(plan: Plan, version: str, others: Sequence[str] = ()) -> Facts:
+    """What the checkers must know, from the plan and what the system says of the releases that ran.
+
+    Where nodes became other releases, a guarantee is what the one of them stands behind that says least.
+    """
+    system = registry.system(plan.system)
+    workload: Workload = registry.workload(plan.workload)
+    options = options_of(plan, system, workload)
+    members = members_of(plan, system)
+    settings = {**system.options(), **plan.system_options}
+    return Facts(
+        system=plan.system,
+        workload=plan.workload,
+        nodes=tuple(member.name for member in members),
+        electorate=tuple(member.name for member in members if member.votes),
+        guarantees=_weakest([system.promises(release) for release in (version, *others)]),
+        required=plan.require,
+        read_guarantee=workload.guarantee(system, options),
+        nemesis=nemesis_words(plan.nemesis),
+        options=options,
+        leadership=_loosest([system.leadership(settings, release) for release in (version, *others)]),
+        leases=system.lease_bound(settings) if isinstance(system, BoundsLeases) else None,
+        subjects=system.subjects,
+        budget=plan.budget,
+        thresholds=plan.thresholds,
+        planned_ns=plan.duration_ns("time_limit"),
+    )
+
+
+def judge(folder: Path) -> tuple[History, Judgement]:
+    """Judge the history in a run's folder by its plan; raises UsageError or MalformedHistory."""
+    plan = read_plan(folder / store.PLAN, seed=0)
+    history = read_history(folder)
+    history.logs = read_logs(folder)
+    system = registry.system(plan.system)
+    facts = facts_of(plan, _version_of(folder) or system.default_version, _others_of(folder))
+    facts = msgspec.structs.replace(facts, failure=store.read_json(folder / store.RUN).get("failure"))
+    workload: Workload = registry.workload(plan.workload)
+    names = (*workload.checkers(system, facts.options), *ALWAYS)
+    history.operations  # noqa: B018  # paired once, before the checkers are timed
+    verdicts: list[Verdict] = []
+    for name in names:
+        verdicts += _guarded(name, history, facts, folder)
+    return history, conclude(history, facts, tuple(verdicts))
+
+
+def _version_of(folder: Path) -> str | None:
+    """The release that ran, by what it said of itself; None of a history that came without its `run.json`."""
+    path = folder / store.RUN
+    return store.read_json(path).get("system_version") if path.is_file() else None
+
+
+def _others_of(folder: Path) -> list[str]:
+    """Other releases that nodes may have become."""
+    path = folder / store.RUN
+    made = store.read_json(path).get("other_artifacts", {}) if path.is_file() else {}
+    return [artifacts["version"] for artifacts in made.values()]
+
+
+def _weakest(promised: Sequence[Sequence[Guarantee]]) -> tuple[Guarantee, ...]:
+    """Each guarantee as the release has it that stands behind it least; every release has the same names."""
+    order = list(Standing)
+    of_name = [[g for release in promised for g in release if g.name == first.name] for first in promised[0]]
+    return tuple(max(found, key=lambda g: order.index(g.standing)) for found in of_name)
+
+
+def _loosest(bounds: Sequence[LeadershipBound]) -> LeadershipBound:
+    """The one that promises least, and of those the longest."""
+    order = list(Standing)
+    endless = max(bound.bound_ns or 0 for bound in bounds) + 1
+    return max(bounds, key=lambda b: (order.index(b.standing), endless if b.bound_ns is None else b.bound_ns))
+
+
+def _guarded(name: str, history: History, facts: Facts, folder: Path) -> list[Verdict]:
+    try:
+        return registry.checker(name)(history, facts)
+    except Exception as error:
+        with (folder / CHECKER_LOG).open("a", encoding="utf-8") as log:
+            log.write(f"checker {name}:\n{traceback.format_exc()}\n")
+        reason = f"the checker failed ({type(error).__name__}: {error}); its traceback is in {CHECKER_LOG}"
+        return [Verdict(checker=name, guarantee=facts.read_guarantee, validity=Validity.UNKNOWN, reason=reason)]
+
+
+def conclude(history: History, facts: Facts, verdicts: tuple[Verdict, ...]) -> Judgement:
+    """Merge verdicts by what decides (see the module's docstring) and say it in one sentence."""
+    primary = {facts.read_guarantee, *facts.required}
+    broken = [v for v in verdicts if v.validity is Validity.INVALID and facts.decides(v.guarantee)]
+    doubtful = [
+        v
+        for v in verdicts
+        if v.validity is Validity.UNKNOWN
+        and v.weighs
+        and (v.guarantee in primary or v.checker == "coverage" or _failed(v))
+    ]
+    cut_short = next((v.figures["cut_short"] for v in doubtful if v.figures.get("cut_short")), None)
+    unjudged = primary - {v.guarantee for v in verdicts}
+    if broken:
+        validity = Validity.INVALID
+        headline = _broken_headline(broken[0], facts, verdicts)
+        headline += f"; {cut_short}" if cut_short else ""
+    elif doubtful or unjudged:
+        validity = Validity.UNKNOWN
+        headline = cut_short or doubtful[0].reason if doubtful else f"no checker judged {', '.join(sorted(unjudged))}"
+    else:
+        validity = merge(v.validity for v in verdicts if v.validity is Validity.VALID)
+        headline = _valid_headline(history.operations, facts, verdicts)
+    return Judgement(validity=validity, headline=headline, verdicts=verdicts, facts=facts)
+
+
+def _failed(verdict: Verdict) -> bool:
+    return verdict.reason.startswith("the checker failed")
+
+
+def _broken_headline(first: Verdict, facts: Facts, verdicts: Iterable[Verdict]) -> str:
+    guarantee = facts.guarantee(first.guarantee)
+    standing = f" ({guarantee.standing.value})" if guarantee else ""
+    return f"{first.guarantee}{standing} is broken: {_counts(first.guarantee, verdicts) or first.reason}"
+
+
+def _counts(guarantee: str, verdicts: Iterable[Verdict]) -> str:
+    """Over all verdicts on it: layers of a node are judged apart, and each may break it."""
+    return in_words(violations_of(v for v in verdicts if v.guarantee == guarantee))
+
+
+def _valid_headline(operations: list[Operation], facts: Facts, verdicts: tuple[Verdict, ...]) -> str:
+    beside = [v for v in verdicts if v.validity is Validity.INVALID]
+    text = f"{len(operations)} operations: no violation of {facts.read_guarantee} was found"
+    if beside:
+        found = {v.guarantee: _counts(v.guarantee, verdicts) for v in beside}
+        names = ", ".join(f"{guarantee} ({counts})" if counts else guarantee for guarantee, counts in found.items())
+        text = f"{len(operations)} operations: nothing that decides is broken; reported beside: {names}"
+    return text

@@ -1,0 +1,211 @@
+"""A plan: everything that was asked of a run, as one value that is written to `plan.toml` and runs again from it.
+
+Flags and files meet here. A wrong key, type or choice is a PlanError that names the file, the line and what was
+expected. The plan says nothing about what the cluster then did; `run.json` and `schedule.jsonl` do.
+"""
+
+import re
+import tomllib
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+import tomli_w
+
+from fencepost.harness.base.durations import parse_duration_ns
+from fencepost.harness.base.errors import PlanError, UsageError, unknown_choice
+from fencepost.harness.runtime.node import Member
+from fencepost.harness.runtime.provider import Links, Setting
+from fencepost.harness.systems.contract.server_settings import Settings, as_text
+from fencepost.harness.verdict import Budget, Thresholds
+
+#: Version of the plan file's format.
+PLAN_FORMAT: Final = 1
+#: Whether faults may leave no majority of voters that run and reach each other.
+QUORUMS: Final = ("any", "keep")
+
+
+class Phases(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Lengths of the phases beside the main one, whose length is `time_limit`; `settle` is a deadline.
+
+    `watch` counts from the last time that a fault was healed, settling included; empty: as the system needs it.
+    """
+
+    warm_up: str = "1s"
+    watch: str = ""
+    settle: str = "30s"
+    final: str = "10s"
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What to run. Durations are texts with units; `nemesis` is as on the command line ("none" for no faults).
+
+    A plan names its faults: by `nemesis`, or by `schedule`, from which `nemesis` follows. `schedule` names a file as a
+    run's schedule.jsonl, relative to the plan's: its faults are carried out at its times and nothing is drawn.
+    """
+
+    system: str
+    workload: str
+    seed: int
+    format: int = PLAN_FORMAT
+    version: str = ""
+    nemesis: str = ""
+    schedule: str = ""
+    quorum: str = "any"
+    runtime: str = "lab"
+    links: str = "auto"
+    image: str = ""
+    limited_data: bool = False
+    nodes: int = 3
+    time_limit: str = "30s"
+    quiet: str = "4s"
+    op_timeout: str = "12s"
+    deadline: str = ""
+    require: tuple[str, ...] = ()
+    keep_data: bool = False
+    spark_master: str = "local[*]"
+    phases: Phases = Phases()
+    thresholds: Thresholds = Thresholds()
+    budget: Budget = Budget()
+    workload_options: dict[str, Any] = {}
+    system_options: dict[str, Any] = {}
+    #: The table `set`: settings of the servers themselves, by what `--set` says before and behind its dot.
+    server_settings: dict[str, dict[str, str | int | float | bool]] = msgspec.field(default_factory=dict, name="set")
+
+    def duration_ns(self, field: str) -> int:
+        """Nanoseconds of `time_limit`, `quiet`, ... or of a phase by its name."""
+        text = getattr(self, field, None) or getattr(self.phases, field)
+        return parse_duration_ns(text, what=field)
+
+    def setting(self, members: tuple[Member, ...]) -> Setting:
+        """Where these nodes live; `check_choices` has looked at `links` before."""
+        return Setting(
+            runtime=self.runtime,
+            nodes=len(members),
+            members=members,
+            links=Links(self.links),
+            image=self.image,
+            limited_data=self.limited_data,
+        )
+
+    @property
+    def settings(self) -> Settings:
+        """`server_settings` as text."""
+        return {of: {key: as_text(value) for key, value in keys.items()} for of, keys in self.server_settings.items()}
+
+    @property
+    def slug(self) -> str:
+        """The folder's name: system, workload, nemesis."""
+        words = f"{self.system}-{self.workload}-{self.nemesis}"
+        return re.sub(r"[^A-Za-z0-9.=-]+", "+", words).strip("+")[:120]
+
+
+def write_plan(plan: Plan, path: Path) -> None:
+    """Write `plan` so that `read_plan` gives it back; empty texts are left out."""
+    data = {k: v for k, v in msgspec.to_builtins(plan).items() if v not in ("", {}, [])}
+    path.write_text(tomli_w.dumps(data), encoding="utf-8")
+
+
+def dump_plan(plan: Plan) -> str:
+    """The text of `write_plan`."""
+    data = {k: v for k, v in msgspec.to_builtins(plan).items() if v not in ("", {}, [])}
+    return tomli_w.dumps(data)
+
+
+def read_plan(path: Path, *, seed: int) -> Plan:
+    """Read a plan file; `seed` fills in for a file without one. Raises PlanError."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise PlanError(f"{path}: {error.strerror}", hint="give a plan file, or the flags of a run") from None
+    try:
+        data = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise PlanError(
+            f"{path}: {error}", hint="the file must be TOML; every run writes a plan.toml to look at"
+        ) from None
+    data.setdefault("seed", seed)
+    empty = next((name for name, value in data.items() if value == ""), None)
+    if empty is not None:
+        raise _located(path, text, f"Expected a value, or no such line, got an empty text - at `$.{empty}`")
+    try:
+        plan = msgspec.convert(data, Plan)
+    except msgspec.ValidationError as error:
+        raise _located(path, text, str(error)) from None
+    if plan.format != PLAN_FORMAT:
+        raise _located(path, text, f"Expected `{PLAN_FORMAT}`, got `{plan.format}` - at `$.format`")
+    if plan.schedule:
+        plan = msgspec.structs.replace(plan, schedule=str(path.parent / plan.schedule))
+    return plan
+
+
+def check_choices(plan: Plan, *, choices: Mapping[str, tuple[str, ...]], alone: Collection[str] = ()) -> None:
+    """Check the fields that name things ("system", "workload", ...) and the durations; raises UsageError.
+
+    `alone` are the systems of which one node is a cluster.
+    """
+    for field, known in choices.items():
+        given = getattr(plan, field)
+        if given not in known:
+            raise unknown_choice(field, given, known)
+    sizes = (1, 3, 5) if plan.system in alone else (3, 5)
+    if plan.nodes not in sizes:
+        raise UsageError(
+            f"nodes: {plan.nodes} is not a choice", hint=f"choose from: {', '.join(str(size) for size in sizes)}"
+        )
+    for field in ("time_limit", "quiet", "op_timeout", "warm_up", "settle", "final"):
+        plan.duration_ns(field)
+    for what, text in (("deadline", plan.deadline), ("watch", plan.phases.watch)):
+        if text:
+            parse_duration_ns(text, what=what)
+
+
+def merge_options(what: str, given: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
+    """`defaults` overlaid by `given`; a wrong name or type is a UsageError that lists what there is."""
+    merged = dict(defaults)
+    for name, value in given.items():
+        if name not in defaults:
+            raise unknown_choice(f"{what} option", name, list(defaults))
+        expected = type(defaults[name])
+        if expected is float and type(value) is int:
+            value = float(value)
+        if type(value) is not expected:
+            raise UsageError(f"{what} option {name}: expected {expected.__name__}, got {value!r}")
+        merged[name] = value
+    return merged
+
+
+def _located(path: Path, text: str, error: str) -> PlanError:
+    """Turn msgspec's "... - at `$.phases.watch`" into file, line and rule."""
+    rule, _, where = error.partition(" - at ")
+    unknown = re.search(r"unknown field `(\w+)`", rule)
+    keys = re.findall(r"\w+", where.strip("`$")) + ([unknown.group(1)] if unknown else [])
+    missing = re.search(r"missing required field `(\w+)`", rule)
+    if missing:
+        return PlanError(f"{path}: {missing.group(1)!r} is missing", hint=_hint(keys[:-1] if unknown else keys))
+    line = _line_of(text, keys)
+    at = f"{path}, line {line}" if line else f"{path}"
+    name = ".".join(keys)
+    return PlanError(f"{at}: {name}: {rule[0].lower()}{rule[1:]}", hint=_hint(keys[:-1]))
+
+
+def _hint(table: list[str]) -> str:
+    kinds: dict[str, type[msgspec.Struct]] = {"phases": Phases, "thresholds": Thresholds, "budget": Budget}
+    kind = kinds.get(table[0], Plan) if table else Plan
+    return f"the keys are: {', '.join(kind.__struct_encode_fields__)}"
+
+
+def _line_of(text: str, keys: list[str]) -> int | None:
+    """The line on which the last of `keys` is set, inside its table."""
+    table: list[str] = []
+    for number, line in enumerate(text.splitlines(), 1):
+        header = re.match(r"\s*\[([\w.-]+)\]", line)
+        if header:
+            table = header.group(1).split(".")
+        key = re.match(r'\s*"?([\w-]+)"?\s*=', line)
+        if key and keys and [*table, key.group(1)] == keys[: len(table) + 1]:
+            return number
+        if header and table == keys:
+            return number
+    return None

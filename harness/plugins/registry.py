@@ -1,0 +1,150 @@
+"""Every name that a person can type, and what stands behind it: literal mappings, loaded when asked for.
+
+The values are "module:attribute", so that listing names imports nothing heavy.
+"""
+
+import importlib
+from collections.abc import Callable
+from typing import Any, Final, cast
+
+from fencepost.harness.base.errors import unknown_choice
+from fencepost.harness.faults.kind import Fault
+from fencepost.harness.history import History
+from fencepost.harness.results.voter_logs import LogReader
+from fencepost.harness.runtime.provider import Provider
+from fencepost.harness.systems.contract.system import System
+from fencepost.harness.verdict import Facts, Verdict
+
+SYSTEMS: Final = {
+    "etcd": "fencepost.harness.systems.etcd:ETCD",
+    "kafka-zk": "fencepost.harness.systems.kafka.zookeeper_mode:KAFKA_ZK",
+    "kraft": "fencepost.harness.systems.kafka.kraft:KRAFT",
+    "zookeeper": "fencepost.harness.systems.zookeeper:ZOOKEEPER",
+}
+
+#: Systems of which a single node is a cluster.
+RUN_ALONE: Final = frozenset({"etcd"})
+
+WORKLOADS: Final = {
+    "election": "fencepost.workloads.election:Election",
+    "lease": "fencepost.workloads.lease:Lease",
+    "lock": "fencepost.workloads.lock:Lock",
+    "log": "fencepost.workloads.log:Log",
+    "metadata": "fencepost.workloads.metadata:MetadataWorkload",
+    "producer-ids": "fencepost.workloads.producer_ids:ProducerIds",
+    "register": "fencepost.workloads.register:Register",
+    "set": "fencepost.workloads.set:Set",
+    "watch": "fencepost.workloads.watch:Watch",
+}
+
+NEMESES: Final = {
+    "clock-skew": "fencepost.nemesis.clock.clock_skew:ClockSkew",
+    "churn": "fencepost.nemesis.leadership.churn:Churn",
+    "damage": "fencepost.nemesis.disk.damage:DamageFiles",
+    "depose": "fencepost.nemesis.leadership.depose:Depose",
+    "disk": "fencepost.nemesis.disk.disk:Disk",
+    "flapping": "fencepost.nemesis.network.flapping:Flapping",
+    "gray": "fencepost.nemesis.process.gray:Gray",
+    "kill": "fencepost.nemesis.process.kill:Kill",
+    "link": "fencepost.nemesis.network.link:LinkFault",
+    "lost-write": "fencepost.nemesis.disk.lost_write:LostWrite",
+    "membership": "fencepost.nemesis.members.membership:MembershipChange",
+    "partition": "fencepost.nemesis.network.partition:Partition",
+    "pause": "fencepost.nemesis.process.pause:Pause",
+    "power-loss": "fencepost.nemesis.disk.power_loss:PowerLoss",
+    "rolling": "fencepost.nemesis.upgrade.rolling:Rolling",
+    "toxic": "fencepost.nemesis.network.toxic:ToxicFault",
+}
+
+CHECKERS: Final = {
+    "coverage": "fencepost.checkers.coverage:check",
+    "election": "fencepost.checkers.elections.elections:check",
+    "freshness": "fencepost.checkers.leadership.freshness:check",
+    "ground-truth": "fencepost.checkers.metadata.ground_truth:check",
+    "leadership": "fencepost.checkers.leadership:check",
+    "lease": "fencepost.checkers.leases:check",
+    "linearizable": "fencepost.checkers.storage.registers:check",
+    "lock": "fencepost.checkers.elections.locks:check",
+    "log": "checkers.log:check",
+    "metadata": "fencepost.checkers.metadata:check",
+    "producer-ids": "fencepost.checkers.elections.producer_ids:check",
+    "rejoin": "fencepost.checkers.metadata.rejoin:check",
+    "session-order": "fencepost.checkers.storage.sessions:check",
+    "set": "fencepost.checkers.storage.sets:check",
+    "topic-names": "fencepost.checkers.metadata.topic_names:check",
+    "watch": "fencepost.checkers.watches:check",
+    "zombie-brokers": "fencepost.checkers.log.zombie_brokers:check",
+    "zombie-controllers": "fencepost.checkers.metadata.zombie_controllers:check",
+}
+
+#: Checkers of histories that stand alone; no run of ours has such operations, and no report shows their figures.
+FILE_CHECKERS: Final = {
+    "append-log": "fencepost.checkers.objects.append_log:check",
+    "bank": "fencepost.checkers.objects.bank:check",
+    "counter": "fencepost.checkers.objects.counter:check",
+    "etcd-kv": "fencepost.checkers.storage.kv.etcd:check",
+    "fenced-mutex": "fencepost.checkers.objects.mutexes:check_fenced_mutex",
+    "kafka-log": "fencepost.checkers.log.kafka_history:check",
+    "linearizable-set": "fencepost.checkers.objects.sets:check",
+    "list-append": "fencepost.checkers.transactions.history:check_lists",
+    "multi-register": "fencepost.checkers.objects.multi_register:check",
+    "mutex": "fencepost.checkers.objects.mutexes:check_mutex",
+    "owner-mutex": "fencepost.checkers.objects.mutexes:check_owner_mutex",
+    "queue": "fencepost.checkers.objects.queue:check",
+    "rw-register": "fencepost.checkers.transactions.history:check_registers",
+    "semaphore": "fencepost.checkers.objects.mutexes:check_semaphore",
+    "user-model": "fencepost.checkers.objects.user_objects:check",
+    "zookeeper-kv": "fencepost.checkers.storage.kv.zookeeper:check",
+}
+
+#: Systems whose replicated log can be read off their disks after a run.
+LOG_READERS: Final = {
+    "kafka-zk": "fencepost.harness.systems.kafka.zookeeper_mode.transaction_log:read_archive",
+    "kraft": "fencepost.harness.systems.kafka.kraft.metadata_log:read_archive",
+}
+
+RUNTIMES: Final = {
+    "containers": "fencepost.harness.runtime.containers.provider:CONTAINERS",
+    "lab": "fencepost.harness.runtime.lab.provider:LAB",
+}
+
+Checker = Callable[[History, Facts], list[Verdict]]
+
+
+def system(name: str) -> System:
+    """The system under test of this name; raises UsageError."""
+    return cast(System, _load("system", name, SYSTEMS))
+
+
+def workload(name: str) -> Any:
+    """The workload of this name, made new; raises UsageError."""
+    return _load("workload", name, WORKLOADS)()
+
+
+def runtime(name: str) -> Provider:
+    """The runtime of this name; raises UsageError."""
+    return cast(Provider, _load("runtime", name, RUNTIMES))
+
+
+def faults() -> dict[str, Fault]:
+    """Every fault by name."""
+    return {name: cast(Fault, _load("fault", name, NEMESES)()) for name in NEMESES}
+
+
+def checker(name: str) -> Checker:
+    """The checker of this registry key; raises UsageError."""
+    return cast(Checker, _load("checker", name, CHECKERS | FILE_CHECKERS))
+
+
+def log_reader(system_name: str) -> LogReader | None:
+    """What reads this system's replicated log from kept data; None where nothing does."""
+    if system_name not in LOG_READERS:
+        return None
+    return cast(LogReader, _load("log reader", system_name, LOG_READERS))
+
+
+def _load(kind: str, name: str, entries: dict[str, str]) -> Any:
+    if name not in entries:
+        raise unknown_choice(kind, name, list(entries))
+    module, _, attribute = entries[name].partition(":")
+    return getattr(importlib.import_module(module), attribute)

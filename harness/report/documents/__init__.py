@@ -1,0 +1,1 @@
+"""A judged run for machines: verdict.json, JUnit, the rows of events."""

@@ -1,0 +1,132 @@
+"""`junit.xml`: one suite per run, one case per verdict, so that CI shows which guarantee broke.
+
+It is never greener than the verdict: a run that is invalid or unknown has at least one failure or error, whatever its
+single verdicts say. A violation that does not decide is a passed case that carries a note, and an unknown that does not
+weigh is skipped with its reason, so that it is never redder either.
+"""
+
+from typing import Final
+from xml.etree import ElementTree as ET
+
+import msgspec
+
+from fencepost.harness.history import ending_of
+from fencepost.harness.report.facts.case import ReportCase
+from fencepost.harness.report.words.wording import clock, text
+from fencepost.harness.verdict import Standing, Validity, Verdict, in_words, violations_of
+
+_LINES_MAX: Final = 40
+
+
+def junit_xml(case: ReportCase) -> str:
+    """The document as text, with its declaration."""
+    suite = ET.Element(
+        "testsuite", {"name": _clean(f"fencepost {case.name}"), "time": f"{case.history.end_ns / 1e9:.3f}"}
+    )
+    if case.run.get("started_at"):
+        suite.set("timestamp", _clean(str(case.run["started_at"])))
+    properties = ET.SubElement(suite, "properties")
+    for name in ("system", "version", "seed", "kernel", "git_commit"):
+        if case.fact(name) is not None:
+            ET.SubElement(properties, "property", {"name": name, "value": _clean(text(case.fact(name), 200))})
+    ending = ending_of(case.history, case.facts.planned_ns, case.facts.failure)
+    for name, value in msgspec.to_builtins(ending).items():
+        if value is not None:
+            ET.SubElement(properties, "property", {"name": name, "value": _clean(str(value))})
+    ET.SubElement(properties, "property", {"name": "command", "value": _clean(case.command)})
+    for verdict in case.verdicts:
+        suite.append(_case(case, verdict))
+    if not _says(suite, case.validity):
+        suite.append(_whole(case))
+    tally = {
+        "tests": "testcase",
+        "failures": "testcase/failure",
+        "errors": "testcase/error",
+        "skipped": "testcase/skipped",
+    }
+    for name, path in tally.items():
+        suite.set(name, str(len(suite.findall(path))))
+    root = ET.Element("testsuites", {"name": "fencepost"})
+    root.append(suite)
+    ET.indent(root)
+    return '<?xml version="1.0" encoding="UTF-8"?>\n' + ET.tostring(root, encoding="unicode") + "\n"
+
+
+def _case(case: ReportCase, verdict: Verdict) -> ET.Element:
+    out = _testcase(case, f"{verdict.guarantee} ({verdict.checker})")
+    decides = case.facts.decides(verdict.guarantee)
+    match verdict.validity:
+        case Validity.INVALID if decides:
+            _add(
+                out, "failure", _counted(verdict), _story(case, verdict), kind=next(iter(verdict.anomalies), "invalid")
+            )
+        case Validity.INVALID:
+            ET.SubElement(out, "system-out").text = _clean(
+                f"violated, but it does not decide ({_standing(case, verdict)}): {_counted(verdict)}\n"
+                + _story(case, verdict)
+            )
+        case Validity.UNKNOWN if case.validity is not Validity.VALID and case.weighs(verdict):
+            _add(out, "error", verdict.reason or "unknown", _story(case, verdict), kind="unknown")
+        case Validity.UNKNOWN:
+            ET.SubElement(out, "skipped", {"message": _clean(f"unknown, and it does not weigh: {verdict.reason}")})
+        case Validity.VALID:
+            pass
+    return out
+
+
+def _says(suite: ET.Element, validity: Validity) -> bool:
+    match validity:
+        case Validity.INVALID:
+            return suite.find("testcase/failure") is not None
+        case Validity.UNKNOWN:
+            return suite.find("testcase/error") is not None
+        case Validity.VALID:
+            return suite.find("testcase") is not None
+
+
+def _whole(case: ReportCase) -> ET.Element:
+    """The run's own case, where no single verdict says what the run is."""
+    out = _testcase(case, "the run")
+    if case.validity is Validity.INVALID:
+        _add(out, "failure", case.headline, case.command, kind="invalid")
+    elif case.validity is Validity.UNKNOWN:
+        _add(out, "error", case.headline, case.command, kind="unknown")
+    return out
+
+
+def _testcase(case: ReportCase, name: str) -> ET.Element:
+    class_name = f"fencepost.{case.facts.system}.{case.facts.workload}"
+    return ET.Element("testcase", {"classname": _clean(class_name), "name": _clean(name), "time": "0"})
+
+
+def _add(parent: ET.Element, tag: str, message: str, body: str, *, kind: str) -> None:
+    element = ET.SubElement(parent, tag, {"message": _clean(message), "type": _clean(kind)})
+    element.text = _clean(body)
+
+
+def _counted(verdict: Verdict) -> str:
+    counts = in_words(violations_of([verdict]))
+    return ": ".join(part for part in (counts, verdict.reason) if part) or "violated"
+
+
+def _standing(case: ReportCase, verdict: Verdict) -> str:
+    guarantee = case.facts.guarantee(verdict.guarantee)
+    return guarantee.standing.value if guarantee else Standing.MEASURED.value
+
+
+def _story(case: ReportCase, verdict: Verdict) -> str:
+    """The first witness in words, and how to see it again."""
+    lines = []
+    for witness in verdict.witnesses[:1]:
+        lines.append(f"{witness.anomaly}, {clock(witness.from_ns)} to {clock(witness.to_ns)}:")
+        lines += [f"  {step}" for step in witness.steps[:_LINES_MAX]]
+    return "\n".join([*lines, f"repeat: {case.command}"])
+
+
+def _clean(said: str) -> str:
+    """Text that XML 1.0 can hold: other control characters and lone surrogates are shown as escapes."""
+    return "".join(c if _allowed(c) else c.encode("unicode_escape", "surrogatepass").decode("ascii") for c in said)
+
+
+def _allowed(c: str) -> bool:
+    return c in "\t\n\r" or "\x20" <= c <= "\ud7ff" or "\ue000" <= c <= "\ufffd" or c >= "\U00010000"

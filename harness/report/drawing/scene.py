@@ -1,0 +1,245 @@
+"""What a drawing of a witness shows: its operations by process, in the order of their events.
+
+Made of the witness and the history alone, so that any witness of any checker that names operations can be drawn. Where
+there are too many, those remain that the witness's sentences name, and the last ones. Where a witness names nothing but
+one operation and what overlaps it, what came just before or beside it is drawn too, as what it is: not named.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import msgspec
+
+from fencepost.harness.history import History, Operation, Outcome
+from fencepost.harness.interchange.formats.imported import UNNAMED_NODE
+from fencepost.harness.report.drawing.cells import value_words
+from fencepost.harness.verdict import Witness
+
+#: A drawing with more operations is no longer read.
+OPERATIONS_MAX: Final = 12
+#: How sentences name an operation: by an event, or a transaction by its name.
+_NAMED: Final = re.compile(r"\bevent (\d+)|\b(T\d+)\b")
+#: Of what came before so many are drawn.
+_BEFORE_MAX: Final = 6
+_FAULTS_MAX: Final = 3
+#: What asks for a value: an answer without one says that there was nothing.
+_ASKS: Final = frozenset({"read", "dequeue"})
+
+
+class Bar(msgspec.Struct, frozen=True, kw_only=True):
+    """An operation from the event `begin` to the event `end`, or to the end of time where its outcome is unknown.
+
+    `name` is what the checker calls it (`T3`), empty where it calls it nothing. One that is not `named` by the witness
+    came just before or beside.
+    """
+
+    operation: Operation
+    begin: int
+    end: int | None
+    said: str
+    name: str
+    marked: bool
+    named: bool = True
+
+
+class Lane(msgspec.Struct, frozen=True, kw_only=True):
+    """One process's operations, one after the other; `node` is empty where there is none or where there are several."""
+
+    process: int
+    node: str
+    bars: tuple[Bar, ...]
+
+
+class Disturbance(msgspec.Struct, frozen=True, kw_only=True):
+    """A fault from the event that proves it to the one that begins to heal it; `end` is None where nobody did."""
+
+    said: str
+    begin: int
+    end: int | None
+
+
+class Scene(msgspec.Struct, frozen=True, kw_only=True):
+    """The lanes in the order in which they begin, the events that are their moments, and how much is left out."""
+
+    anomaly: str
+    lanes: tuple[Lane, ...]
+    moments: tuple[int, ...]
+    left_out: int
+    faults: tuple[Disturbance, ...] = ()
+
+    @property
+    def bars(self) -> list[Bar]:
+        """All operations in the order of invocation."""
+        return sorted((bar for lane in self.lanes for bar in lane.bars), key=lambda bar: bar.begin)
+
+
+def witness_operations(witness: Witness, history: History) -> list[Operation]:
+    """The operations that any of the witness's events belongs to, in order of invocation."""
+    wanted = set(witness.events)
+    return [o for o in history.operations if o.invoke_index in wanted or o.complete_index in wanted]
+
+
+def marked(witness: Witness, operations: list[Operation], names: Mapping[int, str]) -> Operation | None:
+    """The operation that the witness is about: the first that its sentences name, else the last that succeeded."""
+    for step in witness.steps:
+        for number, name in _NAMED.findall(step):
+            for op in operations:
+                if (
+                    (names.get(op.invoke_index) == name)
+                    if name
+                    else int(number) in (op.invoke_index, op.complete_index)
+                ):
+                    return op
+    ok = [op for op in operations if op.type is Outcome.OK and op.complete_index is not None]
+    return max(ok, key=lambda op: op.complete_index or 0, default=None)
+
+
+def before(
+    witness: Witness, history: History, operations: Sequence[Operation], about: Operation | None
+) -> list[Operation]:
+    """What came just before `about` or beside it on its key, if the witness names only operations that overlap it."""
+    # A sentence on transactions says all that there is to say of them.
+    if about is None or any(name for step in witness.steps for _, name in _NAMED.findall(step)):
+        return []
+    ended = about.complete_index
+    for op in operations:
+        over = op.type is Outcome.OK and op.complete_index is not None and op.complete_index < about.invoke_index
+        if over or (ended is not None and op.invoke_index > ended):
+            return []
+    known = {op.invoke_index for op in operations}
+    earlier = [
+        op
+        for op in history.operations
+        if op.key == about.key
+        and op.type is not Outcome.FAIL
+        and op.invoke_index not in known
+        and op.invoke_index < (about.invoke_index if ended is None else ended)
+    ]
+    latest = sorted(earlier, key=_last_seen)[-_BEFORE_MAX:]
+    return sorted(latest, key=lambda op: op.invoke_index)
+
+
+def _last_seen(op: Operation) -> int:
+    """Of an unknown outcome only the invocation is certain."""
+    return op.invoke_index if op.type is Outcome.INFO or op.complete_index is None else op.complete_index
+
+
+def transaction_names(history: History) -> dict[int, str]:
+    """What the checkers of transactions call each, by the event of its invocation."""
+    return {op.invoke_index: f"T{number}" for number, op in history.transactions.items()}
+
+
+def scene(witness: Witness, history: History) -> Scene | None:
+    """The scene of a witness; None when it names no operation."""
+    everything = witness_operations(witness, history)
+    if not everything:
+        return None
+    names = transaction_names(history) if any(op.f == "txn" for op in everything) else {}
+    about = marked(witness, everything, names)
+    named = _most_telling(witness, everything, about)
+    known = {op.invoke_index for op in named}
+    shown = sorted([*before(witness, history, named, about), *named], key=lambda op: op.invoke_index)
+    one_key = len({op.key for op in shown}) == 1
+    lanes: dict[int, list[Bar]] = {}
+    for op in shown:
+        name = names.get(op.invoke_index, "")
+        bar = Bar(
+            operation=op,
+            begin=op.invoke_index,
+            end=None if op.type is Outcome.INFO else op.complete_index,
+            said=f"{name}: {operation_words(op)}" if name else operation_words(op, with_key=not one_key),
+            name=name,
+            marked=op is about,
+            named=op.invoke_index in known,
+        )
+        lanes.setdefault(op.process, []).append(bar)
+    made = tuple(
+        Lane(process=process, node=_node([bar.operation.node for bar in bars]), bars=tuple(bars))
+        for process, bars in lanes.items()
+    )
+    bars = [bar for lane in made for bar in lane.bars]
+    moments = {bar.begin for bar in bars} | {bar.end for bar in bars if bar.end is not None}
+    faults = _faults(history, min(moments), max(moments))
+    moments |= {fault.begin for fault in faults} | {fault.end for fault in faults if fault.end is not None}
+    return Scene(
+        anomaly=witness.anomaly,
+        lanes=made,
+        moments=tuple(sorted(moments)),
+        left_out=len(everything) - len(named),
+        faults=faults,
+    )
+
+
+def _faults(history: History, first: int, last: int) -> tuple[Disturbance, ...]:
+    """Those that were certainly in force between two events, the last few."""
+    found = []
+    for fault in history.faults:
+        if fault.certain_from_ns is None:
+            continue
+        begin, end = fault.events[1], None if fault.certain_to_ns is None else fault.events[2]
+        if begin < last and (end is None or end > first):
+            said = f"{fault.fault} {','.join(fault.nodes) or fault.target}"
+            found.append(Disturbance(said=said, begin=begin, end=end))
+    return tuple(found[-_FAULTS_MAX:])
+
+
+def _most_telling(witness: Witness, operations: list[Operation], about: Operation | None) -> list[Operation]:
+    if len(operations) <= OPERATIONS_MAX:
+        return operations
+    named = {int(number) for step in witness.steps for number, _ in _NAMED.findall(step) if number}
+    # A violation shows at its end: of several, the last ones tell most.
+    order = sorted(
+        operations,
+        key=lambda op: (op is about, bool(named & {op.invoke_index, op.complete_index}), op.invoke_index),
+        reverse=True,
+    )
+    kept = {op.invoke_index for op in order[:OPERATIONS_MAX]}
+    return [op for op in operations if op.invoke_index in kept]
+
+
+def _node(nodes: list[str]) -> str:
+    one = set(nodes)
+    return nodes[0] if len(one) == 1 and nodes[0] != UNNAMED_NODE else ""
+
+
+def operation_words(op: Operation, *, with_key: bool = True) -> str:
+    """`write 3`, `read = 1`, `cas 1 -> 2`, with the key in between where it must be told; a transaction's parts."""
+    if op.f == "txn":
+        return "; ".join(micro_words(op)) or "nothing"
+    parts = [op.f, *([op.key] if with_key and op.key is not None else [])]
+    if op.f == "cas" and isinstance(op.value, list | tuple) and len(op.value) == 2:
+        parts.append(f"{value_words(op.value[0])} -> {value_words(op.value[1])}")
+    elif op.value is not None:
+        parts.append(value_words(op.value))
+    said = " ".join(parts)
+    # True is no 1 here.
+    told = op.result != op.value or type(op.result) is not type(op.value)
+    if op.type is Outcome.OK and (told if op.result is not None else op.f in _ASKS):
+        said += f" = {value_words(op.result)}"
+    return said
+
+
+def outcome_words(op: Operation) -> str:
+    """`ok`, `failed`, or that it may still happen; with the error."""
+    said = {Outcome.OK: "ok", Outcome.FAIL: "failed"}.get(op.type, "unknown, may happen later")
+    return f"{said} ({op.error})" if op.error and op.type is not Outcome.OK else said
+
+
+def micro_words(op: Operation) -> list[str]:
+    """A transaction's micro-operations: `append x 1`, `r x = [1 2]`; a read that was not answered says nothing more."""
+    answered = op.type is Outcome.OK and op.result is not None
+    given = op.result if answered else op.value
+    if not isinstance(given, list):
+        return []
+    return [_micro(micro, answered) for micro in given]
+
+
+def _micro(micro: object, answered: bool) -> str:
+    if not isinstance(micro, list) or len(micro) != 3:
+        return value_words(micro)
+    f, key, value = micro
+    f = str(f).removeprefix(":")
+    if f != "r":
+        return f"{f} {value_words(key)} {value_words(value)}"
+    return f"r {value_words(key)} = {value_words(value)}" if answered else f"r {value_words(key)}"

@@ -1,0 +1,27 @@
+"""The drawing of a witness for a terminal: its cycle where it tells of one, else its operations in lanes."""
+
+import msgspec
+
+from fencepost.harness.history import History
+from fencepost.harness.report.drawing.cycle import cycle_of, is_edge
+from fencepost.harness.report.drawing.scene import scene
+from fencepost.harness.report.drawing.terminal import Terminal
+from fencepost.harness.report.drawing.text_cycle import cycle_text
+from fencepost.harness.report.drawing.text_lanes import lanes_text
+from fencepost.harness.verdict import Witness
+
+
+class Drawing(msgspec.Struct, frozen=True):
+    """Lines no wider than the terminal, none for a witness without operations; and the sentences that they tell."""
+
+    lines: list[str]
+    told: frozenset[str] = frozenset()
+
+
+def drawing(witness: Witness, history: History, terminal: Terminal) -> Drawing:
+    """The drawing of one witness of this history."""
+    cycle = cycle_of(witness, history)
+    if cycle is not None:
+        return Drawing(cycle_text(cycle, terminal), frozenset(step for step in witness.steps if is_edge(step)))
+    found = scene(witness, history)
+    return Drawing([] if found is None else lanes_text(found, terminal))

@@ -1,0 +1,409 @@
+"""The report: one self-contained HTML file that opens anywhere, without network, and reads without colour or scripts.
+
+The verdict stands first and depends on nothing else. Every section is made behind its own guard: one that fails says
+so in its place and is named in `Rendered.problems`; it can hide neither the verdict nor another section. Values are
+escaped by the templates, and a content policy lets only this file's own script and style run.
+"""
+
+import base64
+import hashlib
+import traceback
+from collections.abc import Callable
+from importlib import resources
+from typing import Any, Final
+
+import jinja2
+import msgspec
+from markupsafe import Markup
+
+from fencepost.harness.interchange.formats.imported import UNNAMED_NODE
+from fencepost.harness.report.documents.reproduce import reproduce
+from fencepost.harness.report.drawing.cycle import cycle_of
+from fencepost.harness.report.drawing.scene import witness_operations
+from fencepost.harness.report.facts.case import ReportCase
+from fencepost.harness.report.facts.figures import Story
+from fencepost.harness.report.facts.lanes import Lanes, lanes
+from fencepost.harness.report.pictures.cycle import cycle_picture, kinds_in_words
+from fencepost.harness.report.pictures.latency import latency
+from fencepost.harness.report.pictures.overview import overview
+from fencepost.harness.report.pictures.partitions import partitions
+from fencepost.harness.report.pictures.timeline import timeline
+from fencepost.harness.report.pictures.witness import drawn, events_of, untimed
+from fencepost.harness.report.stories.story import of_witness, stories
+from fencepost.harness.report.tables import tables
+from fencepost.harness.report.tables.costs import costs
+from fencepost.harness.report.tables.quorum import left_out_table, quorum_table
+from fencepost.harness.report.tables.reigns import attached, reigns
+from fencepost.harness.report.tables.zombies import zombies
+from fencepost.harness.report.words.evidence import Ledger, Traced, traced
+from fencepost.harness.report.words.wording import (
+    SIGNS,
+    clock,
+    count,
+    epoch_word,
+    event,
+    length,
+    position,
+    subject_words,
+    text,
+)
+from fencepost.harness.systems.contract.server_settings import words
+from fencepost.harness.verdict import Validity, Verdict, Witness
+
+#: Witnesses drawn per verdict; the counts are complete.
+WITNESSES_MAX: Final = 3
+#: Figures with tables of their own in an earlier section.
+_SHOWN_ABOVE: Final = frozenset({"attachments", "cut_brokers", "deeds", "denied", "faults", "reigns", "told"})
+
+
+class Rendered(msgspec.Struct, frozen=True):
+    """The page, and one line for each section that could not be made."""
+
+    html: str
+    problems: tuple[str, ...] = ()
+
+
+class Page:
+    """What several sections need, each made once, on first use, so that its failure stays with those that use it."""
+
+    def __init__(self, case: ReportCase) -> None:
+        self.case = case
+        self.word = epoch_word(case.facts.system)
+        self._lanes: Lanes | None = None
+        self._stories: list[Story] | None = None
+        self.environment = jinja2.Environment(
+            loader=jinja2.PackageLoader("fencepost.harness.report.page", "templates"),
+            autoescape=True,
+            undefined=jinja2.StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+        )
+        self.ledger = Ledger(case.history)
+        self.environment.filters.update(
+            clock=clock,
+            lasting=length,
+            cell=lambda v, key="": tables.cell(key, v),
+            counted=_counted,
+            grouped=count,
+            traced=self.ledger.link,
+            cited=self.ledger.cited,
+        )
+
+    @property
+    def lanes(self) -> Lanes:
+        if self._lanes is None:
+            self._lanes = lanes(self.case.history, self.case.facts.nodes)
+        return self._lanes
+
+    @property
+    def stories(self) -> list[Story]:
+        if self._stories is None:
+            self._stories = stories(self.case, self.lanes, self.word)
+        return self._stories
+
+    def made(self, template: str, **context: Any) -> Markup:
+        source = self.environment.get_template(f"{template}.html.j2")
+        return Markup(source.render(case=self.case, word=self.word, signs=SIGNS, **context))
+
+
+#: What a page is made of: a name, a heading, and who makes it; None where there is nothing to say.
+Sections = tuple[tuple[str, str, Callable[[Page], Markup | None]], ...]
+
+
+def render(case: ReportCase) -> Rendered:
+    """The whole report of one run."""
+    return assembled(Page(case), _verdict, _SECTIONS, case.name, script=_asset("timeline.js"))
+
+
+def assembled(
+    page: Page, make_verdict: Callable[[Page], Markup], sections: Sections, name: str, *, script: str = ""
+) -> Rendered:
+    """A page of these sections, each behind its own guard; without a script of its own it may run none."""
+    case = page.case
+    problems: list[str] = []
+    made = []
+    # First, so that what it claims stands among the claims that the last section lists.
+    verdict = _guarded_verdict(page, make_verdict, problems)
+    for id_, heading, make in sections:
+        try:
+            body = make(page)
+        except Exception as error:
+            problems.append(f"section {heading!r} failed: {type(error).__name__}: {error}")
+            body = _failed(error)
+        if body is not None:
+            made.append({"id": id_, "title": heading, "body": body})
+    style = _asset("style.css")
+    may_run = f"'{_hash(script)}'" if script else "'none'"
+    html = page.environment.get_template("page.html.j2").render(
+        heading=f"{SIGNS[case.validity]} {case.validity}: {name}",
+        verdict=verdict,
+        validity=case.validity.value,
+        sections=made,
+        problems=problems,
+        style=Markup(style),  # our own file
+        script=Markup(script),
+        policy=f"default-src 'none'; img-src data:; style-src '{_hash(style)}'; script-src {may_run}",
+    )
+    return Rendered(html, tuple(problems))
+
+
+def _counted(verdict: Verdict, anomaly: str, number: int) -> str:
+    """How often a verdict has an anomaly, with a row for each."""
+    return traced(count(number), verdict.evidence.get(f"anomalies.{anomaly}"))
+
+
+def _failed(error: Exception) -> Markup:
+    where = traceback.extract_tb(error.__traceback__)[-1]
+    said = f"this section failed: {type(error).__name__}: {error} ({where.name}, line {where.lineno})"
+    return Markup('<p class="failed" role="alert">{}</p>').format(said)
+
+
+def _guarded_verdict(page: Page, make: Callable[[Page], Markup], problems: list[str]) -> Markup:
+    """The verdict in full; if that fails, its word and sentence, which need nothing."""
+    case = page.case
+    try:
+        return make(page)
+    except Exception as error:
+        problems.append(f"section 'verdict' failed: {type(error).__name__}: {error}")
+        plain = (
+            '<header class="verdict {}"><h1><span class="sign">{}</span> {}</h1><p class="headline">{}</p>{}</header>'
+        )
+        return Markup(plain).format(case.validity, SIGNS[case.validity], case.validity, case.headline, _failed(error))
+
+
+def _asset(name: str) -> str:
+    return (resources.files("fencepost.harness.report.page") / "templates" / name).read_text(encoding="utf-8")
+
+
+def _hash(content: str) -> str:
+    return "sha256-" + base64.b64encode(hashlib.sha256(content.encode()).digest()).decode("ascii")
+
+
+def json_for_script(data: Any) -> Markup:
+    """JSON that cannot end the script element it stands in, whatever its strings hold."""
+    plain = msgspec.json.encode(data).decode()
+    for character in ("<", ">", "&", "\u2028", "\u2029"):
+        plain = plain.replace(character, f"\\u{ord(character):04x}")
+    return Markup(plain)
+
+
+def _verdict(page: Page) -> Markup:
+    history = page.case.history
+    faults, proven = history.faults, [f for f in history.faults if f.certain_from_ns is not None]
+    return page.made(
+        "verdict",
+        sign=SIGNS[page.case.validity],
+        rows=tables.guarantees(page.case),
+        notes=tables.notes(page.case.history),
+        version=text(page.case.fact("version") or "", 40),
+        seed=page.case.fact("seed"),
+        started=text(page.case.fact("started_at") or "", 40),
+        settings=[text(word, 200) for word in words(page.case.settings)],
+        duration=traced(length(history.end_ns), [len(history.events) - 1] if history.events else None),
+        operations=traced(count(len(history.operations)), [o.invoke_index for o in history.operations]),
+        faults=traced(str(len(faults)), [f.events[0] for f in faults]),
+        proven=traced(str(len(proven)), [f.events[1] for f in proven]),
+    )
+
+
+def witness_context(page: Page, verdict: Verdict, witness: Witness, number: int) -> dict[str, Any]:
+    found, more = events_of(witness, page.case.history)
+    rows = [
+        {
+            "index": e.index,
+            "at": clock(e.time_ns),
+            "kind": str(getattr(e, "type", "")) or type(e).__name__.removesuffix("Event").lower(),
+            "process": getattr(e, "process", ""),
+            "node": getattr(e, "node", ""),
+            "said": event(e),
+            "position": position(page.case.facts.system, getattr(e, "position", None)),
+            "value_position": position(page.case.facts.system, getattr(e, "value_position", None)),
+            "epoch": "" if getattr(e, "epoch", None) is None else str(getattr(e, "epoch", "")),
+        }
+        for e in found
+    ]
+    name = f"Witness {number} of {verdict.guarantee}: {witness.anomaly}"
+    picture = drawn(witness, page.case.history, page.lanes, page.word, name)
+    cycle = cycle_of(witness, page.case.history)
+    return {
+        "witness": witness,
+        # A register that is the only one has a name for sentences alone, and so has a node that nothing is known of.
+        "key": witness.key if any(getattr(e, "key", None) is not None for e in found) else None,
+        "nodes": [node for node in witness.nodes if node != UNNAMED_NODE],
+        "verdict": verdict,
+        "breaks": verdict.validity is Validity.INVALID,
+        "story": of_witness(witness, verdict, page.stories),
+        "steps": _steps(witness),
+        "events": rows,
+        "more": more,
+        "picture": picture,
+        "faint": ' context"' in picture,
+        "timed": not untimed(witness, page.case.history),
+        "cycle": None if cycle is None else cycle_picture(cycle, f"{name}, the cycle"),
+        "kinds": [] if cycle is None else kinds_in_words(cycle),
+        "others": [] if cycle is None else cycle.others,
+        "number": number,
+    }
+
+
+def _steps(witness: Witness) -> list[str]:
+    """The sentences; the last one names the rows behind all of them."""
+    *before, last = witness.steps or ("",)
+    return [*before, Traced(last, witness.events)]
+
+
+def _witnesses(page: Page, verdicts: tuple[Verdict, ...]) -> list[dict[str, Any]]:
+    """By verdict: its first witness and the next few; `again` when an earlier verdict showed the same operations."""
+    out = []
+    seen: set[tuple[int, ...]] = set()
+    for verdict in verdicts:
+        shown = [witness_context(page, verdict, w, n) for n, w in enumerate(verdict.witnesses[:WITNESSES_MAX], 1)]
+        if shown:
+            operations = tuple(o.invoke_index for o in witness_operations(verdict.witnesses[0], page.case.history))
+            out.append({"first": shown[0], "more": shown[1:], "again": bool(operations) and operations in seen})
+            seen.add(operations)
+    return out
+
+
+def _broken(page: Page) -> tuple[Verdict, ...]:
+    return tuple(v for v in page.case.deciding() if v.validity is Validity.INVALID)
+
+
+def _witness(page: Page) -> Markup:
+    return page.made("witness", groups=_witnesses(page, _broken(page)))
+
+
+def _timeline(page: Page) -> Markup:
+    history, system = page.case.history, page.case.facts.system
+    broken = [w for v in _broken(page) for w in v.witnesses[:WITNESSES_MAX]]
+    beside = [w for v in page.case.not_deciding() for w in v.witnesses[:1]]
+    data, chosen = timeline(history, page.lanes, broken or beside, system, page.word)
+    picture = overview(history, page.lanes, page.word)
+    return page.made(
+        "timeline",
+        overview=picture,
+        data=json_for_script(data),
+        cut=chosen.said,
+        empty=not history.events,
+        subjects=[(s.subject, subject_words(s.subject)) for s in page.lanes.every] if page.lanes.others else [],
+    )
+
+
+def _latency(page: Page) -> Markup:
+    picture, left_out = latency(page.case.history)
+    return page.made("latency", picture=picture, left_out=left_out, tables=tables.operations(page.case.history))
+
+
+def _faults(page: Page) -> Markup:
+    analysed = (page.case.analysis or {}).get("faults")
+    recovery = tables.recovery(analysed) if isinstance(analysed, list | tuple) and analysed else None
+    return page.made(
+        "faults",
+        found=tables.faults(page.case.history, page.word),
+        recovery=recovery,
+        quorum=quorum_table(page.case),
+        left_out=left_out_table(page.case),
+    )
+
+
+def _exposure(page: Page) -> Markup:
+    return page.made(
+        "tables",
+        intro="A guarantee that was never put to the test is not held, it is unknown.",
+        tables=[tables.exposure(page.case)],
+    )
+
+
+def _leadership(page: Page) -> Markup:
+    found = zombies(page.case)
+    return page.made(
+        "leadership",
+        reigns=reigns(page.lanes, page.word),
+        attached=attached(page.lanes, page.word),
+        stories=page.stories,
+        costs=costs(page.case, page.word),
+        zombies=found[0] if found else None,
+        claimed=found[1] if found else None,
+        details=found[2] if found else [],
+        bound=page.case.facts.leadership,
+    )
+
+
+def _partitions(page: Page) -> Markup | None:
+    found = partitions(page.case)
+    return None if found is None else page.made("partitions", found=found)
+
+
+def rows_section(page: Page) -> Markup:
+    ledger = page.ledger
+    rows = ledger.rows()
+    named = {i for claim in ledger.claims for i in claim.rows}
+    return page.made("rows", claims=ledger.listed(), rows=rows, cut=len(named) > len(rows))
+
+
+def _reproduce(page: Page) -> Markup | None:
+    found = reproduce(page.case)
+    return None if found is None else page.made("reproduce", found=found)
+
+
+def _health(page: Page) -> Markup:
+    return page.made("health", health=tables.health(page.case), servers=tables.servers(page.case.history))
+
+
+def _beside(page: Page) -> Markup:
+    broken = tuple(v for v in page.case.not_deciding() if v.anomalies or v.validity is Validity.INVALID)
+    return page.made("beside", verdicts=broken, witnesses=_witnesses(page, tuple(v for v in broken if v.witnesses)))
+
+
+def _analysis(page: Page) -> Markup:
+    """Plain figures together, each table on its own, and for each part that is missing the reason."""
+    found = page.case.analysis
+    figures = {k: v for k, v in (found or {}).items() if isinstance(v, int | float)}
+    parts: list[dict[str, Any]] = []
+    for name, data in (found or {}).items():
+        if name in figures:
+            continue
+        shown = [] if _missing(data) is not None else tables.generic(name, data)
+        parts.append({"name": name.replace("_", " "), "tables": shown, "missing": _missing(data)})
+    head = tables.generic("figures", figures) if figures else []
+    return page.made("analysis", analysed=found is not None, figures=head, parts=parts)
+
+
+def _missing(data: Any) -> str | None:
+    """Why a part of the analysis is not there; None when it is."""
+    if data is None:
+        return "not analysed (no reason recorded)"
+    if isinstance(data, str):
+        return f"not analysed ({data})"
+    if isinstance(data, dict) and list(data) == ["reason"]:
+        return f"not analysed ({data['reason']})"
+    return None if data else "nothing found"
+
+
+def _facts(page: Page) -> Markup:
+    checkers = []
+    for verdict in page.case.verdicts:
+        if verdict.figures and "leadership" not in verdict.checker:
+            shown = {key: value for key, value in verdict.figures.items() if key not in _SHOWN_ABOVE}
+            checkers += tables.generic(f"{verdict.checker} on {verdict.guarantee}", shown, verdict.evidence)
+    run, long = tables.flat(page.case.run)
+    facts = tables.Table(caption="The run's facts", columns=("fact", "value"), rows=run)
+    hashes = tables.Table(caption="Binaries, paths and hashes", columns=("what", "value"), rows=long)
+    return page.made("facts", facts=facts, hashes=hashes, checkers=checkers)
+
+
+_SECTIONS: Final[Sections] = (
+    ("witness", "Witness", _witness),
+    ("timeline", "Timeline", _timeline),
+    ("latency", "Latency", _latency),
+    ("faults", "Faults", _faults),
+    ("exposure", "Exposure", _exposure),
+    ("leadership", "Who led when", _leadership),
+    ("partitions", "Topic partitions", _partitions),
+    ("beside", "Not deciding", _beside),
+    ("health", "Health", _health),
+    ("analysis", "Analysis by Spark", _analysis),
+    ("reproduce", "Reproduce", _reproduce),
+    ("facts", "The run", _facts),
+    ("rows", "Rows", rows_section),
+)

@@ -1,0 +1,1 @@
+"""Witnesses, timelines and latencies drawn as SVG."""

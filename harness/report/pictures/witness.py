@@ -1,0 +1,323 @@
+"""The witness drawn: the few operations that show a violation, on an axis stretched so that each moment has room.
+
+A pause of seconds and a read of two milliseconds must be seen side by side, so equal distances are not equal times:
+every invocation and completion gets room in the order in which it happened, and the gaps are labelled with their true
+lengths. Arrows run from a completion to the invocation that it precedes in real time.
+"""
+
+import bisect
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from markupsafe import Markup
+
+from fencepost.harness.history import Event, FaultEvent, FaultSpan, History, Operation, Outcome
+from fencepost.harness.interchange.formats.imported import UNNAMED_NODE
+from fencepost.harness.report.drawing.cycle import cycle_of, events_words
+from fencepost.harness.report.drawing.scene import before, marked, micro_words, transaction_names, witness_operations
+from fencepost.harness.report.facts.lanes import Lanes, LaneState, Row
+from fencepost.harness.report.pictures.overview import epoch_class, follows, stretch_title
+from fencepost.harness.report.pictures.svg import (
+    FAULT_ROW,
+    RIGHT,
+    WIDTH,
+    box,
+    element,
+    fault_name,
+    joined,
+    label,
+    picture,
+    title,
+)
+from fencepost.harness.report.words.wording import OUTCOME_SIGNS, clock, length, operation, text
+from fencepost.harness.verdict import Witness
+
+#: A picture with more is no longer read; the table below it has them all.
+OPERATIONS_MAX: Final = 24
+_LEFT: Final = 148
+_END: Final = RIGHT - 62
+_ROW: Final = 36
+_LANE: Final = 28
+_LETTER: Final = 6.7
+#: In a shorter picture milliseconds do not tell its moments apart.
+_FINE_NS: Final = 20_000_000
+_SOON_NS: Final = 500_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Warp:
+    """Maps the moments of a witness to places: in order, with room for each; straight lines in between."""
+
+    moments: list[int]
+    places: list[float]
+
+    @classmethod
+    def of(cls, moments: Sequence[int]) -> "Warp":
+        ordered = sorted(set(moments)) or [0, 1]
+        weights = [1.0 + 0.55 * math.log10(1 + (b - a) / 1e5) for a, b in itertools.pairwise(ordered)]
+        total = sum(weights) or 1.0
+        places = [float(_LEFT)]
+        for weight in weights:
+            places.append(places[-1] + weight / total * (_END - _LEFT))
+        return cls(ordered, places)
+
+    def x(self, ns: int) -> float:
+        """The place of any moment; those outside stand at the nearer end."""
+        at = bisect.bisect_right(self.moments, ns) - 1
+        if at < 0:
+            return self.places[0]
+        if at >= len(self.moments) - 1:
+            return self.places[-1]
+        a, b = self.moments[at], self.moments[at + 1]
+        return self.places[at] + (ns - a) / (b - a) * (self.places[at + 1] - self.places[at])
+
+
+def untimed(witness: Witness, history: History) -> bool:
+    """Whether the history tells no times: then the place of each event stands for its time."""
+    return all(event.time_ns == event.index for i in witness.events if (event := _event(history, i)) is not None)
+
+
+def drawn(witness: Witness, history: History, lanes: Lanes, word: str, name: str) -> Markup:
+    """Faults on top, then what the nodes involved said of the lead, then one row per operation."""
+    all_operations = witness_operations(witness, history)
+    named = _most_telling(all_operations)
+    names = transaction_names(history) if any(op.f == "txn" for op in named) else {}
+    # In a cycle each is as guilty as the others.
+    about = None if cycle_of(witness, history) else marked(witness, named, names)
+    operations = sorted([*before(witness, history, named, about), *named], key=lambda op: op.invoke_index)
+    faults = _faults(witness, operations, history)
+    nodes = _nodes(witness, operations, lanes)
+    rows = [row for row in lanes.rows() if row.node in nodes]
+    timed = not untimed(witness, history)
+    warp = Warp.of(_moments(witness, operations, faults, rows))
+    parts: list[Markup] = []
+    y = 24.0
+    rows_top = y
+    bands: list[Markup] = []
+    for fault in faults:
+        bands.append(_fault(fault, warp, y, history.end_ns))
+        y += FAULT_ROW
+    y += 6 if faults else 0
+    for row in rows:
+        parts.append(_lane(row, lanes.epochs, warp, y, word))
+        y += _LANE
+    y += 8
+    placed: list[tuple[Operation, float]] = []
+    for op in operations:
+        placed.append((op, y))
+        said = f"{names.get(op.invoke_index, 'txn')}: {'; '.join(micro_words(op))}" if op.f == "txn" else operation(op)
+        look = " marked" if op is about else "" if op in named else " context"
+        parts.append(_operation(op, said, warp, y, lanes, word, timed=timed, look=look))
+        y += _ROW
+    bottom = y + 2
+    shades = [
+        box(warp.x(f.certain_from_ns), warp.x(f.certain_to_ns or history.end_ns), rows_top, bottom - rows_top, "band")
+        for f in faults
+        if f.certain_from_ns is not None
+    ]
+    axis = _axis(warp, rows_top, bottom, timed=timed)
+    return picture(
+        bottom + 34,
+        *shades,
+        axis,
+        *bands,
+        *parts,
+        _arrows(placed, warp),
+        name=name,
+        description=f"{witness.anomaly}: {' '.join(witness.steps)}"
+        + ("" if len(named) == len(all_operations) else f" {len(named)} of {len(all_operations)} shown."),
+    )
+
+
+def _most_telling(operations: list[Operation]) -> list[Operation]:
+    """The last ones: a violation shows at its end."""
+    return operations[-OPERATIONS_MAX:]
+
+
+def _faults(witness: Witness, operations: list[Operation], history: History) -> list[FaultSpan]:
+    named = {e.fault_id for i in witness.events if isinstance(e := _event(history, i), FaultEvent)}
+    start = min([witness.from_ns, *(o.invoked_ns for o in operations)])
+    near = [
+        f
+        for f in history.faults
+        if f.fault_id in named or (f.began_ns <= witness.to_ns and (f.ended_ns or history.end_ns) >= start)
+    ]
+    return near[-6:]
+
+
+def _event(history: History, index: int) -> Event | None:
+    return history.events[index] if 0 <= index < len(history.events) else None
+
+
+def _nodes(witness: Witness, operations: list[Operation], lanes: Lanes) -> list[str]:
+    """The nodes named, those asked by the operations, and those that claimed the lead meanwhile."""
+    start = min([witness.from_ns, *(o.invoked_ns for o in operations)])
+    claims = [s for subject in lanes.every for s in subject.claims()]
+    leading = {s.node for s in claims if s.to_ns >= start and s.from_ns <= witness.to_ns}
+    # Those without a claim of their own who name a leader are attached to one: it is told with whom they stayed.
+    attached = {
+        node
+        for node in lanes.by_node
+        if (own := [s for _, lane in lanes.of(node) for s in lane])
+        and any(s.leader is not None for s in own)
+        and not any(s.state is LaneState.LEADER for s in own)
+    }
+    wanted = {*witness.nodes, *(o.node for o in operations), *leading, *attached}
+    return [node for node in lanes.by_node if node in wanted and any(lane for _, lane in lanes.of(node))]
+
+
+def _moments(witness: Witness, operations: list[Operation], faults: list[FaultSpan], rows: list[Row]) -> list[int]:
+    """What must be told apart: both ends of every operation, the proven ends of faults, changes of the lead."""
+    moments = [o.invoked_ns for o in operations] + [o.ended_ns for o in operations if o.ended_ns is not None]
+    if not moments:
+        moments = [witness.from_ns, witness.to_ns]
+    start, end = min([witness.from_ns, *moments]), max([witness.to_ns, *moments])
+    # A deposed leader's next claim shows that it did not know; it often comes just after its stale answer.
+    soon = [
+        ns
+        for row in rows
+        for s in row.lane
+        if s.superseded and end < s.from_ns <= end + _SOON_NS
+        for ns in (s.from_ns, s.to_ns)
+    ]
+    moments += [start, end, *soon]
+    end = max(moments)
+    more = [ns for f in faults for ns in (f.certain_from_ns, f.certain_to_ns) if ns is not None and start <= ns <= end]
+    for row in rows:
+        for s in row.lane:
+            if s.state is LaneState.LEADER:
+                more += [ns for ns in (s.from_ns, s.to_ns) if start < ns < end]
+    return moments + more[:24]
+
+
+def _fault(fault: FaultSpan, warp: Warp, y: float, end_ns: int) -> Markup:
+    x0, x1 = warp.x(fault.began_ns), warp.x(fault.ended_ns or end_ns)
+    out = [label(_LEFT - 8, y + 12, "fault", "lane-name", "end"), box(x0, x1, y + 1, 15, "possible", least=2)]
+    if fault.certain_from_ns is not None:
+        out.append(
+            box(warp.x(fault.certain_from_ns), warp.x(fault.certain_to_ns or end_ns), y + 1, 15, "proven", least=2)
+        )
+    out.append(label(x0 + 4, y + 12, _fault_text(fault), "fault-name"))
+    return joined(out)
+
+
+def _fault_text(fault: FaultSpan) -> str:
+    if fault.certain_from_ns is None:
+        return f"{fault_name(fault)}, not proven"
+    return f"{fault_name(fault)}, proven {clock(fault.certain_from_ns)} – {clock(fault.certain_to_ns) or 'the end'}"
+
+
+def _lane(row: Row, epochs: list[int], warp: Warp, y: float, word: str) -> Markup:
+    """What the node said of itself: tall for leader, thin for follower, dotted for silence."""
+    named = f"{text(row.node, 14)} says" if not row.title else f"{text(row.node, 8)} {text(row.title, 11)}"
+    out = [label(_LEFT - 8, y + 18, named, "lane-name", "end")]
+    out.append(element("line", x1=_LEFT, x2=_END, y1=y + 24, y2=y + 24, class_="lane-line"))
+    classes = {
+        LaneState.FOLLOWER: (18, 4),
+        LaneState.SILENT: (15, 7),
+        LaneState.DOWN: (6, 17),
+        LaneState.LEADER: (6, 17),
+    }
+    for s in row.lane:
+        if s.to_ns < warp.moments[0] or s.from_ns > warp.moments[-1]:
+            continue
+        x0, x1 = warp.x(s.from_ns), warp.x(s.to_ns)
+        offset, height = classes[s.state]
+        colour = epoch_class(s.epoch, epochs)
+        about = title(stretch_title(s, word))
+        out.append(box(x0, x1, y + offset, height, f"{s.state} {colour}", about, least=3))
+        said = f"leads {s.epoch_text}".strip() if s.state is LaneState.LEADER else follows(s)
+        if s.state is LaneState.LEADER:
+            out.append(box(x0, x1, y + offset, height, f"texture t-{colour}", about, least=3))
+        if s.state in (LaneState.SILENT, LaneState.DOWN):
+            said = str(s.state)
+        if len(said) * _LETTER + 8 <= x1 - x0:
+            class_ = {LaneState.LEADER: "on-leader", LaneState.DOWN: "on-down"}.get(s.state, "lane-text")
+            out.append(label(x0 + 4, y + (19 if s.state in (LaneState.LEADER, LaneState.DOWN) else 13), said, class_))
+        # What was superseded only after the picture's end is no part of it.
+        if s.superseded and s.superseded[0] <= warp.moments[-1]:
+            top, height = (4, 21) if s.state is LaneState.LEADER else (15, 10)
+            x0, x1 = warp.x(s.superseded[0]), warp.x(s.superseded[1])
+            out.append(box(x0, x1, y + top, height, "superseded", about, least=5))
+    return joined(out)
+
+
+def _operation(
+    op: Operation, said: str, warp: Warp, y: float, lanes: Lanes, word: str, *, timed: bool, look: str
+) -> Markup:
+    x0 = warp.x(op.invoked_ns)
+    x1 = warp.x(op.ended_ns) if op.ended_ns is not None else float(_END)
+    ending = "in time" if op.ended_ns is None else length(op.ended_ns - op.invoked_ns)
+    not_named = " (not named by the witness, but just before or beside it)" if look == " context" else ""
+    about = title(
+        f"{said}: {op.type}, " + (f"{clock(op.invoked_ns)}, {ending}" if timed else events_words(op)) + not_named
+    )
+    where = f"process {op.process}" if op.node == UNNAMED_NODE else f"{text(op.node, 12)} · process {op.process}"
+    out = [
+        label(_LEFT - 8, y + 27, where, "lane-name small", "end"),
+        box(x0, x1, y + 17, 14, f"op {op.type}{look}", about, least=3),
+    ]
+    if op.type is Outcome.INFO:
+        out.append(element("line", x1=x1, x2=RIGHT, y1=y + 24, y2=y + 24, class_="may-happen"))
+    if op.epoch is not None:
+        out.append(
+            label(min(x1 + 5, RIGHT - 40), y + 28, f"{word} {op.epoch}", f"stamp {epoch_class(op.epoch, lanes.epochs)}")
+        )
+    said = f"{OUTCOME_SIGNS[op.type]} {text(said, 80)}"
+    if op.type is not Outcome.OK:
+        said += f" ({op.type}: {text(op.error, 40)})" if op.error else f" ({op.type})"
+    if x0 + len(said) * _LETTER > WIDTH - 4:
+        out.append(label(max(x1, x0 + 3), y + 12, said, "op-name", "end"))
+    else:
+        out.append(label(x0, y + 12, said, "op-name"))
+    return joined(out)
+
+
+def _arrows(placed: list[tuple[Operation, float]], warp: Warp) -> Markup:
+    """From each operation's latest real-time predecessor in the picture to its invocation."""
+    out: list[Markup] = []
+    for op, y in placed:
+        before = [
+            (other.completed_ns, row)
+            for other, row in placed
+            if other.type is Outcome.OK and other.completed_ns is not None and other.completed_ns < op.invoked_ns
+        ]
+        if not before:
+            continue
+        ended, row = max(before)
+        xa, xb = warp.x(ended), warp.x(op.invoked_ns)
+        path = f"M{xa:.1f} {row + 31:.1f} L{xa:.1f} {row + 33:.1f} L{xb:.1f} {y + 14:.1f}" if y > row else ""
+        if path:
+            out.append(
+                element(
+                    "path", title("completed before, in real time"), d=path, class_="before", marker_end="url(#arrow)"
+                )
+            )
+    return joined(out)
+
+
+def _axis(warp: Warp, top: float, bottom: float, *, timed: bool) -> Markup:
+    """A line at each moment, its time (or its event) where there is room, and each gap's true length that has room."""
+    out: list[Markup] = []
+    last_label = -100.0
+    fine = warp.moments[-1] - warp.moments[0] < _FINE_NS
+    for number, (ns, x) in enumerate(zip(warp.moments, warp.places, strict=True)):
+        out.append(element("line", x1=x, x2=x, y1=top, y2=bottom, class_="grid"))
+        if x - last_label >= (76 if fine else 58):
+            said = f"event {ns}" if not timed else f"{ns / 1e9:.6f} s" if fine else clock(ns)
+            out.append(label(x, bottom + 13, said, "tick", "middle"))
+            last_label = x
+        if timed and number + 1 < len(warp.moments):
+            gap, width = length(warp.moments[number + 1] - ns), warp.places[number + 1] - x
+            if len(gap) * 6 + 8 <= width:
+                out.append(label(x + width / 2, bottom + 27, f"+{gap}", "gap", "middle"))
+    return joined(out)
+
+
+def events_of(witness: Witness, history: History, limit: int = 80) -> tuple[list[Event], int]:
+    """The witness's events for the table, and how many more there are."""
+    found = [history.events[i] for i in witness.events if 0 <= i < len(history.events)]
+    return found[:limit], max(len(found) - limit, 0)

@@ -1,0 +1,113 @@
+"""What faults cost a quorum and its followers, as tables: leaderless time, epochs, brokers left behind, denials.
+
+The figures are those of rejoin (`faults`, `attachments`) and of topic-names (`denied`).
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from fencepost.harness.report.facts.case import ReportCase
+from fencepost.harness.report.facts.figures import figures
+from fencepost.harness.report.tables.tables import ROWS_MAX, Table, cut_note
+from fencepost.harness.report.words.evidence import Traced, rows_of, traced
+from fencepost.harness.report.words.wording import clock, count, length
+
+_Row = Mapping[str, Any]
+_Cell = Callable[[_Row], str]
+
+
+def costs(case: ReportCase, word: str) -> list[Table]:
+    """A table for each kind of figure that there is."""
+    stays, denied = figures(case, "rejoin", "attachments"), figures(case, "topic-names", "denied")
+    made = (
+        _table("What each fault cost the quorum", figures(case, "rejoin", "faults"), _FAULTS, word),
+        _table("How long brokers stayed with a superseded controller", stays, _STAYS, word),
+        _table("Who said that a name is free which had been taken", denied, _DENIED, word),
+    )
+    return [table for table in made if table is not None]
+
+
+def _table(caption: str, found: list[_Row], columns: Mapping[str, _Cell], word: str) -> Table | None:
+    if not found:
+        return None
+    return Table(
+        caption=caption,
+        columns=tuple(name.format(word=word) for name in columns),
+        rows=tuple(tuple(cell(row) for cell in columns.values()) for row in found[:ROWS_MAX]),
+        note=cut_note(len(found)),
+    )
+
+
+def _lasting(key: str) -> _Cell:
+    return lambda row: "–" if row[key] is None else traced(length(row[key]), rows_of(row, key))
+
+
+def _moment(key: str) -> _Cell:
+    return lambda row: traced(clock(row[key]), rows_of(row, key))
+
+
+def _counted(key: str) -> _Cell:
+    return lambda row: traced(count(row[key]), rows_of(row, key))
+
+
+def _said(key: str) -> _Cell:
+    return lambda row: "–" if row[key] is None else traced(str(row[key]), rows_of(row, key))
+
+
+def _held(row: _Row) -> str:
+    rows = (*rows_of(row, "from_ns"), *rows_of(row, "to_ns"))
+    return traced(f"{clock(row['from_ns'])} – {clock(row['to_ns'])}", rows)
+
+
+def _epochs(row: _Row) -> str:
+    """Before the fault, when it was healed, and when the next one began or the run ended."""
+    names = ("epoch_before", "epoch_when_healed", "epoch_after")
+    said = " → ".join("?" if row[name] is None else str(row[name]) for name in names)
+    return traced(said, [i for name in names for i in rows_of(row, name)])
+
+
+def _back(row: _Row) -> str:
+    if not row["came_back"]:
+        return "–"
+    healthy = f", {row['healthy_leader']} led" if row["healthy_leader"] else ""
+    rows = (*rows_of(row, "came_back"), *rows_of(row, "healthy_leader"))
+    return traced(f"{', '.join(row['came_back'])}{healthy}", rows)
+
+
+def _deposed(row: _Row) -> str:
+    if row["deposed_after_ns"] is None:
+        return "no" if row["healthy_leader"] else "–"
+    doubt = ", but the machine stalled" if row["stalled"] else ""
+    return Traced(f"after {length(row['deposed_after_ns'])}{doubt}", rows_of(row, "deposed_after_ns"))
+
+
+_FAULTS: Final[dict[str, _Cell]] = {
+    "fault": lambda row: f"{row['fault']} {', '.join(row['nodes'])}",
+    "certainly held": _held,
+    "led then": _said("leader"),
+    "{word} before, healed, after": _epochs,
+    "leaderless for": _lasting("leaderless_ns"),
+    "first change accepted after": _lasting("changes_resumed_ns"),
+    "came back": _back,
+    "deposed it": _deposed,
+    "then leaderless for": _lasting("deposed_leaderless_ns"),
+}
+_STAYS: Final[dict[str, _Cell]] = {
+    "broker": lambda row: str(row["broker"]),
+    "with": _said("leader"),
+    "{word}": _said("epoch"),
+    "superseded by": _said("superseded_by"),
+    "at": _moment("from_ns"),
+    "still named it for": _lasting("named_ns"),
+    "followed after": _lasting("followed_ns"),
+    "questions unanswered": _counted("silent"),
+    "stale configuration reads": _counted("stale_describes"),
+    "oldest by": _lasting("stale_age_ns_max"),
+}
+_DENIED: Final[dict[str, _Cell]] = {
+    "node": lambda row: str(row["node"]),
+    "false answers": _counted("denials"),
+    "first asked": _moment("from_ns"),
+    "last given": _moment("to_ns"),
+    "asked so long after it was taken": _lasting("late_ns_max"),
+}

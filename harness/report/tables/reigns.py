@@ -1,0 +1,79 @@
+"""Who claimed to lead, and whom the other nodes named, as tables made from the nodes' own answers."""
+
+from fencepost.harness.report.facts.lanes import Lanes, Stretch
+from fencepost.harness.report.tables.tables import ROWS_MAX, Table, cut_note
+from fencepost.harness.report.words.evidence import traced
+from fencepost.harness.report.words.wording import clock, count, length, subject_words
+
+
+def reigns(lanes: Lanes, word: str) -> list[Table]:
+    """Who claimed to lead, from the answers themselves; a table for each subject."""
+    if not lanes.others:
+        return [_reigns(lanes, word, f"Who claimed to be {lanes.subject}, by each node's own answers")]
+    return [
+        _reigns(one, word, f"Who claimed to lead, by each node's own answers: {subject_words(one.subject)}")
+        for one in lanes.every
+    ]
+
+
+def attached(lanes: Lanes, word: str) -> Table | None:
+    """Whom the nodes that claim nothing themselves named as leader; None where no answer names one."""
+    claiming = {s.node for one in lanes.every for s in one.claims()}
+    found = [
+        s
+        for one in lanes.every
+        for node, lane in one.by_node.items()
+        if node not in claiming
+        for s in lane
+        if s.leader is not None
+    ]
+    if not found:
+        return None
+    found.sort(key=lambda s: (s.from_ns, s.node))
+    rows = [
+        (
+            s.node,
+            s.leader or "",
+            s.epoch_text or "unknown",
+            traced(clock(s.from_ns), s.events[:1]),
+            traced(clock(s.last_ns), s.events[-1:]),
+            traced(count(s.samples), s.events),
+            _superseded(s),
+        )
+        for s in found[:ROWS_MAX]
+    ]
+    return Table(
+        caption="Whom the others named, by their own answers",
+        columns=("node", "with", word, "first answer", "last answer", "answers", "superseded for"),
+        rows=tuple(rows),
+        note=cut_note(len(found)),
+    )
+
+
+def _reigns(lanes: Lanes, word: str, caption: str) -> Table:
+    claims = lanes.claims()
+    rows = [
+        (
+            s.epoch_text or "unknown",
+            s.node,
+            traced(clock(s.from_ns), s.events[:1]),
+            traced(clock(s.last_ns), s.events[-1:]),
+            traced(length(s.last_ns - s.from_ns), [*s.events[:1], *s.events[-1:]]),
+            traced(count(s.samples), s.events),
+            _superseded(s),
+        )
+        for s in claims[:ROWS_MAX]
+    ]
+    return Table(
+        caption=caption,
+        columns=(word, "node", "first answer", "last answer", "for", "answers", "superseded for"),
+        rows=tuple(rows),
+        note=cut_note(len(claims)),
+    )
+
+
+def _superseded(stretch: Stretch) -> str:
+    """For how long at least; the rows are the answers that were out of date."""
+    if stretch.superseded is None:
+        return ""
+    return traced(f"≥ {length(stretch.superseded[1] - stretch.superseded[0])}", stretch.late)

@@ -1,0 +1,458 @@
+"""The report's tables as rows of plain text: guarantees, faults, exposure, health, servers, results.
+
+Each function makes the rows of one section and knows nothing of HTML, so that one that fails costs its section only.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from fencepost.harness.history import FaultOutcome, FaultSpan, History, NodeChange, NodeEvent, NoteEvent, Outcome
+from fencepost.harness.report.facts.case import ReportCase
+from fencepost.harness.report.words.evidence import Traced, rows_of, traced
+from fencepost.harness.report.words.wording import FAULT_SIGNS, SIGNS, STANDINGS, clock, count, length, text
+from fencepost.harness.verdict import Validity, Verdict, allowed_by, anomalies_of, merge_verdicts, violations_of
+
+#: Longer tables are cut, and say so.
+ROWS_MAX: Final = 60
+#: A note is cut after so many characters; the history holds the whole.
+_NOTE_MAX: Final = 300
+#: Columns of nanoseconds that are moments of the run; all other `_ns` columns are lengths.
+_MOMENTS: Final = frozenset(
+    f"{name}_ns"
+    for name in (
+        *(
+            "from",
+            "to",
+            "at",
+            "begin",
+            "end",
+            "begun",
+            "began",
+            "ended",
+            "asked",
+            "answered",
+            "lo",
+            "hi",
+            "first",
+            "last",
+        ),
+        *("invoked", "completed", "read", "healed", "injected", "certain_from", "certain_to", "superseded", "since"),
+        *(
+            "claimed_until",
+            "known_since",
+            "first_ok",
+            "last_ok",
+            "gap_from",
+            "cut_from",
+            "without_ok_from",
+            "new_leader_at",
+        ),
+        *("proven_from", "proven_to", "possible_from", "possible_to", "recovered_at"),
+    )
+)
+_ORDER: Final = {Validity.INVALID: 0, Validity.UNKNOWN: 1, Validity.VALID: 2}
+#: What a figure's row says of its own proof.
+_EVIDENCE: Final = ("events", "indexes")
+#: Integers with these in their names are names, not counts.
+_NAMES: Final = ("index", "seed", "pid", "epoch", "position", "session", "port")
+
+
+class Table(msgspec.Struct, frozen=True, kw_only=True):
+    """Words only, some of them traced; `note` says what was cut."""
+
+    caption: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    note: str = ""
+
+
+def guarantees(case: ReportCase) -> list[dict[str, Any]]:
+    """One row per guarantee that was judged; those that decide first, and of these the broken ones."""
+    rows = []
+    for name in dict.fromkeys(v.guarantee for v in case.verdicts):
+        of_name = [v for v in case.verdicts if v.guarantee == name]
+        guarantee = case.facts.guarantee(name)
+        validity = merge_verdicts(of_name)
+        rows.append(
+            {
+                "name": name,
+                "validity": validity,
+                "sign": SIGNS[validity],
+                "said": _said(
+                    validity, case.facts.decides(name), guarantee is not None and all(v.exposure == 0 for v in of_name)
+                ),
+                "decides": case.facts.decides(name),
+                "required": name in case.facts.required,
+                "about": name == case.facts.read_guarantee,
+                "role": _role(case, name, of_name),
+                "standing": guarantee.standing if guarantee else None,
+                "standing_text": STANDINGS[guarantee.standing] if guarantee else _no_standing(name),
+                "text": guarantee.text if guarantee else "",
+                "source": guarantee.source if guarantee else "",
+                "known_issue": guarantee.known_issue if guarantee else None,
+                "reasons": _reasons(of_name),
+                "anomalies": counted_anomalies(of_name),
+                "checkers": ", ".join(dict.fromkeys(v.checker for v in of_name)),
+            }
+        )
+    return sorted(
+        rows,
+        key=lambda r: (
+            not (r["decides"] and r["validity"] is Validity.INVALID),
+            not (r["role"] == "must be known" and r["validity"] is Validity.UNKNOWN),
+            not (r["about"] or r["required"]),
+            not r["decides"],
+            _ORDER[r["validity"]],
+        ),
+    )
+
+
+def _reasons(verdicts: list[Verdict]) -> list[str]:
+    """What decided first; where the verdicts are about several subjects, each is said to be of its own."""
+    about = {str(v.figures["subject"]) for v in verdicts if "subject" in v.figures}
+    if len(about) < 2:
+        return [traced(v.reason, _decided_by(v)) for v in verdicts if v.reason]
+    return [
+        traced(f"{v.figures.get('subject', v.checker)}: {v.reason}", _decided_by(v))
+        for v in sorted(verdicts, key=lambda v: _ORDER[v.validity])
+        if v.reason
+    ]
+
+
+def _decided_by(verdict: Verdict) -> tuple[int, ...]:
+    """The rows behind a verdict's reason: of its violations, else of what was put to the test."""
+    broken = sorted({i for name in verdict.anomalies for i in verdict.evidence.get(f"anomalies.{name}", ())})
+    return tuple(broken) or verdict.evidence.get("exposure", ())
+
+
+def _role(case: ReportCase, name: str, verdicts: list[Verdict]) -> str:
+    if name in case.facts.required:
+        return "required by the plan"
+    if name == case.facts.read_guarantee:
+        return "what the run is about" if case.facts.decides(name) else "what the run is about, but not promised"
+    if case.facts.decides(name):
+        return "decides"
+    return "must be known" if any(case.weighs(v) for v in verdicts) else "does not decide"
+
+
+def _no_standing(name: str) -> str:
+    return "a condition of the run itself" if name == "coverage" else "the system makes no statement"
+
+
+def _said(validity: Validity, decides: bool, untested: bool) -> str:
+    match validity:
+        case Validity.INVALID:
+            return "broken" if decides else "broken, does not decide"
+        case Validity.UNKNOWN:
+            return "not tested" if untested else "unknown"
+        case Validity.VALID:
+            return "held"
+
+
+def counted_anomalies(verdicts: Sequence[Verdict]) -> list[str]:
+    """Each anomaly by name with its count, the most frequent first, and which of them the guarantee allows."""
+    rows: dict[str, set[int]] = {}
+    broken = violations_of(verdicts)
+    for verdict in verdicts:
+        for name in verdict.anomalies:
+            rows.setdefault(name, set()).update(verdict.evidence.get(f"anomalies.{name}", ()))
+    allowed = {name: v.guarantee for v in verdicts for name in allowed_by(v) if name not in broken}
+    told = {name: f"{name} (allowed by {allowed[name]})" if name in allowed else name for name in rows}
+    found = anomalies_of(verdicts)
+    return [traced(f"{count(number)} × {told[name]}", sorted(rows[name])) for name, number in found.items()]
+
+
+def _cut(said: str) -> str:
+    return said if len(said) <= _NOTE_MAX else f"{said[:_NOTE_MAX]} ..."
+
+
+def notes(history: History) -> list[tuple[str, str]]:
+    """What a reader must know about the run, each thing once with its count."""
+    found: dict[tuple[str, str], list[int]] = {}
+    for e in history.events:
+        if isinstance(e, NoteEvent):
+            found.setdefault((e.topic, _cut(e.text)), []).append(e.index)
+    most = sorted(found.items(), key=lambda item: -len(item[1]))[:20]
+    return [
+        (topic, traced(said if len(rows) == 1 else f"{said} ({len(rows)} times)", rows)) for (topic, said), rows in most
+    ]
+
+
+#: Of a fault's details: the number of the fault that it is one act of.
+_PART_OF: Final = "part_of"
+
+
+def _acts_with(fault: FaultSpan) -> str:
+    """The figures that a fault acts with, but for its seeds, which repeat it and say nothing."""
+    shown = {k: v for k, v in fault.details.items() if k != _PART_OF and not k.endswith("_seed")}
+    return ", ".join(f"{key}={value}" for key, value in shown.items())
+
+
+def faults(history: History, word: str) -> Table:
+    rows = []
+    numbers = {f.fault_id: number for number, f in enumerate(history.faults, 1)}
+    for number, f in enumerate(history.faults[:ROWS_MAX], 1):
+        whole = numbers.get(int(f.details.get(_PART_OF, -1)))
+        proven = "never" if f.certain_from_ns is None else f"{clock(f.certain_from_ns)} – {_until(f.certain_to_ns)}"
+        lasted = "" if f.certain_from_ns is None else length((f.certain_to_ns or history.end_ns) - f.certain_from_ns)
+        began = f.ended_ns is None and f.outcome is not FaultOutcome.SKIPPED
+        rows.append(
+            (
+                str(number) if whole is None else f"{number}, part of {whole}",
+                f.fault,
+                f.target,
+                _acts_with(f),
+                ", ".join(f.nodes) or "none",
+                f"{FAULT_SIGNS[f.outcome]} {f.outcome}" + (", never healed" if began else ""),
+                traced(f"{clock(f.began_ns)} – {_until(f.ended_ns)}", f.events),
+                traced(proven, f.events[1:3]),
+                traced(lasted, f.events[1:3]),
+                f"{f.leader or 'unknown'}" + (f", {word} {f.epoch}" if f.epoch is not None else ""),
+                f.proof or f.why or "",
+                " ".join(f.severed) if len(f.severed) <= 12 else f"{len(f.severed)} links",
+            )
+        )
+    return Table(
+        caption="Faults with their proof",
+        columns=(
+            "#",
+            "fault",
+            "target",
+            "with",
+            "nodes",
+            "outcome",
+            "possible",
+            "proven",
+            "for",
+            "leader then",
+            "proof or reason",
+            "severed",
+        ),
+        rows=tuple(rows),
+        note=cut_note(len(history.faults)),
+    )
+
+
+def recovery(rows: Sequence[Mapping[str, Any]]) -> Table:
+    """What clients went through around each fault, from the analysis's rows."""
+    columns = {
+        "fault_id": "#",
+        "fault": "fault",
+        "nodes": "nodes",
+        "new_leader_after_ns": "new leader after",
+        "longest_without_ok_ns": "longest without an ok",
+        "recovered_after_ns": "first ok after healing",
+        "recovered_after_ns_by_node": "by node",
+        "ok": "ok",
+        "fail": "fail",
+        "info": "info",
+    }
+    return Table(
+        caption="Recovery around each fault (operations invoked inside it)",
+        columns=tuple(columns.values()),
+        rows=tuple(tuple(cell(key, row.get(key)) for key in columns) for row in rows[:ROWS_MAX]),
+        note=cut_note(len(rows)),
+    )
+
+
+def _until(ns: int | None) -> str:
+    return clock(ns) if ns is not None else "the end"
+
+
+def cut_note(total: int) -> str:
+    """What stands below a table of which only some rows are shown."""
+    return "" if total <= ROWS_MAX else f"{ROWS_MAX} of {count(total)} rows shown."
+
+
+def exposure(case: ReportCase) -> Table:
+    """How often each guarantee was really put to the test; 0 is said as "not tested"."""
+    least = case.facts.thresholds.exposure_min
+    rows = []
+    for v in case.verdicts:
+        counted = "not counted" if v.exposure is None else count(v.exposure) if v.exposure else "0: not tested"
+        broken = sorted({i for name in v.anomalies for i in v.evidence.get(f"anomalies.{name}", ())})
+        rows.append(
+            (
+                v.guarantee,
+                v.checker,
+                traced(counted, v.evidence.get("exposure")),
+                v.exposure_of,
+                str(least) if v.exposure is not None else "",
+                f"{SIGNS[v.validity]} {v.validity}",
+                traced(", ".join(counted_anomalies([v])) or "none", broken),
+            )
+        )
+    return Table(
+        caption="Exposure of each guarantee",
+        columns=("guarantee", "checker", "exposure", "of", "at least", "verdict", "violations"),
+        rows=tuple(rows),
+    )
+
+
+def operations(history: History) -> list[Table]:
+    """Operations by function and outcome, and their errors."""
+    by_f: dict[str, dict[Outcome, list[int]]] = {}
+    answered: dict[str, list[tuple[int, int, int]]] = {}
+    errors: dict[tuple[str, str, str], list[int]] = {}
+    for op in history.operations:
+        ended = op.invoke_index if op.complete_index is None else op.complete_index
+        by_f.setdefault(op.f, {}).setdefault(op.type, []).append(ended)
+        if op.type is Outcome.OK and op.completed_ns is not None:
+            answered.setdefault(op.f, []).append((op.completed_ns - op.invoked_ns, op.invoke_index, ended))
+        elif op.type is not Outcome.OK:
+            errors.setdefault((op.f, op.type, op.error or "no reason recorded"), []).append(ended)
+    rows = []
+    for f, seen in by_f.items():
+        found = sorted(answered.get(f, []))
+        quantiles = [found[min(int(q * len(found)), len(found) - 1)] if found else None for q in (0.5, 0.99, 1.0)]
+        counted = (seen.get(t, []) for t in (Outcome.OK, Outcome.FAIL, Outcome.INFO))
+        rows.append(
+            (
+                f,
+                *(traced(count(len(own)), own) for own in counted),
+                *("" if one is None else Traced(length(one[0]), one[1:]) for one in quantiles),
+            )
+        )
+    most = sorted(errors.items(), key=lambda item: -len(item[1]))[:ROWS_MAX]
+    return [
+        Table(caption="Operations", columns=("f", "ok", "fail", "info", "p50", "p99", "slowest ok"), rows=tuple(rows)),
+        Table(
+            caption="Errors",
+            columns=("f", "outcome", "error", "count"),
+            rows=tuple((f, type_, text(error, 120), traced(count(len(own)), own)) for (f, type_, error), own in most),
+            note=cut_note(len(errors)),
+        ),
+    ]
+
+
+def servers(history: History) -> Table:
+    """Starts and deaths of the server processes."""
+    events = [e for e in history.events if isinstance(e, NodeEvent)]
+    rows = []
+    for e in events[:ROWS_MAX]:
+        ended = "" if e.exit_status is None else f"status {e.exit_status}"
+        alone = "" if e.expected or e.change is not NodeChange.EXITED else "✗ by itself"
+        at = Traced(clock(e.time_ns), (e.index,))
+        rows.append((at, e.node, e.change, str(e.incarnation), str(e.pid or ""), ended, alone))
+    return Table(
+        caption="Server processes",
+        columns=("at", "node", "change", "incarnation", "pid", "ended", "unexpected"),
+        rows=tuple(rows),
+        note=cut_note(len(events)),
+    )
+
+
+def health(case: ReportCase) -> dict[str, Any]:
+    """Lateness of the harness itself: a verdict that depends on time is worth no more than these."""
+    samples = case.history.samples
+    lags = sorted((s.loop_lag_ns_max, s.index) for s in samples)
+    stalled = [s for s in samples if s.loop_lag_ns_max > case.facts.thresholds.stall_ns_max]
+    waited = [s for s in samples if s.cpu_stall_ns is not None]
+    rows = tuple(
+        (Traced(clock(s.time_ns), (s.index,)), length(s.loop_lag_ns_max), length(s.cpu_stall_ns))
+        for s in stalled[:ROWS_MAX]
+    )
+
+    def quantile(place: int) -> str:
+        return Traced(length(lags[place][0]), (lags[place][1],)) if lags else ""
+
+    return {
+        "samples": traced(count(len(samples)), [s.index for s in samples]),
+        "lag_p50": quantile(len(lags) // 2),
+        "lag_p99": quantile(min(int(0.99 * len(lags)), len(lags) - 1)),
+        "lag_max": quantile(len(lags) - 1),
+        "waited": traced(length(sum(s.cpu_stall_ns or 0 for s in waited)), [s.index for s in waited])
+        if waited
+        else "not measured",
+        "threshold": length(case.facts.thresholds.stall_ns_max),
+        "stalls": Table(
+            caption="Stalls of the harness",
+            columns=("at", "loop lag", "waited for a processor"),
+            rows=rows,
+            note=cut_note(len(stalled)),
+        ),
+        "stall_count": len(stalled),
+    }
+
+
+def flat(run: Mapping[str, Any]) -> tuple[tuple[tuple[str, str], ...], tuple[tuple[str, str], ...]]:
+    """The run's facts by dotted name: the short ones, and those of the binaries (paths and hashes)."""
+    short: list[tuple[str, str]] = []
+    long: list[tuple[str, str]] = []
+
+    def walk(prefix: str, data: Mapping[str, Any], into: list[tuple[str, str]]) -> None:
+        for key, value in data.items():
+            name = f"{prefix}{key}"
+            if isinstance(value, Mapping) and value:
+                walk(f"{name}: ", value, long if key in ("paths", "sha256") else into)
+            else:
+                into.append((name.replace("_", " "), cell(key, value)))
+
+    walk("", run, short)
+    return tuple(short), tuple(long)
+
+
+def generic(name: str, data: Any, evidence: Mapping[str, Sequence[int]] | None = None) -> list[Table]:
+    """Any plain data as tables: rows of objects as they are, nested ones each on their own, the rest name by value.
+
+    `evidence` names the rows behind plain figures by their keys (of nested ones by "key.key"); a row of a list has
+    them itself, as `events`.
+    """
+    caption = name.replace("_", " ").replace(".", ": ")
+    if isinstance(data, list | tuple) and data and all(isinstance(row, dict) for row in data):
+        columns = tuple(key for key in dict.fromkeys(key for row in data for key in row) if key not in _EVIDENCE)
+        rows = tuple(
+            tuple(traced(cell(key, row.get(key)), rows_of(row, key)) for key in columns) for row in data[:ROWS_MAX]
+        )
+        shown = tuple(_column_name(key) for key in columns)
+        return [Table(caption=caption, columns=shown, rows=rows, note=cut_note(len(data)))]
+    if isinstance(data, dict):
+        known = evidence or {}
+        nested = {k: v for k, v in data.items() if _is_table(v)}
+        plain = tuple((_column_name(k), traced(cell(k, v), known.get(k))) for k, v in data.items() if k not in nested)
+        out = [Table(caption=caption, columns=("figure", "value"), rows=plain)] if plain else []
+        for key, value in nested.items():
+            inner = {k.removeprefix(f"{key}."): rows for k, rows in known.items() if k.startswith(f"{key}.")}
+            # One proof for all of a nested object.
+            whole = dict.fromkeys(value, known[key]) if isinstance(value, dict) and key in known else {}
+            out += generic(f"{name}.{key}", value, inner or whole)
+        return out
+    return [Table(caption=caption, columns=("value",), rows=((cell(name, data),),))]
+
+
+def _is_table(value: Any) -> bool:
+    return (isinstance(value, dict) and bool(value)) or (
+        isinstance(value, list | tuple) and bool(value) and isinstance(value[0], dict)
+    )
+
+
+def _column_name(key: str) -> str:
+    return key.removesuffix("_ns").replace("_ns_", " ").replace("_", " ")
+
+
+def cell(key: str, value: Any) -> str:
+    """A figure by its name: moments and lengths of time in units, counts with groups."""
+    match value:
+        case None:
+            return "–"
+        case bool():
+            return "yes" if value else "no"
+        case int() | float() if key in _MOMENTS:
+            return clock(int(value))
+        case int() | float() if key.endswith("_ns") or "_ns_" in key:
+            return length(value)
+        case int():
+            named = any(word in key for word in _NAMES)
+            return count(value) if abs(value) >= 10_000 and not named else str(value)
+        case float():
+            return f"{value:.4g}" if abs(value) < 1e6 else f"{value:.3f}"
+        case list() | tuple():
+            return ", ".join(cell(key, v) for v in value[:12]) + (" …" if len(value) > 12 else "") or "none"
+        case dict() if all(isinstance(v, int | float | str | None) for v in value.values()):
+            return ", ".join(f"{k}: {cell(key, v)}" for k, v in list(value.items())[:12]) or "none"
+        case str():
+            return text(value, 400)
+        case _:
+            return text(value, 200)

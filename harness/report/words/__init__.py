@@ -1,0 +1,1 @@
+"""Words and numbers of reports: durations, guarantees, evidence rows."""

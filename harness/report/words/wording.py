@@ -1,0 +1,154 @@
+"""Numbers, times, values and events in words, the same in every part of a report.
+
+Every verdict and outcome has a sign as well as a word, so that no meaning rests on colour.
+"""
+
+from typing import Any, Final
+
+import msgspec
+
+from fencepost.harness.history import (
+    AttemptEvent,
+    BeliefEvent,
+    EpochEvent,
+    Event,
+    FaultEvent,
+    FaultOutcome,
+    NodeEvent,
+    NoteEvent,
+    Operation,
+    OpEvent,
+    Outcome,
+    PhaseEvent,
+    SampleEvent,
+)
+from fencepost.harness.verdict import Standing, Validity
+
+SIGNS: Final = {Validity.VALID: "✓", Validity.INVALID: "✗", Validity.UNKNOWN: "?"}
+
+OUTCOME_SIGNS: Final = {Outcome.INVOKE: "→", Outcome.OK: "✓", Outcome.FAIL: "✗", Outcome.INFO: "?"}
+
+FAULT_SIGNS: Final = {
+    FaultOutcome.PENDING: "…",
+    FaultOutcome.INSTALLED: "✓",
+    FaultOutcome.SKIPPED: "–",
+    FaultOutcome.INDETERMINATE: "?",
+    FaultOutcome.HEALED: "✓",
+}
+
+#: Short enough to stand in a cell.
+STANDINGS: Final = {
+    Standing.PROMISED: "by the maker",
+    Standing.RELIED_UPON: "by users, disclaimed by the maker",
+    Standing.MEASURED: "only, promised by nobody",
+}
+
+#: The tested system's own word for a leader's reign; `epoch` where it has none.
+_EPOCH_WORDS: Final = {"etcd": "term", "consul": "term"}
+
+
+def epoch_word(system: str) -> str:
+    return _EPOCH_WORDS.get(system, "epoch")
+
+
+#: What beliefs are about, where a system is asked about several things.
+_SUBJECTS: Final = {"raft": "raft layer", "controller": "controller layer", "view": "own view of the controller"}
+
+
+def subject_words(subject: str) -> str:
+    return _SUBJECTS.get(subject, subject)
+
+
+def position(system: str, number: int | None) -> str:
+    """A store's position as its users write it: a zxid is hexadecimal, a revision is not."""
+    if number is None:
+        return ""
+    return f"0x{number:x}" if system == "zookeeper" else str(number)
+
+
+def clock(ns: int | None) -> str:
+    """A moment of the run: seconds since its zero, to the millisecond."""
+    return "" if ns is None else f"{ns / 1e9:.3f} s"
+
+
+def length(ns: float | None) -> str:
+    """A length of time with three significant digits and a fitting unit."""
+    if ns is None:
+        return ""
+    for limit, unit, name in ((1e3, 1, "ns"), (1e6, 1e3, "µs"), (1e9, 1e6, "ms")):
+        if abs(ns) < limit:
+            return f"{_three(ns / unit)} {name}"
+    return f"{_three(ns / 1e9)} s" if abs(ns) < 1e12 else f"{ns / 1e9:,.0f} s"
+
+
+def _three(number: float) -> str:
+    digits = 0 if abs(number) >= 100 else 1 if abs(number) >= 10 else 2
+    text = f"{number:.{digits}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def count(number: int) -> str:
+    """A count with thin groups: 12 345."""
+    return f"{number:,}".replace(",", "\u202f")
+
+
+def text(value: Any, limit: int = 60) -> str:
+    """A value as JSON, cut at `limit` characters; what JSON cannot say, by `repr`."""
+    if isinstance(value, str) and value.isprintable():
+        out = value
+    else:
+        try:
+            out = msgspec.json.encode(value).decode()
+        except (TypeError, ValueError):
+            out = repr(value)
+    return out if len(out) <= limit else out[: limit - 1] + "…"
+
+
+def request(f: str, key: str | None, value: Any) -> str:
+    """`write r1 ← 17`, `read r1`, `cas r1 4 → 5`."""
+    parts = [f] if key is None else [f, key]
+    if f == "cas" and isinstance(value, list | tuple) and len(value) == 2:
+        parts.append(f"{text(value[0], 24)} → {text(value[1], 24)}")
+    elif value is not None:
+        parts.append(f"← {text(value, 48)}")
+    return " ".join(parts)
+
+
+def operation(op: Operation) -> str:
+    """An operation with what came of it: `read r1 = 12`."""
+    said = request(op.f, op.key, op.value)
+    if op.type is Outcome.OK and op.result is not None and op.result != op.value:
+        return f"{said} = {text(op.result, 48)}"
+    return said
+
+
+def event(item: Event) -> str:
+    """Any event in one phrase."""
+    match item:
+        case OpEvent():
+            return f"{request(item.f, item.key, item.value)}" + (f" ({item.error})" if item.error else "")
+        case FaultEvent():
+            return f"{item.action} {item.fault} on {', '.join(item.nodes) or item.target}: {item.stage}, {item.outcome}"
+        case BeliefEvent():
+            said = f"{item.node} claims {item.claims}"
+            # One subject needs no name: there it is always called so.
+            said += "" if item.subject == "leader" else f" ({item.subject})"
+            said += "" if item.leader in (None, item.node) or item.subject == "leader" else f", names {item.leader}"
+            return said if item.epoch is None else f"{said}, epoch {'' if item.epoch_exact else '≥ '}{item.epoch}"
+        case NodeEvent():
+            return f"{item.node} {item.change}" + ("" if item.expected else " by itself")
+        case EpochEvent():
+            return f"{item.node}'s log: leader of epoch {item.epoch}"
+        case AttemptEvent():
+            what = item.f if item.key is None else f"{item.f} {item.key}"
+            under = "" if item.epoch is None else f" under epoch {item.epoch}"
+            return f"{item.source}: {item.node} tried {what}{under}, refused: {item.error}"
+        case PhaseEvent():
+            return f"phase {item.phase} begins"
+        case NoteEvent():
+            return f"{item.topic}: {item.text}"
+        case SampleEvent():
+            waited = "" if item.cpu_stall_ns is None else f", tasks waited {length(item.cpu_stall_ns)} for a processor"
+            return f"health sample: the timer up to {length(item.loop_lag_ns_max)} late{waited}"
+        case _:
+            return type(item).__name__

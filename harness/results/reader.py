@@ -1,0 +1,159 @@
+"""One reader for histories, whichever form they have: JSON lines of a running or broken-off run, or a sealed Parquet.
+
+Both are validated the same way; a breach names the file, the line or event, and the rule, and nothing on disk is
+changed. The last line of JSON lines may be half a line, since kill -9 may tear it: it is dropped, and `History.torn`
+says so. `seal` turns the lines into Parquet and removes them only after reading the Parquet back.
+"""
+
+import os
+from collections.abc import Iterator, Sequence
+from itertools import chain
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from fencepost.harness.base.errors import HarnessError, MalformedHistory, UsageError
+from fencepost.harness.history import Event, History, OpEvent
+from fencepost.harness.results.recorder import HISTORY_LINES, RESERVE_FILE
+
+#: The file's name in a run's folder once the run is over.
+HISTORY_PARQUET: Final = "history.parquet"
+
+_CHUNK: Final = 4 << 20
+
+
+def read_history(path: Path) -> History:
+    """The history in a `.jsonl` or `.parquet` file or in a run's folder.
+
+    Raises:
+        MalformedHistory: names file, line or event, and the rule.
+        UsageError: there is no history here.
+    """
+    if path.is_dir():
+        found = [path / name for name in (HISTORY_PARQUET, HISTORY_LINES) if (path / name).is_file()]
+        if not found:
+            raise UsageError(f"{path}: neither {HISTORY_PARQUET} nor {HISTORY_LINES} is here")
+        path = found[0]
+    if not path.is_file():
+        raise UsageError(f"{path}: no such file", hint="give a run's folder, a .jsonl or a .parquet")
+    if path.suffix == ".parquet":
+        from fencepost.harness.results.columns import is_torn, read_parquet
+
+        events = list(chain.from_iterable(read_parquet(path)))
+        return History(events, source=str(path), torn=is_torn(path))
+    if path.suffix == ".jsonl":
+        events, torn = _read_lines(path)
+        return History(events, source=str(path), torn=torn, lines=True)
+    raise UsageError(f"{path}: not a history", hint="a history ends in .jsonl or .parquet")
+
+
+def to_parquet(events: Sequence[Event], path: Path, *, torn: bool = False) -> None:
+    """Write the events to `path`, which must not exist, whole or not at all, and verify by reading back."""
+    from fencepost.harness.results.columns import read_parquet, write_parquet
+
+    if path.exists():
+        raise UsageError(f"{path} exists already; a history is never overwritten")
+    hidden = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        write_parquet(events, hidden, torn=torn)
+        _verify(events, read_parquet(hidden), path)
+        _fsync(hidden)
+        os.link(hidden, path)  # unlike rename, this refuses to replace what came in the meantime
+        _fsync(path.parent)
+    finally:
+        hidden.unlink(missing_ok=True)
+
+
+def seal(folder: Path) -> Path:
+    """Turn a run's JSON lines into verified Parquet, then remove them; returns the Parquet. Idempotent.
+
+    Raises:
+        MalformedHistory: the lines break a rule; they are left as they were.
+    """
+    lines, parquet = folder / HISTORY_LINES, folder / HISTORY_PARQUET
+    if lines.is_file():
+        history = read_history(lines)
+        if parquet.is_file():
+            # Broken off between the two steps; or somebody put another file there.
+            from fencepost.harness.results.columns import read_parquet
+
+            _verify(history.events, read_parquet(parquet), parquet)
+        else:
+            to_parquet(history.events, parquet, torn=history.torn)
+        lines.unlink()
+        (folder / RESERVE_FILE).unlink(missing_ok=True)
+    elif not parquet.is_file():
+        raise UsageError(f"{folder}: neither {HISTORY_PARQUET} nor {HISTORY_LINES} is here")
+    return parquet
+
+
+def _verify(events: Sequence[Event], batches: Iterator[list[Event]], path: Path) -> None:
+    at = 0
+    for batch in batches:
+        if batch != list(events[at : at + len(batch)]):
+            wrong = next((i for i, e in enumerate(batch) if at + i >= len(events) or e != events[at + i]), 0)
+            raise HarnessError(f"{path}: event {at + wrong} does not read back as it was recorded; the lines are kept")
+        at += len(batch)
+    if at != len(events):
+        raise HarnessError(f"{path}: {at} of {len(events)} events read back; the lines are kept")
+
+
+def _fsync(path: Path) -> None:
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def _read_lines(path: Path) -> tuple[list[Event], bool]:
+    """All whole lines, and whether half a line followed them."""
+    decoder = msgspec.json.Decoder(Event)
+    events: list[Event] = []
+    words: dict[str | None, str | None] = {}
+    rest = b""
+    with path.open("rb") as file:
+        while chunk := file.read(_CHUNK):
+            whole, newline, rest = (rest + chunk).rpartition(b"\n")
+            if newline:
+                events += _decoded(path, decoder, whole, len(events), words)
+    if not rest.strip():
+        return events, False
+    try:
+        return [*events, decoder.decode(rest)], False
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return events, True
+
+
+def _decoded(
+    path: Path, decoder: "msgspec.json.Decoder[Event]", text: bytes, before: int, words: dict[str | None, str | None]
+) -> list[Event]:
+    try:
+        batch = decoder.decode_lines(text)
+        if len(batch) != text.count(b"\n") + 1:
+            raise msgspec.DecodeError("empty lines")
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        batch = _one_by_one(path, decoder, text, before)
+    share = msgspec.structs.force_setattr
+    for event in batch:
+        if type(event) is OpEvent:
+            # The same few words in a million events: one object each. Nobody else has seen these values yet.
+            share(event, "f", words.setdefault(event.f, event.f))
+            share(event, "node", words.setdefault(event.node, event.node))
+            share(event, "key", words.setdefault(event.key, event.key))
+    return batch
+
+
+def _one_by_one(path: Path, decoder: "msgspec.json.Decoder[Event]", text: bytes, before: int) -> list[Event]:
+    out = []
+    for number, line in enumerate(text.split(b"\n"), start=before + 1):
+        try:
+            out.append(decoder.decode(line))
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            shown = line[:120].decode(errors="replace")
+            raise MalformedHistory(
+                f"{path}: line {number}: {error}: {shown!r}",
+                hint="the history is left as it was; mend or drop it",
+            ) from None
+    return out

@@ -1,0 +1,130 @@
+"""A run's folder: what lies where, and how it is made.
+
+results/<system>-<workload>-<nemesis>/<utc time>/
+    plan.toml        what was asked, re-runnable; written first
+    run.json         seed, versions, hashes, kernel, commit, wall-clock time of the monotonic zero
+    history.jsonl    while the run lasts; history.parquet afterwards
+    schedule.jsonl   the faults as they really happened
+    given-schedule.jsonl  the faults that the plan named, where it named a file
+    nodes/<name>/    configuration and log of each server; data.tar.gz when kept; metadata-log.jsonl, the replicated
+                     log as the node's disk holds it, where the system has one
+    verdict.json, junit.xml, report.html
+"""
+
+import json
+import os
+import platform
+import subprocess
+import sys
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+from fencepost.harness.base.errors import UsageError
+
+PLAN: Final = "plan.toml"
+RUN: Final = "run.json"
+HISTORY_LINES: Final = "history.jsonl"
+HISTORY: Final = "history.parquet"
+SCHEDULE: Final = "schedule.jsonl"
+GIVEN: Final = "given-schedule.jsonl"
+NODES: Final = "nodes"
+VERDICT: Final = "verdict.json"
+JUNIT: Final = "junit.xml"
+REPORT: Final = "report.html"
+RUNNER_LOG: Final = "runner.log"
+
+
+def make_run_folder(results: Path, slug: str) -> Path:
+    """A new folder named by the UTC time; two runs in one millisecond get different names."""
+    parent = results / slug
+    try:
+        parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"{parent}: {error.strerror}", hint="give another folder with --results") from None
+    while True:
+        now = datetime.now(UTC)
+        folder = parent / f"{now:%Y%m%dT%H%M%S}.{now.microsecond // 1000:03d}Z"
+        try:
+            folder.mkdir()
+        except FileExistsError:
+            time.sleep(0.002)
+        except OSError as error:
+            raise UsageError(f"{folder}: {error.strerror}", hint="give another folder with --results") from None
+        else:
+            return folder.resolve()
+
+
+def find_run_folder(path: Path) -> Path:
+    """The run's folder that `path` means: itself, or the newest that stands in it, which is said on stderr.
+
+    Raises UsageError when runs stand deeper than that, as in a folder of all results: which is meant must be said.
+    """
+    if path.is_file():
+        path = path.parent
+    if _is_run(path):
+        return path.resolve()
+    within = sorted((child for child in path.glob("*/") if _is_run(child)), key=lambda child: child.name)
+    if within:
+        newest = within[-1].resolve()
+        there = "the only run" if len(within) == 1 else f"the newest of {len(within)} runs"
+        sys.stderr.write(f"{newest.name}: {there} in {path}\n")
+        return newest
+    deeper = sorted((plan.parent for plan in path.glob(f"*/**/{PLAN}")), key=lambda folder: folder.name)
+    if deeper:
+        raise UsageError(
+            f"{path}: neither a run nor a folder of runs; {len(deeper)} are kept deeper below it",
+            hint=f"give one of them, as {deeper[-1]}, or the folder that it stands in",
+        )
+    raise UsageError(f"{path}: no run is kept here", hint="give a folder that holds plan.toml and a history")
+
+
+def _is_run(folder: Path) -> bool:
+    return any((folder / name).is_file() for name in (PLAN, HISTORY, HISTORY_LINES))
+
+
+def write_json(path: Path, data: dict[str, Any]) -> None:
+    """Write whole or not at all: to a hidden name first, then renamed."""
+    hidden = path.with_name(f".{path.name}.{os.getpid()}")
+    hidden.write_text(json.dumps(data, indent=2, sort_keys=False) + "\n", encoding="utf-8")
+    hidden.replace(path)
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """The object in `path`; an empty one when the file is absent."""
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    except ValueError as error:
+        raise UsageError(f"{path}: not JSON: {error}") from None
+    if not isinstance(data, dict):
+        raise UsageError(f"{path}: expected an object")
+    return data
+
+
+def machine_facts() -> dict[str, Any]:
+    """What `run.json` says about the machine; never its name."""
+    return {
+        "kernel": platform.release(),
+        "architecture": platform.machine(),
+        "cores": os.cpu_count(),
+        "python": platform.python_version(),
+        "git_commit": _git_commit(),
+    }
+
+
+def _git_commit() -> str | None:
+    try:
+        done = subprocess.run(
+            ["git", "describe", "--always", "--dirty", "--abbrev=40"],
+            cwd=Path(__file__).parent,
+            capture_output=True,
+            text=True,
+            timeout=5,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout.strip() or None

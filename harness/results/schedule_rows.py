@@ -1,0 +1,106 @@
+"""`schedule.jsonl` as rows: read, checked, reduced to the faults that were really injected, written.
+
+The format is docs/schedule-format.md. What a row's fault means is not known here.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from fencepost.harness.base.errors import UsageError
+
+#: Version of the lines.
+FORMAT: Final = 2
+
+Row = Mapping[str, Any]
+
+#: What doing a fault again needs, with the types of the values.
+_NEEDED: Final[Mapping[str, tuple[type, ...]]] = {
+    "fault_id": (int,),
+    "worker": (int,),
+    "number": (int,),
+    "part_of": (int, type(None)),
+    "spec": (str,),
+    "action": (str,),
+    "stage": (str,),
+    "outcome": (str,),
+    "nominal_ns": (int,),
+    "at_ns": (int,),
+    "duration_ns": (int,),
+    "draw_seed": (int,),
+    "when": (dict, type(None)),
+}
+#: Facts about what the target meant then; nothing is done by them.
+_FACTS: Final = ("nodes", "severed", "details", "leader")
+_ANOTHER: Final = "run the plan again: its schedule is written in this version's format"
+
+
+def read_rows(path: Path) -> list[Row]:
+    """Every line; raises UsageError with file and line. A torn last line is no line."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        said = error.strerror if isinstance(error, OSError) else "not text"
+        raise UsageError(f"{path}: {said}", hint="a schedule is the schedule.jsonl of a run's folder") from None
+    *lines, last = text.split("\n")
+    if _is_json(last):
+        lines.append(last)
+    return [_row(f"{path}, line {number}", line) for number, line in enumerate(lines, 1) if line]
+
+
+def _is_json(text: str) -> bool:
+    try:
+        json.loads(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _row(where: str, line: str) -> Row:
+    try:
+        row = json.loads(line)
+    except ValueError:
+        raise UsageError(f"{where}: not JSON", hint="one JSON object per line, see docs/schedule-format.md") from None
+    if not isinstance(row, dict):
+        raise UsageError(f"{where}: expected an object", hint="one JSON object per line, see docs/schedule-format.md")
+    _refuse_format(row, f"{where}: a line")
+    for key, types in _NEEDED.items():
+        if not isinstance(row.get(key, ...), types) or isinstance(row[key], bool):
+            expected = " or ".join("null" if t is type(None) else t.__name__ for t in types)
+            raise UsageError(f"{where}: {key!r}: expected {expected}, got {row.get(key, 'nothing')!r}", hint=_ANOTHER)
+    negative = next((key for key in ("nominal_ns", "at_ns", "duration_ns") if row[key] < 0), None)
+    if negative:
+        raise UsageError(f"{where}: {negative!r} is negative", hint="times count from the beginning of the main phase")
+    return row
+
+
+def _refuse_format(row: Row, what: str) -> None:
+    if row.get("format") != FORMAT:
+        raise UsageError(f"{what} of format {row.get('format')!r} where {FORMAT} was expected", hint=_ANOTHER)
+
+
+def injected(rows: Iterable[Row]) -> list[Row]:
+    """The row that begins each fault that was injected, by worker and number; without parts and without skipped ones.
+
+    Raises UsageError for rows of another format.
+    """
+    begun: dict[int, Row] = {}
+    skipped: set[int] = set()
+    for row in rows:
+        _refuse_format(row, "a schedule's line")
+        if row["action"] != "inject" or row["part_of"] is not None:
+            continue
+        if row["stage"] == "begin":
+            begun[row["fault_id"]] = row
+        elif row["outcome"] == "skipped":
+            skipped.add(row["fault_id"])
+    kept = (row for fault_id, row in begun.items() if fault_id not in skipped)
+    return sorted(kept, key=lambda row: (row["worker"], row["number"]))
+
+
+def write_rows(rows: Iterable[Row], path: Path) -> None:
+    """Write what doing these faults again needs, and on which nodes they were done."""
+    kept = ("format", *_NEEDED, *_FACTS)
+    lines = [json.dumps({key: row[key] for key in kept if key in row}) + "\n" for row in rows]
+    path.write_text("".join(lines), encoding="utf-8")

@@ -1,0 +1,1 @@
+"""One run from outside: folder, artifacts, the runner child, verdict, report."""

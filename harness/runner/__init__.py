@@ -1,0 +1,1 @@
+"""The child process of a run: cluster up, load and faults, everything down. Knows neither judging nor reports."""

@@ -1,0 +1,208 @@
+"""Beliefs: one observer per node asks that node alone whether it leads, 20 times a second, whatever else happens. Where
+there are two subjects, such as two layers of the node, they share these: 10 times each.
+
+A few questions may be outstanding at once, so that a paused node neither blinds its observer nor is flooded: its
+queued questions are answered the moment it wakes, which is when a superseded leader is worth listening to. A question
+without an answer by its deadline is recorded as `silent`. The node's own log is followed beside it, since it alone
+says exactly which epoch a node came to lead in, and that a server goes on without what it needs.
+"""
+
+import asyncio
+import math
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from fencepost.harness.history import BROKEN_SERVER, AttemptEvent, BeliefEvent, Claim, EpochEvent, NoteEvent
+from fencepost.harness.results.recorder import Recorder
+from fencepost.harness.runtime.node import Node
+from fencepost.harness.systems.contract.fenced_attempts import Attempt, AttemptReader, TellsAttempts
+from fencepost.harness.systems.contract.system import Answer, Question, System
+
+POLL_S: Final = 0.05
+QUESTIONS_MAX: Final = 4
+ANSWER_DEADLINE_S: Final = 1.0
+#: A belief older than this does not count as "now".
+FRESH_NS: Final = 1_000_000_000
+_LOG_CHUNK: Final = 1 << 16
+
+
+@dataclass(slots=True)
+class _Latest:
+    claims: Claim = Claim.SILENT
+    epoch: int | None = None
+    answered_ns: int = -1
+
+
+class Observers:
+    """All observers of a run. `leader()` is what they know now; everything they hear goes into the history."""
+
+    def __init__(self, system: System, nodes: Mapping[str, Node], recorder: Recorder) -> None:
+        self._system = system
+        self._nodes = nodes
+        self._recorder = recorder
+        self._latest = {name: _Latest() for name in nodes}
+        self._tasks: list[asyncio.Task[None]] = []
+        self._broken: set[tuple[str, int, str]] = set()
+
+    def start(self) -> None:
+        """Begin asking and following; call once, inside the loop."""
+        for node in self._nodes.values():
+            for subject in self._system.subjects:
+                question = self._system.question(node.place, subject)
+                if question is not None:
+                    work = self._observe(node, subject, question)
+                    self._tasks.append(asyncio.create_task(work, name=f"observer of {subject} at {node.name}"))
+            self._tasks.append(asyncio.create_task(self._follow_log(node), name=f"log of {node.name}"))
+
+    async def close(self) -> None:
+        """Stop asking; read what the logs still hold. Idempotent."""
+        for task in self._tasks:
+            task.cancel()
+        results = await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._tasks.clear()
+        for result in results:
+            if isinstance(result, Exception):
+                raise result
+
+    def failed(self) -> BaseException | None:
+        """The exception that ended an observer, if one did: a defect of ours, never silence."""
+        return next((t.exception() for t in self._tasks if t.done() and not t.cancelled() and t.exception()), None)
+
+    def leader(self) -> tuple[str | None, int | None]:
+        """The node that last claimed to lead in the highest epoch, with that epoch; (None, None) when nobody does."""
+        now_ns = self._recorder.now_ns()
+        claims = [
+            (latest.epoch if latest.epoch is not None else -1, latest.answered_ns, name)
+            for name, latest in self._latest.items()
+            if latest.claims is Claim.YES and now_ns - latest.answered_ns < FRESH_NS
+        ]
+        if not claims:
+            return None, None
+        epoch, _, name = max(claims)
+        return name, None if epoch < 0 else epoch
+
+    async def _observe(self, node: Node, subject: str, question: Question) -> None:
+        outstanding: set[asyncio.Task[None]] = set()
+        try:
+            async for _ in _beats(POLL_S * len(self._system.subjects)):
+                if len(outstanding) < QUESTIONS_MAX:
+                    task = asyncio.create_task(self._ask(node, subject, question))
+                    outstanding.add(task)
+                    task.add_done_callback(outstanding.discard)
+        finally:
+            for task in outstanding:
+                task.cancel()
+            await asyncio.gather(*outstanding, return_exceptions=True)
+            await question.close()
+
+    async def _ask(self, node: Node, subject: str, question: Question) -> None:
+        asked_ns = self._recorder.now_ns()
+        incarnation = max(node.incarnation, 0)
+        try:
+            async with asyncio.timeout(ANSWER_DEADLINE_S):
+                answer = await question.ask()
+        except Exception as error:
+            # Whatever went wrong, the node did not say anything: that is what is recorded, with the reason.
+            answer = Answer(claims=Claim.SILENT, source="none", detail=type(error).__name__)
+        answered_ns = self._recorder.now_ns()
+        if incarnation != max(node.incarnation, 0):
+            # Which process answered is not known; a silence recorded for the new one is the safe reading.
+            answer = Answer(claims=Claim.SILENT, source=answer.source, detail="restarted while asked")
+        self._recorder.record(
+            BeliefEvent,
+            subject=subject,
+            node=node.name,
+            incarnation=max(node.incarnation, 0),
+            claims=answer.claims,
+            asked_ns=asked_ns,
+            answered_ns=answered_ns,
+            source=answer.source,
+            epoch=answer.epoch,
+            epoch_exact=answer.epoch_exact,
+            leader=answer.leader,
+            detail=answer.detail,
+        )
+        if subject != self._system.subjects[0]:
+            return
+        latest = self._latest[node.name]
+        latest.claims, latest.epoch, latest.answered_ns = answer.claims, answer.epoch, answered_ns
+
+    async def _follow_log(self, node: Node) -> None:
+        follower = LogFollower(node.log)
+        attempts = self._system.attempts() if isinstance(self._system, TellsAttempts) else None
+        try:
+            async for _ in _beats(POLL_S):
+                self._read_log(node, follower, attempts)
+        finally:
+            self._read_log(node, follower, attempts)
+
+    def _read_log(self, node: Node, follower: "LogFollower", attempts: AttemptReader | None) -> None:
+        for line in follower.lines():
+            attempt = attempts.read(line) if attempts is not None else None
+            if attempt is not None:
+                self._record_attempt(node, attempt)
+            fatal = self._system.fatal_line(line)
+            if fatal is not None:
+                self._note_broken(node, fatal)
+            epoch = self._system.became_leader(line)
+            if epoch is not None:
+                self._recorder.record(
+                    EpochEvent, node=node.name, incarnation=max(node.incarnation, 0), epoch=epoch, source="log"
+                )
+
+    def _record_attempt(self, node: Node, attempt: Attempt) -> None:
+        self._recorder.record(
+            AttemptEvent,
+            node=attempt.node or node.name,
+            f=attempt.f,
+            error=attempt.error,
+            source=f"{node.name}'s log",
+            epoch=attempt.epoch,
+            key=attempt.key,
+            detail=attempt.detail,
+        )
+
+    def _note_broken(self, node: Node, why: str) -> None:
+        """Once for each run of the server and each reason: it says the same at every turn."""
+        which = (node.name, node.incarnation, why)
+        if which not in self._broken:
+            self._broken.add(which)
+            self._recorder.record(NoteEvent, topic=BROKEN_SERVER, text=f"{node.name}: {why}")
+
+
+async def _beats(every_s: float) -> AsyncIterator[None]:
+    """The same moments for everybody who asks, as long as the loop is not late: so all of it takes one waking."""
+    loop = asyncio.get_running_loop()
+    due_s = math.floor(loop.time() / every_s) * every_s
+    while True:
+        yield
+        late = math.floor((loop.time() - due_s) / every_s)
+        due_s += max(1, late) * every_s
+        await asyncio.sleep(max(0.0, due_s - loop.time()))
+
+
+class LogFollower:
+    """Whole lines of a growing file, each once, without waiting."""
+
+    def __init__(self, path: Path, *, from_end: bool = False) -> None:
+        self._path = path
+        self._offset = path.stat().st_size if from_end and path.exists() else 0
+        self._rest = b""
+
+    def lines(self) -> list[str]:
+        """The lines completed since the last call; none while the file does not exist."""
+        found: list[str] = []
+        try:
+            if self._path.stat().st_size == self._offset:
+                return found
+            with self._path.open("rb") as file:
+                file.seek(self._offset)
+                while chunk := file.read(_LOG_CHUNK):
+                    self._offset += len(chunk)
+                    *whole, self._rest = (self._rest + chunk).split(b"\n")
+                    found.extend(line.decode("utf-8", "replace") for line in whole)
+        except FileNotFoundError:
+            return []
+        return found

@@ -1,0 +1,84 @@
+"""Waiting for servers: a condition with a deadline, asked again until it holds; never a mere sleep.
+
+A server that ended before it was ready is told at once, with the end of its log; so is one that is late, and one whose
+log says that it will never serve although it lives on.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from fencepost.harness.base.errors import NodeNotReady
+from fencepost.harness.history import NodeChange, NodeEvent
+from fencepost.harness.results.recorder import Recorder
+from fencepost.harness.runner.observer import LogFollower
+from fencepost.harness.runtime.node import Layout, Node, NodeState
+from fencepost.harness.systems.contract.system import System
+
+_POLL_S: Final = 0.02
+_LOG_LINES: Final = 12
+#: Remedies, by how a server failed to become ready.
+_LACKS: Final = "choose another release, a folder with all that this one needs, or other settings of the server (--set)"
+_LATE: Final = "the machine may be too busy for so many servers: end what else runs, or ask for fewer of them"
+_ENDED: Final = "its log says why; options are set by -O, settings of the server by --set, a release by --version"
+
+
+async def await_ready(system: System, node: Node, recorder: Recorder) -> None:
+    """Wait until this process of `node` serves, and record it.
+
+    Raises:
+        NodeNotReady: it ended, was replaced by another one, or was late; with the end of its log.
+    """
+    incarnation = node.incarnation
+    deadline_s = node.spec.ready_timeout_s
+    # What an earlier process wrote is not this one's.
+    log = LogFollower(node.log, from_end=incarnation > 0)
+    fatal: list[str] = []
+
+    def alive() -> bool:
+        fatal.extend(why for line in log.lines() if (why := system.fatal_line(line)) is not None)
+        return not fatal and node.incarnation == incarnation and node.state is not NodeState.DEAD
+
+    if await _until(lambda: system.ready(node), deadline_s, alive):
+        recorder.record(NodeEvent, node=node.name, change=NodeChange.READY, incarnation=incarnation, pid=node.pid)
+        return
+    late = f"is not ready after {deadline_s:g} s"
+    became = f"will never be ready: {fatal[0]}" if fatal else late if alive() else "ended before it was ready"
+    remedy = _LACKS if fatal else _LATE if alive() else _ENDED
+    raise NodeNotReady(
+        f"{node.name} {became}; the end of its log:\n{node.log_tail(_LOG_LINES)}",
+        hint=f"{remedy}; its whole log is {node.log}",
+    )
+
+
+async def await_healthy(
+    system: System, layout: Layout, *, deadline_s: float, relevant: Callable[[], bool] = lambda: True
+) -> str | None:
+    """Wait until the whole cluster is healthy; None, or what is still wrong at the deadline, in words.
+
+    Gives up before the deadline once `relevant` no longer holds.
+    """
+    wrong: str | None = "not asked yet"
+
+    async def healthy() -> bool:
+        nonlocal wrong
+        wrong = await system.healthy(layout)
+        return wrong is None
+
+    await _until(healthy, deadline_s, relevant)
+    return wrong
+
+
+async def _until(condition: Callable[[], Awaitable[bool]], deadline_s: float, relevant: Callable[[], bool]) -> bool:
+    """Poll a condition until it holds or the deadline has passed; an attempt that throws is a no."""
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + deadline_s
+    while relevant() and loop.time() < deadline:
+        try:
+            async with asyncio.timeout(max(deadline - loop.time(), 0.01)):
+                if await condition():
+                    return True
+        except Exception:  # noqa: S110  # not ready is what a refused or broken attempt means
+            pass
+        await asyncio.sleep(_POLL_S)
+    return False

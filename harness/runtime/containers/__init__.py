@@ -1,0 +1,1 @@
+"""The container runtime: the same nodes, links and proofs inside Docker or Podman."""

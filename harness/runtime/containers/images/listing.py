@@ -1,0 +1,82 @@
+"""What images there are: every one that we know, built or not, and those of other versions."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from fencepost.harness.base.errors import FencepostError, MachineError
+from fencepost.harness.runtime.containers.engine.engine import asking
+from fencepost.harness.runtime.containers.images import plans
+from fencepost.harness.runtime.containers.images.recipes import names, recipe
+
+if TYPE_CHECKING:
+    import docker
+    from docker.models.images import Image
+
+
+class State(StrEnum):
+    """Of an image on the engine. `KEPT`: of another version than the pinned one, which is not compared."""
+
+    CURRENT = "up to date"
+    STALE = "stale"
+    ABSENT = "not built"
+    KEPT = "kept"
+    UNKNOWN = "not comparable"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listed:
+    """One line of `fencepost images list`; the last fields are empty when it is not built."""
+
+    name: str
+    reference: str
+    state: State
+    id: str = ""
+    size_bytes: int = 0
+    created: str = ""
+    parts: str = ""
+    base: str = ""
+    why: str = ""
+
+
+def listed(client: "docker.DockerClient") -> list[Listed]:
+    """Every image that we know, built or not, then images of other versions; fetches and builds nothing."""
+    found = [_listed(client, name) for name in names()]
+    known = {line.id for line in found if line.id}
+    with asking("listing the images", MachineError):
+        others = client.images.list(filters={"label": plans.LABEL_IMAGE})
+    for image in others:
+        if str(image.id).removeprefix("sha256:") not in known and image.tags:
+            found.append(_described(image, image.labels[plans.LABEL_IMAGE], image.tags[0], State.KEPT))
+    return found
+
+
+def _listed(client: "docker.DockerClient", name: str) -> Listed:
+    reference = plans.pinned_reference(name, "")
+    try:
+        wanted = recipe(name)
+        reference = wanted.reference
+        image = plans.found(client, reference)
+        if image is None:
+            return Listed(name=name, reference=reference, state=State.ABSENT)
+        plan = plans.plan_of(wanted, plans.official_base_of(image))
+    except FencepostError as error:
+        image = plans.found(client, reference) if reference else None
+        if image is None:
+            return Listed(name=name, reference=reference or name, state=State.ABSENT, why=error.message)
+        return _described(image, name, reference, State.UNKNOWN, error.message)
+    return _described(image, name, reference, State.CURRENT if plans.is_current(client, plan) else State.STALE)
+
+
+def _described(image: "Image", name: str, reference: str, state: State, why: str = "") -> Listed:
+    return Listed(
+        name=name,
+        reference=reference,
+        state=state,
+        id=str(image.id).removeprefix("sha256:"),
+        size_bytes=int(image.attrs["Size"]),
+        created=str(image.attrs["Created"]),
+        parts=image.labels.get(plans.LABEL_PARTS, ""),
+        base=image.labels.get(plans.LABEL_BASE, ""),
+        why=why,
+    )

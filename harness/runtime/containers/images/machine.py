@@ -1,0 +1,226 @@
+"""What images take from this machine: a Java runtime, and the libraries that a program of this machine needs.
+
+Which libraries, is asked of the dynamic loader (`ldd`), so nothing here names a processor or a distribution; they are
+put where the loader found them, which is where it looks again. Name resolution loads further ones by itself: those
+stand in `_LOADED_LATER`.
+"""
+
+import importlib.util
+import os
+import platform
+import py_compile
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from fencepost.harness.base.errors import MachineError
+from fencepost.harness.runtime.artifacts import tool
+from fencepost.harness.runtime.artifacts.cache import kept, key_of
+from fencepost.harness.runtime.artifacts.java import find_java
+from fencepost.harness.runtime.containers.images import parts
+from fencepost.harness.runtime.containers.images.parts import Part
+
+_LDD_TIMEOUT_S: Final = 60.0
+_JLINK_TIMEOUT_S: Final = 300.0
+#: The oldest Java that the runtimes made here may be of; what an official base has, and every server under test takes.
+_OLDEST_JAVA: Final = 17
+_RESOLVED: Final = re.compile(r"^\s+(?:\S+ => )?(/\S+) \(0x[0-9a-f]+\)$", re.MULTILINE)
+_MISSING: Final = re.compile(r"^\s+(\S+) => not found$", re.MULTILINE)
+_LOADED_LATER: Final = ("libnss_files.so.2", "libnss_dns.so.2", "libresolv.so.2")
+#: Java's window system, sound and printing: no server loads them, and they need many libraries more.
+_DESKTOP: Final = re.compile(
+    r"lib(awt|awt_\w+|fontmanager|freetype|harfbuzz|jawt|javajpeg|jsound|lcms|mlib_image|splashscreen)\.so"
+)
+_APPLETS: Final = (
+    *("sh", "ash", "cat", "dd", "df", "du", "env", "find", "free", "grep", "head", "hostname", "id", "ip", "kill"),
+    *("ls", "mkdir", "mount", "nc", "netstat", "ping", "ps", "pwd", "rm", "sed", "sleep", "stat", "tail", "top"),
+    *("touch", "vi", "wc", "wget"),
+)
+
+
+#: Packages of the standard library that are worth compiling: those that its top modules import at once.
+_COMPILED: Final = ("collections", "encodings", "importlib", "json", "re")
+
+
+@dataclass(frozen=True, slots=True)
+class JavaSource:
+    """Where the Java runtime of the base comes from: linked from the JDK in `home`, or `home` as it is."""
+
+    home: Path
+    version: str
+    linked: bool
+
+
+def java_source() -> JavaSource:
+    """The JDK of this machine that can link a runtime (`jlink`, with its modules); else the Java that the lab uses."""
+    for home in _jdk_homes():
+        version = _release(home)
+        if (home / "jmods" / "java.base.jmod").is_file() and version and int(version.split(".")[0]) >= _OLDEST_JAVA:
+            return JavaSource(home, version, linked=True)
+    java = find_java()
+    return JavaSource(java.home, java.version, linked=False)
+
+
+def _jdk_homes() -> Iterator[Path]:
+    named = os.environ.get("JAVA_HOME")
+    if named and (Path(named) / "bin" / "jlink").is_file():
+        yield Path(named)
+    on_path = shutil.which("jlink")
+    if on_path:
+        yield Path(on_path).resolve().parent.parent
+
+
+def _release(home: Path) -> str:
+    try:
+        lines = (home / "release").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return ""
+    return next((line.partition("=")[2].strip('"') for line in lines if line.startswith("JAVA_VERSION=")), "")
+
+
+def java_root(source: JavaSource, modules: Iterable[str]) -> list[Part]:
+    """The root folder of a base image with the runtime in /opt/java."""
+    home = _linked(source, tuple(modules)) if source.linked else source.home
+    runtime = list(
+        parts.tree(
+            "root/opt/java",
+            home,
+            without=lambda path: bool(_DESKTOP.fullmatch(path.rpartition("/")[2])) or path in ("jmods", "lib/src.zip"),
+        )
+    )
+    programs = [part.source for part in runtime if part.source and _is_program(part.source)]
+    return [*skeleton(), *runtime, *_class_archive(home, source.version), *libraries(programs, of=home), *_busybox()]
+
+
+def _linked(source: JavaSource, modules: tuple[str, ...]) -> Path:
+    key = key_of(f"java-{source.version}", [str(source.home), platform.machine(), *modules])
+    return kept("images", key, lambda making: _link(source, modules, making / "java")) / "java"
+
+
+def _link(source: JavaSource, modules: tuple[str, ...], output: Path) -> None:
+    flags = ["--strip-java-debug-attributes", "--no-header-files", "--no-man-pages"]
+    _run([str(source.home / "bin" / "jlink"), *flags, "--add-modules", ",".join(modules), "--output", str(output)])
+
+
+def _class_archive(home: Path, version: str) -> list[Part]:
+    """The archive of a runtime's own classes, which halves the start of each server; as it is found where it has one.
+
+    It is bound to the size and time of the runtime's modules, not to where they lie.
+    """
+    within = Path("lib", "server", "classes.jsa")
+    modules = home / "lib" / "modules"
+    if (home / within).is_file() or not modules.is_file():
+        return []
+    status = modules.stat()
+    key = key_of(f"classes-{version}", [str(home), platform.machine(), str(status.st_size), str(status.st_mtime_ns)])
+    command = [str(home / "bin" / "java"), "-Xshare:dump", "-XX:+UseSerialGC"]
+    folder = kept("images", key, lambda making: _run([*command, f"-XX:SharedArchiveFile={making / within.name}"]))
+    return [parts.file(f"root/opt/java/{within}", folder / within.name)]
+
+
+def _run(command: list[str]) -> None:
+    tool.run(command, what="linking a Java runtime for the image", timeout_s=_JLINK_TIMEOUT_S, hint=_OTHER_JAVA)
+
+
+_OTHER_JAVA: Final = "set JAVA_HOME to another JDK, or use an official base: --base java=eclipse-temurin:17-jre"
+
+
+def _is_program(path: Path) -> bool:
+    """Whether these are instructions for a processor (an ELF file)."""
+    with path.open("rb") as start:
+        return start.read(4) == b"\x7fELF"
+
+
+def libraries(programs: Iterable[Path], *, of: Path | None = None) -> list[Part]:
+    """What the dynamic loader loads for `programs`, less what lies below `of`, their own folder; empty when static."""
+    paths = [str(path) for path in programs]
+    said = _ldd(paths)
+    found = {Path(path) for path in _RESOLVED.findall(said)}
+    own = {path.name for path in of.rglob("*.so*")} if of else set()
+    missing = sorted(set(_MISSING.findall(said)) - own)
+    if missing:
+        raise MachineError(
+            f"{', '.join(missing)}: needed by {of or ', '.join(paths)}, but not on this machine",
+            hint="install the package that has it, or use an official image as base (--base)",
+        )
+    outside = {path for path in found if of is None or not path.resolve().is_relative_to(of.resolve())}
+    if outside and any(path.name.startswith("ld-musl") for path in outside):
+        raise MachineError(
+            "this machine's C library is musl; the base images are made of the GNU one",
+            hint="use official images as bases: --base java=eclipse-temurin:17-jre-alpine",
+        )
+    for libc in [path for path in outside if path.name.startswith("libc.so")]:
+        outside |= {later for name in _LOADED_LATER if (later := libc.with_name(name)).is_file()}
+    return [parts.file(f"root{path}", path.resolve()) for path in sorted(outside)]
+
+
+def _ldd(paths: list[str]) -> str:
+    if not paths:
+        return ""
+    ldd = shutil.which("ldd")
+    if ldd is None:
+        raise MachineError(
+            "`ldd` is not on the PATH, so the libraries that a program needs cannot be found",
+            hint="install it (Debian: libc-bin), or use official images as bases (--base)",
+        )
+    # It ends with 1 when one of several is static; what it says of the others holds all the same.
+    done = subprocess.run(
+        [ldd, *paths],
+        capture_output=True,
+        text=True,
+        errors="replace",
+        timeout=_LDD_TIMEOUT_S,
+        check=False,
+        env={**os.environ, "LC_ALL": "C"},
+    )
+    return done.stdout
+
+
+def compiled(root: Path, library: str, version: str) -> list[Part]:
+    """What a side-car imports, compiled: Debian does that when a package is installed, which this one never is.
+
+    Only where this fencepost runs on a Python of the same version, since each reads its own compiled form alone.
+    """
+    if f"{sys.version_info.major}.{sys.version_info.minor}" != version:
+        return []
+    sources = [path for package in ("", *_COMPILED) for path in sorted((root / library / package).glob("*.py"))]
+    key = key_of(f"python-{version}", [root.name, sys.version, *_COMPILED])
+
+    def make(making: Path) -> None:
+        for source in sources:
+            inside = source.relative_to(root)
+            target = making / importlib.util.cache_from_source(str(inside))
+            target.parent.mkdir(parents=True, exist_ok=True)
+            # Unchecked: it is valid whatever time the source's copy in the image has.
+            mode = py_compile.PycInvalidationMode.UNCHECKED_HASH
+            py_compile.compile(str(source), str(target), dfile=f"/{inside}", invalidation_mode=mode, doraise=True)
+
+    return list(parts.tree("root", kept("images", key, make)))
+
+
+def skeleton() -> list[Part]:
+    """What programs expect of any root folder."""
+    return [
+        Part(target="root/tmp", mode=0o1777),
+        Part(target="root/data"),
+        parts.text("root/etc/passwd", "root:x:0:0:root:/:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/sh\n"),
+        parts.text("root/etc/group", "root:x:0:\nnogroup:x:65534:\n"),
+        parts.text("root/etc/nsswitch.conf", "hosts: files dns\n"),
+    ]
+
+
+def _busybox() -> list[Part]:
+    """A shell to look around with, where this machine has a static one; nothing depends on it."""
+    found = tool.found("busybox")
+    if found is None or _RESOLVED.search(_ldd([found])):
+        return []
+    return [parts.file("root/usr/bin/busybox", Path(found).resolve()), *applets("root/usr/bin", "busybox")]
+
+
+def applets(folder: str, busybox: str) -> list[Part]:
+    return [Part(target=f"{folder}/{name}", link=busybox) for name in _APPLETS]

@@ -1,0 +1,105 @@
+"""What is to be on the engine: each recipe on its base, with the labels that tell whether an image is that.
+
+An image is up to date when its label `org.fencepost.parts` is the digest of its recipe on the base that it stands on.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from fencepost.harness.base.errors import MachineError, UsageError, unknown_choice
+from fencepost.harness.runtime.containers.engine.engine import asking
+from fencepost.harness.runtime.containers.images import folder
+from fencepost.harness.runtime.containers.images.recipes import Recipe, is_ours, names, recipe, reference_of
+
+if TYPE_CHECKING:
+    import docker
+    from docker.models.images import Image
+
+LABEL_IMAGE: Final = "org.fencepost.image"
+LABEL_VERSION: Final = "org.fencepost.version"
+LABEL_PARTS: Final = "org.fencepost.parts"
+LABEL_BASE: Final = "org.fencepost.base"
+_TITLE_VERSION: Final = "org.opencontainers.image.version"
+
+SCRATCH: Final = "scratch"
+#: The images whose version can be chosen; the others are of this machine or of this fencepost.
+VERSIONED: Final = ("etcd", "zookeeper", "kraft", "kafka-zk", "toxiproxy")
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A recipe on its base: what stands in for `${BASE}`, and the digest that the image's label must have."""
+
+    recipe: Recipe
+    base: str
+    digest: str
+
+
+def plan_of(wanted: Recipe, official_base: str) -> Plan:
+    if not wanted.base:
+        return Plan(wanted, SCRATCH, wanted.digest(""))
+    if official_base:
+        return Plan(wanted, official_base, wanted.digest(official_base))
+    own = plan_of(recipe(wanted.base), "")
+    return Plan(wanted, own.recipe.reference, wanted.digest(own.digest))
+
+
+def labels_of(plan: Plan) -> dict[str, str]:
+    """What stands in no Dockerfile, since it is known only now."""
+    version = plan.recipe.version
+    return {LABEL_VERSION: version, _TITLE_VERSION: version, LABEL_PARTS: plan.digest, LABEL_BASE: plan.base}
+
+
+def in_order(chosen: Sequence[str], base: Mapping[str, str]) -> list[str]:
+    """Each once, our own bases before what stands on them; a base that an official image replaces is left out."""
+    pins = folder.pinned()
+    order: list[str] = []
+    for name in chosen or names():
+        for one in (pins[name].base, name):
+            if one and one not in order and (one not in base or one in chosen):
+                order.append(one)
+    return order
+
+
+def refuse_unknown(chosen: Sequence[str], base: Mapping[str, str], versions: Mapping[str, str]) -> None:
+    for name in (*chosen, *versions):
+        if name not in names():
+            raise unknown_choice("image", name, names())
+    bases = sorted({pin.base for pin in folder.pinned().values() if pin.base})
+    for name in base:
+        if name not in bases:
+            raise unknown_choice("base image", name, bases)
+    for name in versions:
+        if name not in VERSIONED:
+            raise UsageError(
+                f"the version of {name} cannot be chosen: it is made of what this machine has",
+                hint=f"choose a version of: {', '.join(VERSIONED)}; or a base with --base",
+            )
+
+
+def pinned_reference(name: str, version: str) -> str:
+    """The tag as far as it is known without the parts; empty for what is of this machine, and for a path."""
+    word = version or folder.pinned()[name].version
+    return reference_of(name, word) if word and "/" not in word else ""
+
+
+def official_base_of(image: "Image | None") -> str:
+    """The official image that this one was built on; empty when on ours, on none, or not built."""
+    base = image.labels.get(LABEL_BASE, "") if image else ""
+    return "" if base == SCRATCH or is_ours(base) else base
+
+
+def found(client: "docker.DockerClient", reference: str) -> "Image | None":
+    import docker.errors
+
+    with asking(f"looking for the image {reference}", MachineError):
+        try:
+            return client.images.get(reference)
+        except docker.errors.ImageNotFound:
+            return None
+
+
+def is_current(client: "docker.DockerClient", plan: Plan) -> bool:
+    image = found(client, plan.recipe.reference)
+    return image is not None and image.labels.get(LABEL_PARTS) == plan.digest

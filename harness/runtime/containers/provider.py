@@ -1,0 +1,142 @@
+"""The containers as a `Provider`: a cluster of real servers on Docker or Podman, the same to every fault as the lab.
+
+What an engine cannot do is said before a run: `refuse_if_impossible` makes `--links auto` concrete by what the engine
+and this machine are, and refuses what they are not.
+"""
+
+import asyncio
+import json
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from fencepost.harness.base.errors import FencepostError, MachineError, UsageError
+from fencepost.harness.runtime.containers.cluster import FABRICS, NODES_MAX, NOTE, Containers, say
+from fencepost.harness.runtime.containers.engine import engine as engines
+from fencepost.harness.runtime.containers.engine import ownership
+from fencepost.harness.runtime.containers.engine.engine import EngineFacts, asking
+from fencepost.harness.runtime.provider import Check, Links, Say, Setting
+
+if TYPE_CHECKING:
+    from fencepost.harness.systems.contract.system import Artifacts, System
+
+
+class ContainersProvider:
+    """`harness.runtime.provider.Provider`."""
+
+    name: Final = "containers"
+    about: Final = "containers of Docker or Podman; the images that you ship, or ours"
+    in_namespaces: Final = False
+
+    def refuse(self, setting: Setting) -> str | None:
+        if not 1 <= setting.nodes <= NODES_MAX:
+            return f"a cluster has 1 to {NODES_MAX} nodes, not {setting.nodes}"
+        return None
+
+    def checks(self) -> list[Check]:
+        from fencepost.harness.runtime.containers.checks import all_checks
+
+        return all_checks()
+
+    def refuse_if_impossible(self, setting: Setting, faults: Collection[str] = ()) -> Setting:
+        client = engines.connect()
+        try:
+            facts = engines.facts(client)
+        finally:
+            client.close()
+        stopping = sorted({"gray", "pause"} & set(faults))
+        if stopping and not facts.can_pause:
+            raise MachineError(
+                f"{stopping[0]} is not possible with {facts}: its containers have no cgroup of their own",
+                hint="leave pause out, or use an engine with cgroup version 2, or one that runs as root",
+            )
+        return replace(setting, links=chosen_links(setting.links, facts))
+
+    def resolve(self, system: "System", version: str, setting: Setting, say: Say) -> "Artifacts":
+        from fencepost.harness.runtime.containers import images
+        from fencepost.harness.runtime.containers.given_image import image_facts, present
+
+        if system.name not in images.names():
+            raise UsageError(f"{system.name} does not run in containers: there is no image of it", hint="--runtime lab")
+        client = engines.connect()
+        try:
+            if setting.image:
+                found = present(client, setting.image, say)
+            else:
+                reference = images.ensure(client, system.name, version=version, progress=say)
+                found = image_facts(client, reference)
+            return system.in_image(found)
+        finally:
+            client.close()
+
+    async def open(
+        self, folder: Path, setting: Setting, listeners: Mapping[str, int], artifacts: "Artifacts"
+    ) -> Containers:
+        client = await asyncio.to_thread(engines.connect)
+        facts = await asyncio.to_thread(engines.facts, client)
+        with asking("removing what dead runs left", MachineError):
+            for left in await asyncio.to_thread(ownership.sweep, client):
+                say(left)
+        concrete = replace(setting, links=chosen_links(setting.links, facts))
+        return await Containers.open(client, facts, folder, concrete, listeners, artifacts.paths["image"])
+
+    def sweep(self, folder: Path | None) -> list[str]:
+        if folder is None:
+            return self._sweep_all()
+        note = folder / NOTE
+        if not note.exists():
+            return []
+        said = json.loads(note.read_text(encoding="utf-8"))
+        try:
+            client = engines.connect(str(said["engine"]))
+            with asking("removing what the run left"):
+                left = ownership.sweep(client, str(said["run"]), late=True)
+            client.close()
+        except FencepostError as error:
+            return [f"what run {said['run']} made ({error.message}); remove it with: {ownership.removal(said['run'])}"]
+        if not left:
+            note.unlink()
+        return left
+
+    def _sweep_all(self) -> list[str]:
+        try:
+            client = engines.connect()
+        except engines.NoEngine:
+            return []
+        except MachineError as error:
+            return [f"nobody knows what: {error.message}; {error.hint}"]
+        try:
+            with asking("removing what dead runs left"):
+                return ownership.sweep(client)
+        finally:
+            client.close()
+
+
+CONTAINERS: Final = ContainersProvider()
+
+
+def chosen_links(wanted: Links, facts: EngineFacts) -> Links:
+    """`auto` made concrete: packet rules from here, else from side-cars, else a proxy. Raises MachineError."""
+    for links in (Links.RULES, Links.SIDECAR, Links.TOXIPROXY) if wanted is Links.AUTO else (wanted,):
+        reason = links_refusal(links, facts)
+        if reason is None:
+            return links
+        if wanted is not Links.AUTO:
+            raise MachineError(
+                f"--links {wanted} is not possible with {facts}: {reason}",
+                hint="leave --links out to have the best one chosen; fencepost doctor says which there are",
+            )
+    raise AssertionError("a proxy needs nothing of the engine")
+
+
+def links_refusal(links: Links, facts: EngineFacts) -> str | None:
+    """Why this way of enforcing links is not possible here; None when it is."""
+    if links is Links.TOXIPROXY:
+        return None
+    if links is Links.RULES and not facts.reachable:
+        return "the addresses of its containers cannot be reached from this machine"
+    module, _, _ = FABRICS[links].partition(":")
+    refusal: str | None = import_module(module).refusal(facts)
+    return refusal

@@ -1,0 +1,279 @@
+"""Links of containers by packet rules that a side-car sets: where this machine cannot enter the nodes' namespaces.
+
+A rootless engine, one in a virtual machine (Docker Desktop), a harness that is not root. Each node has a side-car with
+NET_ADMIN and no other capability. It owns the network namespace and the address; the node's container joins it, so a
+restarted node finds its links as they were, and no packet passes meanwhile that should not.
+
+With `publish`, container addresses cannot be reached from here: the client's ports are published on this machine's
+loopback address, and the client is whoever the engine lets appear in the node's namespace, which is learned.
+"""
+
+import asyncio
+import contextlib
+import os
+import socket
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from fencepost.harness.base.errors import FencepostError, MachineError
+from fencepost.harness.runtime.containers.engine.engine import EngineFacts, asking
+from fencepost.harness.runtime.containers.engine.fabric import Site
+from fencepost.harness.runtime.containers.engine.network import (
+    NODES_MAX,
+    EngineNetwork,
+    extra_hosts,
+    free_ports,
+    make_layout,
+    make_network,
+    remove_network,
+)
+from fencepost.harness.runtime.containers.rules.agent_connection import AgentConnection
+from fencepost.harness.runtime.containers.rules.from_here import UNLIMITED_REFUSALS
+from fencepost.harness.runtime.containers.rules.published_end import PublishedEnd
+from fencepost.harness.runtime.containers.rules.sidecar_network import AgentEnds, SidecarNetwork, open_agents
+from fencepost.harness.runtime.links.open_links import until_open
+from fencepost.harness.runtime.links.packet_rules import Addresses
+from fencepost.harness.runtime.links.probe import PORT, Prober, open_socket
+from fencepost.harness.runtime.node import CLIENT, Link, Place
+
+if TYPE_CHECKING:
+    from docker.models.containers import Container
+
+#: A side-car without stdin ends within milliseconds; one that does not is killed after this time.
+_END_TIMEOUT_S: Final = 3.0
+#: Learning which addresses the engine shows of the client: one connection and one datagram per node and attempt.
+_LEARN_TIMEOUT_S: Final = 10.0
+_LEARN_ROUND_S: Final = 0.1
+
+
+def refusal(engine: EngineFacts) -> str | None:
+    """Why links cannot be enforced by side-cars of this engine; None when nothing is known against it.
+
+    Whether its kernel has nf_tables is found when the first side-car sets its rules.
+    """
+    del engine  # every engine starts containers with NET_ADMIN, which is all that is needed
+    return None
+
+
+class SidecarFabric:
+    """See `harness.runtime.containers.engine.fabric.Fabric`. Made by `SidecarFabric.open`."""
+
+    def __init__(self, site: Site, network: EngineNetwork) -> None:
+        self._site = site
+        self._engine_network = network
+        self._ports = _choose_ports(site) if site.publish else None
+        self._layout = make_layout(site, network, self._ports)
+        addresses = {name: place.address for name, place in self._layout.items()}
+        self._ends_addresses = addresses | {CLIENT: network.gateway}
+        self._addresses = Addresses(addresses, network.gateway)
+        self._prober = Prober(self._ends_addresses)
+        self._ends = AgentEnds(self._prober, self._ends_addresses, self._addresses)
+        self._sidecars: dict[str, Container] = {}
+        self._connections: dict[str, AgentConnection] = {}
+        self._network: SidecarNetwork | None = None
+        self._closed = False
+
+    @classmethod
+    async def open(cls, site: Site) -> "SidecarFabric":
+        """Make the network and start the side-cars. Raises MachineError when the engine cannot do it."""
+        if not 1 <= site.node_count <= NODES_MAX:
+            raise ValueError(f"a cluster has 1 to {NODES_MAX} nodes, not {site.node_count}")
+        image = await asyncio.to_thread(site.image, "sidecar")
+        # An internal network publishes no ports.
+        network = await asyncio.to_thread(
+            make_network, site.client, site.prefix, site.labels, internal=not site.publish
+        )
+        fabric = cls(site, network)
+        try:
+            await fabric._start(image)
+        except BaseException:
+            await fabric.close()
+            raise
+        return fabric
+
+    @property
+    def layout(self) -> Mapping[str, Place]:
+        return self._layout
+
+    @property
+    def network(self) -> SidecarNetwork:
+        assert self._network is not None, "made by SidecarFabric.open"
+        return self._network
+
+    @property
+    def streams(self) -> None:
+        """Links are enforced by packet rules: there is no proxy to hold up a stream."""
+
+    @property
+    def sidecars(self) -> Mapping[str, str]:
+        """The container of each node's side-car, by its id."""
+        return {name: container.id or "" for name, container in self._sidecars.items()}
+
+    def joining(self, name: str) -> Mapping[str, Any]:
+        # Name, hosts file, ports and kernel settings are the side-car's, as the namespace is.
+        return {"network_mode": f"container:{self._sidecars[name].id}"}
+
+    async def attach(self, name: str, container_id: str, pid: int | None) -> None:
+        """Nothing to do: the namespace is the side-car's, and its links stood all the time."""
+
+    async def await_links(self, timeout_s: float = 5.0) -> None:
+        await until_open(self.network, list(self._layout), timeout_s, str(self._engine_network.subnet))
+
+    async def _start(self, image: str) -> None:
+        starting = {name: asyncio.to_thread(self._start_one, name, image) for name in self._layout}
+        started = await asyncio.gather(*starting.values(), return_exceptions=True)
+        for name, result in zip(starting, started, strict=True):
+            if not isinstance(result, BaseException):
+                self._connections[name] = await self._connect(name, result)
+        for result in started:
+            if isinstance(result, BaseException):
+                raise result
+        addresses = {name: place.address for name, place in self._layout.items()}
+        await open_agents(self._connections, addresses, listen=self._site.publish)
+        self._network = SidecarNetwork(self._addresses, self._connections, self._prober)
+        published = self._open_client_end()
+        for connection in self._connections.values():
+            self._ends.add(connection, published=published)
+        if published is not None:
+            await self._learn_client(published)
+
+    def _start_one(self, name: str, image: str) -> socket.socket:
+        """Runs in a thread: create, attach and start the side-car of `name`; gives its stdin and stdout."""
+        from docker.types import LogConfig
+
+        client, network = self._site.client, self._engine_network.name
+        endpoint = client.api.create_endpoint_config(ipv4_address=self._layout[name].address, aliases=[name])
+        loopback = {
+            f"{inside}/{protocol}": ("127.0.0.1", outside)
+            for inside, outside in (self._ports[name] if self._ports else {}).items()
+            for protocol in ("tcp", "udp")
+            if protocol == "tcp" or inside == PORT
+        }
+        hint = "fencepost doctor says what this engine can do; --links toxiproxy needs no rights at all"
+        with asking(f"starting the side-car of {name}", MachineError, hint):
+            container = client.containers.create(
+                image,
+                name=f"{self._site.prefix}-{name}-links",
+                labels=dict(self._site.labels),
+                network=network,
+                networking_config={network: endpoint},
+                hostname=name,
+                extra_hosts=extra_hosts(self._layout, self._engine_network.gateway),
+                ports=loopback,
+                sysctls=UNLIMITED_REFUSALS,
+                cap_drop=["ALL"],
+                cap_add=["NET_ADMIN"],
+                security_opt=["no-new-privileges"],
+                read_only=True,
+                # Its stdin ends with our attachment, so that it does not outlive us. What it says is said to us only.
+                stdin_open=True,
+                log_config=LogConfig(type="none"),
+            )
+            self._sidecars[name] = container
+            attached = _attach(container)
+            try:
+                container.start()
+            except BaseException:
+                attached.close()
+                raise
+        return attached
+
+    async def _connect(self, name: str, attached: socket.socket) -> AgentConnection:
+        connection = AgentConnection(name, self._ends.tell, framed=True)
+        loop = asyncio.get_running_loop()
+        if attached.family == socket.AF_UNIX:
+            await loop.create_unix_connection(lambda: connection, sock=attached)
+        else:
+            await loop.create_connection(lambda: connection, sock=attached)
+        return connection
+
+    def _open_client_end(self) -> PublishedEnd | None:
+        if self._ports is None:
+            try:
+                self._prober.add(CLIENT, open_socket(self._engine_network.gateway))
+            except OSError as error:
+                raise MachineError(
+                    f"this machine has not the gateway's address {self._engine_network.gateway}: {error}",
+                    hint="container addresses cannot be reached from here, so ports have to be published",
+                ) from error
+            return None
+        endpoints = {name: place.endpoints[PORT] for name, place in self._layout.items()}
+        network = self.network
+        published = PublishedEnd(endpoints, self._prober.tell, lambda name: Link(CLIENT, name) in network.blocked)
+        self._prober.add_end(CLIENT, published)
+        return published
+
+    async def _learn_client(self, published: PublishedEnd) -> None:
+        """Find by which addresses each node knows the client: of datagrams by a probe, of connections by a greeting."""
+        try:
+            async with asyncio.timeout(_LEARN_TIMEOUT_S):
+                await asyncio.gather(*(self._learn(published, name) for name in self._layout))
+        except TimeoutError:
+            raise MachineError(
+                f"published ports of side-cars do not answer within {_LEARN_TIMEOUT_S:g} s",
+                hint="ports published on 127.0.0.1 must lead into containers, of TCP and of UDP; "
+                "--links toxiproxy needs TCP only",
+            ) from None
+
+    async def _learn(self, published: PublishedEnd, name: str) -> None:
+        while not await published.greeted(name):
+            await asyncio.sleep(_LEARN_ROUND_S)
+        for address in (await self._connections[name].ask("clients"))["clients"]:
+            self._addresses.learn(name, address)
+        while not self._ends.knows_client(name):
+            published.greet(name)
+            await asyncio.sleep(_LEARN_ROUND_S)
+
+    async def close(self) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        self._prober.close()
+        for connection in self._connections.values():
+            connection.close()
+        failures = [
+            failure
+            for failure in await asyncio.gather(
+                *(asyncio.to_thread(_remove, container) for container in self._sidecars.values()),
+                return_exceptions=True,
+            )
+            if isinstance(failure, BaseException)
+        ]
+        with contextlib.suppress(FencepostError) if failures else contextlib.nullcontext():
+            await asyncio.to_thread(remove_network, self._site.client, self._engine_network)
+        if failures:
+            raise failures[0]
+
+
+def _choose_ports(site: Site) -> dict[str, dict[int, int]]:
+    """For each node the ports of this machine for the listeners that we dial, and for probes."""
+    inside = {member.name: (*site.dialled(member).values(), PORT) for member in site.members}
+    free = free_ports(sum(map(len, inside.values())))
+    return {name: {port: free.pop() for port in ports} for name, ports in inside.items()}
+
+
+def _attach(container: "Container") -> socket.socket:
+    """Stdin and stdout of a container that is not started yet, as a socket of our own.
+
+    The SDK's object shares its socket with a connection pool and with the response that brought it; a duplicate is
+    closed when we close it.
+    """
+    attached: Any = container.attach_socket(params={"stdin": 1, "stdout": 1, "stderr": 1, "stream": 1})
+    try:
+        opened = socket.socket(fileno=os.dup(attached.fileno()))
+    finally:
+        attached._response.close()
+    opened.setblocking(False)
+    return opened
+
+
+def _remove(container: "Container") -> None:
+    import requests
+    from docker.errors import NotFound
+
+    hint = f"docker rm -f {container.name}"
+    with asking(f"removing the side-car {container.name}", hint=hint), contextlib.suppress(NotFound):
+        # Its stdin has ended, and so does it. Podman refuses to remove a container that ends at that very moment.
+        with contextlib.suppress(requests.exceptions.RequestException):
+            container.wait(timeout=_END_TIMEOUT_S)
+        container.remove(force=True, v=True)

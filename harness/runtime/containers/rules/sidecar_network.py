@@ -1,0 +1,227 @@
+"""Who can talk to whom, enforced and probed by an agent in each node's network namespace.
+
+A change of state is written to all agents first, then all answers are read: the cluster's split takes as long as one
+agent needs, and what lies between the first and the last is the time of a few writes. Nothing here knows of containers;
+`container_sidecar` starts the agents in side-cars.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from fencepost.harness.base.errors import HarnessError, MachineError
+from fencepost.harness.runtime.containers.rules.agent_connection import (
+    ANSWER_TIMEOUT_S,
+    AgentConnection,
+    Answer,
+    answers_of,
+)
+from fencepost.harness.runtime.containers.rules.published_end import WAY_BACK, PublishedEnd
+from fencepost.harness.runtime.containers.rules.sidecar_agent import VERSION
+from fencepost.harness.runtime.links.packet_rules import Addresses, State, refuse_unknown
+from fencepost.harness.runtime.links.probe import PORT, Prober
+from fencepost.harness.runtime.links.probe_socket import Seen
+from fencepost.harness.runtime.links.rules_in_force import Contributions
+from fencepost.harness.runtime.node import CLIENT, Effect, Link, Reach
+
+#: From the start of an agent's container: its Python has to come up.
+_OPEN_TIMEOUT_S: Final = 20.0
+
+
+class AgentEnd:
+    """The end of links at a node, whose probe socket is its side-car's; see `harness.runtime.links.probe.End`."""
+
+    def __init__(
+        self, connection: AgentConnection, addresses: Mapping[str, str], port: int, published: PublishedEnd | None
+    ) -> None:
+        self._connection = connection
+        self._addresses = addresses
+        self._port = port
+        self._published = published
+        self._sending: list[asyncio.Future[Answer]] = []
+        #: Where the client's last datagram came from, as the node sees it.
+        self._client: tuple[str, int] | None = None
+
+    def send(self, probes: Iterable[tuple[bytes, str]]) -> None:
+        listed = []
+        for tag, target in probes:
+            if target == CLIENT and self._published is not None:
+                self._published.ask(self._connection.node, tag)
+                if self._client is not None:
+                    listed.append((tag.hex(), *self._client))
+            else:
+                listed.append((tag.hex(), self._addresses[target], self._port))
+        self._sending = [sending for sending in self._sending if not sending.done()]
+        self._sending.append(self._connection.request("send", probes=listed))
+
+    async def flush(self) -> None:
+        sending, self._sending = self._sending, []
+        for request in sending:
+            await self._answered(request)
+
+    async def drain(self) -> None:
+        await self._answered(self._connection.request("drain"))
+
+    async def _answered(self, request: "asyncio.Future[Answer]") -> None:
+        answer = (await answers_of({self._connection.node: request}))[self._connection.node]
+        if isinstance(answer, HarnessError):
+            raise answer
+
+    @property
+    def knows_client(self) -> bool:
+        return self._client is not None
+
+    def meet_client(self, source: tuple[str, int]) -> None:
+        self._client = source
+
+    def close(self) -> None:
+        """The connection is the fabric's."""
+
+
+class AgentEnds:
+    """Brings what side-cars' probe sockets see to the prober; learns by which addresses nodes know the client."""
+
+    def __init__(self, prober: Prober, ends: Mapping[str, str], addresses: Addresses) -> None:
+        self._prober = prober
+        self._ends_addresses = dict(ends)
+        self._addresses = addresses
+        self._ends: dict[str, AgentEnd] = {}
+
+    def add(self, connection: AgentConnection, port: int = PORT, published: PublishedEnd | None = None) -> None:
+        end = AgentEnd(connection, self._ends_addresses, port, published)
+        self._ends[connection.node] = end
+        self._prober.add_end(connection.node, end)
+
+    def knows_client(self, node: str) -> bool:
+        """Whether a datagram of the client has been seen by `node`."""
+        return self._ends[node].knows_client
+
+    def tell(self, node: str, seen: Seen) -> None:
+        """Called by the connection of `node`."""
+        if seen.source is not None and self._addresses.learn(node, seen.source[0]) and seen.tag == WAY_BACK:
+            self._ends[node].meet_client(seen.source)
+        self._prober.tell(seen)
+
+
+class SidecarNetwork:
+    """The links of the cluster; see `harness.runtime.node.Network`."""
+
+    #: An agent sets rules; it holds no packets.
+    shapes: Final = None
+
+    def __init__(
+        self,
+        addresses: Addresses,
+        connections: Mapping[str, AgentConnection],
+        prober: Prober,
+        answer_timeout_s: float = ANSWER_TIMEOUT_S,
+    ) -> None:
+        self._addresses = addresses
+        self._answer_timeout_s = answer_timeout_s
+        self._connections = dict(connections)
+        self._prober = prober
+        self._contributions = Contributions()
+        #: What each node's kernel was last known to hold; None when that is not known.
+        self._held: dict[str, State | None] = {name: {} for name in connections}
+        #: Two changes at once would leave the half of each.
+        self._changing = asyncio.Lock()
+
+    @property
+    def blocked(self) -> Mapping[Link, Effect]:
+        return self._contributions.merged()
+
+    async def apply(self, fault_id: int, links: Mapping[Link, Effect]) -> None:
+        refuse_unknown(links, [*self._connections, CLIENT])
+        async with self._changing:
+            await self._enforce(self._contributions.with_fault(fault_id, links))
+
+    async def withdraw(self, fault_id: int) -> None:
+        async with self._changing:
+            if fault_id in self._contributions.by_fault:
+                await self._enforce(self._contributions.without_fault(fault_id))
+
+    async def heal_all(self) -> None:
+        """Empty every map, also those that we think empty: healing must not depend on our memory."""
+        async with self._changing:
+            self._contributions = Contributions()
+            failed = await self._set({name: {} for name in self._connections})
+        if failed:
+            raise HarnessError(
+                f"the links could not be healed: {'; '.join(error.message for error in failed.values())}"
+            )
+
+    async def _enforce(self, wanted: Contributions) -> None:
+        """Make every concerned kernel map equal `wanted`; only then is it our state."""
+        before, merged = self._contributions, wanted.merged()
+        states = {name: self._addresses.state(merged, name) for name in self._connections}
+        changed = {name: state for name, state in states.items() if state != self._held[name]}
+        # Written is as good as done: who is cancelled while waiting for the answers must find it to withdraw it.
+        self._contributions = wanted
+        failed = await self._set(changed)
+        if not failed:
+            return
+        self._contributions, old = before, before.merged()
+        left = await self._set({name: self._addresses.state(old, name) for name in changed if name not in failed})
+        raise HarnessError(
+            "; ".join(error.message for error in failed.values())
+            + "".join(f"; the links of {name} could not be put back: {error.message}" for name, error in left.items())
+        )
+
+    async def _set(self, states: Mapping[str, State]) -> dict[str, HarnessError]:
+        """Set the map of every named node: all requests, then all answers. Gives the nodes where it failed."""
+        requests = {}
+        for name, state in states.items():
+            self._held[name] = None
+            requests[name] = self._connections[name].request("set", state=_said(state))
+        failed = {}
+        for name, answer in (await answers_of(requests, self._answer_timeout_s)).items():
+            if isinstance(answer, HarnessError) and not await self._holds(name, states[name]):
+                failed[name] = answer
+            else:
+                self._held[name] = states[name]
+        return failed
+
+    async def _holds(self, name: str, state: State) -> bool:
+        """Whether the kernel holds `state` although setting it failed, as when only the answer was late."""
+        with contextlib.suppress(HarnessError):
+            return await self._read(name) == state
+        return False
+
+    async def _read(self, name: str) -> dict[bytes, Effect]:
+        answer = await self._connections[name].ask("read", self._answer_timeout_s)
+        return {bytes.fromhex(key): Effect(effect) for key, effect in answer["state"].items()}
+
+    async def read_back(self) -> dict[Link, Effect]:
+        """The state in force as the kernel tells it, namespace by namespace."""
+        found: dict[Link, Effect] = {}
+        for name in self._connections:
+            found |= self._addresses.links(await self._read(name), name)
+        return found
+
+    async def probe(self, links: Iterable[Link], timeout_s: float = 0.2) -> dict[Link, Reach]:
+        return await self._prober.probe(links, timeout_s)
+
+
+def _said(state: State) -> dict[str, str]:
+    return {key.hex(): effect for key, effect in state.items()}
+
+
+async def open_agents(
+    connections: Mapping[str, AgentConnection], addresses: Mapping[str, str], *, port: int = PORT, listen: bool = False
+) -> None:
+    """Have every agent set its rules and open its probe socket. Raises MachineError when one cannot."""
+    answers = await answers_of(
+        {
+            name: connection.request("open", version=VERSION, address=addresses[name], port=port, listen=listen)
+            for name, connection in connections.items()
+        },
+        _OPEN_TIMEOUT_S,
+    )
+    for answer in answers.values():
+        if isinstance(answer, HarnessError):
+            raise MachineError(
+                f"links cannot be enforced by side-cars here: {answer.message}",
+                hint="its image may be stale (fencepost images build sidecar), or the engine's kernel lacks nf_tables: "
+                "then use --links toxiproxy",
+            )

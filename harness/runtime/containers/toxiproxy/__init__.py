@@ -1,0 +1,1 @@
+"""Links through Toxiproxy, where packet rules are not allowed."""

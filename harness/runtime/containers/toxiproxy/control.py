@@ -1,0 +1,316 @@
+"""Control of one Toxiproxy server: its proxies, their toxics, and every word in which it refuses.
+
+The calls go through the client library (`toxiproxy-python`), whose object model we use; its traps are closed here:
+  - It keeps host and port in a class, so a process can speak with one server only: a second `Control` is refused.
+  - Its requests have no time-outs, and open a connection each. It reaches `requests` through one name
+    (`toxiproxy.api.requests`), and there we put connections of `http.client` that are kept and have a time-out. They
+    take a fifth of the processor time too, which in Python is time that the event loop waits for.
+  - It knows the statuses 400, 404 and 409 only and takes any other for success. Every status of 300 and above is a
+    `HarnessError` with the server's words, as is a server that is dead or slow.
+  - `create` asks for all proxies first and `populate` calls it for each; `add_toxic` throws the server's answer away,
+    and `proxies` the toxics. So proxies are made by one POST /populate, and the answers are kept and compared.
+The server has a trap of its own: it accepts attributes that it does not know, and does nothing. So a toxic is checked
+against the table below before it is sent, and what the server says it holds is compared with what was asked.
+
+Its lock is held while a toxic is added, and adding waits for connections whose receiver does not read (a paused node
+with full buffers): every call may be slow, so every call has a deadline, and none is made on the event loop.
+
+Sources: Shopify/toxiproxy v2.12.0, README, api.go, toxic_collection.go, link.go; douglas/toxiproxy-python 0.1.1.
+"""
+
+import asyncio
+import http.client
+import json
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Final, NamedTuple, ParamSpec, TypeVar
+from urllib.parse import urlsplit
+
+import toxiproxy
+import toxiproxy.api
+
+from fencepost.harness.base.errors import HarnessError
+from fencepost.harness.runtime.node import Toxic
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class Attribute(NamedTuple):
+    """One attribute of a kind of toxic: its unit, whether it must be given, and the least value that makes sense."""
+
+    unit: str
+    required: bool = True
+    least: int = 0
+
+
+#: Every kind of toxic that the server has, and its attributes (README of the server, section "Toxics").
+TOXICS: Final[Mapping[str, Mapping[str, Attribute]]] = {
+    "latency": {"latency": Attribute("ms"), "jitter": Attribute("ms", required=False)},
+    # A rate of 0 would be no limit at all.
+    "bandwidth": {"rate": Attribute("KB/s", least=1)},
+    "slow_close": {"delay": Attribute("ms")},
+    # A time-out of 0 never closes: what comes is swallowed until the toxic goes.
+    "timeout": {"timeout": Attribute("ms")},
+    "reset_peer": {"timeout": Attribute("ms")},
+    "slicer": {
+        "average_size": Attribute("bytes", least=1),
+        "size_variation": Attribute("bytes", required=False),
+        "delay": Attribute("us", required=False),
+    },
+    "limit_data": {"bytes": Attribute("bytes")},
+}
+
+UPSTREAM: Final = "upstream"
+DOWNSTREAM: Final = "downstream"
+
+#: Requests under way at a time: more would only wait for each other, here and in the server.
+_PARALLEL: Final = 2
+#: The server ends connections that were idle for 60 s. One that is reused must not be near that end.
+_IDLE_MAX_S: Final = 20.0
+
+
+class ProxySpec(NamedTuple):
+    """One proxy to make: where it listens and where it connects to, as "host:port"."""
+
+    name: str
+    listen: str
+    upstream: str
+
+
+class Wire(NamedTuple):
+    """One direction of one proxy: `upstream` carries what the dialling side sends, `downstream` what comes back."""
+
+    proxy: str
+    stream: str
+
+
+class Held(NamedTuple):
+    """Where a toxic sits, and its name, which is unique in its proxy."""
+
+    wire: Wire
+    name: str
+
+
+class Refused(HarnessError):
+    """The server answered with a status that is no success."""
+
+    def __init__(self, message: str, status: int) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+def refuse(toxic: Toxic) -> str | None:
+    """Why the server would misunderstand this toxic; None when it would not."""
+    known = TOXICS.get(toxic.kind)
+    if known is None:
+        return f"there is no toxic {toxic.kind!r}; choose from: {', '.join(TOXICS)}"
+    for name, value in toxic.attributes.items():
+        if name not in known:
+            return f"{toxic.kind} has no attribute {name!r}; it has: {', '.join(known)}"
+        if value < known[name].least:
+            return f"{toxic.kind}: {name} must be at least {known[name].least} {known[name].unit}, not {value}"
+    missing = [name for name, attribute in known.items() if attribute.required and name not in toxic.attributes]
+    if missing:
+        return f"{toxic.kind} needs {', '.join(f'{name} ({known[name].unit})' for name in missing)}"
+    if toxic.attributes.get("size_variation", 0) >= toxic.attributes.get("average_size", 1):
+        return f"{toxic.kind}: size_variation must be smaller than average_size"
+    if not 0.0 < toxic.toxicity <= 1.0:
+        return f"{toxic.kind}: toxicity must be above 0 and at most 1, not {toxic.toxicity}"
+    return None
+
+
+def complete(toxic: Toxic) -> Toxic:
+    """The toxic as the server tells it: with every attribute of its kind, 0 where none was given."""
+    attributes = {name: toxic.attributes.get(name, 0) for name in TOXICS[toxic.kind]}
+    return Toxic(kind=toxic.kind, attributes=attributes, toxicity=toxic.toxicity)
+
+
+class Control:
+    """The one server of this process. All methods but `run` block: call them through `run`, which keeps their order."""
+
+    _taken = threading.Lock()
+
+    def __init__(self, host: str, port: int, *, timeout_s: float = 5.0) -> None:
+        if not self._taken.acquire(blocking=False):
+            raise HarnessError("this process controls a Toxiproxy server already, and the library knows only one")
+        self.address: Final = (host, port)
+        self._closed = False
+        self._transport = _Transport(timeout_s)
+        self._library_transport = toxiproxy.api.requests
+        toxiproxy.api.requests = self._transport
+        toxiproxy.Toxiproxy().update_api_consumer(host, port)
+        #: One caller at a time, in order, also when it has been cancelled; its requests go out in parallel.
+        self._order = ThreadPoolExecutor(1, thread_name_prefix="toxiproxy")
+        self._requests = ThreadPoolExecutor(_PARALLEL, thread_name_prefix="toxiproxy-request")
+
+    async def run(self, work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+        """Do blocking work off the event loop. Cancelled, it still ends before the next begins."""
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._order, lambda: work(*args, **kwargs))
+
+    def await_ready(self, timeout_s: float) -> str:
+        """Ask for the version until the server answers; returns it."""
+        deadline = time.monotonic() + timeout_s
+        while True:
+            try:
+                return self.version()
+            except HarnessError:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.01)
+
+    def version(self) -> str:
+        """The server's version as it tells it ("git" when it was built without one)."""
+        # The library's own `version` is None for a dead server, which hides why.
+        said = _api().get("/version").json()
+        return str(said.get("version", said)) if isinstance(said, dict) else str(said)
+
+    def populate(self, proxies: Iterable[ProxySpec]) -> dict[str, toxiproxy.Proxy]:
+        """Make all proxies in one request; those that exist with the same addresses stay."""
+        wanted = list(proxies)
+        answer = _api().post("/populate", json=[{**spec._asdict(), "enabled": True} for spec in wanted]).json()
+        made = {fields["name"]: toxiproxy.Proxy(**fields) for fields in answer["proxies"]}
+        for spec in wanted:
+            proxy = made.get(spec.name)
+            if proxy is None or not proxy.enabled or (proxy.listen, proxy.upstream) != (spec.listen, spec.upstream):
+                said = vars(proxy) if proxy is not None else "nothing"
+                raise HarnessError(f"asked Toxiproxy for the proxy {spec}, it made {said}")
+        return made
+
+    def held(self) -> dict[Held, Toxic]:
+        """Every toxic in force, as the server tells it now; raises when a proxy is closed."""
+        found: dict[Held, Toxic] = {}
+        for name, fields in _api().get("/proxies").json().items():
+            if not fields["enabled"]:
+                raise HarnessError(f"the proxy {name} is closed, though nobody closed it")
+            for told in fields["toxics"]:
+                found[Held(Wire(name, told["stream"]), told["name"])] = _toxic(told)
+        return found
+
+    def change(self, removed: Iterable[Held], added: Mapping[Held, Toxic]) -> None:
+        """Remove toxics, then add others, several requests at a time; not atomic. Raises the first failure."""
+        self._all(self._remove, [(held,) for held in removed])
+        self._all(self._add, list(added.items()))
+
+    def reset(self) -> None:
+        """Remove every toxic of every proxy in one request."""
+        _api().post("/reset")
+
+    def close(self) -> None:
+        """Give the library back. Idempotent; waits for what is under way, which has deadlines."""
+        if self._closed:
+            return
+        self._closed = True
+        self._order.shutdown(wait=True, cancel_futures=True)
+        self._requests.shutdown(wait=True, cancel_futures=True)
+        self._transport.close()
+        toxiproxy.api.requests = self._library_transport
+        self._taken.release()
+
+    def _all(self, work: Callable[..., None], arguments: list[tuple[Any, ...]]) -> None:
+        # All are let run to their ends before the first failure is told: what is in force must be settled by then.
+        failures = [f.exception() for f in [self._requests.submit(work, *args) for args in arguments]]
+        for failure in failures:
+            if failure is not None:
+                raise failure
+
+    def _add(self, held: Held, toxic: Toxic) -> None:
+        why = refuse(toxic)
+        if why is not None:
+            raise HarnessError(why)
+        fields = {
+            "name": held.name,
+            "type": toxic.kind,
+            "stream": held.wire.stream,
+            "toxicity": toxic.toxicity,
+            "attributes": dict(toxic.attributes),
+        }
+        told = _api().post(f"/proxies/{held.wire.proxy}/toxics", json=fields).json()
+        if (told["name"], told["stream"], _toxic(told)) != (held.name, held.wire.stream, complete(toxic)):
+            raise HarnessError(f"asked Toxiproxy for {fields} on {held.wire.proxy}, it answered {told}")
+
+    def _remove(self, held: Held) -> None:
+        _api().delete(f"/proxies/{held.wire.proxy}/toxics/{held.name}")
+
+
+def _api() -> Any:
+    return toxiproxy.api.APIConsumer
+
+
+def _toxic(told: Mapping[str, Any]) -> Toxic:
+    held = toxiproxy.toxic.Toxic(**told)
+    return Toxic(kind=held.type, attributes=dict(held.attributes), toxicity=float(held.toxicity))
+
+
+class _Answer(NamedTuple):
+    """What the library looks at in an answer."""
+
+    status_code: int
+    content: bytes
+
+    def json(self) -> Any:
+        try:
+            return json.loads(self.content)
+        except ValueError:
+            raise HarnessError(f"Toxiproxy answered what is no JSON: {self.content[:300]!r}") from None
+
+
+class _Transport:
+    """Stands where the library looks for `requests`: the three functions that it calls, one connection a thread."""
+
+    def __init__(self, timeout_s: float) -> None:
+        self._timeout_s = timeout_s
+        self._local = threading.local()
+        self._connections: list[http.client.HTTPConnection] = []
+
+    def get(self, url: str, **kwargs: Any) -> _Answer:
+        return self._ask("GET", url, **kwargs)
+
+    def post(self, url: str, **kwargs: Any) -> _Answer:
+        return self._ask("POST", url, **kwargs)
+
+    def delete(self, url: str, **kwargs: Any) -> _Answer:
+        return self._ask("DELETE", url, **kwargs)
+
+    def close(self) -> None:
+        for connection in self._connections:
+            connection.close()
+
+    def _ask(self, method: str, url: str, *, json: Any = None, params: Any = None, data: Any = None) -> _Answer:
+        assert params is None and data is None, "the library's calls that we use give neither"
+        place = urlsplit(url)
+        body = None if json is None else _encoded(json)
+        connection = self._connection(place.netloc)
+        try:
+            connection.request(method, place.path, body, {"Content-Type": "application/json"} if body else {})
+            answered = connection.getresponse()
+            answer = _Answer(answered.status, answered.read())
+        except TimeoutError:
+            connection.close()
+            raise HarnessError(f"Toxiproxy did not answer {method} {url} within {self._timeout_s:g} s") from None
+        except (OSError, http.client.HTTPException) as error:
+            connection.close()
+            raise HarnessError(f"Toxiproxy is not reached: {method} {url}: {error!r}") from None
+        if answer.status_code >= 300:
+            said = answer.content.decode(errors="replace").strip()[:300]
+            raise Refused(f"Toxiproxy refused {method} {url}: {answer.status_code} {said}", answer.status_code)
+        return answer
+
+    def _connection(self, netloc: str) -> http.client.HTTPConnection:
+        """This thread's; a closed one connects anew by itself, at the next request."""
+        connection: http.client.HTTPConnection | None = getattr(self._local, "connection", None)
+        if connection is None:
+            connection = http.client.HTTPConnection(netloc, timeout=self._timeout_s)
+            self._local.connection = connection
+            self._connections.append(connection)
+        elif time.monotonic() - self._local.used_s > _IDLE_MAX_S:
+            connection.close()
+        self._local.used_s = time.monotonic()
+        return connection
+
+
+def _encoded(value: Any) -> bytes:
+    return json.dumps(value).encode()

@@ -1,0 +1,45 @@
+"""The lab as a `Provider`: what it needs of this machine, and how it is opened."""
+
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Final
+
+from fencepost.harness.runtime.lab import doctor
+from fencepost.harness.runtime.lab.lab import Lab
+from fencepost.harness.runtime.provider import Check, Links, Say, Setting
+from fencepost.harness.systems.contract.system import Artifacts, System
+
+
+class LabProvider:
+    """`harness.runtime.provider.Provider`."""
+
+    name: Final = "lab"
+    about: Final = "rootless network namespaces on this machine; no container engine, no root"
+    in_namespaces: Final = True
+
+    def refuse(self, setting: Setting) -> str | None:
+        if setting.image:
+            return "it runs binaries, not images; give --version, or --runtime containers with --image"
+        if setting.links not in (Links.AUTO, Links.RULES):
+            return f"its links are packet rules, not {setting.links}; --runtime containers has --links {setting.links}"
+        return None
+
+    def checks(self) -> list[Check]:
+        return doctor.lab_checks()
+
+    def refuse_if_impossible(self, setting: Setting, faults: Collection[str] = ()) -> Setting:
+        doctor.refuse_if_impossible()
+        return setting
+
+    def resolve(self, system: System, version: str, setting: Setting, say: Say) -> Artifacts:
+        return system.resolve(version)
+
+    async def open(self, folder: Path, setting: Setting, listeners: Mapping[str, int], artifacts: Artifacts) -> Lab:
+        return await Lab.open(folder, setting.cluster)
+
+    def sweep(self, folder: Path | None) -> list[str]:
+        """Nothing: the kernel removes everything with the last process of the namespaces."""
+        return []
+
+
+LAB: Final = LabProvider()

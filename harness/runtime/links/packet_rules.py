@@ -1,0 +1,182 @@
+"""The rules that enforce links, as data: one map of verdicts by (source, target), asked once for each packet.
+
+The lab has one such map, in the router that every packet passes. A container cluster has one in each node's network
+namespace, which holds the node's share of the links: what comes to it from other nodes and from the client, and what
+goes from it to the client. Either way a change of state replaces the whole map in one transaction, so no packet sees a
+state between the old and the new.
+"""
+
+import socket
+from collections.abc import Iterable, Mapping
+from enum import Enum
+from typing import Final, TypeVar
+
+from fencepost.harness.base.errors import HarnessError
+from fencepost.harness.runtime.linux import nftables
+from fencepost.harness.runtime.node import CLIENT, Effect, Link
+
+TABLE: Final = "fencepost"
+MAP: Final = "links"
+VERDICTS: Final = {Effect.DROP: nftables.DROP, Effect.RESET: nftables.goto("rst")}
+EFFECTS: Final = {verdict: effect for effect, verdict in VERDICTS.items()}
+
+#: What a map holds: source and target address, four bytes each, and what happens to packets between them.
+State = Mapping[bytes, Effect]
+V = TypeVar("V")
+
+_HOOKS: Final = {
+    "forward": nftables.HOOK_FORWARD,
+    "input": nftables.HOOK_INPUT,
+    "output": nftables.HOOK_OUTPUT,
+}
+
+
+class Where(Enum):
+    """The kind of namespace that rules stand in: the hooks that ask the map, and those that let refusals pass first.
+
+    A refusal of a datagram is an ICMP error that travels against the refused link, from whoever refused: no fault of
+    the link back may eat it. In the router it is an answer of the router's own; in a node it leaves by the output hook
+    and arrives at the input hook of another node.
+    """
+
+    ROUTER = (("forward", "input", "output"), ("output",))
+    NODE = (("input", "output"), ("input", "output"))
+
+
+def rule_set(where: Where = Where.ROUTER) -> nftables.Batch:
+    """The table with an empty map. It takes the place of a table of ours that stands there already."""
+    chains, refusals_pass = where.value
+    batch = nftables.Batch(TABLE)
+    # Deleting is refused where there is none, adding is not refused where there is one.
+    batch.add_table()
+    batch.delete_table()
+    batch.add_table()
+    batch.add_verdict_map(MAP, 8, 1)
+    is_ipv4 = (nftables.load_family(), nftables.equals(b"\x02"))
+    is_tcp = (nftables.load_protocol(), nftables.equals(b"\x06"))
+    is_icmp_unreachable = (
+        nftables.load_protocol(),
+        nftables.equals(b"\x01"),
+        nftables.load_transport_header(0, 1),
+        nftables.equals(b"\x03"),
+    )
+    accept = nftables.conclude(nftables.ACCEPT)
+    batch.add_chain("rst")
+    # First of all let resets through: those that the next rule makes pass our own hooks too, under the same map.
+    rst_bit = (nftables.load_transport_header(13, 1), nftables.keep_bits(b"\x04"), nftables.differs(b"\x00"))
+    batch.add_rule("rst", *is_tcp, *rst_bit, accept)
+    batch.add_rule("rst", *is_tcp, nftables.reject_with_tcp_reset())
+    batch.add_rule("rst", nftables.reject_with_port_unreachable())
+    for chain in chains:
+        batch.add_hook_chain(chain, _HOOKS[chain], -10)
+    for chain in refusals_pass:
+        batch.add_rule(chain, *is_ipv4, *is_icmp_unreachable, accept)
+    both_addresses = (nftables.load_network_header(12, 4, 8), nftables.load_network_header(16, 4, 9))
+    for chain in chains:
+        batch.add_rule(chain, *is_ipv4, *both_addresses, nftables.look_up_verdict(MAP, 1))
+    return batch
+
+
+def share(state: Mapping[Link, V], node: str) -> dict[Link, V]:
+    """The links of `state` that stand in the map of `node`'s own namespace. Every link stands in exactly one."""
+    return {
+        link: effect
+        for link, effect in state.items()
+        if link.target == node or (link.source == node and link.target == CLIENT)
+    }
+
+
+class Addresses:
+    """The keys of links in each node's map, and back: one for a node, one or more for the client as that node sees it.
+
+    `clients` may grow: an engine that translates addresses shows more than one for the client.
+    """
+
+    def __init__(self, nodes: Mapping[str, str], client: str) -> None:
+        self._nodes = {name: socket.inet_aton(address) for name, address in nodes.items()}
+        self._clients = {name: [socket.inet_aton(client)] for name in nodes}
+
+    def learn(self, node: str, source: str) -> bool:
+        """Whether a packet that `node` got from `source` is the client's. A new address of its is kept."""
+        packed = socket.inet_aton(source)
+        if packed in self._nodes.values():
+            return False
+        if packed not in self._clients[node]:
+            self._clients[node].append(packed)
+        return True
+
+    def state(self, links: Mapping[Link, V], node: str) -> dict[bytes, V]:
+        """The map of `node`'s own namespace when this is the state of all `links`."""
+        return {
+            source + target: effect
+            for link, effect in share(links, node).items()
+            for source in self._of(link.source, node)
+            for target in self._of(link.target, node)
+        }
+
+    def links(self, state: Mapping[bytes, V], node: str) -> dict[Link, V]:
+        """The links of which the map of `node` says something."""
+        names = {address: name for name, address in self._nodes.items()}
+        names |= dict.fromkeys(self._clients[node], CLIENT)
+        return {Link(names[key[:4]], names[key[4:]]): effect for key, effect in state.items()}
+
+    def _of(self, end: str, node: str) -> list[bytes]:
+        return self._clients[node] if end == CLIENT else [self._nodes[end]]
+
+
+class LinkMap:
+    """The map of one network namespace: the one of the thread that makes this object, for ever."""
+
+    def __init__(self, where: Where, state: State) -> None:
+        """Set rules and state in one transaction: whatever the rules, they never stand without the state."""
+        self._kernel = nftables.Nftables()
+        try:
+            batch = rule_set(where)
+            batch.add_elements(MAP, _verdicts(state))
+            self._kernel.commit(batch)
+        except BaseException:
+            self._kernel.close()
+            raise
+
+    def replace(self, state: State) -> None:
+        """Make the kernel's map equal `state` in one transaction.
+
+        Raises OSError when the kernel holds another state afterwards.
+        """
+        batch = nftables.Batch(TABLE)
+        batch.flush_map(MAP)
+        batch.add_elements(MAP, _verdicts(state))
+        try:
+            self._kernel.commit(batch)
+        except OSError:
+            # A refused batch changed nothing; a lost answer leaves it open, and only the kernel knows.
+            self._kernel.drain()
+            if self.read() != state:
+                raise
+
+    def read(self) -> dict[bytes, Effect]:
+        """The state in force as the kernel tells it."""
+        held = self._kernel.read_map(nftables.Batch(TABLE), MAP)
+        return {key: EFFECTS[verdict] for key, verdict in held.items()}
+
+    def remove(self) -> None:
+        """Take the whole table away."""
+        batch = nftables.Batch(TABLE)
+        batch.delete_table()
+        self._kernel.commit(batch)
+
+    def close(self) -> None:
+        """Let go of the namespace; the rules stay."""
+        self._kernel.close()
+
+
+def _verdicts(state: State) -> dict[bytes, nftables.Verdict]:
+    return {key: VERDICTS[effect] for key, effect in state.items()}
+
+
+def refuse_unknown(links: Iterable[Link], ends: Iterable[str]) -> None:
+    """Raise HarnessError for a link whose ends are not two of `ends`."""
+    known = list(ends)
+    for link in links:
+        if link.source == link.target or not {*link} <= {*known}:
+            raise HarnessError(f"there is no link {link}", hint=f"ends of links: {', '.join(known)}")

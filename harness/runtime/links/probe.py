@@ -1,0 +1,162 @@
+"""UDP probes: one numbered datagram over a directed link, and what became of it. Independent of the servers under test.
+
+Every end of a link has one socket, at its own address and a fixed port, that sends and receives. A datagram that
+arrives at the other end proves the link open, one that comes back refused proves it reset. What is neither by the
+deadline was dropped. All links are probed at once: a probe matrix costs well under a millisecond when all is open, and
+one time-out when something is dropped.
+"""
+
+import asyncio
+import contextlib
+import struct
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final, Protocol
+
+from fencepost.harness.runtime.links.probe_socket import PORT, ProbeSocket, Seen
+from fencepost.harness.runtime.node import Link, Reach
+
+__all__ = ["PORT", "End", "Prober", "SocketEnd", "open_socket"]
+
+#: Probe number, source index, target index. Its first byte is zero, so no tag begins as one that asks for an answer.
+_TAG: Final = struct.Struct(">QHH")
+
+#: Told of each probe of which something is known.
+Tell = Callable[[Seen], None]
+
+
+def open_socket(address: str) -> ProbeSocket:
+    """The probe socket of one end; call it in the end's network namespace."""
+    return ProbeSocket(address)
+
+
+class End(Protocol):
+    """One end of links: it sends probes, and tells what became of those that it knows of, its own or others'."""
+
+    def send(self, probes: Iterable[tuple[bytes, str]]) -> None:
+        """Send each tag to the end of that name. Does not wait."""
+        ...
+
+    async def flush(self) -> None:
+        """Return when everything that `send` was told has been sent."""
+        ...
+
+    async def drain(self) -> None:
+        """Tell everything that has happened by now; what was not told afterwards has not happened."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class SocketEnd:
+    """An end whose socket is in this process, read by the event loop."""
+
+    def __init__(self, opened: ProbeSocket, addresses: Mapping[str, str], tell: Tell, port: int = PORT) -> None:
+        self._socket = opened
+        self._port = port
+        self._addresses = addresses
+        self._tell = tell
+        self._is_closed = False
+        self._watch()
+
+    def _watch(self) -> None:
+        """Now, and again after every error: uvloop calls once, then watches no more (libuv ends a poll by POLLERR)."""
+        if not self._is_closed:
+            loop = asyncio.get_running_loop()
+            loop.remove_reader(self._socket.fileno())
+            loop.add_reader(self._socket.fileno(), self._read)
+
+    def send(self, probes: Iterable[tuple[bytes, str]]) -> None:
+        for tag, target in probes:
+            self._socket.send(tag, (self._addresses[target], self._port))
+        if self._socket.has_met_refusals:
+            asyncio.get_running_loop().call_soon(self._read)
+
+    async def flush(self) -> None:
+        """Nothing to do: they were sent at once."""
+
+    async def drain(self) -> None:
+        self._read()
+
+    def _read(self) -> None:
+        if self._is_closed:
+            return
+        for seen in self._socket.receive():
+            self._tell(seen)
+        if self._socket.took_errors():
+            asyncio.get_running_loop().call_soon(self._watch)
+
+    def close(self) -> None:
+        self._is_closed = True
+        # After the loop has ended there is no reader left to remove.
+        with contextlib.suppress(RuntimeError):
+            asyncio.get_running_loop().remove_reader(self._socket.fileno())
+        self._socket.close()
+
+
+class Prober:
+    """The ends of all links of a cluster. An end that is missing (its node is not there) sends and receives nothing."""
+
+    def __init__(self, addresses: Mapping[str, str]) -> None:
+        self._index = {name: number for number, name in enumerate(addresses)}
+        self._addresses = dict(addresses)
+        self._ends: dict[str, End] = {}
+        self._number = 0
+        self._waiting: dict[bytes, Callable[[Reach], None]] = {}
+
+    def add(self, name: str, opened: ProbeSocket) -> None:
+        """Take the socket of an end in this process, in place of its earlier one."""
+        self.add_end(name, SocketEnd(opened, self._addresses, self.tell))
+
+    def add_end(self, name: str, end: End) -> None:
+        earlier = self._ends.pop(name, None)
+        if earlier is not None:
+            earlier.close()
+        self._ends[name] = end
+
+    def close(self) -> None:
+        for end in self._ends.values():
+            end.close()
+        self._ends.clear()
+
+    async def probe(self, links: Iterable[Link], timeout_s: float) -> dict[Link, Reach]:
+        """Probe all `links` at once; those from which nothing was heard after `timeout_s` are DROPPED."""
+        asked = dict.fromkeys(links)
+        found: dict[Link, Reach] = {}
+        all_found = asyncio.Event()
+        self._number += 1
+
+        def note(link: Link, reach: Reach) -> None:
+            found.setdefault(link, reach)
+            if len(found) == len(asked):
+                all_found.set()
+
+        tags: list[bytes] = []
+        by_source: dict[str, list[tuple[bytes, str]]] = {}
+        for link in asked:
+            tag = _TAG.pack(self._number, self._index[link.source], self._index[link.target])
+            tags.append(tag)
+            by_source.setdefault(link.source, []).append((tag, link.target))
+            self._waiting[tag] = lambda reach, link=link: note(link, reach)  # type: ignore[misc]  # bound now
+        try:
+            for source, probes in by_source.items():
+                if source in self._ends:
+                    self._ends[source].send(probes)
+            if asked:
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(timeout_s):
+                        await all_found.wait()
+            if len(found) < len(asked):
+                # While somebody was busy things stayed unsent and unread: a stall of ours, or of an agent's, must not
+                # look like a drop.
+                await asyncio.gather(*(end.flush() for end in self._ends.values()))
+                await asyncio.gather(*(end.drain() for end in self._ends.values()))
+        finally:
+            for tag in tags:
+                self._waiting.pop(tag, None)
+        return {link: found.get(link, Reach.DROPPED) for link in asked}
+
+    def tell(self, seen: Seen) -> None:
+        """Note what became of a probe; one that nobody waits for any more is forgotten."""
+        waiting = self._waiting.get(seen.tag)
+        if waiting is not None:
+            waiting(seen.reach)

@@ -1,0 +1,1 @@
+"""The kernel from Python: namespaces, netlink, nftables, processes, the supervisor."""

@@ -1,0 +1,1 @@
+"""Slow and lossy links: packets held, delayed and dropped on their way."""

@@ -1,0 +1,129 @@
+"""Packets that the kernel holds for us (NFQUEUE), and copies that we send: sockets of one network namespace.
+
+The kernel keeps each packet and tells its number and its bytes; we answer with verdicts. Large segments are split
+before they are queued, so what is held, lost or doubled is a packet as a wire would carry it. Numbers are those of
+linux/netfilter/nfnetlink_queue.h.
+"""
+
+import socket
+import struct
+from collections.abc import Iterable, Iterator
+from typing import Final, NamedTuple
+
+from fencepost.harness.runtime.linux.netlink import REQUEST, Netlink, attribute, attributes, message
+from fencepost.harness.runtime.shaping.queue_rules import MARK, QUEUE
+
+_NETLINK_NETFILTER: Final = 12
+_SUBSYSTEM: Final = 3 << 8
+_PACKET: Final = _SUBSYSTEM | 0
+_VERDICT: Final = _SUBSYSTEM | 1
+_CONFIG: Final = _SUBSYSTEM | 2
+_COPY_PACKET: Final = 2
+_WHOLE: Final = 0xFFFF
+#: Packets that may wait in the kernel.
+_LENGTH_MAX: Final = 65536
+_RECEIVE_BUFFER: Final = 8 << 20
+_HEADER: Final = struct.Struct("=IHHII")
+_DROP: Final = 0
+_ACCEPT: Final = 1
+#: Verdicts of one send.
+_TOGETHER: Final = 64
+_SOL_NETLINK: Final = 270
+_NO_ENOBUFS: Final = 5
+_READS_MAX: Final = 64
+
+
+class Packet(NamedTuple):
+    """An IPv4 packet that waits for a verdict."""
+
+    number: int
+    content: bytes
+
+    @property
+    def key(self) -> bytes:
+        """Source and target address."""
+        return self.content[12:20]
+
+
+def open_queue() -> socket.socket:
+    """The queue of the calling thread's network namespace. Raises OSError where the kernel has none."""
+    with Netlink(_NETLINK_NETFILTER) as asking:
+        head = struct.pack(">BBH", 0, 0, QUEUE)
+        asking.request("bind the packet queue", _CONFIG, head + attribute(1, struct.pack(">BBH", 1, 0, 0)))
+        whole = attribute(2, struct.pack(">IB", _WHOLE, _COPY_PACKET))
+        asking.request("set up the packet queue", _CONFIG, head + whole + attribute(3, struct.pack(">I", _LENGTH_MAX)))
+        opened = asking.detach()
+    opened.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVE_BUFFER)
+    # A full buffer loses packets, which their numbers show; it is no error of the next read.
+    opened.setsockopt(_SOL_NETLINK, _NO_ENOBUFS, 1)
+    opened.setblocking(False)
+    return opened
+
+
+def open_copier() -> socket.socket:
+    """A socket of the calling thread's namespace that sends whole IPv4 packets from whatever address."""
+    opened = socket.socket(socket.AF_INET, socket.SOCK_RAW | socket.SOCK_CLOEXEC, socket.IPPROTO_RAW)
+    opened.setsockopt(socket.SOL_SOCKET, socket.SO_MARK, MARK)
+    opened.setblocking(False)
+    return opened
+
+
+class PacketQueue:
+    """Both sockets, used by the process that shapes."""
+
+    def __init__(self, queue: socket.socket, copier: socket.socket) -> None:
+        self._queue, self._copier = queue, copier
+        self._last_number = 0
+        #: Packets of which the kernel could not tell us, and which it therefore dropped.
+        self.untold = 0
+
+    def fileno(self) -> int:
+        return self._queue.fileno()
+
+    def receive(self) -> Iterator[Packet]:
+        """Some of the packets that wait now."""
+        for _ in range(_READS_MAX):
+            try:
+                data = self._queue.recv(1 << 17)
+            except BlockingIOError:
+                return
+            at = 0
+            while at + _HEADER.size <= len(data):
+                length, kind, _, _, _ = _HEADER.unpack_from(data, at)
+                if kind == _PACKET:
+                    fields = dict(attributes(data[at + _HEADER.size + 4 : at + length]))
+                    number = int(struct.unpack_from(">I", fields[1])[0])
+                    if self._last_number:
+                        self.untold += number - self._last_number - 1
+                    self._last_number = number
+                    yield Packet(number, fields[10])
+                at += (length + 3) & ~3
+
+    def let_go(self, numbers: Iterable[int]) -> None:
+        """In this order."""
+        self._conclude([_verdict(number, _ACCEPT) for number in numbers])
+
+    def drop(self, numbers: Iterable[int]) -> None:
+        self._conclude([_verdict(number, _DROP) for number in numbers])
+
+    def _conclude(self, verdicts: list[bytes]) -> None:
+        for at in range(0, len(verdicts), _TOGETHER):
+            self._queue.send(b"".join(verdicts[at : at + _TOGETHER]))
+
+    def copy(self, content: bytes) -> None:
+        """Send the packet once more. A copy that finds no room is lost, as on a wire."""
+        target = socket.inet_ntoa(content[16:20])
+        try:
+            self._copier.sendto(content, (target, 0))
+        except OSError:
+            # No room, or a cut link's output hook took it.
+            return
+
+    def close(self) -> None:
+        self._queue.close()
+        self._copier.close()
+
+
+def _verdict(number: int, verdict: int) -> bytes:
+    head = struct.pack(">BBH", 0, 0, QUEUE)
+    return message(_VERDICT, REQUEST, head + attribute(2, struct.pack(">II", verdict, number)), 0)

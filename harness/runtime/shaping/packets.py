@@ -1,0 +1,102 @@
+"""What happens to each packet of a slow or lossy link, as values: how faults merge, and when a packet goes on.
+
+Pure: time comes in as a number, so that every enforcement shapes alike and tests need no network. Delays add up, losses
+are independent of each other, of two rates the smaller counts.
+"""
+
+import math
+import random
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from fencepost.harness.runtime.node import Handled, Link, Shape
+
+#: What a slow line holds; more is lost, as in a full router.
+BACKLOG_NS: Final = 1_000_000_000
+
+
+def merged(by_fault: Mapping[int, Mapping[Link, Shape]]) -> dict[Link, Shape]:
+    """The shape of every link that any fault shapes; the order of the faults does not matter."""
+    found: dict[Link, list[Shape]] = {}
+    for links in by_fault.values():
+        for link, shape in links.items():
+            found.setdefault(link, []).append(shape)
+    return {link: _one(shapes) for link, shapes in found.items()}
+
+
+def _one(shapes: list[Shape]) -> Shape:
+    return Shape(
+        delay_ns=sum(shape.delay_ns for shape in shapes),
+        jitter_ns=sum(shape.jitter_ns for shape in shapes),
+        loss=_either(shape.loss for shape in shapes),
+        duplicate=_either(shape.duplicate for shape in shapes),
+        reorder=_either(shape.reorder for shape in shapes),
+        reorder_by_ns=max(shape.reorder_by_ns for shape in shapes),
+        rate_bytes_s=min((shape.rate_bytes_s for shape in shapes if shape.rate_bytes_s), default=0),
+        seed=sum(shape.seed for shape in shapes),
+    )
+
+
+def _either(shares: Iterable[float]) -> float:
+    """The share of packets that at least one of independent draws hits."""
+    hit = sorted(share for share in shares if share)
+    if len(hit) == 1:
+        return hit[0]
+    return 1.0 - math.prod(1.0 - share for share in hit)
+
+
+@dataclass(slots=True)
+class Counts:
+    seen: int = 0
+    lost: int = 0
+    doubled: int = 0
+    overtaken: int = 0
+    crowded_out: int = 0
+
+    def frozen(self) -> Handled:
+        return Handled(
+            seen=self.seen,
+            lost=self.lost,
+            doubled=self.doubled,
+            overtaken=self.overtaken,
+            crowded_out=self.crowded_out,
+        )
+
+
+class Lane:
+    """One directed link: when each of its packets goes on."""
+
+    def __init__(self, shape: Shape) -> None:
+        self.counts = Counts()
+        self._draw = random.Random(shape.seed)
+        self._line_free_ns = 0
+        self._last_due_ns = 0
+        self.shape = shape
+
+    def due_ns(self, now_ns: int, length: int) -> tuple[int, ...]:
+        """When a packet of `length` bytes that came now goes on: twice for a doubled one, never for a lost one."""
+        shape, draw, counts = self.shape, self._draw.random, self.counts
+        counts.seen += 1
+        if shape.loss and draw() < shape.loss:
+            counts.lost += 1
+            return ()
+        due_ns = now_ns
+        if shape.rate_bytes_s:
+            begins_ns = max(now_ns, self._line_free_ns)
+            if begins_ns - now_ns > BACKLOG_NS:
+                counts.crowded_out += 1
+                return ()
+            due_ns = self._line_free_ns = begins_ns + length * 1_000_000_000 // shape.rate_bytes_s
+        due_ns += shape.delay_ns
+        if shape.jitter_ns:
+            due_ns = max(now_ns, due_ns + round((2 * draw() - 1) * shape.jitter_ns))
+        # A packet keeps its place: a shorter draw than that of the one before it does not let it pass.
+        due_ns = self._last_due_ns = max(due_ns, self._last_due_ns)
+        if shape.reorder and draw() < shape.reorder:
+            counts.overtaken += 1
+            due_ns += shape.reorder_by_ns
+        if shape.duplicate and draw() < shape.duplicate:
+            counts.doubled += 1
+            return (due_ns, due_ns)
+        return (due_ns,)

@@ -1,0 +1,151 @@
+"""The process that measures links: numbered datagrams from socket to socket: `python -m
+harness.runtime.shaping.passage_meter`.
+
+All ends of links are sockets of this one process, and it has nothing else to do: so a one-way time is the difference of
+two readings of one clock, without another machine's clock and without an event loop in between.
+"""
+
+import contextlib
+import heapq
+import select
+import socket
+import statistics
+import struct
+import time
+from typing import Any, Final
+
+from fencepost.harness.runtime.linux.companion_orders import Order, Orders
+
+#: Measurement, link, number, sent at.
+_TAG: Final = struct.Struct("=QIIQ")
+#: IPv4 and UDP headers, which a rate counts too.
+_HEADERS: Final = 28
+_READ_BYTES: Final = 2048
+
+now_ns: Final = time.monotonic_ns
+
+
+class _Link:
+    """The datagrams of one link: sent so far, arrived and how."""
+
+    def __init__(self, plan: dict[str, Any]) -> None:
+        self.source, self.target = plan["source"], plan["target"]
+        self.count, self.gap_ns, self.size = plan["count"], plan["gap_ns"], max(plan["size"], _TAG.size)
+        self.sent = 0
+        self.came: set[int] = set()
+        self.doubled = self.overtaken = 0
+        self.times_ns: list[int] = []
+        self.first_ns = self.last_ns = self.bytes = 0
+        self._latest = -1
+
+    def arrive(self, number: int, sent_ns: int, at_ns: int) -> None:
+        if number in self.came:
+            self.doubled += 1
+            return
+        if self.came:
+            self.bytes += self.size + _HEADERS
+        else:
+            self.first_ns = at_ns
+        self.last_ns = at_ns
+        self.came.add(number)
+        if number < self._latest:
+            self.overtaken += 1
+        else:
+            self._latest = number
+            self.times_ns.append(at_ns - sent_ns)
+
+    def told(self) -> dict[str, Any]:
+        times = self.times_ns
+        elapsed_ns = self.last_ns - self.first_ns
+        return {
+            "sent": self.sent,
+            "arrived": len(self.came),
+            "doubled": self.doubled,
+            "overtaken": self.overtaken,
+            "least_ms": min(times) / 1e6 if times else None,
+            "median_ms": statistics.median(times) / 1e6 if times else None,
+            "most_ms": max(times) / 1e6 if times else None,
+            "rate_bytes_s": self.bytes * 1e9 / elapsed_ns if elapsed_ns else 0.0,
+        }
+
+
+class Meter:
+    def __init__(self) -> None:
+        self._orders = Orders()
+        self._ends: dict[str, socket.socket] = {}
+        self._number = 0
+        self._last: list[_Link] = []
+        self._do = {"add": self._add, "remove": self._remove, "measure": self._measure, "again": self._again}
+
+    def run(self) -> None:
+        while True:
+            self._orders.carry_out(self._do)
+
+    def _add(self, order: Order, fds: list[int]) -> Order:
+        self._ends[order["end"]] = socket.socket(fileno=fds[0])
+        return {}
+
+    def _remove(self, order: Order, _: list[int]) -> Order:
+        self._ends.pop(order["end"]).close()
+        return {}
+
+    def _measure(self, order: Order, _: list[int]) -> Order:
+        """Send everything as planned; then wait for what has not come, at most `tail_ns`, or all has."""
+        self._number += 1
+        links = [_Link(plan) for plan in order["links"]]
+        addresses = {name: end.getsockname() for name, end in self._ends.items()}
+        ends = [*{self._ends[link.target] for link in links}]
+        # Links take turns within a gap, so that they do not all send at once.
+        begin_ns = now_ns()
+        plan = [(begin_ns + at * link.gap_ns // len(links), at) for at, link in enumerate(links)]
+        heapq.heapify(plan)
+        tail_ends_ns = 0
+        while True:
+            now = now_ns()
+            while plan and plan[0][0] <= now:
+                due_ns, at = heapq.heappop(plan)
+                link = links[at]
+                self._send(link, at, addresses[link.target])
+                if link.sent < link.count:
+                    # A late one is not made up for by a burst.
+                    heapq.heappush(plan, (max(due_ns + link.gap_ns, now_ns()), at))
+                tail_ends_ns = now_ns() + order["tail_ns"]
+            if not plan and (now_ns() >= tail_ends_ns or all(len(link.came) == link.count for link in links)):
+                break
+            until_ns = plan[0][0] if plan else tail_ends_ns
+            ready, _, _ = select.select(ends, [], [], max(0.0, (until_ns - now_ns()) / 1e9))
+            for end in ready:
+                self._receive(end, links)
+        time.sleep(order["linger_s"])
+        self._last = links
+        return self._again(order, [])
+
+    def _again(self, _: Order, __: list[int]) -> Order:
+        """The last measurement, with what has come since."""
+        for end in {self._ends[link.target] for link in self._last if link.target in self._ends}:
+            self._receive(end, self._last)
+        return {"links": [link.told() for link in self._last]}
+
+    def _send(self, link: _Link, at: int, address: tuple[str, int]) -> None:
+        tag = _TAG.pack(self._number, at, link.sent, now_ns())
+        # A cut may take it at once: it is sent, and does not arrive.
+        with contextlib.suppress(OSError):
+            self._ends[link.source].sendto(tag.ljust(link.size, b"\0"), address)
+        link.sent += 1
+
+    def _receive(self, end: socket.socket, links: list[_Link]) -> None:
+        while True:
+            try:
+                data = end.recv(_READ_BYTES)
+            except BlockingIOError:
+                return
+            except OSError:
+                continue  # a refusal; it is taken off by being told
+            at_ns = now_ns()
+            measurement, at, number, sent_ns = _TAG.unpack_from(data)
+            if measurement == self._number:
+                links[at].arrive(number, sent_ns, at_ns)
+
+
+if __name__ == "__main__":
+    Meter().run()

@@ -1,0 +1,15 @@
+"""Leases that end by time unless they are kept alive, for the systems that grant them (ZooKeeper: sessions)."""
+
+from collections.abc import Mapping
+from typing import Protocol, runtime_checkable
+
+from fencepost.harness.verdict import LeaseBound
+
+
+@runtime_checkable
+class BoundsLeases(Protocol):
+    """A system (`harness.systems.contract.system.System`) that grants leases, and says when they are over."""
+
+    def lease_bound(self, options: Mapping[str, object]) -> LeaseBound:
+        """How long a lease may outlive its time to live, with these settings of the system."""
+        ...

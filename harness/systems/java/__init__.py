@@ -1,0 +1,1 @@
+"""What systems on the JVM share: start-up archives, constants of classes."""

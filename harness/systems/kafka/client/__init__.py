@@ -1,0 +1,1 @@
+"""Kafka asked as a client: one broker at a time, without hidden retries."""

@@ -1,0 +1,42 @@
+"""What is wrong with brokers, by what each of them says of the cluster; the same with and without ZooKeeper."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Final
+
+from fencepost.harness.runtime.node import Place
+from fencepost.harness.systems.kafka.client.client import open_node
+from fencepost.harness.systems.kafka.server.start import CLIENT_PORT
+from fencepost.harness.systems.kafka.wire.values import Metadata
+
+#: One question to one node, its connection included.
+ASK_S: Final = 1.0
+
+
+def brokers_wrong(brokers: Sequence[Place], views: Sequence[Metadata]) -> str | None:
+    """Each broker knows all of them, and a leader and every replica of each partition."""
+    numbers = {place.number for place in brokers}
+    for place, view in zip(brokers, views, strict=True):
+        absent = numbers - {broker.node for broker in view.brokers}
+        if absent:
+            return f"{place.name} does not know of {', '.join(p.name for p in brokers if p.number in absent)}"
+        for topic in view.topics:
+            for partition in topic.partitions:
+                if partition.leader < 0 or len(partition.isr) < len(partition.replicas):
+                    return f"{topic.name}-{partition.partition} has leader {partition.leader}, in sync {partition.isr}"
+    return None
+
+
+def lists_itself(place: Place, view: Metadata) -> bool:
+    """Whether a broker counts itself among the brokers, which leaves out those that are fenced."""
+    return any(broker.node == place.number for broker in view.brokers)
+
+
+async def view_of(place: Place) -> Metadata:
+    """The cluster as this broker knows it, with every topic."""
+    async with asyncio.timeout(ASK_S):
+        node = await open_node(*place.dial(CLIENT_PORT), connect_timeout_s=ASK_S)
+        try:
+            return await node.metadata(None)
+        finally:
+            node.close()

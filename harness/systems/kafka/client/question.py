@@ -1,0 +1,126 @@
+"""Asking one Kafka node alone whether it leads: three subjects, three questions
+(`harness.systems.contract.system.Question`).
+
+- `QuorumQuestion`, of a KRaft controller's raft layer, by DescribeQuorum: only a node that believes to lead the quorum
+  answers; any other says error 6, with leader 0 and epoch 0 beside it, which state nothing: no claim, epoch unknown.
+  Role and epoch come from one snapshot of the raft layer (KafkaRaftClient.handleDescribeQuorumRequest). A broker
+  forwards the question to the controller that it is attached to: its answer names whom the broker follows.
+- `ControllerQuestion`, of the layer above that acts, by CreateTopics with `validate_only`, which passes through the
+  controller's event queue and changes nothing: "could be made" or "exists" says an active controller, error 41 one that
+  is not. It names no epoch. A superseded controller that has something uncommitted in its queue does not answer at all.
+  In ZooKeeper mode it asks a broker whether it is the controller, and one that has lost ZooKeeper hangs. It looks at
+  its role before it asks ZooKeeper (KafkaApis.handleCreateTopicsRequest), so error -1, by which it passes on what
+  ZooKeeper told it ("session expired"), is the answer of a broker that took itself for the controller.
+- `ViewQuestion`, of a broker in ZooKeeper mode, by Metadata: whom it was last told to be the controller, from its own
+  memory, also while it is cut off. It names no epoch.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from fencepost.harness.history import Claim
+from fencepost.harness.systems.contract.system import Answer
+from fencepost.harness.systems.kafka.client.client import KafkaNode, Role
+from fencepost.harness.systems.kafka.client.reconnecting_client import KeptLine
+from fencepost.harness.systems.kafka.wire.errors import (
+    INVALID_REPLICATION_FACTOR,
+    NOT_CONTROLLER,
+    NOT_LEADER_OR_FOLLOWER,
+    TOPIC_ALREADY_EXISTS,
+    ServerRefusal,
+)
+
+QUORUM_SOURCE: Final = "describe-quorum"
+CONTROLLER_SOURCE: Final = "validate-only"
+VIEW_SOURCE: Final = "metadata"
+#: The topic that is never made.
+PROBE_TOPIC: Final = "fencepost-who-leads"
+
+#: Answers of an active controller to the probe; 38 is what it says while no broker is registered.
+_ACTIVE: Final = frozenset({TOPIC_ALREADY_EXISTS, INVALID_REPLICATION_FACTOR})
+#: What a broker in ZooKeeper mode answers with when ZooKeeper refused it.
+_UNKNOWN_SERVER_ERROR: Final = -1
+#: A node need not keep a probe in its queue for longer than an observer waits.
+_PROBE_TIMEOUT_MS: Final = 1000
+
+
+class _OfOneNode:
+    """What the questions share: a line of their own, the node's Kafka id, and the nodes' names by id."""
+
+    def __init__(self, number: int, address: str, port: int, names: Mapping[int, str]) -> None:
+        self._number = number
+        self._names = names
+        self._line = KeptLine(address, port)
+
+    async def close(self) -> None:
+        await self._line.close()
+
+    def _name(self, number: int) -> str | None:
+        return self._names.get(number, str(number)) if number >= 0 else None
+
+
+class QuorumQuestion(_OfOneNode):
+    """Does this node believe that it leads the metadata quorum? `position` is the high watermark."""
+
+    async def ask(self) -> Answer:
+        return await self._line.ask(self._answer)
+
+    async def _answer(self, node: KafkaNode) -> Answer:
+        try:
+            quorum = await node.describe_quorum()
+        except ServerRefusal as refusal:
+            if refusal.number != NOT_LEADER_OR_FOLLOWER:
+                raise
+            return Answer(claims=Claim.NO, source=QUORUM_SOURCE, detail="not leader")
+        leads = quorum.leader == self._number and node.role is Role.CONTROLLER
+        return Answer(
+            claims=Claim.YES if leads else Claim.NO,
+            source=QUORUM_SOURCE,
+            epoch=quorum.epoch,
+            leader=self._name(quorum.leader),
+            position=quorum.high_watermark,
+            detail="forwarded" if node.role is Role.BROKER else None,
+        )
+
+
+class ControllerQuestion(_OfOneNode):
+    """Does this node act as the active controller? Of a KRaft broker it cannot be asked: it would ask another node."""
+
+    async def ask(self) -> Answer:
+        return await self._line.ask(self._answer)
+
+    async def _answer(self, node: KafkaNode) -> Answer:
+        if node.role is Role.BROKER:
+            raise ValueError("a KRaft broker forwards this question to a controller")
+        try:
+            await node.create_topic(PROBE_TOPIC, validate_only=True, timeout_ms=_PROBE_TIMEOUT_MS)
+        except ServerRefusal as refusal:
+            if refusal.number == NOT_CONTROLLER:
+                return Answer(claims=Claim.NO, source=CONTROLLER_SOURCE, epoch_exact=False, detail="not controller")
+            if refusal.number == _UNKNOWN_SERVER_ERROR and node.role is Role.ZOOKEEPER_BROKER:
+                return self._active("active, but refused by ZooKeeper")
+            if refusal.number not in _ACTIVE:
+                raise
+        return self._active()
+
+    def _active(self, detail: str | None = None) -> Answer:
+        leader = self._name(self._number)
+        return Answer(claims=Claim.YES, source=CONTROLLER_SOURCE, epoch_exact=False, leader=leader, detail=detail)
+
+
+class ViewQuestion(_OfOneNode):
+    """Whom does this broker believe to be the controller, in ZooKeeper mode?"""
+
+    async def ask(self) -> Answer:
+        return await self._line.ask(self._answer)
+
+    async def _answer(self, node: KafkaNode) -> Answer:
+        if node.role is not Role.ZOOKEEPER_BROKER:
+            raise ValueError("a KRaft broker names any broker as its controller")
+        controller = (await node.metadata()).controller
+        return Answer(
+            claims=Claim.YES if controller == self._number else Claim.NO,
+            source=VIEW_SOURCE,
+            epoch_exact=False,
+            leader=self._name(controller),
+        )

@@ -1,0 +1,1 @@
+"""Kafka's servers: releases, start-up, settings, storage, what their logs say."""

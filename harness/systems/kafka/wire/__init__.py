@@ -1,0 +1,1 @@
+"""Kafka's protocol: messages, records, one connection. Knows nothing of the servers."""

@@ -1,0 +1,288 @@
+"""One TCP connection to one Kafka node: requests out, answers in, nothing behind the caller's back.
+
+A node answers the requests of a connection one after the other, in the order in which they came: it does not read the
+next one before the answer to the last has left. So answers are matched with a queue of what was sent, and the
+correlation id only confirms it; and so one request that hangs holds back everything behind it. Whoever must not be held
+back takes a connection of its own. A request whose caller stopped waiting stays in the queue, and its late answer is
+dropped. The connection never reconnects, never looks for another node, never asks twice.
+
+The versions are settled when it opens: of each API the highest that the node offers and we know. What the node does not
+offer is refused here, `unsupported-api`, with nothing sent. While the kernel has not taken the last request whole, no
+other is begun: `not-taken`. So of every request either no byte was handed over (definite) or the first one was.
+"""
+
+import asyncio
+import struct
+from collections import deque
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple, TypeVar, cast
+
+from fencepost.harness.coordination import Definite
+from fencepost.harness.coordination.client_gate import create_connection
+from fencepost.harness.systems.kafka.wire.decoding import decode, struct_reader
+from fencepost.harness.systems.kafka.wire.encoding import encode
+from fencepost.harness.systems.kafka.wire.errors import (
+    CONNECTION_LOST,
+    NOT_CONNECTED,
+    NOT_SENT,
+    NOT_TAKEN,
+    UNSUPPORTED_API,
+    refused,
+)
+from fencepost.harness.systems.kafka.wire.fields import Body, Malformed
+from fencepost.harness.systems.kafka.wire.messages import API_VERSIONS, Api, ApiVersionsRequest, ApiVersionsResponse
+
+Q = TypeVar("Q", bound=Body)
+A = TypeVar("A", bound=Body)
+
+#: An answer longer than this is none: above a node's own limit for a fetch (57 MB).
+_FRAME_BYTES_MAX: Final = 64 << 20
+#: Longer answers are not kept to be compared with the next one.
+_KEPT_BYTES_MAX: Final = 512
+_CLIENT_ID: Final = b"fencepost"
+_LENGTH: Final = struct.Struct(">i")
+#: length, API, version, correlation id, length of the client id
+_HEADER: Final = struct.Struct(">ihhih")
+_LENGTH_COUNTED_FROM: Final = 4
+
+
+class _Sent(NamedTuple):
+    correlation: int
+    api: Api[Any, Any]
+    version: int
+    answer: "asyncio.Future[Any]"
+
+
+class Connection(asyncio.Protocol):
+    """Made by `open_connection`."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._transport: asyncio.Transport | None = None
+        self._offered: Mapping[int, tuple[int, int]] = {API_VERSIONS.key: API_VERSIONS.versions}
+        self._versions: dict[str, int] = {}
+        self._ended: str | None = None
+        self._buffer = b""
+        self._correlation = 0
+        self._sent: deque[_Sent] = deque()
+        self._asked: dict[str, tuple[Body, bytes]] = {}
+        self._answered: dict[str, tuple[bytes, Any]] = {}
+        #: How many answers came, those that nobody waited for any more included.
+        self.received = 0
+
+    @property
+    def ended(self) -> str | None:
+        """Why nothing can be sent any more, or None."""
+        return self._ended
+
+    @property
+    def offered(self) -> Mapping[int, tuple[int, int]]:
+        """The lowest and highest version of every API that the node offers, by the API's number."""
+        return self._offered
+
+    @property
+    def versions(self) -> Mapping[str, int]:
+        """The version settled for each API asked so far."""
+        return self._versions
+
+    @property
+    def waiting(self) -> int:
+        """How many requests were sent and not answered yet."""
+        return len(self._sent)
+
+    def request(self, api: Api[Q, A], message: Q) -> "asyncio.Future[A]":
+        """Hand one request to the kernel; the future ends with the answer, or with an outcome of the table.
+
+        Raises `Definite` when nothing was sent.
+        """
+        version = self._check(api)
+        answer: asyncio.Future[A] = self._loop.create_future()
+        self._correlation = correlation = (self._correlation + 1) & 0x7FFFFFFF
+        frame = _frame(api, version, correlation, self._encoded(api, version, message))
+        self._sent.append(_Sent(correlation, api, version, answer))
+        self._write(frame)
+        return answer
+
+    def post(self, api: Api[Q, A], message: Q) -> None:
+        """Hand over a request that the node does not answer: produce with `acks=0`. Raises as `request` does."""
+        version = self._check(api)
+        self._correlation = correlation = (self._correlation + 1) & 0x7FFFFFFF
+        self._write(_frame(api, version, correlation, self._encoded(api, version, message)))
+
+    def close(self) -> None:
+        """Close at once. Idempotent; never raises."""
+        transport = self._transport
+        if transport is None or self._ended is not None:
+            return
+        self._end("closed by the caller")
+        if transport.get_write_buffer_size() > 0:
+            transport.abort()  # the peer takes nothing: a graceful close would wait for it
+        else:
+            transport.close()
+
+    async def settle(self) -> None:
+        """Ask what the node offers; raises `Definite`: nothing but this was asked."""
+        asked = ApiVersionsRequest(client_software_name="fencepost", client_software_version="1")
+        answer = await self.request(API_VERSIONS, asked)
+        if answer.error_code != 0:
+            raise refused(NOT_CONNECTED, f"the node refuses to name its APIs: error {answer.error_code}")
+        self._offered = {api.api_key: (api.min_version, api.max_version) for api in answer.api_keys}
+
+    # asyncio.Protocol
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's is no subclass of it
+        self._transport.set_write_buffer_limits(high=0)  # uvloop then writes at once, as asyncio does
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._end(repr(exc) if exc else "closed by the node")
+
+    def data_received(self, data: bytes) -> None:
+        buffer = self._buffer + data if self._buffer else data
+        offset, end = 0, len(buffer)
+        while end - offset >= _LENGTH.size:
+            length = _LENGTH.unpack_from(buffer, offset)[0]
+            if not _LENGTH.size <= length <= _FRAME_BYTES_MAX:
+                self._break(f"an answer of {length} bytes")
+                return
+            start = offset + _LENGTH.size
+            if end - start < length:
+                break
+            self._take(buffer[start : start + length])
+            offset = start + length
+            if self._ended is not None:
+                return
+        self._buffer = buffer[offset:]
+
+    # Inside
+
+    def _check(self, api: Api[Any, Any]) -> int:
+        """The version to ask in; raises `Definite` when nothing can be asked now."""
+        if self._ended is not None:
+            raise refused(NOT_SENT, self._ended)
+        transport = self._transport
+        if transport is None or transport.is_closing():
+            raise refused(NOT_SENT, "the connection is closing" if transport else "not connected")
+        if transport.get_write_buffer_size() > 0:
+            raise refused(NOT_TAKEN, f"{transport.get_write_buffer_size()} bytes of earlier requests wait")
+        version = self._versions.get(api.name)
+        if version is None:
+            version = self._versions[api.name] = settled(api, self._offered)
+        return version
+
+    def _encoded(self, api: Api[Q, A], version: int, message: Q) -> bytes:
+        """The message as bytes: those of the last time when it is the same object, as an observer's question is."""
+        asked, body = self._asked.get(api.name, (None, b""))
+        if asked is not message:
+            body = encode(message, version, version >= api.flexible)
+            self._asked[api.name] = (message, body)
+        return body
+
+    def _decoded(self, sent: _Sent, body: bytes) -> Any:
+        """The answer: that of the last time when it has the same bytes, as most answers to an observer have."""
+        said = body[_LENGTH.size :]
+        before, answer = self._answered.get(sent.api.name, (None, None))
+        if said != before:
+            answer = _read(sent.api, sent.version, body)
+            if len(said) <= _KEPT_BYTES_MAX:
+                self._answered[sent.api.name] = (said, answer)
+        return answer
+
+    def _write(self, frame: bytes) -> None:
+        assert self._transport is not None
+        self._transport.write(frame)
+
+    def _take(self, body: bytes) -> None:
+        correlation = _LENGTH.unpack_from(body)[0]
+        if not self._sent or self._sent[0].correlation != correlation:
+            due = self._sent[0].correlation if self._sent else "none"
+            self._break(f"an answer to request {correlation} where {due} was due")
+            return
+        sent = self._sent.popleft()
+        self.received += 1
+        if sent.answer.done():
+            return
+        try:
+            sent.answer.set_result(self._decoded(sent, body))
+        except Malformed as error:
+            self._sent.appendleft(sent)
+            self._break(f"an answer that cannot be read: {error}")
+
+    def _break(self, why: str) -> None:
+        """The node broke the protocol: nothing after this can be trusted."""
+        self._end(why)
+        if self._transport is not None:
+            self._transport.abort()
+
+    def _end(self, why: str) -> None:
+        if self._ended is not None:
+            return
+        self._ended = why
+        self._buffer = b""
+        waiting = [sent.answer for sent in self._sent if not sent.answer.done()]
+        self._sent.clear()
+        for answer in waiting:
+            answer.set_exception(refused(CONNECTION_LOST, why))
+            answer.exception()  # counts as seen: its caller may have been cancelled
+
+
+def settled(api: Api[Any, Any], offered: Mapping[int, tuple[int, int]]) -> int:
+    """The highest version that both sides know; raises `Definite` when there is none."""
+    low, high = api.versions
+    theirs = offered.get(api.key)
+    if theirs is None:
+        raise refused(UNSUPPORTED_API, f"the node does not offer {api.name}")
+    version = min(high, theirs[1])
+    if version < max(low, theirs[0]):
+        raise refused(
+            UNSUPPORTED_API, f"{api.name}: the node offers {theirs[0]} to {theirs[1]}, known are {low} to {high}"
+        )
+    return version
+
+
+def _frame(api: Api[Any, Any], version: int, correlation: int, body: bytes) -> bytes:
+    name = (
+        _CLIENT_ID + b"\0" if version >= api.flexible else _CLIENT_ID
+    )  # a flexible header ends with its tagged fields: none
+    length = _HEADER.size - _LENGTH_COUNTED_FROM + len(name) + len(body)
+    return _HEADER.pack(length, api.key, version, correlation, len(_CLIENT_ID)) + name + body
+
+
+def _read(api: Api[Q, A], version: int, body: bytes) -> A:
+    """The answer behind its header; that of ApiVersions is never flexible, so that it can be read in any case."""
+    if api.key == API_VERSIONS.key:
+        code = struct.unpack_from(">h", body, _LENGTH.size)[0] if len(body) >= _LENGTH.size + 2 else 0
+        if code != 0:  # a node that does not know the version answers in version 0
+            return cast(A, ApiVersionsResponse(error_code=code))
+        return decode(api.response, version, version >= api.flexible, body, _LENGTH.size)
+    if version < api.flexible:
+        return decode(api.response, version, False, body, _LENGTH.size)
+    return decode(api.response, version, True, body, _behind_tags(body))
+
+
+class _Nothing(Body, frozen=True):
+    """A structure of tagged fields only."""
+
+
+def _behind_tags(body: bytes) -> int:
+    """Where the message begins behind a flexible header, whose tagged fields mean nothing to us."""
+    try:
+        return struct_reader(_Nothing, 1, True)(body, _LENGTH.size)[1]
+    except IndexError:
+        raise Malformed("the answer ends inside its header") from None
+
+
+async def open_connection(address: str, port: int, *, connect_timeout_s: float) -> Connection:
+    """Connect and settle the versions; raises `Definite("not-connected")` when that fails or takes too long."""
+    connection: Connection | None = None
+    try:
+        async with asyncio.timeout(connect_timeout_s):
+            connection = await create_connection(Connection, address, port)
+            await connection.settle()
+    except BaseException as error:
+        if connection is not None:
+            connection.close()
+        if isinstance(error, Definite) or not isinstance(error, Exception):
+            raise
+        raise refused(NOT_CONNECTED, f"{address}:{port}: {error!r}") from error
+    return connection

@@ -1,0 +1,202 @@
+"""What Kafka's requests return, as plain values.
+
+An *epoch* is a leader epoch: of a topic partition, or of the metadata quorum where the value is about the quorum. An
+*offset* is a position in one partition's log. Node ids are Kafka's (`node.id`, `broker.id`). Times are the node's.
+"""
+
+from enum import IntEnum
+from typing import Final
+
+import msgspec
+
+from fencepost.harness.systems.kafka.wire.records import Record
+
+
+class ResourceType(IntEnum):
+    """What a dynamic configuration belongs to."""
+
+    TOPIC = 2
+    BROKER = 4
+
+
+class Resource(msgspec.Struct, frozen=True):
+    """What a configuration belongs to; a broker's name is its id, "" stands for all brokers."""
+
+    type: ResourceType
+    name: str
+
+
+ALL_BROKERS: Final = Resource(ResourceType.BROKER, "")
+
+
+class CreatedTopic(msgspec.Struct, frozen=True):
+    """A topic that was created, or that could be. `topic_id` is 16 zero bytes where there is none yet (or before 2.8).
+
+    The counts are -1 where the node does not tell them.
+    """
+
+    topic_id: bytes
+    partitions: int
+    replication: int
+
+
+class ConfigSource(IntEnum):
+    """Where a value comes from, by Kafka's numbers."""
+
+    UNKNOWN = 0
+    TOPIC = 1
+    BROKER = 2
+    ALL_BROKERS = 3
+    FILE = 4
+    DEFAULT = 5
+    LOGGER = 6
+    CLIENT_METRICS = 7
+    GROUP = 8
+
+
+class ConfigValue(msgspec.Struct, frozen=True):
+    """A configuration as one node knows it; `value` is None where the node keeps it secret or has none."""
+
+    value: str | None
+    source: ConfigSource
+
+
+class ProducerId(msgspec.Struct, frozen=True):
+    """Whom a producer is: an id, and the epoch that grows whenever another one begins under its transactional id."""
+
+    id: int
+    epoch: int
+
+
+class ProducerIdBlock(msgspec.Struct, frozen=True):
+    """The ids `first` to `first + count - 1`, given to one broker."""
+
+    first: int
+    count: int
+
+
+class Appended(msgspec.Struct, frozen=True):
+    """A batch that was acknowledged: the offset of its first record, and where the partition's log begins."""
+
+    base_offset: int
+    log_start_offset: int
+
+
+class PartitionLeader(msgspec.Struct, frozen=True):
+    """Who leads a topic partition, as one node knows it."""
+
+    node: int
+    epoch: int
+
+
+class Fetched(msgspec.Struct, frozen=True):
+    """A piece of a partition's log, and what its leader says of the whole.
+
+    `next_offset` is where to go on: behind the last batch, whose last records may have been control records; the offset
+    asked for when there was none. `high_watermark` is the end of what consumers may see. `diverged_at` is
+    (epoch, end offset) when the leader finds the asked (offset, last epoch) in contradiction to its log (KIP-595).
+    """
+
+    records: tuple[Record, ...]
+    next_offset: int
+    high_watermark: int
+    last_stable_offset: int
+    log_start_offset: int
+    diverged_at: tuple[int, int] | None = None
+
+
+class LogPosition(msgspec.Struct, frozen=True):
+    """An offset and the epoch of what stands there; the epoch is -1 where the node does not know it."""
+
+    offset: int
+    epoch: int
+
+
+class EpochEnd(msgspec.Struct, frozen=True):
+    """Where an epoch ended in a partition's log: the largest epoch not above the asked one, and the offset behind it.
+
+    Both are -1 when the leader knows no such epoch.
+    """
+
+    epoch: int
+    end_offset: int
+
+
+class Replica(msgspec.Struct, frozen=True):
+    """A member of the metadata quorum as its leader sees it; times are wall-clock milliseconds there, -1 unknown.
+
+    `directory` is the id of its data directory in hexadecimal digits, all 0 where the release tells none.
+    """
+
+    node: int
+    log_end_offset: int
+    last_fetch_ms: int
+    last_caught_up_ms: int
+    directory: str = ""
+
+
+class Quorum(msgspec.Struct, frozen=True):
+    """The metadata quorum as a node describes it that believes to lead it (or that a broker forwarded the question to).
+
+    `observers` are brokers and other controllers that follow without a vote.
+    """
+
+    leader: int
+    epoch: int
+    high_watermark: int
+    voters: tuple[Replica, ...]
+    observers: tuple[Replica, ...]
+
+
+class BrokerAddress(msgspec.Struct, frozen=True):
+    """A node as another one knows it. `fenced` is told from 4.0 on, else False."""
+
+    node: int
+    host: str
+    port: int
+    fenced: bool = False
+
+
+class PartitionView(msgspec.Struct, frozen=True):
+    """A topic partition as one node knows it; `leader` is -1 when there is none. `error` is Kafka's number, 0 none."""
+
+    partition: int
+    leader: int
+    leader_epoch: int
+    isr: tuple[int, ...]
+    replicas: tuple[int, ...]
+    offline: tuple[int, ...] = ()
+    error: int = 0
+
+
+class TopicView(msgspec.Struct, frozen=True):
+    """A topic as one node knows it: partitions in order. `error` is Kafka's number (3: unknown topic), 0 none."""
+
+    name: str
+    topic_id: bytes
+    partitions: tuple[PartitionView, ...]
+    error: int = 0
+
+
+class Metadata(msgspec.Struct, frozen=True):
+    """The cluster as one broker knows it.
+
+    `controller` is the node that the broker names as controller: in ZooKeeper mode whom it was last told, -1 nobody; in
+    KRaft mode some broker at random, which means nothing.
+    """
+
+    cluster_id: str | None
+    controller: int
+    brokers: tuple[BrokerAddress, ...]
+    topics: tuple[TopicView, ...]
+
+
+class Cluster(msgspec.Struct, frozen=True):
+    """DescribeCluster's answer: the nodes of one kind, brokers or controllers.
+
+    `controller` is the quorum's leader when controllers were asked for, else as in `Metadata`; -1 unknown.
+    """
+
+    cluster_id: str
+    controller: int
+    nodes: tuple[BrokerAddress, ...]

@@ -1,0 +1,85 @@
+"""What administrators do in ZooKeeper itself, as the tools of Kafka before 3.0 did: make a topic, force an election.
+
+`kafka-topics --zookeeper` wrote the topic's znode and left the rest to the controller; deleting /controller was, and
+is, how a controller is made to step down. Neither asks the controller, so both work while it is paused. The election
+takes the role away from a controller whose session lives on: only the version of /controller_epoch fences that one.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from fencepost.harness.coordination import Definite, Indefinite
+from fencepost.harness.runtime.node import Place
+from fencepost.harness.systems.kafka.zookeeper_mode.configuration import name_of
+from fencepost.harness.systems.kafka.zookeeper_mode.transaction_log import CONTROLLER, CONTROLLER_EPOCH
+from fencepost.harness.systems.zookeeper.server import CLIENT_PORT as KEEPER_PORT
+from fencepost.harness.systems.zookeeper.wire.connection import open_connection
+from fencepost.harness.systems.zookeeper.wire.session import ZooKeeperSession
+
+_SESSION_MS: Final = 5000
+_DIAL_S: Final = 0.5
+_POLL_S: Final = 0.01
+_BROKERS: Final = "/brokers/ids"
+
+
+class _Controller(msgspec.Struct):
+    """What stands in /controller; the other fields do not matter."""
+
+    brokerid: int
+
+
+class Administrator:
+    """A session of its own on one ZooKeeper server."""
+
+    def __init__(self, session: ZooKeeperSession) -> None:
+        self._session = session
+
+    def close(self) -> None:
+        self._session.close()
+
+    async def controller(self) -> tuple[str, int] | None:
+        """Who holds /controller, and the version of its znode; None while nobody does."""
+        stat = await self._session.exists(CONTROLLER)
+        if stat is None:
+            return None
+        data, stat = await self._session.get(CONTROLLER)
+        return name_of(msgspec.json.decode(data, type=_Controller).brokerid), stat.version
+
+    async def epoch(self) -> int:
+        return int((await self._session.get(CONTROLLER_EPOCH))[0])
+
+    async def make_topic(self, name: str) -> None:
+        """One partition on every registered broker."""
+        brokers = sorted(map(int, (await self._session.children(_BROKERS))[0]))
+        assignment = {"version": 1, "partitions": {"0": brokers}}
+        await self._session.make(f"/brokers/topics/{name}", msgspec.json.encode(assignment))
+
+    async def depose(self, version: int) -> None:
+        """Delete /controller if it is still of this version."""
+        await self._session.delete(CONTROLLER, version)
+
+    async def successor(self, deposed: str) -> tuple[str, int]:
+        """The next holder and its epoch, once there is another one than `deposed`; the caller bounds the wait."""
+        while True:
+            held = await self.controller()
+            if held is not None and held[0] != deposed:
+                return held[0], await self.epoch()
+            await asyncio.sleep(_POLL_S)
+
+
+async def open_administrator(keepers: Sequence[Place]) -> Administrator:
+    """On the first ZooKeeper that takes a session; raises what the last one said when none does."""
+    problem: Definite | Indefinite = Definite("not-connected", "there is no ZooKeeper")
+    for keeper in keepers:
+        try:
+            connection = await open_connection(
+                *keeper.dial(KEEPER_PORT), session_timeout_ms=_SESSION_MS, connect_timeout_s=_DIAL_S
+            )
+        except (Definite, Indefinite) as error:
+            problem = error
+            continue
+        return Administrator(ZooKeeperSession(connection))
+    raise problem

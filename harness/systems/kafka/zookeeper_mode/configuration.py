@@ -1,0 +1,173 @@
+"""Kafka in ZooKeeper mode as configuration: brokers on a ZooKeeper of three, all from Kafka's own jars.
+
+ZooKeepers vote and are z1, z2, z3; brokers do not and are b1, b2, ... (as many as the plan has nodes). `broker.id` is
+the place's number. Brokers listen for the harness ("client") and for one another ("broker"); they and the harness dial
+ZooKeeper at "zookeeper".
+
+A session of 2 s and ticks of 500 ms: so a controller that is paused or cut off loses its znode within seconds. The
+default session is 18 s.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from fencepost.harness.base.errors import UsageError
+from fencepost.harness.runtime.node import Layout, Member, NodeSpec, Place
+from fencepost.harness.systems.contract.server_settings import Settings
+from fencepost.harness.systems.contract.system import Artifacts
+from fencepost.harness.systems.kafka.server import images
+from fencepost.harness.systems.kafka.server import settings as server_settings
+from fencepost.harness.systems.kafka.server import start as server
+from fencepost.harness.systems.kafka.server.options import checked
+from fencepost.harness.systems.kafka.server.start import BROKER_PORT, CLIENT_PORT
+from fencepost.harness.systems.zookeeper import server as zookeeper
+from fencepost.harness.systems.zookeeper import settings as keeper_settings
+
+NAME: Final = "kafka-zk"
+BROKER: Final = "broker"
+KEEPER: Final = "zookeeper"
+KEEPERS: Final = 3
+#: "client" is a broker's for the harness; "zookeeper" is dialled by brokers and by the harness.
+LISTENERS: Final[Mapping[str, int]] = {
+    "client": CLIENT_PORT,
+    "broker": BROKER_PORT,
+    "zookeeper": zookeeper.CLIENT_PORT,
+    "peer": zookeeper.PEER_PORT,
+    "election": zookeeper.ELECTION_PORT,
+}
+KEEPER_CLASS: Final = zookeeper.MAIN_CLASS
+READY_TIMEOUT_S: Final = 45.0
+_KEEPER_CONFIGURATION: Final = "zoo.cfg"
+_KEEPER_HEAP_MIB: Final = 128
+_REPLICAS_MAX: Final = 3
+
+DEFAULTS: Final[Mapping[str, Any]] = {
+    "tick_ms": 500,
+    "zk_session_ms": 2000,
+    "replica_lag_ms": 30_000,
+    "heap_mib": 256,
+    "data_limit_mib": 256,
+}
+_LEAST: Final = {"tick_ms": 100, "zk_session_ms": 500, "replica_lag_ms": 1000, "heap_mib": 128, "data_limit_mib": 64}
+#: Keys that have an option, of brokers and of ZooKeepers.
+RESERVED: Final = server_settings.reserved(
+    {"zookeeper.session.timeout.ms": "zk_session_ms", "replica.lag.time.max.ms": "replica_lag_ms"}
+)
+KEEPERS_RESERVED: Final = keeper_settings.reserved(
+    {"tickTime": "tick_ms", "minSessionTimeout": "zk_session_ms", "maxSessionTimeout": "zk_session_ms"}
+)
+_PROTOCOLS: Final = "CLIENT:PLAINTEXT,BROKER:PLAINTEXT"
+
+
+def settings_of(options: Mapping[str, object]) -> dict[str, Any]:
+    """Defaults overlaid with `options`; raises UsageError for a name, type or value that is none."""
+    settings = checked("kafka-zk", options, DEFAULTS, _LEAST, most={})
+    if settings["zk_session_ms"] < 2 * settings["tick_ms"]:
+        raise UsageError(
+            f"kafka-zk: zk_session_ms={settings['zk_session_ms']} is below two ticks of {settings['tick_ms']} ms",
+            hint="ZooKeeper counts sessions in ticks; give a longer session or a shorter tick_ms",
+        )
+    return settings
+
+
+def members(nodes: int) -> tuple[Member, ...]:
+    keepers = (Member(f"z{number}", (KEEPER,), dialled=("zookeeper",)) for number in range(1, KEEPERS + 1))
+    brokers = (Member(f"b{number}", (BROKER,), votes=False) for number in range(1, nodes + 1))
+    return (*keepers, *brokers)
+
+
+def name_of(number: int) -> str:
+    """The node of this place's number; places are numbered in the order of `members`."""
+    return f"z{number}" if number <= KEEPERS else f"b{number - KEEPERS}"
+
+
+def spec(place: Place, layout: Layout, artifacts: Artifacts, settings: Mapping[str, Any], given: Settings) -> NodeSpec:
+    """One node of the cluster `layout` as data; `given` are a person's own settings of brokers and ZooKeepers."""
+    if KEEPER in place.roles:
+        return _keeper(place, layout, artifacts, settings, given)
+    own = _broker_properties(place, layout, settings)
+    return NodeSpec(
+        name=place.name,
+        argv=server.command(artifacts, place.folder / server.PROPERTIES, heap_mib=settings["heap_mib"]),
+        listeners={"client": CLIENT_PORT, "broker": BROKER_PORT},
+        roles=place.roles,
+        files={
+            server.PROPERTIES: server.properties({**own, **given.get(NAME, {})}),
+            **images.log_files(artifacts),
+        },
+        data_limit_bytes=settings["data_limit_mib"] << 20,
+        ready_timeout_s=READY_TIMEOUT_S,
+    )
+
+
+def _keeper(
+    place: Place, layout: Layout, artifacts: Artifacts, settings: Mapping[str, Any], given: Settings
+) -> NodeSpec:
+    servers = {
+        p.number: ":".join(map(str, (*p.peer(zookeeper.PEER_PORT), p.peer(zookeeper.ELECTION_PORT)[1])))
+        for p in layout.values()
+        if KEEPER in p.roles
+    }
+    options = {
+        "tick_ms": settings["tick_ms"],
+        "session_timeout_ms": settings["zk_session_ms"],
+        "init_limit": 10,
+        "sync_limit": 4,
+    }
+    # Brokers and the harness come in by the one port that a server has for clients.
+    port = place.peer(zookeeper.CLIENT_PORT)[1]
+    configuration = zookeeper.zoo_cfg(
+        address=place.address,
+        client_port=port,
+        data=place.data,
+        servers=servers,
+        options=options,
+        settings=given,
+    )
+    return NodeSpec(
+        name=place.name,
+        argv=server.command(
+            artifacts,
+            place.folder / _KEEPER_CONFIGURATION,
+            heap_mib=_KEEPER_HEAP_MIB,
+            main_class=KEEPER_CLASS,
+            more=keeper_settings.jvm_flags(given),
+        ),
+        listeners={
+            "zookeeper": zookeeper.CLIENT_PORT,
+            "peer": zookeeper.PEER_PORT,
+            "election": zookeeper.ELECTION_PORT,
+        },
+        roles=place.roles,
+        files={_KEEPER_CONFIGURATION: configuration, **images.log_files(artifacts)},
+        data_files={"myid": f"{place.number}\n"},
+        data_limit_bytes=settings["data_limit_mib"] << 20,
+        ready_timeout_s=READY_TIMEOUT_S,
+    )
+
+
+def _broker_properties(place: Place, layout: Layout, settings: Mapping[str, Any]) -> dict[str, object]:
+    keepers = [other for other in layout.values() if KEEPER in other.roles]
+    copies = min(len(layout) - len(keepers), _REPLICAS_MAX)
+    advertised = {"CLIENT": _at(place.dial(CLIENT_PORT)), "BROKER": _at(place.peer(BROKER_PORT))}
+    return {
+        "broker.id": place.number,
+        # They wait for ZooKeeper inside of requests: with a few of them a broker that lost it, or has just woken from a
+        # pause, answers nobody meanwhile, not even whom it takes for the controller.
+        "num.io.threads": 32,
+        "zookeeper.connect": ",".join(_at(keeper.peer(zookeeper.CLIENT_PORT)) for keeper in keepers),
+        "zookeeper.session.timeout.ms": settings["zk_session_ms"],
+        "replica.lag.time.max.ms": settings["replica_lag_ms"],
+        "zookeeper.connection.timeout.ms": 30_000,
+        "listeners": f"CLIENT://{place.address}:{CLIENT_PORT},BROKER://{place.address}:{place.peer(BROKER_PORT)[1]}",
+        "advertised.listeners": ",".join(f"{name}://{where}" for name, where in advertised.items()),
+        "listener.security.protocol.map": _PROTOCOLS,
+        "inter.broker.listener.name": "BROKER",
+        "log.dirs": place.data,
+        "offsets.topic.replication.factor": copies,
+        **server.transaction_log(copies),
+    }
+
+
+def _at(where: tuple[str, int]) -> str:
+    return f"{where[0]}:{where[1]}"

@@ -1,0 +1,128 @@
+"""Who is the controller, asked of each node alone: brokers of themselves, ZooKeeper servers of what is written.
+
+A broker's answer names no epoch; it gets one from the broker's own log where that proves it (`role_log`), and is a
+lower bound or has none elsewhere. A ZooKeeper server says what its copy of /controller and /controller_epoch holds; the
+copy may lag, and the server never claims to lead. A new controller writes both in one transaction, so when both were
+last changed by the same zxid the holder is that of exactly this epoch, though they are read one after the other.
+"""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Final
+
+import msgspec
+
+from fencepost.harness.coordination import Definite, Indefinite
+from fencepost.harness.history import Claim
+from fencepost.harness.systems.contract.system import Answer, Question
+from fencepost.harness.systems.kafka.zookeeper_mode.configuration import name_of
+from fencepost.harness.systems.kafka.zookeeper_mode.role_log import Role, RoleLog
+from fencepost.harness.systems.zookeeper.wire.connection import open_connection
+from fencepost.harness.systems.zookeeper.wire.session import ZooKeeperSession
+
+SOURCE: Final = "znode"
+_CONTROLLER: Final = "/controller"
+_EPOCH: Final = "/controller_epoch"
+#: It went between two requests: no answer this time, and nothing wrong with the session.
+_GONE: Final = "no-node"
+_DIAL_S: Final = 0.5
+_SESSION_MS: Final = 5000
+
+
+class _Controller(msgspec.Struct):
+    """What stands in /controller; the other fields do not matter."""
+
+    brokerid: int
+
+
+class DatedQuestion:
+    """A broker's question, with the epochs that its log gives its answers.
+
+    `dated` makes the answer of what was answered, and of the log before the question and after the answer.
+    """
+
+    def __init__(self, question: Question, log: RoleLog, dated: Callable[[Answer, Role, Role], Answer]) -> None:
+        self._question, self._log, self._dated = question, log, dated
+
+    async def ask(self) -> Answer:
+        before = self._log.read()
+        answer = await self._question.ask()
+        return self._dated(answer, before, self._log.read())
+
+    async def close(self) -> None:
+        await self._question.close()
+
+
+def dated_controller(answer: Answer, before: Role, after: Role) -> Answer:
+    """ "I act as the controller" is of the epoch that the log says it leads, if it led it before and after.
+
+    Else an election may have come between: then the last one that the log knew before is the least that it can be.
+    """
+    if answer.claims is not Claim.YES:
+        return answer
+    proven = before.leads is not None and before.leads == after.leads
+    return replace(answer, epoch=before.elected, epoch_exact=proven)
+
+
+def dated_view(answer: Answer, before: Role, after: Role) -> Answer:
+    """Whom the broker was told to be the controller, with the epoch that it was told with it.
+
+    Of itself it must also be the last epoch that it was elected in: it is elected before it is told.
+    """
+    if answer.leader is None or before.told is None or before.told != after.told:
+        return answer
+    told, epoch = before.told
+    proven = answer.leader == name_of(told) and (answer.claims is not Claim.YES or after.elected == epoch)
+    return replace(answer, epoch=epoch, epoch_exact=True) if proven else answer
+
+
+class ZnodeQuestion:
+    """The `Question` that asks one ZooKeeper server. The session is kept, and made again when it is lost."""
+
+    def __init__(self, address: str, port: int) -> None:
+        self._address, self._port = address, port
+        self._session: ZooKeeperSession | None = None
+        self._opening = asyncio.Lock()
+
+    async def ask(self) -> Answer:
+        session = await self._opened()
+        try:
+            data, raised = await session.get(_EPOCH)
+            # Absent while nobody is the controller: asked for first, since its absence is no error.
+            there = await session.exists(_CONTROLLER)
+            held, made = (await session.get(_CONTROLLER)) if there is not None else (None, None)
+        except (Definite, Indefinite) as error:
+            if not (isinstance(error, Definite) and error.code == _GONE):
+                self._drop(session)
+            raise
+        epoch = int(data)
+        if held is None or made is None:
+            return Answer(claims=Claim.NO, source=SOURCE, epoch=epoch, epoch_exact=False, detail="nobody")
+        return Answer(
+            claims=Claim.NO,
+            source=SOURCE,
+            epoch=epoch,
+            epoch_exact=made.czxid == raised.mzxid,
+            leader=name_of(msgspec.json.decode(held, type=_Controller).brokerid),
+            position=made.czxid,
+            detail=f"session {made.ephemeral_owner:#x}",
+        )
+
+    async def close(self) -> None:
+        if self._session is not None:
+            self._drop(self._session)
+
+    async def _opened(self) -> ZooKeeperSession:
+        async with self._opening:
+            if self._session is None:
+                connection = await open_connection(
+                    self._address, self._port, session_timeout_ms=_SESSION_MS, connect_timeout_s=_DIAL_S
+                )
+                self._session = ZooKeeperSession(connection)
+            return self._session
+
+    def _drop(self, session: ZooKeeperSession) -> None:
+        session.close()
+        if self._session is session:
+            self._session = None

@@ -1,0 +1,238 @@
+"""Kafka with its metadata in ZooKeeper, as it was before 4.0, as a system under test."""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from fencepost.harness.base.errors import UsageError, unknown_choice
+from fencepost.harness.coordination import ReadMode
+from fencepost.harness.runtime.artifacts.java import Train, archive, existing_archive, find_java
+from fencepost.harness.runtime.node import Layout, Member, Node, NodeSpec, Place
+from fencepost.harness.systems.contract.fenced_attempts import AttemptReader
+from fencepost.harness.systems.contract.reported_version import minor
+from fencepost.harness.systems.contract.server_settings import NO_SETTINGS, Settings, Taken
+from fencepost.harness.systems.contract.system import Artifacts, ImageFacts, PartitionReign, Question
+from fencepost.harness.systems.kafka.client import partition_leaders
+from fencepost.harness.systems.kafka.client.question import ControllerQuestion, ViewQuestion
+from fencepost.harness.systems.kafka.client.session import KafkaSession, open_session
+from fencepost.harness.systems.kafka.server import images, versions
+from fencepost.harness.systems.kafka.server import reported_version as told_version
+from fencepost.harness.systems.kafka.server import settings as server_settings
+from fencepost.harness.systems.kafka.server import start as server
+from fencepost.harness.systems.kafka.server.fenced_attempts import ZooKeeperModeAttempts
+from fencepost.harness.systems.kafka.server.log_lines import Layer, became_leader
+from fencepost.harness.systems.kafka.server.start import CLIENT_PORT, MAIN_CLASS
+from fencepost.harness.systems.kafka.zookeeper_mode import configuration, health
+from fencepost.harness.systems.kafka.zookeeper_mode.archive_training import train
+from fencepost.harness.systems.kafka.zookeeper_mode.configuration import BROKER, KEEPER_CLASS, name_of
+from fencepost.harness.systems.kafka.zookeeper_mode.guarantees import GUARANTEES, LEADERSHIP
+from fencepost.harness.systems.kafka.zookeeper_mode.question import (
+    DatedQuestion,
+    ZnodeQuestion,
+    dated_controller,
+    dated_view,
+)
+from fencepost.harness.systems.kafka.zookeeper_mode.role_log import RoleLog
+from fencepost.harness.systems.zookeeper import settings as keeper_settings
+from fencepost.harness.systems.zookeeper.question import told_version as told_zookeeper_version
+from fencepost.harness.systems.zookeeper.server import CLIENT_PORT as KEEPER_PORT
+from fencepost.harness.verdict import Guarantee, LeadershipBound
+
+DEFAULT_VERSION: Final = "3.9.2"
+#: Who acts as the controller, and whom a broker takes for it.
+CONTROLLER: Final = "controller"
+VIEW: Final = "view"
+#: A node's log among what is kept of it.
+LOG: Final = "server.log"
+
+_PROTOCOL_VERSION: Final = "inter.broker.protocol.version"
+_KEEPER_JAR: Final = re.compile(r"zookeeper-(\d+\.\d+\.\d+)\.jar")
+#: Our client speaks to 2.8 and later; from 4.0 on there is no ZooKeeper.
+_FIRST: Final = (2, 8, 0)
+_WITHOUT_ZOOKEEPER: Final = (4, 0, 0)
+
+
+class KafkaZk:
+    """The `System`; one object, without state."""
+
+    name: Final = configuration.NAME
+    default_version: Final = DEFAULT_VERSION
+    listeners: Final = configuration.LISTENERS
+    subjects: Final = (CONTROLLER, VIEW)
+    protocols: Final = frozenset({"elections", "metadata", "producer-ids", "log"})
+    read_modes: Final[tuple[ReadMode, ...]] = (ReadMode.PLAIN,)
+    guarantees: Final[tuple[Guarantee, ...]] = GUARANTEES
+
+    def promises(self, version: str) -> tuple[Guarantee, ...]:
+        return GUARANTEES
+
+    def read_guarantee(self, mode: ReadMode) -> str:
+        if mode not in self.read_modes:
+            raise unknown_choice("read mode of kafka-zk", mode.value, [m.value for m in self.read_modes])
+        return "metadata-forward"
+
+    def resolve(self, version: str) -> Artifacts:
+        """`version` is a release or a folder of jars. Makes the start-up archives when there are none yet."""
+        found, jars = server.found_jars(version, refuse=refuse)
+        versions.refuse_old_java(find_java(), versions.java_level(jars), found)
+        made = {
+            path: archive(_name(name, found), server.archive_key(jars, main_class), _trainer(main_class, jars))
+            for main_class, (path, name) in _ARCHIVES.items()
+        }
+        return server.artifacts(found, jars, made)
+
+    def at_hand(self, version: str) -> bool:
+        """Whether the jars and the start-up archives of this release are there already."""
+        if not versions.are_fetched(version):
+            return False
+        jars = versions.jars(version)
+        keys = {_name(name, version): server.archive_key(jars, main) for main, (_, name) in _ARCHIVES.items()}
+        return all(existing_archive(name, key) is not None for name, key in keys.items())
+
+    def known_versions(self) -> tuple[str, ...]:
+        return tuple(v for v in versions.known() if _FIRST <= versions.numbers(v) < _WITHOUT_ZOOKEEPER)
+
+    def members(self, nodes: int, options: Mapping[str, object]) -> tuple[Member, ...]:
+        return configuration.members(nodes)
+
+    def in_image(self, image: ImageFacts) -> Artifacts:
+        return images.in_image(image, refuse=refuse, keeper=True)
+
+    def options(self) -> dict[str, object]:
+        return dict(configuration.DEFAULTS)
+
+    def specs(
+        self,
+        layout: Layout,
+        artifacts: Artifacts,
+        options: Mapping[str, object],
+        settings: Settings = NO_SETTINGS,
+    ) -> list[NodeSpec]:
+        own = configuration.settings_of(options)
+        return [configuration.spec(place, layout, artifacts, own, settings) for place in layout.values()]
+
+    def leadership(self, options: Mapping[str, object], version: str = "") -> LeadershipBound:
+        return LEADERSHIP
+
+    async def ready(self, node: Node) -> bool:
+        return await health.serves(node.place)
+
+    async def healthy(self, layout: Layout) -> str | None:
+        return await health.wrong(layout)
+
+    async def open_client(
+        self, place: Place, *, connect_timeout_s: float, options: Mapping[str, object] | None = None
+    ) -> KafkaSession:
+        return await open_session(place.dial(CLIENT_PORT), place.number, connect_timeout_s=connect_timeout_s)
+
+    async def partition_reigns(self, layout: Layout, *, timeout_s: float) -> Mapping[str, PartitionReign]:
+        brokers = [place for place in layout.values() if BROKER in place.roles]
+        return await partition_leaders.partition_reigns(brokers, CLIENT_PORT, timeout_s)
+
+    async def elect_preferred(self, layout: Layout, *, timeout_s: float) -> None:
+        brokers = [place for place in layout.values() if BROKER in place.roles]
+        await partition_leaders.elect_preferred(brokers, CLIENT_PORT, timeout_s)
+
+    def question(self, place: Place, subject: str) -> Question | None:
+        """Brokers about both subjects; ZooKeeper servers about what their copy of /controller says."""
+        if BROKER not in place.roles:
+            return ZnodeQuestion(*place.dial(KEEPER_PORT)) if subject == CONTROLLER else None
+        names = {number: name_of(number) for number in range(1, 100)}
+        log = RoleLog(place.kept / LOG)
+        if subject == CONTROLLER:
+            asked = ControllerQuestion(place.number, *place.dial(CLIENT_PORT), names)
+            return DatedQuestion(asked, log, dated_controller)
+        if subject == VIEW:
+            return DatedQuestion(ViewQuestion(place.number, *place.dial(CLIENT_PORT), names), log, dated_view)
+        return None
+
+    async def prepare(self, client: Any, keys: tuple[str, ...]) -> None:
+        if not isinstance(client, KafkaSession):
+            raise TypeError(f"expected a client that this system opened, got {type(client).__name__}")
+        await client.prepare(keys)
+
+    async def told_version(self, node: Node, *, log_from: int) -> str:
+        if BROKER not in node.place.roles:
+            return await told_zookeeper_version(*node.place.dial(KEEPER_PORT))
+        return told_version.read(node.log, log_from)
+
+    def version_of(self, node: Node, artifacts: Artifacts) -> str:
+        """A keeper says that of the ZooKeeper among Kafka's jars."""
+        if BROKER in node.place.roles:
+            return artifacts.version
+        found = (_KEEPER_JAR.fullmatch(jar.name) for jar in server.jars_of(artifacts))
+        return next((match.group(1) for match in found if match), "unknown")
+
+    def refuse_change(
+        self, start: str, to: str, *, back: bool, options: Mapping[str, object], settings: Settings
+    ) -> str | None:
+        """Brokers speak to one another in the newest protocol that they know, unless they are told to keep to an older.
+
+        Source: Kafka's documentation, "Upgrading", of every release with ZooKeeper: first all brokers are given the
+        inter.broker.protocol.version of the older release.
+        """
+        older, newer = (to, start) if told_version.is_older(to, start) else (start, to)
+        known = minor(older)
+        if known is None or minor(newer) in (None, known):
+            return None
+        asked = minor(settings.get(self.name, {}).get(_PROTOCOL_VERSION, ""))
+        if asked is not None and asked <= known:
+            return None
+        wanted = ".".join(map(str, known))
+        return (
+            f"brokers of {newer} would speak to those of {older} in a protocol that they do not know; "
+            f"add --set {self.name}.{_PROTOCOL_VERSION}={wanted}"
+        )
+
+    def became_leader(self, line: str) -> int | None:
+        return became_leader(line, Layer.ZOOKEEPER)
+
+    def attempts(self) -> AttemptReader:
+        return ZooKeeperModeAttempts(name_of)
+
+    def fatal_line(self, line: str) -> str | None:
+        return server.fatal_line(line)
+
+    @property
+    def settable(self) -> Mapping[str, str]:
+        return {self.name: server_settings.ABOUT, keeper_settings.ZOOKEEPER: keeper_settings.ABOUT}
+
+    def refuse_setting(self, of: str, key: str, options: Mapping[str, object]) -> str | None:
+        if of == keeper_settings.ZOOKEEPER:
+            return keeper_settings.refuse(key, configuration.KEEPERS_RESERVED)
+        return configuration.RESERVED.why(key)
+
+    def refuse_settings(self, artifacts: Artifacts, settings: Settings) -> str | None:
+        jars = server.jars_of(artifacts)
+        return server_settings.refuse_unknown(
+            self.name, jars, artifacts.version, settings
+        ) or keeper_settings.refuse_unknown(jars, f"of Kafka {artifacts.version}", settings)
+
+    async def taken(self, node: Node, artifacts: Artifacts, settings: Settings) -> list[Taken]:
+        place = node.place
+        if BROKER not in place.roles:
+            return await keeper_settings.taken(node, *place.dial(KEEPER_PORT), settings)
+        return await server_settings.taken(self.name, node, place.dial(CLIENT_PORT), server.PROPERTIES, settings)
+
+
+#: By main class: the archive's name among the paths of the artifacts, and in the cache.
+_ARCHIVES: Final = {MAIN_CLASS: ("archive", "kafka-zk"), KEEPER_CLASS: ("keeper-archive", "kafka-keeper")}
+
+
+def refuse(version: str) -> None:
+    """Raise UsageError for a release without this mode."""
+    if not _FIRST <= versions.numbers(version) < _WITHOUT_ZOOKEEPER:
+        raise UsageError(
+            f"Kafka {version} is not run on ZooKeeper here: 2.8.0 to 3.9.x are",
+            hint="choose one of them, or --system kraft",
+        )
+
+
+def _name(archive_name: str, version: str) -> str:
+    # A name of their own: the archives of many releases must not push out the default's.
+    return archive_name if version == DEFAULT_VERSION else f"other-{archive_name}"
+
+
+def _trainer(main_class: str, jars: list[Path]) -> Train:
+    return lambda flags: train(main_class, jars, flags)

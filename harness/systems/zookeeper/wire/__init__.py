@@ -1,0 +1,1 @@
+"""ZooKeeper's protocol in Jute encoding, and one session on it."""

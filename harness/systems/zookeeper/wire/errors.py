@@ -1,0 +1,91 @@
+"""The table from ZooKeeper's errors to outcomes: which ones prove that nothing happened.
+
+A server refuses a write before it is proposed, or proposes an *error transaction* in its place (PrepRequestProcessor);
+either way the code in the reply says that this request changed nothing and never will: definite. Codes that a server
+may also send after the transaction was applied, or that promise nothing, are indefinite, and so is every code that is
+not in the table. What the connection does is in the table too, under words of our own.
+
+Source: KeeperException.Code, PrepRequestProcessor and FinalRequestProcessor of Apache ZooKeeper 3.9.5.
+"""
+
+from typing import Final, NamedTuple
+
+from fencepost.harness.coordination import Definite, Indefinite, NotSent
+
+
+class Row(NamedTuple):
+    """One error: its word in histories, whether it is definite, and why."""
+
+    word: str
+    definite: bool
+    why: str
+
+
+#: What becomes of the connection.
+NOT_CONNECTED: Final = Row("not-connected", True, "no session was opened, so nothing was asked")
+NOT_SENT: Final = Row("not-sent", True, "the connection was known to be closed: no byte was handed to the kernel")
+CONNECTION_LOST: Final = Row(
+    "connection-lost", False, "the request was handed over and the connection ended unanswered"
+)
+SESSION_OVER: Final = Row("lease-expired", True, "a server that was asked to resume the session says that it is over")
+
+#: What a server answers, by its number.
+SERVER_ERRORS: Final = {
+    -1: Row("system-error", False, "the server failed inside; it does not say where"),
+    -2: Row("runtime-inconsistency", False, "outside a multi: the server found itself inconsistent"),
+    -3: Row("data-inconsistency", False, "the server found its data inconsistent"),
+    -4: Row("connection-loss", False, "never sent by a server of today; a proxy may"),
+    -5: Row("marshalling-error", False, "also answered when a transaction was applied but its reply could not be made"),
+    -6: Row("unimplemented", True, "the server does not know the operation"),
+    -7: Row("operation-timeout", False, "a time-out proves nothing"),
+    -8: Row("bad-arguments", True, "refused before it was proposed"),
+    -13: Row("no-quorum-of-new-config", True, "refused before it was proposed: too few of the new members keep up"),
+    -14: Row("reconfig-in-progress", True, "refused before it was proposed"),
+    -101: Row("no-node", True, "refused: the znode does not exist"),
+    -102: Row("no-auth", True, "refused: the ACL forbids it"),
+    -103: Row("bad-version", True, "refused: the version differs"),
+    -108: Row("no-children-for-ephemerals", True, "refused: the parent is ephemeral"),
+    -110: Row("exists", True, "refused: the znode exists"),
+    -111: Row("not-empty", True, "refused: the znode has children"),
+    # The leader looks the session up before it makes the transaction; a request of a dead session becomes an error
+    # transaction. Whatever the session asked before got its own answer.
+    -112: Row("session-expired", True, "refused: the session was over when the leader prepared the request"),
+    -113: Row("invalid-callback", True, "refused before it was proposed"),
+    -114: Row("invalid-acl", True, "refused before it was proposed"),
+    -115: Row("auth-failed", True, "refused before it was proposed"),
+    # The server closes the connection on this one, as a rule; the reply would say no more than that.
+    -118: Row("session-moved", False, "the session lives on another server; earlier requests may still come"),
+    -119: Row("not-read-only", True, "refused: the server is in read-only mode"),
+    -120: Row("ephemeral-on-local-session", True, "refused before it was proposed"),
+    -121: Row("no-watcher", True, "refused: there is no such watch"),
+    -122: Row("request-timeout", False, "a time-out proves nothing"),
+    -123: Row("reconfig-disabled", True, "refused before it was proposed"),
+    -125: Row("quota-exceeded", True, "refused before it was proposed"),
+    -127: Row("throttled", False, "dropped from an overfull queue, it says; no promise is written down"),
+}
+
+NO_NODE: Final = -101
+BAD_VERSION: Final = -103
+NODE_EXISTS: Final = -110
+SESSION_EXPIRED: Final = -112
+
+
+def raised(row: Row, detail: str = "") -> Definite | Indefinite:
+    """The exception of a row."""
+    if row is NOT_SENT:
+        return NotSent(row.word, detail)
+    return Definite(row.word, detail) if row.definite else Indefinite(row.word, detail)
+
+
+class ServerError(Exception):
+    """A reply with an error code, before it is translated: operations give some codes a meaning of their own."""
+
+    def __init__(self, code: int) -> None:
+        super().__init__(code)
+        self.code = code
+
+    def outcome(self) -> Definite | Indefinite:
+        row = SERVER_ERRORS.get(self.code)
+        if row is None:
+            return Indefinite("unknown-code", f"the server answered with error {self.code}")
+        return raised(row, f"error {self.code}")

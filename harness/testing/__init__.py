@@ -1,0 +1,1 @@
+"""For authors of plug-ins: generators played without threads or clocks."""

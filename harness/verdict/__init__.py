@@ -1,0 +1,41 @@
+"""What a judge says: verdict, witness, guarantee, fingerprint, consistency models. Does not know who judges."""
+
+from fencepost.harness.verdict.verdict import (
+    Budget,
+    Facts,
+    Guarantee,
+    LeadershipBound,
+    LeaseBound,
+    Proof,
+    Standing,
+    Thresholds,
+    Validity,
+    Verdict,
+    Witness,
+    allowed_by,
+    anomalies_of,
+    in_words,
+    merge,
+    merge_verdicts,
+    violations_of,
+)
+
+__all__ = [
+    "Budget",
+    "Facts",
+    "Guarantee",
+    "LeadershipBound",
+    "LeaseBound",
+    "Proof",
+    "Standing",
+    "Thresholds",
+    "Validity",
+    "Verdict",
+    "Witness",
+    "allowed_by",
+    "anomalies_of",
+    "in_words",
+    "merge",
+    "merge_verdicts",
+    "violations_of",
+]

@@ -1,0 +1,261 @@
+"""Verdicts: what a checker says of a history, and how several are merged.
+
+A verdict is `valid`, `invalid` or `unknown`. Merged, `invalid` beats `unknown` beats `valid`. Only guarantees that
+are promised, or that the plan requires by name, make a run `invalid` (DESIGN section 6, standing of a guarantee); a
+violation of another one is reported with its count.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+
+from fencepost.harness.history import Clock
+
+
+class Validity(StrEnum):
+    VALID = "valid"
+    INVALID = "invalid"
+    UNKNOWN = "unknown"
+
+
+class Standing(StrEnum):
+    """Who stands behind a guarantee.
+
+    `PROMISED`: the maker, in the named source. `RELIED_UPON`: users build on it, the maker disclaims it. `MEASURED`:
+    nobody; it is a figure.
+    """
+
+    PROMISED = "promised"
+    RELIED_UPON = "relied-upon"
+    MEASURED = "measured"
+
+
+class Guarantee(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing that a system is held to: `name` as `--require` takes it, with its standing and the source."""
+
+    name: str
+    standing: Standing
+    text: str
+    source: str
+    known_issue: str | None = None
+
+
+class Proof(msgspec.Struct, frozen=True, kw_only=True):
+    """Why a verdict holds, so that the history alone suffices to check it (`checkers.confirm`).
+
+    Operations are named by the indexes of their invocations. What `rows` are depends on the `kind`:
+
+      order      all operations of `key` in an order that explains them; those of unknown outcome may be missing
+      window     operations of `key` that no order explains, or `zone-pair`, which a monitor of unique values found;
+                 `checkers.storage.register_proofs` says what `since`, `until`, `may` and `shown` are. Of a store with
+                 numbered writes, answers about `key` that show the anomaly `name`, looked at behind the number `since`
+      cycle      transactions of which each would have to come before the next, and the last before the first; `name`
+                 is the anomaly, each of `links` says of one step what `checkers.transactions.proof.Step` does
+      circle     the same of commits: behind its `Step`, a link has the read that shows it and the length of the path of
+                 steps that follows (`checkers.transactions.weak_isolation.CommitStep`)
+      sub-history  operations of the object `name` (a semaphore's with its permits) that no order explains, those of
+                 `may` among them or not; `checkers.objects.sub_history` says what `since` and `about` are; an
+                 `order` of an object has `name` and `about`, too
+      finding    transactions that show the anomaly `name`; `links` holds `checkers.transactions.proof.Anomaly`, less
+      its
+                 name. Of a store with numbered writes, operations that show it by themselves
+
+      compares   a transaction of such a store that says that one of its compares did not hold, and all did
+
+    An `order` of such a store is of all its keys; `links` are then a row and the position where it stands, of those
+    whose replies do not tell it; of a transaction also 1 if its compares held, else 0.
+    """
+
+    kind: str
+    rows: tuple[int, ...]
+    key: str | None = None
+    may: tuple[int, ...] = ()
+    since: int | None = None
+    until: int | None = None
+    shown: tuple[tuple[int, int], ...] = ()
+    name: str = ""
+    links: tuple[tuple[int | str, ...], ...] = ()
+    about: tuple[str, ...] | None = None
+
+
+class Witness(msgspec.Struct, frozen=True, kw_only=True):
+    """The few events that show a violation.
+
+    `events` are indexes into the history, in order; `steps` say in words, one sentence each, why no order explains
+    them. `from_ns`..`to_ns` is the stretch of time to draw. `proof` is the smallest one that was found. A table of
+    transactions has no events: `events` are moments then, and `transactions` the numbers of those that it is about.
+    """
+
+    anomaly: str
+    events: tuple[int, ...]
+    steps: tuple[str, ...]
+    from_ns: int
+    to_ns: int
+    key: str | None = None
+    nodes: tuple[str, ...] = ()
+    proof: Proof | None = None
+    transactions: tuple[int, ...] = ()
+
+
+class Verdict(msgspec.Struct, frozen=True, kw_only=True):
+    """One checker's word on one guarantee.
+
+    `exposure` counts how often the guarantee was really put to the test (None: the checker has no such count); 0 makes
+    the verdict `unknown`. `anomalies` counts violations by name, `witnesses` shows the first few of them. `figures` are
+    plain numbers and strings for the report, keyed with units last. An `unknown` that does not weigh keeps nothing from
+    being valid, since another verdict on the guarantee answers for it. `proofs` are those that belong to no witness.
+
+    `evidence` names the rows of the history that a number rests on, as `checkers.facts.evidence` says: by the name of
+    the figure, as "exposure", or as "anomalies.<name>". A row of a list in `figures` holds its own, as `events`.
+    """
+
+    checker: str
+    guarantee: str
+    validity: Validity
+    reason: str = ""
+    exposure: int | None = None
+    exposure_of: str = ""
+    anomalies: dict[str, int] = {}
+    witnesses: tuple[Witness, ...] = ()
+    figures: dict[str, Any] = {}
+    evidence: dict[str, tuple[int, ...]] = {}
+    weighs: bool = True
+    proofs: tuple[Proof, ...] = ()
+
+
+def merge(validities: Iterable[Validity]) -> Validity:
+    """`invalid` beats `unknown` beats `valid`; of nothing, `unknown`: nothing was judged."""
+    seen = set(validities)
+    for validity in (Validity.INVALID, Validity.UNKNOWN, Validity.VALID):
+        if validity in seen:
+            return validity
+    return Validity.UNKNOWN
+
+
+def merge_verdicts(verdicts: Iterable[Verdict]) -> Validity:
+    """What several verdicts on one guarantee come to."""
+    return merge(v.validity for v in verdicts if v.weighs or v.validity is not Validity.UNKNOWN)
+
+
+def anomalies_of(verdicts: Iterable[Verdict]) -> dict[str, int]:
+    """Each anomaly by name with its count over all these verdicts, the most frequent first."""
+    found: Counter[str] = Counter()
+    for verdict in verdicts:
+        found.update(verdict.anomalies)
+    return dict(found.most_common())
+
+
+def allowed_by(verdict: Verdict) -> frozenset[str]:
+    """Anomalies of transactions that the guarantee allows: they are told, and held against nothing."""
+    return frozenset(verdict.figures.get("allowed", ()))
+
+
+def violations_of(verdicts: Iterable[Verdict]) -> dict[str, int]:
+    """As `anomalies_of`, without those that the guarantees allow."""
+    found: Counter[str] = Counter()
+    for verdict in verdicts:
+        allowed = allowed_by(verdict)
+        found.update({name: count for name, count in verdict.anomalies.items() if name not in allowed})
+    return dict(found.most_common())
+
+
+def in_words(counts: Mapping[str, int]) -> str:
+    """Anomalies with their counts."""
+    return ", ".join(f"{count} x {name}" for name, count in counts.items())
+
+
+class LeadershipBound(msgspec.Struct, frozen=True, kw_only=True):
+    """How long a leader that is cut off from every majority may go on claiming, by the system's own rules.
+
+    `bound_ns` is B of DESIGN section 6 in nanoseconds of running time; None when the system promises nothing.
+    `one_leader_per_epoch` says that samples keep all assumptions, so that two leaders in one epoch may be judged.
+    `watch_ns` is how long after the last fault was healed a superseded leader may still be found. `clocks` are those
+    of the node by which the system may measure the bound: its running time counts by the slowest of them.
+    """
+
+    bound_ns: int | None
+    source: str
+    standing: Standing
+    one_leader_per_epoch: bool
+    watch_ns: int = 2_000_000_000
+    clocks: tuple[Clock, ...] = (Clock.WALL, Clock.MONOTONIC)
+
+    @property
+    def limit_ns(self) -> int | None:
+        """Running time in a cut from which on a claim counts: half as much again as the bound, and a second."""
+        return None if self.bound_ns is None else self.bound_ns * 3 // 2 + 1_000_000_000
+
+
+class LeaseBound(msgspec.Struct, frozen=True, kw_only=True):
+    """How long a lease may outlive its time to live, by the system's own rules, while the cluster is undisturbed.
+
+    `extra_ns` counts from the end of its time to live; after an election, or anything else that disturbs the cluster,
+    both count anew. `clocks` are those of the nodes by which the system may count: a lease is certainly alive while the
+    fastest of them has not counted its time to live, and certainly over when the slowest has counted it and `extra_ns`.
+    """
+
+    extra_ns: int
+    source: str
+    clocks: tuple[Clock, ...] = (Clock.WALL, Clock.MONOTONIC)
+
+
+class Budget(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What the linearizability search may spend on the whole history. `wall_s` is only a backstop."""
+
+    steps: int = 200_000_000
+    memory_bytes: int = 1_000_000_000
+    wall_s: float = 60.0
+
+
+class Thresholds(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Below these, a `valid` is a vacuous pass and becomes `unknown`; they stand in the plan."""
+
+    ok_operations_min: int = 100
+    effective_faults_min: int = 1
+    exposure_min: int = 1
+    stall_ns_max: int = 500_000_000
+
+
+class Facts(msgspec.Struct, frozen=True, kw_only=True):
+    """What a checker must know beside the history: the plan and the system's statements, as data.
+
+    `read_guarantee` names the guarantee of the reads of this run; `options` are the workload's, as in the plan.
+    `required` are the guarantees that the plan names by `--require`. `subjects` are what beliefs are about, first the
+    one that the system's leaders are known by. `planned_ns` is the planned length of the main phase,
+    `failure` what ended the harness before the history was complete.
+    """
+
+    system: str
+    workload: str
+    nodes: tuple[str, ...]
+    #: The nodes whose majority elects; empty: all of them.
+    electorate: tuple[str, ...] = ()
+    guarantees: tuple[Guarantee, ...]
+    required: tuple[str, ...] = ()
+    read_guarantee: str = "linearizable"
+    nemesis: tuple[str, ...] = ()
+    options: dict[str, Any] = {}
+    leadership: LeadershipBound | None = None
+    leases: LeaseBound | None = None
+    subjects: tuple[str, ...] = ()
+    budget: Budget = Budget()
+    thresholds: Thresholds = Thresholds()
+    planned_ns: int | None = None
+    failure: str | None = None
+
+    @property
+    def voters(self) -> tuple[str, ...]:
+        """The nodes whose majority elects a leader."""
+        return self.electorate or self.nodes
+
+    def guarantee(self, name: str) -> Guarantee | None:
+        """The system's statement about `name`, if it makes one."""
+        return next((g for g in self.guarantees if g.name == name), None)
+
+    def decides(self, name: str) -> bool:
+        """Whether a violation of `name` makes the run invalid: promised, or required by the plan."""
+        guarantee = self.guarantee(name)
+        return name in self.required or (guarantee is not None and guarantee.standing is Standing.PROMISED)

@@ -1,0 +1,1 @@
+"""Runs through Spark: facts over histories of any number and size."""

@@ -1,0 +1,419 @@
+"""Skewed clocks of single nodes, live: an offset, a drift, a strobe; of the wall clock, the monotonic one, or both.
+
+The machine's clock is not touched: each process of the node has its own (`harness/runtime/clocks`). What a clock shows
+is a known function of true time, recorded as `ClockEvent`s for each node and clock at every change and every restart.
+
+A monotonic clock is never put back unless a person asks for it (a negative offset, a strobe, `back=yes`): healing sets
+its rate to 1 and keeps what it is ahead or behind by then until the server is restarted, and records that.
+
+The proof has two parts: the settings are read back from every process of the node; and the server is asked for its
+time, before and after, where it tells it (`harness/systems/contract/server_clock.py`).
+"""
+
+import asyncio
+import random
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from fencepost.harness.base.errors import UsageError
+from fencepost.harness.faults.kind import Cluster, FaultSpec, Proof, Resolved, Skip, View
+from fencepost.harness.faults.schedule import duration_of
+from fencepost.harness.faults.targets import NODE_TARGETS, choose_nodes
+from fencepost.harness.history import Clock, ClockEvent, FaultOutcome, NoteEvent
+from fencepost.harness.runtime.clocks.availability import why_not
+from fencepost.harness.runtime.clocks.memory import ClockError
+from fencepost.harness.runtime.clocks.node_clocks import KeptNode, NodeClocks, Reading
+from fencepost.harness.runtime.clocks.setting import ClockSetting, Settings
+from fencepost.harness.runtime.node import Node
+from fencepost.harness.runtime.provider import Setting
+from fencepost.harness.systems.contract.server_clock import TellsTime
+from fencepost.nemesis.clock.skew_shape import Shape, pairs, read_shape
+
+#: How late a change may take hold after the time that it was reckoned for, without a step back.
+_MARGIN_NS: Final = 50_000_000
+#: Three clocks are read within far less, but where the processor is taken away in between.
+_MOMENT_NS: Final = 1_000_000
+_MOMENT_TRIES: Final = 100
+_TOLD_S: Final = 1.5
+_LONGEST_PROOF: Final = 400
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Skewed(Resolved):
+    """A target made concrete, and what its clocks will show."""
+
+    shape: Shape
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """What a server's clock showed less true time, and by how much that may be wrong."""
+
+    incarnation: int
+    ahead_ns: int
+    error_ns: int
+    source: str
+
+
+@dataclass(slots=True)
+class _Skew:
+    """What is known of one node's clocks besides their settings."""
+
+    kept: KeptNode
+    since_ns: dict[Clock, int]
+    before: Settings = field(default_factory=Settings)
+    asked_ns: int = 0
+    took_ns: int = 0
+    fault_id: int | None = None
+    failed_meanwhile: str = ""
+
+
+#: Of a node's clocks and each clock's true time now, the settings to come.
+_MakeSettings = Callable[[_Skew, Mapping[Clock, int]], Settings]
+
+
+class ClockSkew:
+    name: Final = "clock-skew"
+    about: Final = "clocks of single nodes set off, drifting or strobing, live; the machine's stays as it is"
+    targets: Mapping[str, str] = {**NODE_TARGETS, "all": "every node"}
+    default_target: Final = "one"
+    options: Mapping[str, tuple[str, ...]] = {
+        "offset": (),
+        "rate": (),
+        "strobe": (),
+        "period": (),
+        "length": (),
+        "clock": ("wall", "monotonic", "both"),
+        "back": ("no", "yes"),
+        "for": (),
+    }
+    meanings: Mapping[str, str] = {
+        "offset": "how far off, such as -5s or 2d",
+        "rate": "seconds told in a true second, such as 1.05",
+        "strobe": "how far to and fro, such as 1h",
+    }
+    default_duration_ns: Final = 8_000_000_000
+    for_all: tuple[str, ...] = (
+        "clock-skew",
+        "clock-skew:leader:rate=1.1:clock=both",
+        "clock-skew:leader:offset=10s:clock=monotonic",
+        "clock-skew:one:strobe=2m:period=20ms",
+        "clock-skew:leader:rate=0.5:clock=monotonic",
+    )
+    holds: frozenset[str] = frozenset({"clock"})
+
+    def __init__(self) -> None:
+        self._cluster: Cluster | None = None
+        self._clocks = NodeClocks(self._changed)
+        self._skews: dict[str, _Skew] = {}
+        #: What a server told before its clock was touched for the first time.
+        self._first_told: dict[tuple[str, Clock], _Told] = {}
+
+    def refuse(self, spec: FaultSpec, setting: Setting) -> str | None:
+        try:
+            read_shape(spec.options, duration_ns=duration_of(spec, self))
+        except UsageError as error:
+            return f"{error.message}; {error.hint}" if error.hint else error.message
+        return None
+
+    def unavailable(self, setting: Setting) -> str | None:
+        return why_not(setting)
+
+    def resolve(self, spec: FaultSpec, view: View, draw: random.Random) -> Resolved | Skip:
+        chosen = choose_nodes(spec.target, view, draw)
+        shape = read_shape(spec.options, duration_ns=duration_of(spec, self), draw=draw)
+        return chosen if isinstance(chosen, Skip) else Skewed(nodes=chosen, shape=shape, details=shape.details)
+
+    # -- inject -------------------------------------------------------------------------------------------------------
+
+    async def inject(self, fault_id: int, resolved: Resolved, cluster: Cluster) -> Proof:
+        shape = _shape(resolved)
+        self._cluster = cluster
+        nodes = [cluster.runtime.nodes[name] for name in resolved.nodes]
+        wrong: list[str] = []
+        for node in nodes:
+            wrong += await self._arm(node, shape)
+        if wrong:
+            return Proof(FaultOutcome.INDETERMINATE, f"no clock was touched: {_shown(wrong)}")
+        before = await self._ask(nodes, shape.clocks)
+        for key, told in before.items():
+            self._first_told.setdefault(key, told)
+        skews = [self._skews[node.name] for node in nodes]
+        for skew in skews:
+            skew.fault_id = fault_id
+            self._clocks.guard(skew.kept)
+        readings = self._change(skews, shape.clocks, lambda skew, now: shape.applied(skew.kept.settings, now))
+        wrong = [f"{name}: {what}" for name, reading in readings.items() for what in reading.wrong]
+        untold, told_wrong = self._compare(skews, before, await self._ask(nodes, shape.clocks))
+        wrong += told_wrong
+        text = "; ".join([*(f"{name}: {_words(r)}" for name, r in readings.items()), *untold])
+        if wrong:
+            return Proof(FaultOutcome.INDETERMINATE, f"{_shown(wrong)} ({text})")
+        return Proof(FaultOutcome.INSTALLED, text)
+
+    async def _arm(self, node: Node, shape: Shape) -> list[str]:
+        """Arm one node at its present settings; what is wrong, in words."""
+        kept = self._clocks.of(node)
+        now_ns = self._now_ns()
+        self._skews.setdefault(node.name, _Skew(kept, dict.fromkeys(Clock, now_ns)))
+        try:
+            await self._clocks.arm(node)
+        except ClockError as error:
+            return [f"{node.name}: {error}"]
+        wrong = [f"{node.name}: process {f.pid}: {_ended(f.ended)}{f.why}" for f in kept.failures]
+        reading = self._clocks.read_back(kept)
+        if not reading.processes and not wrong:
+            wrong.append(f"{node.name}: it ended while it was being armed")
+        wrong += [f"{node.name}: {what}" for what in reading.wrong]
+        wrong += [f"{node.name}: process {pid} is not armed" for pid in reading.coming]
+        if Clock.MONOTONIC in shape.clocks:
+            # Waits that keep to true time would hang, or return at once for ever, and nobody's clock does that.
+            wrong += [f"{node.name}: its timed waits do not follow: {why}" for why in self._clocks.untranslated(kept)]
+        return wrong
+
+    def _change(self, skews: Sequence[_Skew], clocks: Sequence[Clock], settings: _MakeSettings) -> dict[str, Reading]:
+        """Set all of them at once, read them back, and record what each clock shows from now on."""
+        readings = {}
+        for skew in skews:
+            skew.asked_ns, now = self._moment()
+            skew.before = skew.kept.settings
+            self._clocks.set(skew.kept, settings(skew, now))
+            skew.took_ns = self._now_ns() - skew.asked_ns
+            skew.since_ns |= dict.fromkeys(clocks, skew.asked_ns)
+        for skew in skews:
+            reading = self._clocks.read_back(skew.kept)
+            if not reading.processes and skew.kept.in_force:
+                reading = Reading(processes=0, wrong=("it ended before its clock was read back",))
+            readings[skew.kept.name] = reading
+            self._record(skew, clocks, reading)
+        return readings
+
+    def _record(self, skew: _Skew, clocks: Sequence[Clock], reading: Reading) -> None:
+        assert self._cluster is not None, "set by inject"
+        for clock, setting in pairs(skew.kept.settings):
+            if clock not in clocks:
+                continue
+            self._cluster.records.record(
+                ClockEvent,
+                node=skew.kept.name,
+                incarnation=skew.kept.node.incarnation,
+                clock=clock,
+                asked_ns=skew.asked_ns,
+                since_ns=skew.since_ns[clock],
+                offset_ns=setting.offset_ns,
+                rate=setting.rate,
+                period_ns=setting.period_ns,
+                delta_ns=setting.delta_ns,
+                length_ns=setting.length_ns,
+                certain=not reading.wrong,
+                fault_id=skew.fault_id,
+                proof=_shown(reading.wrong) if reading.wrong else _words(reading),
+            )
+
+    # -- heal ---------------------------------------------------------------------------------------------------------
+
+    async def heal(self, fault_id: int, resolved: Resolved, cluster: Cluster) -> Proof:
+        shape = _shape(resolved)
+        self._cluster = cluster
+        texts: list[str] = []
+        wrong: list[str] = []
+        nodes = [cluster.runtime.nodes[name] for name in resolved.nodes]
+        for node in nodes:
+            skew = self._skews.get(node.name)
+            if skew is None or skew.fault_id not in (fault_id, None):
+                continue
+            await self._clocks.unguard(skew.kept)
+            text, found = await self._heal_one(skew, shape)
+            texts.append(text)
+            wrong += found
+        await self._clocks.rest()
+        wrong += self._still_told_wrong(nodes, await self._ask(nodes, shape.clocks))
+        text = "; ".join(texts) or "no clock was touched"
+        if wrong:
+            return Proof(FaultOutcome.INDETERMINATE, f"{_shown(wrong)} ({text})")
+        return Proof(FaultOutcome.HEALED, text)
+
+    async def _heal_one(self, skew: _Skew, shape: Shape) -> tuple[str, list[str]]:
+        """What was done with one node, and what is wrong, both in words."""
+        kept, name = skew.kept, skew.kept.name
+        wrong = [f"{name}: {skew.failed_meanwhile}"] if skew.failed_meanwhile else []
+        skew.failed_meanwhile = ""
+        reading = self._change([skew], shape.clocks, lambda s, now: shape.healed(s.kept.settings, now, _MARGIN_NS))[
+            name
+        ]
+        gained = skew.before.monotonic.extra_rate > 0 and Clock.MONOTONIC in shape.clocks and not shape.may_step_back
+        if gained and skew.took_ns > _MARGIN_NS:
+            wrong.append(f"{name}: its monotonic clock may have gone back: setting it took {skew.took_ns} ns")
+        wrong += [f"{name}: {what}" for what in reading.wrong]
+        if not reading.processes:
+            gone = "no process is left of it" if kept.tree is not None else "nothing of it is armed"
+            kept.forget()
+            kept.settings = Settings()
+            return f"{name}: {gone}", wrong
+        if not kept.settings.are_true:
+            left_s = kept.settings.monotonic.offset_ns / 1e9
+            return f"{name}: its monotonic clock has the normal rate again, and stays at {left_s:+.3f} s", wrong
+        try:
+            kept_ours = await self._clocks.release(kept)
+        except ClockError as error:
+            kept_ours = [str(error)]
+        skew.fault_id = None
+        wrong += [f"{name}: {what}" for what in kept_ours]
+        functions = (
+            "clock functions of ours, which show true time" if kept_ours else "the kernel's own clock functions again"
+        )
+        return f"{name}: {_count(reading.processes)} with {functions}", wrong
+
+    async def close(self) -> None:
+        """End what watches over the nodes, for who uses this fault without a run. Idempotent."""
+        await self._clocks.close()
+
+    # -- restarts -----------------------------------------------------------------------------------------------------
+
+    def _changed(self, kept: KeptNode) -> None:
+        """A server was started again, or a newcomer not armed: while the fault is in force it is skewed, else true."""
+        skew = self._skews[kept.name]
+        assert self._cluster is not None, "set by inject"
+        if not kept.in_force:
+            skew.fault_id = None
+            skew.asked_ns = self._now_ns()
+            skew.since_ns = dict.fromkeys(Clock, skew.asked_ns)
+            self._record(skew, tuple(Clock), Reading(processes=1, wrong=(), how="as the kernel made it"))
+            return
+        reading = self._clocks.read_back(kept)
+        first = kept.tree.first if kept.tree is not None else 0
+        # A child that ended at once, as those of a start script do, shows no clock to anybody.
+        counted = [f for f in kept.failures if not f.ended or f.pid == first]
+        wrong = [*(f"process {f.pid}: {_ended(f.ended)}{f.why}" for f in counted), *reading.wrong]
+        if not reading.processes:
+            wrong.append("it ended before it was armed")
+        reading = replace(reading, wrong=tuple(wrong))
+        skew.asked_ns = self._now_ns()
+        touched = [c for c, setting in pairs(kept.settings) if not setting.is_true]
+        self._record(skew, touched, reading)
+        if wrong:
+            skew.failed_meanwhile = f"meanwhile: {_shown(wrong)}"
+            text = f"{kept.name}: {_shown(wrong)}"
+            self._cluster.records.record(NoteEvent, topic="clock-not-armed", text=text)
+
+    # -- what servers tell --------------------------------------------------------------------------------------------
+
+    async def _ask(self, nodes: Sequence[Node], clocks: Sequence[Clock]) -> dict[tuple[str, Clock], _Told]:
+        """What each server tells of each clock; those that do not answer are left out."""
+        assert self._cluster is not None, "set by inject"
+        system = self._cluster.system
+        if not isinstance(system, TellsTime):
+            return {}
+        keys = [(node, clock) for node in nodes for clock in clocks]
+        answers = await asyncio.gather(*(_ask(system, node, clock) for node, clock in keys))
+        return {(node.name, clock): told for (node, clock), told in zip(keys, answers, strict=True) if told is not None}
+
+    def _compare(
+        self,
+        skews: Sequence[_Skew],
+        before: Mapping[tuple[str, Clock], _Told],
+        after: Mapping[tuple[str, Clock], _Told],
+    ) -> tuple[list[str], list[str]]:
+        """In words: what servers told, and what of it contradicts their settings."""
+        texts: list[str] = []
+        wrong: list[str] = []
+        for skew in skews:
+            for clock, setting in pairs(skew.kept.settings):
+                key = (skew.kept.name, clock)
+                if key not in before or key not in after:
+                    continue
+                first, second = before[key], after[key]
+                if first.incarnation != second.incarnation and clock is Clock.MONOTONIC:
+                    continue
+                moved_ns = second.ahead_ns - first.ahead_ns
+                earlier_ns = dict(pairs(skew.before))[clock].offset_ns
+                error_ns = first.error_ns + second.error_ns
+                text = f"{key[0]} itself tells {moved_ns / 1e9:+.3f} s by {second.source}"
+                texts.append(text)
+                if not _is_possible(setting, moved_ns + earlier_ns, error_ns, self._now_ns() - skew.asked_ns):
+                    wrong.append(f"{text}, which its {clock.value} clock cannot show")
+        return texts, wrong
+
+    def _still_told_wrong(self, nodes: Sequence[Node], after: Mapping[tuple[str, Clock], _Told]) -> list[str]:
+        """After healing: what a server tells although its clock should show true time, or what was left of the skew."""
+        wrong = []
+        for node in nodes:
+            skew = self._skews.get(node.name)
+            for clock, setting in pairs(skew.kept.settings) if skew is not None else ():
+                first, second = self._first_told.get((node.name, clock)), after.get((node.name, clock))
+                if first is None or second is None or setting.extra_rate or setting.period_ns:
+                    continue
+                if first.incarnation != second.incarnation and clock is Clock.MONOTONIC:
+                    continue
+                off_ns = second.ahead_ns - first.ahead_ns - setting.offset_ns
+                if abs(off_ns) > first.error_ns + second.error_ns:
+                    wrong.append(f"{node.name} still tells {off_ns / 1e9:+.3f} s by {second.source}")
+        return wrong
+
+    def _moment(self) -> tuple[int, Mapping[Clock, int]]:
+        """One moment by the history's clock and by both true ones: a setting is reckoned by these, and told by that."""
+        for _ in range(_MOMENT_TRIES):
+            asked_ns = self._now_ns()
+            now = {Clock.WALL: time.time_ns(), Clock.MONOTONIC: time.monotonic_ns()}
+            # Else this process had to wait for the processor between two looks.
+            if self._now_ns() - asked_ns < _MOMENT_NS:
+                break
+        return asked_ns, now
+
+    def _now_ns(self) -> int:
+        assert self._cluster is not None, "set by inject"
+        return self._cluster.records.now_ns()
+
+
+async def _ask(system: TellsTime, node: Node, clock: Clock) -> _Told | None:
+    incarnation = node.incarnation
+    began_ns, began = time.time_ns(), time.monotonic_ns()
+    try:
+        async with asyncio.timeout(_TOLD_S):
+            told = await system.told_time(node.place, clock)
+    except Exception:
+        # A server that is cut off, paused or dead tells nothing, in as many ways as there are errors of a client.
+        return None
+    if told is None or node.incarnation != incarnation:
+        return None
+    took_ns = time.monotonic_ns() - began
+    true_ns = began_ns if clock is Clock.WALL else began
+    # It was asked somewhere in between, and showed somewhat more than it told.
+    return _Told(
+        incarnation,
+        told.shown_ns + told.resolution_ns // 2 - true_ns - took_ns // 2,
+        told.resolution_ns // 2 + took_ns // 2 + 1,
+        told.source,
+    )
+
+
+def _is_possible(setting: ClockSetting, moved_ns: int, error_ns: int, passed_ns: int) -> bool:
+    """Whether a clock of this setting can have moved by so much within `passed_ns` of being set."""
+    drift_ns = setting.extra_rate * passed_ns >> 32
+    low = setting.offset_ns + min(drift_ns, 0) + min(setting.delta_ns, 0)
+    high = setting.offset_ns + max(drift_ns, 0) + max(setting.delta_ns, 0)
+    return low - error_ns <= moved_ns <= high + error_ns
+
+
+def _shape(resolved: Resolved) -> Shape:
+    assert isinstance(resolved, Skewed), "made by resolve"
+    return resolved.shape
+
+
+def _words(reading: Reading) -> str:
+    how = f" ({reading.how})" if reading.how else ""
+    return f"read back from {_count(reading.processes)}{how}"
+
+
+def _count(processes: int) -> str:
+    return "1 process" if processes == 1 else f"{processes} processes"
+
+
+def _ended(ended: bool) -> str:
+    return "it ended while it was being armed: " if ended else ""
+
+
+def _shown(wrong: Sequence[str]) -> str:
+    return "; ".join(wrong)[:_LONGEST_PROOF]

@@ -1,0 +1,192 @@
+"""Files of a stopped node damaged: bits flipped, an end cut off, a tail lost; then the server is started on them.
+
+Asked for by name only, since it breaks a promise that every server builds on: that a disk gives back what it was given.
+What is drawn (the file among those that fit `files=`, the places) comes from the run's seed; the proof names file,
+place, and the hashes before and after. Healing looks at what the server made of it: where it refused the damaged files
+and ended, they are put back as they were; where it serves with them, they are its own by now and stay.
+"""
+
+import asyncio
+import fnmatch
+import os
+import random
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from fencepost.harness.faults.kind import Cluster, FaultSpec, Proof, Resolved, Skip, View
+from fencepost.harness.faults.targets import NODE_TARGETS, choose_nodes
+from fencepost.harness.history import FaultOutcome
+from fencepost.harness.runtime.disks.tree_copy import TreeCopy, content_hash, extents, tree_hashes
+from fencepost.harness.runtime.node import Node, NodeState
+from fencepost.harness.runtime.provider import Setting
+from fencepost.nemesis.disk.power_loss import started_again
+
+_KINDS: Final = ("flip", "truncate", "tail")
+_BITS: Final = 8
+_TAIL_BYTES: Final = 4096
+#: What a server takes to serve, or to refuse its files; below the conductor's limit for one act.
+_SETTLED_S: Final = 7.0
+_LOOK_S: Final = 0.05
+
+
+class DamageFiles:
+    name: Final = "damage"
+    about: Final = "a file of a killed server damaged (bits, its end, its tail); then restarted on it"
+    targets: Mapping[str, str] = {**NODE_TARGETS, "all": "every node"}
+    default_target: Final = "one"
+    options: Mapping[str, tuple[str, ...]] = {"kind": _KINDS, "files": (), "bits": (), "bytes": (), "for": ()}
+    meanings: Mapping[str, str] = {
+        "files": "which files, by a pattern such as *.wal",
+        "bits": "how many bits are turned over",
+        "bytes": "how many bytes of the tail are lost",
+    }
+    default_duration_ns: Final = 3_000_000_000
+    holds: frozenset[str] = frozenset({"process", "disk"})
+    for_all: Final = ()
+
+    def __init__(self) -> None:
+        self._copies: dict[int, dict[str, TreeCopy]] = {}
+
+    def refuse(self, spec: FaultSpec, setting: Setting) -> str | None:
+        if setting.runtime != "lab":
+            return "only files of the lab's nodes can be damaged; use --runtime lab"
+        kind = spec.options.get("kind", _KINDS[0])
+        for option, of in (("bits", "flip"), ("bytes", "tail")):
+            text = spec.options.get(option)
+            if text is not None and kind != of:
+                return f"kind={kind} has no option {option}; kind={of} has"
+            if text is not None and not (text.isascii() and text.isdigit() and 1 <= int(text) <= 1 << 20):
+                return f"{option}={text!r} is no whole number from 1 to 1048576"
+        return None
+
+    def unavailable(self, setting: Setting) -> str | None:
+        return None
+
+    def resolve(self, spec: FaultSpec, view: View, draw: random.Random) -> Resolved | Skip:
+        seed = draw.getrandbits(32)
+        chosen = choose_nodes(spec.target, view, draw)
+        if isinstance(chosen, Skip):
+            return chosen
+        kind = spec.options.get("kind", _KINDS[0])
+        details: dict[str, str | int] = {
+            "kind": kind,
+            "files": spec.options.get("files", "*"),
+            "damage_seed": seed,
+        }
+        if kind == "flip":
+            details["bits"] = int(spec.options.get("bits", _BITS))
+        if kind == "tail":
+            details["tail_bytes"] = int(spec.options.get("bytes", _TAIL_BYTES))
+        return Resolved(nodes=chosen, details=details)
+
+    async def inject(self, fault_id: int, resolved: Resolved, cluster: Cluster) -> Proof:
+        nodes = [cluster.runtime.nodes[name] for name in resolved.nodes]
+        copies = self._copies[fault_id] = {}
+        await asyncio.gather(*(node.kill() for node in nodes))
+        texts: list[str] = []
+        missing: list[str] = []
+        for node in nodes:
+            copies[node.name] = copy = TreeCopy(node.place.data)
+            await asyncio.to_thread(copy.take_all)
+            draw = random.Random(f"{resolved.details['damage_seed']}/{node.name}")
+            found = await asyncio.to_thread(damage, node.place.data, resolved.details, draw)
+            (missing if found is None else texts).append(f"{node.name}: {found or 'no file that fits has any data'}")
+        for node in nodes:
+            await node.start()
+        if missing:
+            return Proof(FaultOutcome.INDETERMINATE, "; ".join([*missing, *texts]))
+        return Proof(FaultOutcome.INSTALLED, "; ".join(texts))
+
+    async def heal(self, fault_id: int, resolved: Resolved, cluster: Cluster) -> Proof:
+        copies = self._copies.get(fault_id, {})
+        nodes = [cluster.runtime.nodes[name] for name in resolved.nodes]
+        texts, wrong = [], []
+        for node in nodes:
+            if node.name not in copies:
+                continue
+            serves = await _settled(node, cluster)
+            if node.state is NodeState.DEAD:
+                good = await asyncio.to_thread(_put_back, node, copies[node.name])
+                texts.append(f"{node.name} had refused its files and ended; they are as before")
+                wrong += [] if good else [f"{node.name}: its files are not what they were"]
+            elif serves:
+                texts.append(f"{node.name} serves on its damaged files, which stay")
+            else:
+                wrong.append(f"{node.name} neither serves on its damaged files nor ended within {_SETTLED_S:g} s")
+                continue
+            # Only now: until then healing may be asked for again.
+            copies.pop(node.name).close()
+        proof = await started_again(nodes)
+        text = "; ".join([*wrong, *texts, proof.text])
+        return Proof(FaultOutcome.INDETERMINATE if wrong else proof.outcome, text)
+
+
+async def _settled(node: Node, cluster: Cluster) -> bool:
+    """Wait until the server serves (True), ends, or takes too long for either."""
+    loop = asyncio.get_running_loop()
+    deadline_s = loop.time() + _SETTLED_S
+    while node.state is not NodeState.DEAD and loop.time() < deadline_s:
+        if await cluster.system.ready(node):
+            return True
+        await asyncio.sleep(_LOOK_S)
+    return False
+
+
+def damage(data: Path, details: Mapping[str, str | int | float | bool], draw: random.Random) -> str | None:
+    """Damage one file below `data` as `details` say; what was done, in words, or None where no file has any data."""
+    fitting = []
+    for folder, _, names in os.walk(data):
+        for name in sorted(names):
+            path = Path(folder, name)
+            if fnmatch.fnmatchcase(os.path.relpath(path, data), str(details["files"])) and _data_end(path):
+                fitting.append(path)
+    if not fitting:
+        return None
+    path = draw.choice(sorted(fitting))
+    fd = os.open(path, os.O_RDWR)
+    try:
+        before = content_hash(fd)
+        done = _damage(fd, _data_end(path), details, draw)
+        after = content_hash(fd)
+    finally:
+        os.close(fd)
+    if after == before:
+        # Zeros that were cut off, or a tail of zeros.
+        return None
+    return f"{os.path.relpath(path, data)}: {done}; its hash was {before[:8]} and is {after[:8]}"
+
+
+def _damage(fd: int, end: int, details: Mapping[str, str | int | float | bool], draw: random.Random) -> str:
+    """`end` is where the data ends, which may be long before the end of a file that was laid out beforehand."""
+    if details["kind"] == "truncate":
+        at = draw.randrange(end)
+        os.ftruncate(fd, at)
+        return f"cut off at byte {at} of {end} written"
+    if details["kind"] == "tail":
+        count = min(int(details["tail_bytes"]), end)
+        os.pwrite(fd, bytes(count), end - count)
+        return f"its last {count} bytes written, from {end - count}, read as zeros"
+    places = sorted({draw.randrange(end * 8) for _ in range(int(details["bits"]))})
+    for place in places:
+        byte = os.pread(fd, 1, place // 8)[0]
+        os.pwrite(fd, bytes([byte ^ 1 << place % 8]), place // 8)
+    return f"{len(places)} bits flipped, at bytes {', '.join(str(place // 8) for place in places[:8])}"
+
+
+def _data_end(path: Path) -> int:
+    """One past the last byte that is not zero."""
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        last = 0
+        for start, end in extents(fd):
+            data = os.pread(fd, end - start, start).rstrip(b"\0")
+            last = start + len(data) if data else last
+        return last
+    finally:
+        os.close(fd)
+
+
+def _put_back(node: Node, copy: TreeCopy) -> bool:
+    copy.put_back()
+    return tree_hashes(node.place.data) == dict(copy.hashes())

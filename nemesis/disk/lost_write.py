@@ -1,0 +1,145 @@
+"""A server killed while its writes are held back, so that they never happen; then a restart with the data kept.
+
+A plain kill hits the moment between an acknowledgement and its write once in a long while. Here the kernel call is held
+at its entry (`harness/runtime/disks`) while everything else of the server goes on, for `hold=` after the first one;
+then the server is killed, and a call that is held then is skipped by the kernel. A server that acknowledges only what
+it has written loses nothing by that. The proof is the tracer's log, in which these calls never return, and the hash of
+each of their files, the same before and after.
+"""
+
+import asyncio
+import os
+import random
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from fencepost.harness.base.durations import parse_duration_ns
+from fencepost.harness.base.errors import UsageError
+from fencepost.harness.faults.kind import Cluster, FaultSpec, Proof, Resolved, Skip, View
+from fencepost.harness.faults.targets import NODE_TARGETS, choose_nodes
+from fencepost.harness.history import FaultOutcome
+from fencepost.harness.runtime.disks.availability import why_not
+from fencepost.harness.runtime.disks.traced_node import EVERY_FILE, TracedNode
+from fencepost.harness.runtime.disks.tree_copy import content_hash
+from fencepost.harness.runtime.node import Node
+from fencepost.harness.runtime.provider import Setting
+from fencepost.nemesis.disk.power_loss import started_again
+
+_HOLD: Final = "200ms"
+_HOLD_NS_MAX: Final = 4_000_000_000
+#: Longer than any fault: nothing that is held may ever happen.
+_HELD_US: Final = 600_000_000
+#: Until a server writes; below the conductor's limit for one act, with `hold=`.
+_WRITE_S: Final = 4.0
+_LOOK_S: Final = 0.002
+
+
+class LostWrite:
+    name: Final = "lost-write"
+    about: Final = "killed while its writes are held back, so that they never happen; then restarted"
+    targets: Mapping[str, str] = {**NODE_TARGETS, "all": "every node"}
+    default_target: Final = "one"
+    options: Mapping[str, tuple[str, ...]] = {"hold": (), "files": (), "for": ()}
+    meanings: Mapping[str, str] = {
+        "files": "which files, by a pattern such as *.wal",
+    }
+    default_duration_ns: Final = 500_000_000
+    holds: frozenset[str] = frozenset({"process", "disk"})
+    for_all: Final = ("lost-write:one", "lost-write:leader")
+
+    def __init__(self) -> None:
+        self._traced: dict[int, list[TracedNode]] = {}
+
+    def refuse(self, spec: FaultSpec, setting: Setting) -> str | None:
+        try:
+            hold_ns = parse_duration_ns(spec.options.get("hold", _HOLD), what="hold=")
+        except UsageError as error:
+            return f"{error.message}; {error.hint}" if error.hint else error.message
+        return None if hold_ns <= _HOLD_NS_MAX else "hold= must not be longer than 4s: it is a part of the injection"
+
+    def unavailable(self, setting: Setting) -> str | None:
+        return why_not(setting)
+
+    def resolve(self, spec: FaultSpec, view: View, draw: random.Random) -> Resolved | Skip:
+        chosen = choose_nodes(spec.target, view, draw)
+        if isinstance(chosen, Skip):
+            return chosen
+        hold_ns = parse_duration_ns(spec.options.get("hold", _HOLD))
+        details: dict[str, str | int] = {"hold_ms": hold_ns // 10**6, "files": spec.options.get("files", EVERY_FILE)}
+        return Resolved(nodes=chosen, details=details)
+
+    async def inject(self, fault_id: int, resolved: Resolved, cluster: Cluster) -> Proof:
+        nodes = [cluster.runtime.nodes[name] for name in resolved.nodes]
+        held = self._traced[fault_id] = []
+        for node in nodes:
+            traced = TracedNode(
+                node,
+                calls="write",
+                files=str(resolved.details["files"]),
+                action=f"delay_enter={_HELD_US}",
+                logs=node.place.kept / f"strace-{fault_id}.log",
+            )
+            held.append(traced)
+            # A replaced tracer would let go of what it holds.
+            await traced.begin(follow=False)
+        unwritten = await _await_writes(held)
+        if unwritten:
+            for traced in held:
+                await traced.end()
+            names = ", ".join(traced.node.name for traced in unwritten)
+            return Proof(FaultOutcome.INDETERMINATE, f"no server was killed: {names} wrote nothing for {_WRITE_S:g} s")
+        await asyncio.sleep(int(resolved.details["hold_ms"]) / 1e3)
+        before = {traced.node.name: _hashes(traced) for traced in held}
+        await asyncio.gather(*(node.kill() for node in nodes))
+        wrong: list[str] = []
+        texts: list[str] = []
+        for traced in held:
+            await traced.end()
+            calls, name = traced.calls(), traced.node.name
+            if calls.count:
+                wrong.append(f"{name}: {calls.count} writes that were held happened after all")
+            after = _hashes(traced)
+            wrong += [f"{name}: {path} changed" for path, found in before[name].items() if after[path] != found]
+            texts.append(f"{name}: {_words(calls.unreturned, after, traced.node)}")
+        text = "; ".join([*wrong, *texts])
+        return Proof(FaultOutcome.INDETERMINATE if wrong else FaultOutcome.INSTALLED, text)
+
+    async def heal(self, fault_id: int, resolved: Resolved, cluster: Cluster) -> Proof:
+        wrong = [found for traced in self._traced.get(fault_id, []) if (found := await traced.end())]
+        if wrong:
+            return Proof(FaultOutcome.INDETERMINATE, "; ".join(wrong))
+        self._traced.pop(fault_id, None)
+        return await started_again([cluster.runtime.nodes[name] for name in resolved.nodes])
+
+
+async def _await_writes(held: list[TracedNode]) -> list[TracedNode]:
+    """Those of which no write is held in time."""
+    loop = asyncio.get_running_loop()
+    deadline_s = loop.time() + _WRITE_S
+    while True:
+        missing = [traced for traced in held if not traced.calls().unreturned]
+        if not missing or loop.time() > deadline_s:
+            return missing
+        await asyncio.sleep(_LOOK_S)
+
+
+def _hashes(traced: TracedNode) -> dict[str, str]:
+    """Of the files with held writes, by path; only where this machine sees them by the same path."""
+    found = {}
+    for _, path in traced.calls().unreturned:
+        if Path(path).is_relative_to(traced.node.place.data.resolve()) and Path(path).is_file():
+            fd = os.open(path, os.O_RDONLY)
+            try:
+                found[path] = content_hash(fd)
+            finally:
+                os.close(fd)
+    return found
+
+
+def _words(unreturned: list[tuple[str, str]], hashes: Mapping[str, str], node: Node) -> str:
+    counts = Counter(f"{call} of {os.path.relpath(path, node.place.data.resolve())}" for call, path in unreturned)
+    calls = ", ".join(f"{count} {what}" for what, count in counts.most_common(4))
+    kept = f"; its files kept their hashes ({', '.join(sorted(h[:8] for h in hashes.values()))})" if hashes else ""
+    return f"killed with {len(unreturned)} writes held back, which never happened ({calls}){kept}"

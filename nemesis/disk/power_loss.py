@@ -1,0 +1,99 @@
+"""A loss of power: the servers are killed at once, and their files put back to what they were at their last fsync.
+
+A kill alone keeps the operating system's page cache, so a server that never syncs survives it. Here each server's syncs
+are followed for a while (`track=`) before the kill, and only what was synced is left afterwards: see
+`harness/runtime/disks/sync_mirror.py` for what that means of contents and of names. The proof names the files that
+differ, by their hashes before and after.
+"""
+
+import asyncio
+import random
+from collections.abc import Mapping
+from typing import Final
+
+from fencepost.harness.base.durations import parse_duration_ns
+from fencepost.harness.base.errors import HarnessError, UsageError
+from fencepost.harness.faults.kind import Cluster, FaultSpec, Proof, Resolved, Skip, View
+from fencepost.harness.faults.targets import NODE_TARGETS, choose_nodes
+from fencepost.harness.history import FaultOutcome
+from fencepost.harness.runtime.disks.availability import why_not
+from fencepost.harness.runtime.disks.sync_mirror import SyncMirror
+from fencepost.harness.runtime.node import Node, NodeState
+from fencepost.harness.runtime.provider import Setting
+
+_TRACK: Final = "2s"
+#: Attaching, copying and putting back come on top of it, within the conductor's limit for one act.
+_TRACK_NS_MAX: Final = 4_000_000_000
+
+
+class PowerLoss:
+    name: Final = "power-loss"
+    about: Final = "killed at once, with every file put back to its last fsync; then restarted"
+    targets: Mapping[str, str] = {**NODE_TARGETS, "all": "every node"}
+    default_target: Final = "all"
+    options: Mapping[str, tuple[str, ...]] = {"track": (), "for": ()}
+    default_duration_ns: Final = 1_000_000_000
+    holds: frozenset[str] = frozenset({"process", "disk"})
+    #: It destroys data, and not every system promises to survive that on all nodes at once.
+    for_all: Final = ()
+
+    def __init__(self) -> None:
+        self._mirrors: dict[int, list[SyncMirror]] = {}
+
+    def refuse(self, spec: FaultSpec, setting: Setting) -> str | None:
+        if setting.runtime != "lab":
+            return "only the lab's data directories can be put back; use --runtime lab"
+        try:
+            track_ns = parse_duration_ns(spec.options.get("track", _TRACK), what="track=")
+        except UsageError as error:
+            return f"{error.message}; {error.hint}" if error.hint else error.message
+        return None if track_ns <= _TRACK_NS_MAX else "track= must not be longer than 4s: it is a part of the injection"
+
+    def unavailable(self, setting: Setting) -> str | None:
+        return why_not(setting)
+
+    def resolve(self, spec: FaultSpec, view: View, draw: random.Random) -> Resolved | Skip:
+        chosen = choose_nodes(spec.target, view, draw)
+        if isinstance(chosen, Skip):
+            return chosen
+        track_ns = parse_duration_ns(spec.options.get("track", _TRACK))
+        return Resolved(nodes=chosen, details={"track_ms": track_ns // 10**6})
+
+    async def inject(self, fault_id: int, resolved: Resolved, cluster: Cluster) -> Proof:
+        nodes = [cluster.runtime.nodes[name] for name in resolved.nodes]
+        mirrors = self._mirrors[fault_id] = []
+        for node in nodes:
+            if node.pid is None:
+                return Proof(FaultOutcome.INDETERMINATE, f"nothing was done: {node.name} was not running")
+            mirrors.append(SyncMirror(node.pid, node.place.data))
+        await asyncio.gather(*(mirror.begin() for mirror in mirrors))
+        await asyncio.sleep(int(resolved.details["track_ms"]) / 1e3)
+        unsure = [f"{node.name}: {why}" for node, m in zip(nodes, mirrors, strict=True) if (why := m.why_not_whole())]
+        if unsure:
+            return Proof(FaultOutcome.INDETERMINATE, f"no server was killed: {'; '.join(unsure)}")
+        await asyncio.gather(*(node.kill() for node in nodes))
+        texts, wrong = [], []
+        for node, mirror in zip(nodes, mirrors, strict=True):
+            try:
+                texts.append(f"{node.name}: {await mirror.restore()}")
+            except HarnessError as error:
+                wrong.append(f"{node.name}: {error.message}")
+        text = "; ".join([*wrong, *texts])
+        return Proof(FaultOutcome.INDETERMINATE if wrong else FaultOutcome.INSTALLED, text)
+
+    async def heal(self, fault_id: int, resolved: Resolved, cluster: Cluster) -> Proof:
+        for mirror in self._mirrors.get(fault_id, []):
+            await mirror.close()
+        self._mirrors.pop(fault_id, None)
+        return await started_again([cluster.runtime.nodes[name] for name in resolved.nodes])
+
+
+async def started_again(nodes: list[Node]) -> Proof:
+    """Start those that are down; proof that all run."""
+    for node in nodes:
+        if node.state in (NodeState.DEAD, NodeState.NEW):
+            await node.start()
+    down = [node.name for node in nodes if (await node.evidence()).state is not NodeState.RUNNING]
+    if down:
+        return Proof(FaultOutcome.INDETERMINATE, f"not running after the restart: {', '.join(down)}")
+    return Proof(FaultOutcome.HEALED, f"running as process {', '.join(str(node.pid) for node in nodes)}")

@@ -1,0 +1,1 @@
+"""Leaders moved and deposed."""

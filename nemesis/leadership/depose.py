@@ -1,0 +1,85 @@
+"""A controller on ZooKeeper superseded within its session, and woken with work in hand (KAFKA-6082).
+
+A pause beyond the session leaves a controller without a session, so nothing that it tries on waking reaches anybody.
+Here it keeps its session. It is paused; a topic is made in ZooKeeper, of which it will be told first when it wakes; its
+znode /controller is deleted, as administrators do to force an election; and when another broker has been elected, and
+`for` has passed, it is resumed. It then sets out to lead the new topic. Only the check of /controller_epoch stands
+between that and the metadata.
+
+Pause and election together must take less than two thirds of its session, or its ZooKeeper client gives the connection
+up: `for` is short, and a longer session (`-O zk_session_ms=6000`) leaves room on a busy machine.
+"""
+
+import asyncio
+import random
+from collections.abc import Mapping
+from typing import Final
+
+from fencepost.harness.coordination import Definite, Indefinite
+from fencepost.harness.faults.kind import Cluster, FaultSpec, Proof, Resolved, Skip, View
+from fencepost.harness.history import FaultOutcome
+from fencepost.harness.runtime.node import NodeState
+from fencepost.harness.runtime.provider import Setting
+from fencepost.harness.systems.kafka.zookeeper_mode.administrator import Administrator, open_administrator
+from fencepost.nemesis.process.pause import Pause
+
+_KEEPER: Final = "zookeeper"
+_ELECTION_DEADLINE_S: Final = 3.0
+
+
+class Depose:
+    name: Final = "depose"
+    about: Final = "the controller paused, its znode deleted, resumed when another one is elected (Kafka on ZooKeeper)"
+    targets: Mapping[str, str] = {"controller": "the broker that acts as the controller"}
+    default_target: Final = "controller"
+    options: Mapping[str, tuple[str, ...]] = {"for": ()}
+    default_duration_ns: Final = 200_000_000
+    holds: frozenset[str] = frozenset({"process"})
+    for_all: tuple[str, ...] = ()
+
+    def __init__(self) -> None:
+        self._pause = Pause()
+
+    def refuse(self, spec: FaultSpec, setting: Setting) -> str | None:
+        roles = {role for member in setting.members for role in member.roles}
+        if not {_KEEPER, "broker"} <= roles:
+            return "only a controller of Kafka on ZooKeeper has a znode that can be taken away"
+        return None
+
+    def unavailable(self, setting: Setting) -> str | None:
+        return self._pause.unavailable(setting)
+
+    def resolve(self, spec: FaultSpec, view: View, draw: random.Random) -> Resolved | Skip:
+        if view.leader is None:
+            return Skip("no broker was known to be the controller")
+        return Resolved(nodes=(view.leader,))
+
+    async def inject(self, fault_id: int, resolved: Resolved, cluster: Cluster) -> Proof:
+        nodes = cluster.runtime.nodes
+        keepers = [
+            node.place for node in nodes.values() if _KEEPER in node.place.roles and node.state is NodeState.RUNNING
+        ]
+        administrator = await open_administrator(keepers)
+        try:
+            paused = await self._pause.inject(fault_id, resolved, cluster)
+            if paused.outcome is not FaultOutcome.INSTALLED:
+                return paused
+            return await _supersede(administrator, resolved.nodes[0], fault_id, paused.text)
+        except (Definite, Indefinite, TimeoutError) as error:
+            return Proof(FaultOutcome.INDETERMINATE, f"ZooKeeper did not do it: {str(error) or 'in time'}")
+        finally:
+            administrator.close()
+
+    async def heal(self, fault_id: int, resolved: Resolved, cluster: Cluster) -> Proof:
+        return await self._pause.heal(fault_id, resolved, cluster)
+
+
+async def _supersede(administrator: Administrator, node: str, fault_id: int, paused: str) -> Proof:
+    held = await administrator.controller()
+    if held is None or held[0] != node:
+        return Proof(FaultOutcome.INDETERMINATE, f"/controller names {held[0] if held else 'nobody'}, not {node}")
+    await administrator.make_topic(f"deposed-{fault_id}")
+    await administrator.depose(held[1])
+    async with asyncio.timeout(_ELECTION_DEADLINE_S):
+        successor, epoch = await administrator.successor(node)
+    return Proof(FaultOutcome.INSTALLED, f"{paused}; /controller deleted; {successor} elected in epoch {epoch}")

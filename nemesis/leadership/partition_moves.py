@@ -1,0 +1,95 @@
+"""Leadership of topic partitions moved: off a broker that ends, and back by a preferred election (KIP-460).
+
+One move of `churn:partitions`. Where every partition is led by its preferred broker, the broker that leads the most is
+killed until others lead its partitions, and started again. Where some are led by others, the cluster is asked to elect
+the preferred ones. Either is proven by higher leader epochs.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from fencepost.harness.coordination import Definite, Indefinite
+from fencepost.harness.faults.kind import Cluster, Proof, Skip
+from fencepost.harness.history import FaultOutcome
+from fencepost.harness.runtime.node import NodeState
+from fencepost.harness.systems.contract.system import LeadsPartitions, PartitionReign
+
+_ASK_S: Final = 2.0
+#: Until others lead; below the conductor's limit for one act.
+_MOVED_S: Final = 8.0
+_LOOK_S: Final = 0.1
+_SHOWN: Final = 3
+
+#: Whether a partition whose reign was the first is where it should be with the second.
+_Moved = Callable[[PartitionReign, PartitionReign], bool]
+
+
+async def next_move(
+    cluster: Cluster, fault_id: int, preference: float
+) -> tuple[str | None, dict[str, PartitionReign]] | Skip:
+    """The broker to end and its partitions; or None and the partitions to be given back."""
+    system = cluster.system
+    assert isinstance(system, LeadsPartitions), "refused before the run"
+    try:
+        reigns = await system.partition_reigns(cluster.runtime.layout, timeout_s=_ASK_S)
+    except (Definite, Indefinite) as error:
+        return Skip(f"no broker tells who leads which partition: {error}")
+    away = {name: reign for name, reign in reigns.items() if reign.preferred and reign.leader != reign.preferred}
+    if away:
+        ready = {name: reign for name, reign in away.items() if reign.in_sync}
+        return (None, ready) if len(ready) == len(away) else Skip("a preferred leader is not in sync yet")
+    busy = cluster.disturbed(fault_id) | cluster.view().unready
+    led = Counter(reign.leader for reign in reigns.values() if reign.leader)
+    free = [name for name in led if name not in busy and cluster.runtime.nodes[name].state is NodeState.RUNNING]
+    if len(free) < 2:
+        return Skip("fewer than two brokers lead partitions and are free")
+    most = max(led[name] for name in free)
+    fullest = sorted(name for name in free if led[name] == most)
+    broker = fullest[int(preference * len(fullest))]
+    return broker, {name: reign for name, reign in reigns.items() if reign.leader == broker}
+
+
+async def moved_off(broker: str, before: Mapping[str, PartitionReign], cluster: Cluster) -> Proof:
+    await cluster.runtime.nodes[broker].kill()
+    return await _until(before, cluster, f"{broker} was killed", lambda old, new: new.leader not in (None, old.leader))
+
+
+async def given_back(before: Mapping[str, PartitionReign], cluster: Cluster) -> Proof:
+    system = cluster.system
+    assert isinstance(system, LeadsPartitions), "refused before the run"
+    done = "a preferred election was asked for"
+    try:
+        await system.elect_preferred(cluster.runtime.layout, timeout_s=_ASK_S)
+    except Definite as error:
+        return Proof(FaultOutcome.SKIPPED, f"no broker takes a preferred election: {error}")
+    except Indefinite as error:
+        done = f"{done} ({error})"
+    return await _until(before, cluster, done, lambda old, new: new.leader == old.preferred)
+
+
+async def _until(before: Mapping[str, PartitionReign], cluster: Cluster, done: str, moved: _Moved) -> Proof:
+    """Wait until every partition has moved; some are enough for a proof, and how many is said."""
+    system, loop = cluster.system, asyncio.get_running_loop()
+    assert isinstance(system, LeadsPartitions), "refused before the run"
+    began_s = loop.time()
+    there: list[str] = []
+    now: Mapping[str, PartitionReign] = {}
+    while loop.time() - began_s < _MOVED_S:
+        try:
+            now = await system.partition_reigns(cluster.runtime.layout, timeout_s=_ASK_S)
+        except (Definite, Indefinite):
+            now = {}
+        there = [n for n, old in before.items() if n in now and now[n].epoch > old.epoch and moved(old, now[n])]
+        if len(there) == len(before):
+            break
+        await asyncio.sleep(_LOOK_S)
+    took_ms = (loop.time() - began_s) * 1e3
+    shown = ", ".join(
+        f"{name} to {now[name].leader} in leader epoch {now[name].epoch}" for name in there[:_SHOWN] if name in now
+    )
+    said = f"{done}; {len(there)} of {len(before)} topic partitions moved within {took_ms:.0f} ms"
+    if not there:
+        return Proof(FaultOutcome.INDETERMINATE, said)
+    return Proof(FaultOutcome.INSTALLED, f"{said}, such as {shown}")

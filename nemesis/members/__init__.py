@@ -1,0 +1,1 @@
+"""Members removed and added."""

@@ -1,0 +1,216 @@
+"""Members removed and added: a remaining one is asked to remove a node, whose server then ends and loses its data.
+
+Healing adds the node again, as a new member with nothing, and waits until it serves and votes. Between the two the
+cluster is smaller by one. Both are proven by the list of voters as the others themselves know it: no request is taken
+for done because it was answered, and none for failed because it was not. What was asked of whom, and what was said,
+stands in the proof, every time; a server is ended and wiped only when it is certain that it is no member any more.
+
+One member is out at a time, since a system makes one change at a time. Of 3 or 5 voters that leaves the majority as it
+was (2 of 2, 3 of 4), so everywhere in the harness the node counts as one that is down.
+"""
+
+import asyncio
+import random
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from fencepost.harness.faults.kind import Cluster, FaultSpec, Proof, Resolved, Skip, View
+from fencepost.harness.faults.targets import NODE_TARGETS, choose_nodes
+from fencepost.harness.history import FaultOutcome
+from fencepost.harness.runtime.node import Node, NodeState
+from fencepost.harness.runtime.provider import Setting
+from fencepost.harness.systems.contract.membership import ChangesMembers, Membership
+from fencepost.nemesis.members.membership_asking import Asking, Look
+
+#: A leader that is removed is succeeded by another first, and etcd wants members to have been connected for 5 s.
+_REMOVED_S: Final = 12.0
+#: etcd takes a second to end.
+_ENDED_S: Final = 3.0
+#: A server may have to be started, to catch up and to be added; what is asked last may take a little longer.
+_REJOINED_S: Final = 20.0
+#: As long when the run is being ended by hand: then it ends in doubt.
+_HURRIED_S: Final = 2.0
+_SERVES_S: Final = 1.0
+_POLL_S: Final = 0.05
+_ONE_MEMBER: Final = ("one", "leader", "follower", "restarted")
+
+
+@dataclass(slots=True)
+class _Departure:
+    """One removal: of whom, by which id, and how far it came. `told` becomes the words of a proof."""
+
+    node: Node
+    membership: Membership
+    member_id: str
+    #: Names the directory that a wiped server begins with, where that has an id; None: it is not wiped.
+    life: int | None
+    is_out: bool = False
+    has_joined: bool = False
+    is_back: bool = False
+    told: list[str] = field(default_factory=list)
+
+    def proof(self, outcome: FaultOutcome, *more: str) -> Proof:
+        return Proof(outcome, "; ".join([*self.told, *more]))
+
+    async def take_out(self, voters: Collection[str]) -> bool:
+        """End the server that is no member any more, and wipe it; whether it is gone.
+
+        From here on, whoever starts it, it is one that comes to a cluster that is there already.
+        """
+        await self._end()
+        seen = await self.node.evidence()
+        if seen.state is not NodeState.DEAD:
+            self.told.append(f"its server is not gone: {seen.text}")
+            return False
+        await self._make_joiner(voters)
+        if self.life is not None:
+            self.told.append("its data were wiped")
+        self.is_out = True
+        return True
+
+    async def _end(self) -> None:
+        loop = asyncio.get_running_loop()
+        began_s = loop.time()
+        while self.membership.ends_removed and self.node.state is not NodeState.DEAD:
+            if loop.time() - began_s > _ENDED_S:
+                break
+            await asyncio.sleep(_POLL_S)
+        if self.node.state is NodeState.DEAD:
+            self.told.append(f"its server ended by itself, {loop.time() - began_s:.1f} s later")
+        else:
+            await self.node.kill()
+            self.told.append("its server was killed")
+
+    async def run(self, voters: Collection[str]) -> None:
+        """Start the server, unless it runs: one that is to join these voters, or the member that it still is."""
+        if self.node.state in (NodeState.DEAD, NodeState.NEW):
+            if self.is_out:
+                await self._make_joiner(voters)
+            await self.node.start()
+            self.told.append(f"its server was started as process {self.node.pid}")
+
+    async def _make_joiner(self, voters: Collection[str]) -> None:
+        self.node.respec(self.membership.joining(self.node.spec, voters, life=self.life))
+        if self.life is not None and not self.has_joined:
+            await self.node.wipe()
+
+
+class MembershipChange:
+    name: Final = "membership"
+    about: Final = "a member removed by asking another, ended and wiped; later added again, with nothing"
+    targets: Mapping[str, str] = {target: NODE_TARGETS[target] for target in _ONE_MEMBER} | {"one": "one voter, drawn"}
+    default_target: Final = "one"
+    options: Mapping[str, tuple[str, ...]] = {"wipe": ("yes", "no"), "for": ()}
+    default_duration_ns: Final = 4_000_000_000
+    holds: frozenset[str] = frozenset({"process", "membership", "disk"})
+    for_all: Final = ("membership:one", "membership:leader")
+    alone: Final = True
+    changes_members: Final = True
+    act_deadline_s: Final = 25.0
+
+    def __init__(self) -> None:
+        self._departures: dict[int, _Departure] = {}
+
+    def refuse(self, spec: FaultSpec, setting: Setting) -> str | None:
+        if setting.fixed_members:
+            return setting.fixed_members
+        voters = [member.name for member in setting.cluster if member.votes]
+        if len(voters) < 3:
+            return "with fewer than three voters the others could not go on"
+        others = [member for member in setting.cluster if not member.votes]
+        if spec.target in {word for member in others for word in (member.name, *member.roles)}:
+            return f"{spec.target} does not vote; voters are {', '.join(voters)}"
+        if spec.options.get("wipe") == "no" and setting.wiped_members:
+            return setting.wiped_members
+        return None
+
+    def unavailable(self, setting: Setting) -> str | None:
+        return None
+
+    def resolve(self, spec: FaultSpec, view: View, draw: random.Random) -> Resolved | Skip:
+        chosen = choose_nodes(spec.target, replace(view, nodes=view.voters), draw)
+        if isinstance(chosen, Skip):
+            return chosen
+        if not chosen:
+            return Skip("the node that was meant does not vote")
+        wipes = spec.options.get("wipe", "yes") == "yes"
+        return Resolved(nodes=chosen, details={"wipe": wipes, "led": chosen[0] == view.leader})
+
+    async def inject(self, fault_id: int, resolved: Resolved, cluster: Cluster) -> Proof:
+        node = cluster.runtime.nodes[resolved.nodes[0]]
+        if not isinstance(cluster.system, ChangesMembers):
+            return Proof(FaultOutcome.INDETERMINATE, f"{cluster.system.name} has a fixed set of members")
+        membership = cluster.system.membership(cluster.runtime.layout, cluster.artifacts)
+        asking = Asking(membership, cluster, node.name)
+        look = await asking.look()
+        if not look.member_id:
+            return Proof(FaultOutcome.INDETERMINATE, f"nothing was done: nobody lists {node.name}: {look}")
+        departure = self._departures[fault_id] = _Departure(
+            node=node,
+            membership=membership,
+            member_id=look.member_id,
+            life=node.incarnation + 1 if resolved.details["wipe"] else None,
+        )
+        gone = await asking.until_removed(_REMOVED_S)
+        departure.told.append(f"{node.name} ({departure.member_id}) was to be removed: {asking.words}")
+        if gone is None:
+            left = f"its server was left alone, since it may still be a member: {await asking.look()}"
+            return departure.proof(FaultOutcome.INDETERMINATE, left)
+        departure.told.append(str(gone))
+        is_out = await departure.take_out(gone.voters)
+        return departure.proof(FaultOutcome.INSTALLED if is_out else FaultOutcome.INDETERMINATE)
+
+    async def heal(self, fault_id: int, resolved: Resolved, cluster: Cluster) -> Proof:
+        departure = self._departures.get(fault_id)
+        if departure is None:
+            return Proof(FaultOutcome.HEALED, "nothing had been done")
+        if departure.is_back:
+            return Proof(FaultOutcome.HEALED, "healed before")
+        departure.told = []
+        asking = Asking(departure.membership, cluster, departure.node.name)
+        loop = asyncio.get_running_loop()
+        began_s = loop.time()
+        lacks = "nobody was asked"
+        while (took_s := loop.time() - began_s) < (_HURRIED_S if cluster.hurried() else _REJOINED_S):
+            look, missing = await _come_nearer(departure, asking)
+            if missing is None:
+                departure.is_back = True
+                back = _back(departure, asking, look, loop.time() - began_s)
+                return departure.proof(FaultOutcome.HEALED, back)
+            lacks = missing
+            await asyncio.sleep(_POLL_S)
+        late = f"not back after {took_s:.1f} s: {lacks}; to add it: {asking.words}"
+        return departure.proof(FaultOutcome.INDETERMINATE, late)
+
+
+async def _come_nearer(departure: _Departure, asking: Asking) -> tuple[Look, str | None]:
+    """One step towards a member that serves: what the others list, and what is still missing."""
+    node, membership = departure.node, departure.membership
+    itself = departure.has_joined and not membership.told_by_leader
+    look = await asking.look(itself=itself)
+    if look.is_gone:
+        # Also one whose removal was in doubt, and came after all.
+        if not departure.is_out and not await departure.take_out(look.voters):
+            return look, "its server is not gone"
+        if membership.votes_last:
+            await departure.run(look.voters)
+            departure.has_joined = True
+        await asking.ask_to_add(node.spec)
+        return look, f"{node.name} is no voter yet: {look}"
+    if node.name not in look.voters:
+        return look, str(look)
+    await departure.run(look.voters)
+    departure.has_joined = True
+    if not look.is_listed or not (itself or membership.told_by_leader):
+        return look, str(look)
+    return look, await membership.lacks(node.name, timeout_s=_SERVES_S)
+
+
+def _back(departure: _Departure, asking: Asking, look: Look, took_s: float) -> str:
+    """How it came back, in words."""
+    before, now = departure.member_id, look.member_id
+    if not departure.is_out:
+        return f"{departure.node.name} ({now}) is the member that it was: {look}"
+    name = f"as {now}, no longer {before}" if now != before else f"as {now}, as before"
+    return f"to add it: {asking.words}; {look}, {departure.node.name} {name}; it serves after {took_s:.1f} s"

@@ -1,0 +1,1 @@
+"""Faults of links: partition, flapping, slow and lossy links, toxics."""

@@ -1,0 +1,143 @@
+"""Flapping links: a node is cut off and let back in again and again, about as fast as the system elects.
+
+A cut shorter than the election time-out is hardly felt and one that lasts is a partition; around the time-out a node
+loses its leader, begins to stand for election and is back before the others noticed, or just after. The lengths of
+cuts and of the gaps between them are drawn between half of `period=` and one and a half of it; it is by default half
+of the system's own bound on a cut-off leader, which for etcd and ZooKeeper is about the election time-out.
+
+Each cut is recorded as a fault of its own, as a part of this one, proven by one probe of each of its links, and so is
+its end.
+"""
+
+import asyncio
+import random
+from collections.abc import Mapping
+from typing import Final
+
+from fencepost.harness.base.durations import parse_duration_ns
+from fencepost.harness.base.errors import UsageError
+from fencepost.harness.faults.kind import Cluster, FaultSpec, Proof, Resolved, Skip, View
+from fencepost.harness.faults.rounds import Rounds
+from fencepost.harness.faults.targets import NODE_TARGETS, choose_nodes
+from fencepost.harness.history import FaultOutcome
+from fencepost.harness.runtime.node import CLIENT, Effect, Link, Reach
+from fencepost.harness.runtime.provider import Setting
+
+#: Where the system names no bound.
+_USUAL_NS: Final = 1_000_000_000
+#: Shorter cuts would be over before they are proven.
+_LEAST_NS: Final = 300_000_000
+_PROBE_S: Final = 0.1
+_OPEN_PROBE_S: Final = 1.0
+
+
+class Flapping:
+    name: Final = "flapping"
+    about: Final = "links cut and opened again and again around the election time-out"
+    targets: Mapping[str, str] = NODE_TARGETS
+    default_target: Final = "leader"
+    options: Mapping[str, tuple[str, ...]] = {
+        "period": (),
+        "direction": ("both", "in", "out"),
+        "links": ("node", "client", "all"),
+        "for": (),
+    }
+    default_duration_ns: Final = 10_000_000_000
+    holds: frozenset[str] = frozenset()
+    for_all: Final = ("flapping:leader:for=8s", "flapping:follower:direction=in:for=8s")
+
+    def __init__(self) -> None:
+        self._rounds: dict[int, Rounds] = {}
+
+    def refuse(self, spec: FaultSpec, setting: Setting) -> str | None:
+        text = spec.options.get("period")
+        try:
+            if text is not None and parse_duration_ns(text, what="period=") < 2 * _LEAST_NS:
+                return f"period={text} is too short: each cut must be proven; give at least 600ms"
+        except UsageError as error:
+            return error.message
+        return None
+
+    def unavailable(self, setting: Setting) -> str | None:
+        return None
+
+    def resolve(self, spec: FaultSpec, view: View, draw: random.Random) -> Resolved | Skip:
+        seed = draw.getrandbits(32)
+        chosen = choose_nodes(spec.target, view, draw)
+        if isinstance(chosen, Skip):
+            return chosen
+        text = spec.options.get("period")
+        period_ns = parse_duration_ns(text) if text else (view.bound_ns or 2 * _USUAL_NS) // 2
+        kind = spec.options.get("links", "node")
+        ends = [node for node in view.nodes if node not in chosen] if kind != "client" else []
+        ends += [CLIENT] if kind != "node" else []
+        out = {Link(node, end) for node in chosen for end in ends}
+        back = {Link(end, node) for node, end in out}
+        links = {"both": out | back, "out": out, "in": back}[spec.options.get("direction", "both")]
+        return Resolved(
+            nodes=chosen,
+            details={"period_ms": period_ns // 10**6, "flap_seed": seed},
+            threatens=frozenset(links),
+        )
+
+    async def inject(self, fault_id: int, resolved: Resolved, cluster: Cluster) -> Proof:
+        draw = random.Random(int(resolved.details["flap_seed"]))
+        period_ns = int(resolved.details["period_ms"]) * 10**6
+        links = sorted(resolved.threatens)
+
+        def length_ns() -> int:
+            return max(round(period_ns * draw.uniform(0.5, 1.5)), _LEAST_NS)
+
+        async def cut(number: int, rounds: Rounds) -> None:
+            assert cluster.parts is not None
+            part = Resolved(nodes=resolved.nodes, links=dict.fromkeys(links, Effect.DROP), details={"cut": number})
+            hold_ns, gap_ns = length_ns(), length_ns()
+            await cluster.parts.part(
+                fault_id,
+                part,
+                inject=lambda part_id: rounds.proven(_shut(part_id, part, cluster)),
+                hold_ns=hold_ns,
+                heal=lambda part_id: _open(part_id, fault_id, part, cluster),
+            )
+            await asyncio.sleep(gap_ns / 1e9)
+
+        rounds = self._rounds[fault_id] = Rounds(cut)
+        return await rounds.begin()
+
+    async def heal(self, fault_id: int, resolved: Resolved, cluster: Cluster) -> Proof:
+        rounds = self._rounds.pop(fault_id, None)
+        if rounds is None:
+            return Proof(FaultOutcome.HEALED, "never begun, or healed before")
+        await rounds.end()
+        opened = await _opened(resolved.threatens, cluster, fault_id)
+        if rounds.failure is not None or opened.outcome is not FaultOutcome.HEALED:
+            return Proof(FaultOutcome.INDETERMINATE, f"{rounds.failure or opened.text}; {rounds.words('cut')}")
+        return Proof(FaultOutcome.HEALED, f"{rounds.words('cut')}; {opened.text}")
+
+
+async def _shut(part_id: int, part: Resolved, cluster: Cluster) -> Proof:
+    network = cluster.runtime.network
+    await network.apply(part_id, part.links)
+    found = await network.probe(part.links, _PROBE_S)
+    leaking = sorted(str(link) for link, reach in found.items() if reach is not Reach.DROPPED)
+    if leaking:
+        return Proof(FaultOutcome.INDETERMINATE, f"not shut: {', '.join(leaking)}")
+    return Proof(FaultOutcome.INSTALLED, f"{len(found)} of {len(found)} links shut")
+
+
+async def _open(part_id: int, fault_id: int, part: Resolved, cluster: Cluster) -> Proof:
+    await cluster.runtime.network.withdraw(part_id)
+    return await _opened(frozenset(part.links), cluster, fault_id)
+
+
+async def _opened(links: frozenset[Link], cluster: Cluster, fault_id: int) -> Proof:
+    """Every link that nobody else cuts is open; of nodes that another fault is at work on nothing is asked."""
+    network = cluster.runtime.network
+    free = [link for link in links if link not in network.blocked]
+    found = await network.probe(free, _OPEN_PROBE_S)
+    others = cluster.disturbed(fault_id)
+    closed = {link for link, reach in found.items() if reach is not Reach.OPEN and link not in network.blocked}
+    shut = sorted(str(link) for link in closed if not others & {*link})
+    if shut:
+        return Proof(FaultOutcome.INDETERMINATE, f"still shut: {', '.join(shut)}")
+    return Proof(FaultOutcome.HEALED, f"{len(free) - len(closed)} of {len(links)} links open")

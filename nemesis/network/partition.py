@@ -1,0 +1,233 @@
+"""Network partitions: directed links that carry no packets, proven by a probe of every link of the cluster.
+
+`links=` says which links of the chosen nodes are cut: to the other nodes, to the clients, or both. `direction=out`
+cuts what the chosen nodes send, `in` what they receive. `ring` and `bridge` need five nodes: with three, no two
+nodes of a ring could hold a connection.
+
+Where nodes have roles, the four partitions of KIP-500 are shapes of their own: `total`, `broker-broker`,
+`broker-metadata` and `controller`. They cut links between nodes only, so clients reach both sides (but for
+`total:links=all`). "controller" names the shape here and the active controller for other faults: to cut that one from
+every other node, say `total:of=controller`.
+"""
+
+import random
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from fencepost.harness.faults.kind import Cluster, FaultSpec, Proof, Resolved, Skip, View
+from fencepost.harness.faults.targets import NODE_TARGETS, choose_nodes
+from fencepost.harness.history import FaultOutcome
+from fencepost.harness.runtime.node import CLIENT, Effect, Link, Member, Reach, Runtime
+from fencepost.harness.runtime.provider import Setting
+
+_WIDE: Final = {
+    "ring": "every node sees a majority, no two the same (from 5 nodes on)",
+    "bridge": "two halves that only one node sees both of (from 5 nodes on)",
+}
+#: KIP-500, "Network partitions" and the case that it leaves out: a controller whose brokers still follow it.
+_BY_ROLE: Final = {
+    "total": "one node from every other node: drawn, or named by of=",
+    "broker-broker": "one broker from every other broker, not from the metadata's keepers: drawn, or named by of=",
+    "broker-metadata": "one broker from every controller (or ZooKeeper), not from brokers: drawn, or named by of=",
+    "controller": "the active controller from its quorum peers (or the ZooKeepers), not from brokers and clients",
+}
+_BROKER: Final = "broker"
+_SECOND_PROBE_S: Final = 1.0
+_OPPOSITE: Final = {Effect.DROP: Reach.DROPPED, Effect.RESET: Reach.RESET}
+
+
+class Partition:
+    name: Final = "partition"
+    about: Final = "network partition: links that carry no packets"
+    targets: Mapping[str, str] = {**NODE_TARGETS, **_WIDE, **_BY_ROLE}
+    default_target: Final = "one"
+    options: Mapping[str, tuple[str, ...]] = {
+        "direction": ("both", "in", "out"),
+        "links": ("node", "client", "all"),
+        "of": (),
+        "for": (),
+    }
+    meanings: Mapping[str, str] = {
+        "of": "a node, a role or a target above",
+    }
+    default_duration_ns: Final = 5_000_000_000
+    holds: frozenset[str] = frozenset()
+    for_all: Final = (
+        "partition:leader",
+        "partition:leader:direction=out",
+        "partition:follower:direction=in",
+        "partition:minority",
+        "partition:majority",
+        "partition:one:links=client",
+        *(f"partition:{shape}" for shape in (*_WIDE, *_BY_ROLE)),
+    )
+
+    def refuse(self, spec: FaultSpec, setting: Setting) -> str | None:
+        if spec.target in _BY_ROLE:
+            return _refuse_shape(spec, setting)
+        if "of" in spec.options:
+            return f"of= belongs to {', '.join(name for name in _BY_ROLE if name != 'controller')}"
+        if spec.target not in _WIDE:
+            return None
+        if setting.nodes < 5:
+            return f"{spec.target} needs at least 5 nodes, the plan has {setting.nodes}"
+        if spec.options.get("links", "node") != "node":
+            return f"{spec.target} cuts links between nodes only; leave out links="
+        return None
+
+    def unavailable(self, setting: Setting) -> str | None:
+        return None
+
+    def resolve(self, spec: FaultSpec, view: View, draw: random.Random) -> Resolved | Skip:
+        if spec.target in _BY_ROLE:
+            return _resolve_shape(spec, view, draw)
+        if spec.target in _WIDE:
+            order = list(view.nodes)
+            draw.shuffle(order)
+            links = _ring(order) if spec.target == "ring" else _bridge(order)
+            return Resolved(nodes=view.nodes, links=dict.fromkeys(_directed(links, view.nodes, "both"), Effect.DROP))
+        chosen = choose_nodes(spec.target, view, draw)
+        if isinstance(chosen, Skip):
+            return chosen
+        links = set()
+        if spec.options.get("links", "node") in ("node", "all"):
+            links |= {Link(a, b) for a in chosen for b in view.nodes if b not in chosen}
+        if spec.options.get("links", "node") in ("client", "all"):
+            links |= {Link(a, CLIENT) for a in chosen}
+        direction = spec.options.get("direction", "both")
+        return Resolved(nodes=chosen, links=dict.fromkeys(_directed(links, chosen, direction), Effect.DROP))
+
+    async def inject(self, fault_id: int, resolved: Resolved, cluster: Cluster) -> Proof:
+        await cluster.runtime.network.apply(fault_id, resolved.links)
+        return await prove_links(resolved.links, cluster.runtime, lambda: cluster.disturbed(fault_id))
+
+    async def heal(self, fault_id: int, resolved: Resolved, cluster: Cluster) -> Proof:
+        await cluster.runtime.network.withdraw(fault_id)
+        # Another fault may still hold some of these links: only those that nobody holds must be open.
+        freed = [link for link in resolved.links if link not in cluster.runtime.network.blocked]
+        disturbed = cluster.disturbed(fault_id)
+        found = await cluster.runtime.network.probe(freed, _SECOND_PROBE_S)
+        disturbed |= cluster.disturbed(fault_id)
+        closed = sorted(link for link, reach in found.items() if reach is not Reach.OPEN)
+        shut = [str(link) for link in closed if not disturbed & {*link}]
+        if shut:
+            return Proof(FaultOutcome.INDETERMINATE, f"still shut after healing: {', '.join(shut)}")
+        others = f"; shut while other faults are at work there: {', '.join(map(str, closed))}" if closed else ""
+        return Proof(
+            FaultOutcome.HEALED, f"{len(freed) - len(closed)} of {len(resolved.links)} links open again{others}"
+        )
+
+
+def _refuse_shape(spec: FaultSpec, setting: Setting) -> str | None:
+    shape = spec.target
+    possible = [name for name in _BY_ROLE if _lacks(name, setting.cluster) is None]
+    lacks = _lacks(shape, setting.cluster)
+    if lacks:
+        others = ", ".join([*possible, *NODE_TARGETS])
+        return f"no such partition here, {lacks}; choose from: {others}, or a node's name"
+    if shape != "total" and spec.options.get("links", "node") != "node":
+        return f"{shape} cuts links between nodes only; leave out links="
+    named = spec.options.get("of")
+    if named is None:
+        return None
+    choices = _subjects(shape, setting.cluster)
+    return None if named in choices else f"of={named!r} is not a choice; choose from: {', '.join(choices) or 'none'}"
+
+
+def _lacks(shape: str, members: tuple[Member, ...]) -> str | None:
+    """Why these members cannot be parted so; None when they can."""
+    brokers = [member for member in members if _BROKER in member.roles]
+    if shape == "total":
+        return None
+    if not brokers:
+        return "since no node is a broker"
+    if shape == "controller":
+        return None
+    if any(member.votes for member in brokers):
+        return "since the nodes are brokers and controllers at once, and a link belongs to both"
+    if shape == "broker-broker" and len(brokers) < 2:
+        return "since there is one broker only"
+    return None
+
+
+def _subjects(shape: str, members: tuple[Member, ...]) -> list[str]:
+    """What of= may name."""
+    if shape == "controller":
+        return []
+    if shape != "total":
+        return [member.name for member in members if _BROKER in member.roles]
+    roles = dict.fromkeys(role for member in members for role in member.roles)
+    kinds = dict.fromkeys([*roles, "controller"]) if _BROKER in roles else {}
+    return [*NODE_TARGETS, *kinds, *(member.name for member in members)]
+
+
+def _resolve_shape(spec: FaultSpec, view: View, draw: random.Random) -> Resolved | Skip:
+    """The one node on the inner side (or the few that of= means), and the nodes that it is cut from."""
+    shape = spec.target
+    default = {"total": "one", "controller": "leader"}.get(shape, _BROKER)
+    chosen = choose_nodes(spec.options.get("of", default), view, draw)
+    if isinstance(chosen, Skip):
+        return chosen
+    outer = {"total": view.nodes, "broker-broker": view.with_role(_BROKER)}.get(shape, view.voters)
+    links = {Link(a, b) for a in chosen for b in outer if b not in chosen}
+    kind = spec.options.get("links", "node")
+    if kind == "client":
+        links = set()
+    if kind in ("client", "all"):
+        links |= {Link(a, CLIENT) for a in chosen}
+    direction = spec.options.get("direction", "both")
+    return Resolved(nodes=chosen, links=dict.fromkeys(_directed(links, chosen, direction), Effect.DROP))
+
+
+async def prove_links(
+    links: Mapping[Link, Effect], runtime: Runtime, disturbed: Callable[[], frozenset[str]] = frozenset
+) -> Proof:
+    """Probe every link of the cluster: each of `links` must be shut as meant, and every link that nobody cut, open.
+
+    Of a link that ends on one of the `disturbed` nodes only the first is asked: another fault is at work there.
+    """
+    names = [*runtime.nodes, CLIENT]
+    every = [Link(a, b) for a in names for b in names if a != b]
+    excused = disturbed()
+    blocked = dict(runtime.network.blocked)
+    found = await runtime.network.probe(every)
+    # Another fault may have come or gone meanwhile: its links may have been shut at any moment of it.
+    blocked |= runtime.network.blocked
+    slow = [link for link in every if link not in blocked and found[link] is not Reach.OPEN]
+    # So may a refusal.
+    slow += [link for link in links if blocked.get(link) is Effect.RESET and found[link] is Reach.DROPPED]
+    if slow:
+        # On a busy machine a datagram may need longer than the first probe waits; a shut link stays shut.
+        found = {**found, **await runtime.network.probe(slow, _SECOND_PROBE_S)}
+        blocked |= runtime.network.blocked
+    excused |= disturbed()
+    leaking = sorted(str(link) for link, effect in links.items() if found[link] is not _OPPOSITE[effect])
+    closed = [link for link in every if link not in blocked and found[link] is not Reach.OPEN]
+    dead = sorted(str(link) for link in closed if not excused & {*link})
+    text = f"{len(links) - len(leaking)} of {len(links)} links shut, {len(every) - len(blocked) - len(closed)} open"
+    if leaking or dead:
+        detail = [f"not shut: {', '.join(leaking)}"] * bool(leaking) + [f"shut beside: {', '.join(dead)}"] * bool(dead)
+        return Proof(FaultOutcome.INDETERMINATE, f"{text}; {'; '.join(detail)}")
+    return Proof(FaultOutcome.INSTALLED, text)
+
+
+def _directed(links: set[Link], inner: tuple[str, ...], direction: str) -> list[Link]:
+    """Each pair in the wanted directions; `inner` are the chosen nodes, seen from which `in` and `out` are meant."""
+    out = {Link(a, b) if a in inner else Link(b, a) for a, b in links}
+    back = {Link(b, a) for a, b in out}
+    chosen = {"both": out | back, "out": out, "in": back}[direction]
+    return sorted(chosen)
+
+
+def _ring(order: list[str]) -> set[Link]:
+    """Pairs that must not talk so that each node sees the majority of its nearest neighbours."""
+    count, majority = len(order), len(order) // 2 + 1
+    reach = (majority - 1) // 2 + (majority - 1) % 2
+    near = {frozenset((order[i], order[(i + d) % count])) for i in range(count) for d in range(1, reach + 1)}
+    return {Link(a, b) for i, a in enumerate(order) for b in order[i + 1 :] if frozenset((a, b)) not in near}
+
+
+def _bridge(order: list[str]) -> set[Link]:
+    """Pairs across the two halves; the middle node sees both."""
+    half = len(order) // 2
+    return {Link(a, b) for a in order[:half] for b in order[half + 1 :]}

@@ -1,0 +1,335 @@
+"""Faults of byte streams: late, slow, cut into slices, closed, reset or swallowed, by a proxy in the link's middle.
+
+They need `--links toxiproxy`. `links=` and `direction=` choose as in a partition, seen from the chosen nodes: `in` is
+what they receive. A link between two chosen nodes counts as well, so that `toxic:all` means the whole cluster.
+
+The proof has two parts. The server is asked which toxics it holds; and a new connection of our own over each link, made
+before and after, must have experienced what the toxic does. Otherwise the fault is indeterminate, with the figures.
+"""
+
+import random
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from fencepost.harness.base.durations import format_duration, parse_duration_ns
+from fencepost.harness.base.errors import UsageError
+from fencepost.harness.faults.kind import Cluster, FaultSpec, Proof, Resolved, Skip, View
+from fencepost.harness.faults.targets import NODE_TARGETS, choose_nodes
+from fencepost.harness.history import FaultOutcome
+from fencepost.harness.runtime.node import CLIENT, Ending, Experience, Link, Reach, Runtime, Streams, Toxic
+from fencepost.harness.runtime.provider import Links, Setting
+
+#: A measurement waits for what it measures, and the nemesis gives an injection ten seconds.
+_LONGEST_NS: Final = 4_000_000_000
+_MEASURE_S: Final = 1.5
+_PROBE_S: Final = 1.0
+#: A toxicity below 1 is drawn for each connection, so a healthy one proves nothing.
+_TRIES: Final = 8
+#: Else what is there is felt at once, unless this machine was busy at the wrong moment.
+_TRIES_OF_ALL: Final = 2
+#: A timer may fire this much early by the other's clock, as a share of what was asked.
+_NEARLY: Final = 0.9
+_LINKS_SHOWN: Final = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Option:
+    """One figure of a kind: the server's attribute, its default as typed, the unit it is sent in, the least of it."""
+
+    attribute: str
+    default: str
+    unit_ns: int = 0
+    least: int = 0
+
+
+_MS: Final = 10**6
+_US: Final = 10**3
+
+#: What a person can ask for: the server's kind, and its figures by the names of our options.
+_KINDS: Final[Mapping[str, tuple[str, Mapping[str, _Option]]]] = {
+    "latency": (
+        "latency",
+        {
+            "latency": _Option(attribute="latency", default="100ms", unit_ns=_MS, least=1),
+            "jitter": _Option(attribute="jitter", default="0ms", unit_ns=_MS),
+        },
+    ),
+    "bandwidth": ("bandwidth", {"rate": _Option(attribute="rate", default="64", least=1)}),
+    "slow-close": ("slow_close", {"delay": _Option(attribute="delay", default="1s", unit_ns=_MS, least=1)}),
+    "timeout": ("timeout", {"timeout": _Option(attribute="timeout", default="1s", unit_ns=_MS, least=1)}),
+    "black-hole": ("timeout", {}),
+    "reset": ("reset_peer", {"timeout": _Option(attribute="timeout", default="0ms", unit_ns=_MS)}),
+    "slicer": (
+        "slicer",
+        {
+            "size": _Option(attribute="average_size", default="64", least=1),
+            "variation": _Option(attribute="size_variation", default="0"),
+            "delay": _Option(attribute="delay", default="1ms", unit_ns=_US),
+        },
+    ),
+    "limit-data": ("limit_data", {"bytes": _Option(attribute="bytes", default="1000")}),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Poisoned(Resolved):
+    """A target made concrete, and what befalls each of its links. Nothing is severed: `links` stays empty."""
+
+    toxics: Mapping[Link, Toxic]
+
+
+class ToxicFault:
+    name: Final = "toxic"
+    about: Final = "byte streams delayed, throttled, sliced, closed, reset or swallowed by a proxy (--links toxiproxy)"
+    targets: Mapping[str, str] = {**NODE_TARGETS, "all": "every node"}
+    default_target: Final = "one"
+    options: Mapping[str, tuple[str, ...]] = {
+        "kind": tuple(_KINDS),
+        **{option: () for _, figures in _KINDS.values() for option in figures},
+        "toxicity": (),
+        "direction": ("both", "in", "out"),
+        "links": ("node", "client", "all"),
+        "for": (),
+    }
+    meanings: Mapping[str, str] = {
+        "rate": "kB/s, such as 64",
+        "size": "bytes of a slice",
+        "variation": "bytes more or less, below size",
+        "bytes": "how many bytes pass before the end",
+        "toxicity": "a share of the connections, such as 0.5",
+    }
+    default_duration_ns: Final = 5_000_000_000
+    holds: frozenset[str] = frozenset()
+
+    def refuse(self, spec: FaultSpec, setting: Setting) -> str | None:
+        if setting.links is not Links.TOXIPROXY:
+            return (
+                "toxics act in a proxy that every connection goes through; add --runtime containers --links toxiproxy"
+            )
+        try:
+            toxic = _toxic(spec.options)
+        except UsageError as error:
+            return f"{error.message}; {error.hint}" if error.hint else error.message
+        if toxic.attributes.get("size_variation", 0) >= toxic.attributes.get("average_size", 1):
+            return "variation= must be smaller than size="
+        if spec.options.get("links", "node") == "node" and setting.nodes < 2:
+            return "one node has no links to others; choose links=client"
+        return None
+
+    def unavailable(self, setting: Setting) -> str | None:
+        return None
+
+    def resolve(self, spec: FaultSpec, view: View, draw: random.Random) -> Resolved | Skip:
+        chosen = choose_nodes(spec.target, view, draw)
+        if isinstance(chosen, Skip):
+            return chosen
+        ends: list[str] = []
+        if spec.options.get("links", "node") in ("node", "all"):
+            ends += view.nodes
+        if spec.options.get("links", "node") in ("client", "all"):
+            ends.append(CLIENT)
+        out = {Link(node, end) for node in chosen for end in ends if node != end}
+        back = {Link(end, node) for node, end in out}
+        links = {"both": out | back, "out": out, "in": back}[spec.options.get("direction", "both")]
+        return Poisoned(nodes=chosen, toxics=dict.fromkeys(sorted(links), _toxic(spec.options)))
+
+    async def inject(self, fault_id: int, resolved: Resolved, cluster: Cluster) -> Proof:
+        streams, toxics = _streams(cluster.runtime), _toxics(resolved)
+        if not toxics:
+            return Proof(FaultOutcome.INDETERMINATE, "there was no link to act on")
+        before = await streams.measure(toxics, _MEASURE_S)
+        await streams.apply(fault_id, toxics)
+        held = await streams.read_back()
+        absent = [
+            link for link, toxic in toxics.items() if not any(_same(toxic, found) for found in held.get(link, ()))
+        ]
+        if absent:
+            return Proof(FaultOutcome.INDETERMINATE, f"the proxy does not hold the toxic on {_names(absent)}")
+        after = await _felt(streams, toxics, before)
+        unfelt = [link for link, toxic in toxics.items() if not is_felt(toxic, before[link], after[link])]
+        shown = unfelt[:_LINKS_SHOWN] or list(toxics)[:1]
+        figures = "; ".join(f"{link}: {before[link]} before, {after[link]} with it" for link in shown)
+        what = _words(next(iter(toxics.values())))
+        if unfelt:
+            return Proof(FaultOutcome.INDETERMINATE, f"{what}: not felt on {_names(unfelt)}: {figures}")
+        return Proof(FaultOutcome.INSTALLED, f"{what}: felt on {len(toxics)} of {len(toxics)} links, such as {figures}")
+
+    async def heal(self, fault_id: int, resolved: Resolved, cluster: Cluster) -> Proof:
+        streams, toxics = _streams(cluster.runtime), _toxics(resolved)
+        before = await streams.read_back()
+        await streams.withdraw(fault_id)
+        held = await streams.read_back()
+        # Another fault may hold a toxic of its own there: then one fewer is left, and the link need not be open.
+        kept = [link for link in toxics if len(held.get(link, ())) > max(len(before.get(link, ())) - 1, 0)]
+        if kept:
+            return Proof(FaultOutcome.INDETERMINATE, f"the proxy still holds the toxic on {_names(kept)}")
+        freed = [link for link in toxics if not held.get(link) and link not in cluster.runtime.network.blocked]
+        found = await cluster.runtime.network.probe(freed, _PROBE_S)
+        shut = [link for link in freed if found[link] is not Reach.OPEN]
+        if shut:
+            return Proof(FaultOutcome.INDETERMINATE, f"still shut after healing: {_names(shut)}")
+        return Proof(FaultOutcome.HEALED, f"{len(freed)} of {len(toxics)} links free again")
+
+
+def is_felt(toxic: Toxic, before: Experience, after: Experience) -> bool:
+    """Whether what a connection experienced is what this toxic does, and not what it was like before."""
+    return _FELT[toxic.kind](toxic.attributes, before, after)
+
+
+def _late(asked: Mapping[str, int], before: Experience, after: Experience) -> bool:
+    """Each answer is late by latency +- jitter; with much jitter some are hardly late at all, so the latest counts."""
+    latest, usual = max(after.round_trips_ms, default=0.0), before.round_trip_ms or 0.0
+    latency = asked["latency"]
+    return latest - usual >= max(latency - asked.get("jitter", 0), latency / 2) * _NEARLY
+
+
+def _slow(asked: Mapping[str, int], before: Experience, after: Experience) -> bool:
+    # So slow that the many bytes were never asked for: then all that came counts.
+    rate = after.rate_kb_s or (after.byte_count / after.ended_ms if after.ended_ms else 0.0)
+    return 0.0 < rate <= asked["rate"] * 1.5 and rate < before.rate_kb_s
+
+
+def _closes_late(asked: Mapping[str, int], before: Experience, after: Experience) -> bool:
+    return after.ending is Ending.COMPLETE and after.closing_ms >= max(asked["delay"] * _NEARLY, before.closing_ms)
+
+
+def _silent(asked: Mapping[str, int], before: Experience, after: Experience) -> bool:
+    if asked["timeout"] == 0:
+        return after.byte_count == 0 and after.ending is Ending.SILENT
+    return _ended(asked, before, after)
+
+
+def _ended(asked: Mapping[str, int], before: Experience, after: Experience) -> bool:
+    # A published port's relay makes a plain end of a reset.
+    ends = (Ending.CLOSED, Ending.RESET)
+    return after.byte_count == 0 and after.ending in ends and after.ended_ms >= asked["timeout"] * _NEARLY
+
+
+def _sliced(asked: Mapping[str, int], before: Experience, after: Experience) -> bool:
+    # Without a pause between them the kernel puts slices together again, and then nothing is felt.
+    return after.pieces >= 2 * before.pieces
+
+
+def _cut_off(asked: Mapping[str, int], before: Experience, after: Experience) -> bool:
+    limit = asked["bytes"]
+    return after.byte_count <= limit < before.byte_count and after.ending in (Ending.CLOSED, Ending.RESET)
+
+
+_FELT: Final[Mapping[str, Callable[[Mapping[str, int], Experience, Experience], bool]]] = {
+    "latency": _late,
+    "bandwidth": _slow,
+    "slow_close": _closes_late,
+    "timeout": _silent,
+    "reset_peer": _ended,
+    "slicer": _sliced,
+    "limit_data": _cut_off,
+}
+
+
+async def _felt(
+    streams: Streams, toxics: Mapping[Link, Toxic], before: Mapping[Link, Experience]
+) -> dict[Link, Experience]:
+    """Measure every link until the toxic was felt on it or the tries are spent."""
+    after: dict[Link, Experience] = {}
+    for tried in range(_TRIES):
+        left = [
+            link
+            for link, toxic in toxics.items()
+            if tried < (_TRIES if toxic.toxicity < 1.0 else _TRIES_OF_ALL)
+            and (link not in after or not is_felt(toxic, before[link], after[link]))
+        ]
+        if not left:
+            break
+        after.update(await streams.measure(left, max(_MEASURE_S, _longest_s(toxics) + 0.5)))
+    return after
+
+
+def _longest_s(toxics: Mapping[Link, Toxic]) -> float:
+    """How long the slowest toxic takes to show."""
+    return max(
+        sum(toxic.attributes.get(name, 0) for name in ("latency", "jitter", "timeout")) / 1e3
+        + (toxic.attributes["delay"] / 1e3 if toxic.kind == "slow_close" else 0.0)
+        for toxic in toxics.values()
+    )
+
+
+def _toxic(options: Mapping[str, str]) -> Toxic:
+    """What the options ask for; raises UsageError where they make no sense."""
+    kind = options.get("kind", next(iter(_KINDS)))
+    server_kind, figures = _KINDS[kind]
+    every = {name for _, others in _KINDS.values() for name in others}
+    strange = sorted(name for name in options if name in every - figures.keys())
+    if strange:
+        raise UsageError(f"kind={kind} has no option {strange[0]}", hint=f"it has: {', '.join(figures) or 'none'}")
+    attributes = {
+        figure.attribute: _figure(name, options.get(name, figure.default), figure) for name, figure in figures.items()
+    }
+    if kind == "black-hole":
+        attributes = {"timeout": 0}
+    waited_ns = sum(attributes[f.attribute] * f.unit_ns for f in figures.values() if f.unit_ns)
+    if waited_ns > _LONGEST_NS:
+        raise UsageError(
+            f"kind={kind}: {format_duration(waited_ns)} is too long to be proven", hint="give at most 4s in all"
+        )
+    return Toxic(kind=server_kind, attributes=attributes, toxicity=_toxicity(options.get("toxicity", "1")))
+
+
+def _figure(name: str, text: str, figure: _Option) -> int:
+    """The figure in the server's unit: a duration, KB/s, or bytes."""
+    if figure.unit_ns:
+        ns = parse_duration_ns(text, what=f"{name}=")
+        value, rest = divmod(ns, figure.unit_ns)
+        unit = format_duration(figure.unit_ns)
+        if rest:
+            raise UsageError(
+                f"{name}={text}: the proxy counts whole steps of {unit}", hint=f"give a multiple of {unit}"
+            )
+        if value < figure.least:
+            raise UsageError(f"{name}={text} does nothing", hint=f"give at least {unit}")
+        return value
+    digits = text.removesuffix("KB/s") if name == "rate" else text
+    if not digits.isascii() or not digits.isdecimal() or not figure.least <= int(digits) < 2**31:
+        wanted = "KB/s" if name == "rate" else "bytes"
+        raise UsageError(f"{name}={text!r} is no whole number of {wanted}", hint=f"such as {name}={figure.default}")
+    return int(digits)
+
+
+def _toxicity(text: str) -> float:
+    try:
+        share = float(text)
+    except ValueError:
+        share = 0.0
+    if not 0.0 < share <= 1.0:
+        raise UsageError(f"toxicity={text!r} is no share of connections", hint="give one above 0, at most 1: 0.5")
+    return share
+
+
+def _streams(runtime: Runtime) -> Streams:
+    streams = runtime.streams
+    assert streams is not None, "refused before the run"
+    return streams
+
+
+def _toxics(resolved: Resolved) -> Mapping[Link, Toxic]:
+    assert isinstance(resolved, Poisoned), "made by resolve"
+    return resolved.toxics
+
+
+def _same(asked: Toxic, found: Toxic) -> bool:
+    """The server tells attributes that were not given, too."""
+    return (asked.kind, asked.toxicity) == (found.kind, found.toxicity) and all(
+        found.attributes.get(name) == value for name, value in asked.attributes.items()
+    )
+
+
+def _words(toxic: Toxic) -> str:
+    if toxic.attributes == {"timeout": 0} and toxic.kind == "timeout":
+        return "black hole"
+    figures = " ".join(f"{name}={value}" for name, value in toxic.attributes.items())
+    share = f" on {toxic.toxicity:g} of the connections" if toxic.toxicity < 1.0 else ""
+    return f"{toxic.kind} {figures}{share}"
+
+
+def _names(links: Iterable[Link]) -> str:
+    return ", ".join(sorted(map(str, links)))

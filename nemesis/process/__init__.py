@@ -1,0 +1,1 @@
+"""Faults of server processes: kill, pause, gray."""

@@ -1,0 +1,181 @@
+"""Gray nodes: a server that is stopped and continued in turns, so that it is neither up nor down.
+
+It answers, late; it sends heartbeats, seldom. `share=` of each `period=` it is stopped, as a pause stops it. The proof
+is a measurement: the server's processes are looked at many times, at random moments, and must be found stopped in
+about that share of the looks. The share that was measured stands in the proof.
+"""
+
+import asyncio
+import random
+from collections.abc import Mapping
+from typing import Final
+
+from fencepost.harness.base.durations import parse_duration_ns
+from fencepost.harness.base.errors import UsageError
+from fencepost.harness.faults.kind import Cluster, FaultSpec, Proof, Resolved, Skip, View
+from fencepost.harness.faults.targets import NODE_TARGETS, choose_nodes
+from fencepost.harness.history import FaultOutcome
+from fencepost.harness.runtime.node import Node, NodeState
+from fencepost.harness.runtime.provider import Setting
+from fencepost.nemesis.process.pause import prove_state
+
+_SHARE: Final = "0.5"
+_PERIOD: Final = "200ms"
+_PERIODS_LOOKED: Final = 3
+_LOOKED_NS_MIN: Final = 1_000_000_000
+_LOOKED_NS_MAX: Final = 6_000_000_000
+_LOOKS: Final = 60
+#: Moments for looks; more than looks, since those that a stall of the harness swept together are one moment.
+_MOMENTS: Final = 90
+_LOOKS_MIN: Final = 30
+#: By how much the measured share may differ: looks are few, and a signal takes a moment to stop every thread.
+_TOLERANCE: Final = 0.2
+
+
+class Gray:
+    name: Final = "gray"
+    about: Final = "the server stopped and continued in turns: neither up nor down"
+    targets: Mapping[str, str] = {**NODE_TARGETS, "all": "every node"}
+    default_target: Final = "one"
+    options: Mapping[str, tuple[str, ...]] = {"share": (), "period": (), "for": ()}
+    meanings: Mapping[str, str] = {
+        "share": "a share of the time, such as 0.5",
+    }
+    default_duration_ns: Final = 6_000_000_000
+    holds: frozenset[str] = frozenset({"process"})
+    for_all: Final = ("gray:leader", "gray:one:share=0.8:period=1s")
+
+    def __init__(self) -> None:
+        self._cycles: dict[int, list[_Cycle]] = {}
+
+    def refuse(self, spec: FaultSpec, setting: Setting) -> str | None:
+        try:
+            _share(spec.options)
+            period_ns = parse_duration_ns(spec.options.get("period", _PERIOD), what="period=")
+        except UsageError as error:
+            return f"{error.message}; {error.hint}" if error.hint else error.message
+        if not 10**7 <= period_ns <= _LOOKED_NS_MAX // 2:
+            return "period= must lie between 10ms and 3s: shorter ones cannot be kept, longer ones not be proven"
+        return None
+
+    def unavailable(self, setting: Setting) -> str | None:
+        return None
+
+    def resolve(self, spec: FaultSpec, view: View, draw: random.Random) -> Resolved | Skip:
+        seed = draw.getrandbits(32)
+        chosen = choose_nodes(spec.target, view, draw)
+        if isinstance(chosen, Skip):
+            return chosen
+        period_ns = parse_duration_ns(spec.options.get("period", _PERIOD))
+        details = {"share": _share(spec.options), "period_ms": period_ns // 10**6, "looks_seed": seed}
+        return Resolved(nodes=chosen, details=details)
+
+    async def inject(self, fault_id: int, resolved: Resolved, cluster: Cluster) -> Proof:
+        share, period_s = float(resolved.details["share"]), float(resolved.details["period_ms"]) / 1e3
+        nodes = [cluster.runtime.nodes[name] for name in resolved.nodes]
+        if any(node.state is not NodeState.RUNNING for node in nodes):
+            return Proof(FaultOutcome.INDETERMINATE, "a node was not running")
+        cycles = self._cycles[fault_id] = [_Cycle(node, share, period_s) for node in nodes]
+        looked_s = min(max(_PERIODS_LOOKED * period_s, _LOOKED_NS_MIN / 1e9), _LOOKED_NS_MAX / 1e9)
+        found = await _looked(nodes, looked_s, random.Random(int(resolved.details["looks_seed"])))
+        failed = [cycle.failure for cycle in cycles if cycle.failure]
+        if failed:
+            return Proof(FaultOutcome.INDETERMINATE, failed[0])
+        words = ", ".join(f"{name} in {stopped} of {looks} looks" for name, (stopped, looks) in found.items())
+        seldom = any(looks < _LOOKS_MIN for _, looks in found.values())
+        off = seldom or any(abs(stopped / looks - share) > _TOLERANCE for stopped, looks in found.values())
+        said = f"found stopped: {words}, over {looked_s:g} s; {share:.0%} was asked for"
+        return Proof(FaultOutcome.INDETERMINATE if off else FaultOutcome.INSTALLED, said)
+
+    async def heal(self, fault_id: int, resolved: Resolved, cluster: Cluster) -> Proof:
+        cycles = self._cycles.pop(fault_id, [])
+        for cycle in cycles:
+            await cycle.end()
+        nodes = [cluster.runtime.nodes[name] for name in resolved.nodes]
+        for node in nodes:
+            await node.resume()
+        proof = await prove_state(
+            [node for node in nodes if node.state is NodeState.RUNNING], NodeState.RUNNING, FaultOutcome.HEALED
+        )
+        shares = ", ".join(f"{cycle.node.name} {cycle.stopped_share:.0%}" for cycle in cycles)
+        failed = next((cycle.failure for cycle in cycles if cycle.failure), None)
+        if failed:
+            return Proof(FaultOutcome.INDETERMINATE, f"{failed}; {proof.text}")
+        return Proof(proof.outcome, f"{proof.text}; stopped for {shares} of the time" if shares else proof.text)
+
+
+class _Cycle:
+    """One node stopped and continued in turns; measures for how long it was stopped."""
+
+    def __init__(self, node: Node, share: float, period_s: float) -> None:
+        self.node = node
+        self.failure: str | None = None
+        self._share, self._period_s = share, period_s
+        self._loop = asyncio.get_running_loop()
+        self._began_s = self._loop.time()
+        self._ended_s: float | None = None
+        self._stopped_s = 0.0
+        self._task = asyncio.create_task(self._run())
+
+    @property
+    def stopped_share(self) -> float:
+        """Between a stop that took effect and the next continuing."""
+        return self._stopped_s / max((self._ended_s or self._loop.time()) - self._began_s, 1e-9)
+
+    async def end(self) -> None:
+        self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
+        self._ended_s = self._loop.time()
+
+    async def _run(self) -> None:
+        due_s = self._loop.time()
+        try:
+            while self.node.state in (NodeState.RUNNING, NodeState.PAUSED):
+                await self.node.pause()
+                since_s = self._loop.time()
+                try:
+                    await asyncio.sleep(due_s + self._share * self._period_s - self._loop.time())
+                finally:
+                    await self.node.resume()
+                    self._stopped_s += self._loop.time() - since_s
+                # A cycle that came late is not made up for: the share stays what it is.
+                due_s = max(due_s + self._period_s, self._loop.time())
+                await asyncio.sleep(due_s - self._loop.time())
+            self.failure = f"{self.node.name} died meanwhile"
+        except Exception as error:
+            self.failure = f"{self.node.name}: {type(error).__name__}: {error}"
+
+
+async def _looked(nodes: list[Node], looked_s: float, draw: random.Random) -> dict[str, tuple[int, int]]:
+    """How often each node was found stopped, of so many looks at random moments, for `looked_s` or half as long again.
+
+    Moments that had passed by the last look are none of their own: all that a stall of ours swept together would see
+    one and the same state.
+    """
+    loop = asyncio.get_running_loop()
+    began_s = looked_at_s = loop.time()
+    stopped = dict.fromkeys((node.name for node in nodes), 0)
+    slot_s, looks = looked_s / _LOOKS, 0
+    for moment in range(_MOMENTS):
+        due_s = began_s + (moment + draw.random()) * slot_s
+        if due_s < looked_at_s:
+            continue
+        await asyncio.sleep(due_s - loop.time())
+        looked_at_s = loop.time()
+        looks += 1
+        for node in nodes:
+            stopped[node.name] += (await node.evidence()).state is NodeState.PAUSED
+        if looks == _LOOKS:
+            break
+    return {name: (count, looks) for name, count in stopped.items()}
+
+
+def _share(options: Mapping[str, str]) -> float:
+    text = options.get("share", _SHARE)
+    try:
+        share = float(text)
+    except ValueError:
+        share = 0.0
+    if not 0.05 <= share <= 0.95:
+        raise UsageError(f"share={text!r} is no share of the time", hint="give one between 0.05 and 0.95")
+    return share

@@ -1,0 +1,57 @@
+"""Kills: SIGKILL to the server's process group, then a restart with the data kept.
+
+A kill keeps the operating system's page cache, so it tests recovery and not durability under power loss.
+"""
+
+import random
+from collections.abc import Mapping
+from typing import Final
+
+from fencepost.harness.faults.kind import Cluster, FaultSpec, Proof, Resolved, Skip, View
+from fencepost.harness.faults.targets import NODE_TARGETS, choose_nodes
+from fencepost.harness.history import FaultOutcome
+from fencepost.harness.runtime.node import NodeState
+from fencepost.harness.runtime.provider import Setting
+
+
+class Kill:
+    name: Final = "kill"
+    about: Final = "SIGKILL, then a restart with the data kept"
+    targets: Mapping[str, str] = {**NODE_TARGETS, "all": "every node"}
+    default_target: Final = "one"
+    options: Mapping[str, tuple[str, ...]] = {"for": ()}
+    default_duration_ns: Final = 2_000_000_000
+    holds: frozenset[str] = frozenset({"process"})
+    for_all: Final = ("kill:one", "kill:leader", "kill:all")
+
+    def refuse(self, spec: FaultSpec, setting: Setting) -> str | None:
+        return None
+
+    def unavailable(self, setting: Setting) -> str | None:
+        return None
+
+    def resolve(self, spec: FaultSpec, view: View, draw: random.Random) -> Resolved | Skip:
+        chosen = choose_nodes(spec.target, view, draw)
+        return chosen if isinstance(chosen, Skip) else Resolved(nodes=chosen)
+
+    async def inject(self, fault_id: int, resolved: Resolved, cluster: Cluster) -> Proof:
+        nodes = [cluster.runtime.nodes[name] for name in resolved.nodes]
+        pids = [node.pid for node in nodes]
+        for node in nodes:
+            await node.kill()
+        found = {node.name: await node.evidence() for node in nodes}
+        left = [f"{name}: {seen.text}" for name, seen in found.items() if seen.state is not NodeState.DEAD]
+        if left:
+            return Proof(FaultOutcome.INDETERMINATE, f"not gone: {'; '.join(left)}")
+        return Proof(FaultOutcome.INSTALLED, f"process {', '.join(str(pid) for pid in pids)} gone")
+
+    async def heal(self, fault_id: int, resolved: Resolved, cluster: Cluster) -> Proof:
+        nodes = [cluster.runtime.nodes[name] for name in resolved.nodes]
+        for node in nodes:
+            if node.state in (NodeState.DEAD, NodeState.NEW):
+                await node.start()
+        down = [node.name for node in nodes if (await node.evidence()).state is not NodeState.RUNNING]
+        if down:
+            return Proof(FaultOutcome.INDETERMINATE, f"not running after the restart: {', '.join(down)}")
+        pids = ", ".join(str(node.pid) for node in nodes)
+        return Proof(FaultOutcome.HEALED, f"restarted as process {pids}")

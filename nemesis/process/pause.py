@@ -1,0 +1,139 @@
+"""Pauses: every thread of a node's server is stopped (SIGSTOP, or a container's freezer), proven by looking at them.
+
+The default of seven seconds is longer than ZooKeeper's (syncLimit + 2) ticks at the lab's settings, so that a paused
+leader is surely superseded before it wakes.
+"""
+
+import asyncio
+import random
+from collections.abc import Mapping
+from typing import Final
+
+from fencepost.harness.faults.kind import Cluster, FaultSpec, Proof, Resolved, Skip, View
+from fencepost.harness.faults.targets import NODE_TARGETS, choose_nodes
+from fencepost.harness.history import FaultOutcome
+from fencepost.harness.runtime.node import Node, NodeState
+from fencepost.harness.runtime.provider import Setting
+
+#: Each thread stops, or goes on, when it next has its turn of the processor.
+_PROOF_DEADLINE_S: Final = 5.0
+#: A target of its own: one of the harness's clients, not a server.
+CLIENT_WORKER: Final = "client"
+#: How long a frozen client is watched before it is believed.
+_WATCHED_S: Final = 0.1
+
+
+class Pause:
+    name: Final = "pause"
+    about: Final = "every thread of the server stopped, then resumed"
+    targets: Mapping[str, str] = {
+        **NODE_TARGETS,
+        "all": "every node",
+        CLIENT_WORKER: "one client of the load, drawn from those with an operation under way: it sends nothing",
+    }
+    default_target: Final = "one"
+    options: Mapping[str, tuple[str, ...]] = {"for": ()}
+    default_duration_ns: Final = 7_000_000_000
+    holds: frozenset[str] = frozenset({"process"})
+
+    for_all: Final = ("pause:leader", "pause:one", "pause:client:for=4s")
+
+    def __init__(self) -> None:
+        self._sent: dict[int, Mapping[int, int]] = {}
+        #: Of clients that sent all the same: that doubt stays, however often they are thawed.
+        self._leaked: dict[int, Proof] = {}
+
+    def refuse(self, spec: FaultSpec, setting: Setting) -> str | None:
+        return None
+
+    def unavailable(self, setting: Setting) -> str | None:
+        return None
+
+    def resolve(self, spec: FaultSpec, view: View, draw: random.Random) -> Resolved | Skip:
+        if spec.target == CLIENT_WORKER:
+            return _choose_client(view, draw)
+        chosen = choose_nodes(spec.target, view, draw)
+        return chosen if isinstance(chosen, Skip) else Resolved(nodes=chosen)
+
+    async def inject(self, fault_id: int, resolved: Resolved, cluster: Cluster) -> Proof:
+        if _WORKER in resolved.details:
+            return await self._freeze(fault_id, int(resolved.details[_WORKER]), cluster)
+        nodes = [cluster.runtime.nodes[name] for name in resolved.nodes]
+        if any(node.state is not NodeState.RUNNING for node in nodes):
+            return Proof(FaultOutcome.INDETERMINATE, "a node was not running")
+        for node in nodes:
+            await node.pause()
+        return await prove_state(nodes, NodeState.PAUSED, FaultOutcome.INSTALLED)
+
+    async def heal(self, fault_id: int, resolved: Resolved, cluster: Cluster) -> Proof:
+        if _WORKER in resolved.details:
+            return await self._thaw(fault_id, int(resolved.details[_WORKER]), cluster)
+        nodes = [cluster.runtime.nodes[name] for name in resolved.nodes]
+        for node in nodes:
+            await node.resume()
+        running = [node for node in nodes if node.state is NodeState.RUNNING]
+        return await prove_state(running, NodeState.RUNNING, FaultOutcome.HEALED)
+
+    async def _freeze(self, fault_id: int, worker: int, cluster: Cluster) -> Proof:
+        clients = cluster.clients
+        assert clients is not None, "there is no client to draw otherwise"
+        await clients.freeze(worker, fault_id)
+        before = self._sent[fault_id] = dict(clients.sent_bytes(worker))
+        await asyncio.sleep(_WATCHED_S)
+        sent = _sent_since(before, clients.sent_bytes(worker))
+        if sent:
+            return Proof(FaultOutcome.INDETERMINATE, f"client {worker} still sent {sent} bytes")
+        return Proof(
+            FaultOutcome.INSTALLED,
+            f"client {worker} sent nothing for {_WATCHED_S * 1e3:.0f} ms on {len(before)} connections, as the kernel"
+            " counts",
+        )
+
+    async def _thaw(self, fault_id: int, worker: int, cluster: Cluster) -> Proof:
+        clients, before = cluster.clients, self._sent.pop(fault_id, None)
+        assert clients is not None, "there is no client to draw otherwise"
+        held, after = clients.held_back(worker), dict(clients.sent_bytes(worker)) if before is not None else {}
+        await clients.thaw(worker, fault_id)
+        if before is None:
+            return self._leaked.get(fault_id, Proof(FaultOutcome.HEALED, f"client {worker} runs"))
+        sent = _sent_since(before, after)
+        if sent:
+            said = f"client {worker} sent {sent} bytes while it was frozen"
+            self._leaked[fault_id] = Proof(FaultOutcome.INDETERMINATE, said)
+            return self._leaked[fault_id]
+        return Proof(
+            FaultOutcome.HEALED,
+            f"client {worker} had sent nothing all the while on {len(before)} connections; {held} writes leave now",
+        )
+
+
+#: Of `Resolved.details`: the number of the client worker.
+_WORKER: Final = "client_worker"
+
+
+def _choose_client(view: View, draw: random.Random) -> Resolved | Skip:
+    workers = list(range(view.clients))
+    draw.shuffle(workers)
+    if not workers:
+        return Skip("there is no client")
+    busy = [worker for worker in workers if worker in view.busy_clients]
+    return Resolved(nodes=(), details={_WORKER: (busy or workers)[0]})
+
+
+def _sent_since(before: Mapping[int, int], after: Mapping[int, int]) -> int:
+    """On the connections that there were then and still are, and on new ones."""
+    return sum(sent - before.get(number, 0) for number, sent in after.items())
+
+
+async def prove_state(nodes: list[Node], wanted: NodeState, outcome: FaultOutcome) -> Proof:
+    """Wait until every node is seen in this state: a thread may still run for a moment after the signal."""
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + _PROOF_DEADLINE_S
+    while True:
+        found = {node.name: await node.evidence() for node in nodes}
+        text = "; ".join(f"{name}: {seen.text}" for name, seen in found.items()) or "no node runs"
+        if all(seen.state is wanted for seen in found.values()):
+            return Proof(outcome, text)
+        if loop.time() > deadline:
+            return Proof(FaultOutcome.INDETERMINATE, text)
+        await asyncio.sleep(0.002)

@@ -1,0 +1,1 @@
+"""Servers restarted as another release."""

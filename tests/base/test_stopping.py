@@ -1,0 +1,101 @@
+"""A wish to end and an order: who asked, how often, and what acts on it."""
+
+import contextlib
+import signal
+import threading
+from pathlib import Path
+
+import pytest
+
+from fencepost.harness.base.errors import HarnessError, UsageError
+from fencepost.harness.base.stop_request import StoppedTwice, StopRequest
+from fencepost.harness.run.execute import _hurry, _Outcome, _unless_full, conclude_run
+
+
+def test_asked_once_is_a_wish_and_by_hand_twice_an_order() -> None:
+    stop = StopRequest()
+    stop.request(by_hand=True)
+    assert (stop.asked, stop.insisted) == (True, False)
+    stop.request(by_hand=True)
+    assert stop.insisted
+
+
+def test_a_deadline_is_nobodys_insistence() -> None:
+    stop = StopRequest()
+    stop.request()
+    stop.request(by_hand=True)
+    assert not stop.insisted
+
+
+def test_actions_act_only_while_they_are_wanted() -> None:
+    stop = StopRequest()
+    acted: list[int] = []
+    with stop.on_request(lambda: acted.append(1)):
+        stop.request()
+    stop.request()
+    assert acted == [1]
+
+
+def test_the_deadline_asks_by_itself_and_is_taken_back() -> None:
+    stop = StopRequest()
+    asked = threading.Event()
+    with stop.on_request(asked.set), stop.deadline("1s"):
+        assert asked.wait(30)
+    assert stop.asked
+    late = StopRequest()
+    with late.deadline("10h"):
+        pass
+    with late.deadline(""):
+        assert not late.asked
+    with pytest.raises(UsageError), late.deadline("soon"):
+        pass
+
+
+def test_signals_are_given_back() -> None:
+    before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
+    stop = StopRequest()
+    stop.install()
+    assert signal.getsignal(signal.SIGINT) is not before[0]
+    signal.raise_signal(signal.SIGINT)
+    assert stop.asked
+    stop.uninstall()
+    stop.uninstall()
+    assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == before
+
+
+def test_insisting_while_judging_ends_the_command() -> None:
+    stop = StopRequest()
+    stop.request(by_hand=True)
+    _hurry(stop, None)
+    stop.request(by_hand=True)
+    with pytest.raises(StoppedTwice):
+        _hurry(stop, None)
+
+
+@pytest.mark.parametrize(("asked", "said"), [(True, "stopped before"), (False, "left no history")])
+def test_a_run_that_was_stopped_before_it_recorded_anything_is_told_so(tmp_path: Path, asked: bool, said: str) -> None:
+    stop = StopRequest()
+    if asked:
+        stop.request(by_hand=True)
+    with pytest.raises(HarnessError, match=said):
+        conclude_run(tmp_path, _Outcome(), progress=lambda _: None, stop=stop, spark=None)
+
+
+def test_no_guard_against_defects_takes_an_order_for_one(tmp_path: Path) -> None:
+    stop = StopRequest()
+    stop.check()
+    stop.request(by_hand=True)
+    stop.check()
+    stop.request(by_hand=True)
+    warnings: list[str] = []
+    path = tmp_path / "report.html"
+
+    def write_half() -> None:
+        with _unless_full(path, warnings), contextlib.suppress(Exception):
+            path.write_text("half of it")
+            stop.check()
+
+    with pytest.raises(StoppedTwice):
+        write_half()
+    assert not path.exists(), "no half of a file is left"
+    assert warnings == []

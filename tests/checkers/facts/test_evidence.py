@@ -1,0 +1,384 @@
+"""Every checker names the rows behind its figures, so that each can be done again from these rows alone.
+
+A table over the registry: a checker that is not in it, or that counts something without saying which rows, fails here.
+Figures are done again by their names (`tests.report.proof`), from nothing but the rows that they name; what a row of a
+count must be stands in `KINDS`.
+"""
+
+import re
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from fencepost.harness.history import Event, History, NodeLog, OpEvent, Outcome, PhaseName
+from fencepost.harness.judging.judge import judge
+from fencepost.harness.plugins import registry
+from fencepost.harness.verdict import Facts, Verdict
+from tests.checkers import test_coverage
+from tests.checkers.build import Tale, facts
+from tests.checkers.elections import test_elections
+from tests.checkers.leadership import test_freshness
+from tests.checkers.metadata import test_ground_truth, test_zombie_controllers
+from tests.checkers.watches import test_watches
+from tests.fakes import lease_store
+from tests.histories.language import FOLDER, cases, parse
+from tests.report import sample_kafka
+from tests.report.proof import Figure, figures_of, why_not
+
+OK, FAIL, INFO, INVOKE = Outcome.OK, Outcome.FAIL, Outcome.INFO, Outcome.INVOKE
+Example = tuple[History, Facts]
+FOUND: Final = sorted(path.parent for path in (FOLDER / "found").glob("*/plan.toml"))
+
+
+def told(suffix: str, **more: Any) -> Iterator[Example]:
+    """The kept histories of one kind."""
+    for case in cases(suffix):
+        yield case.history, facts(**more)
+
+
+def register() -> Iterator[Example]:
+    yield from told("register")
+    # On two keys nothing explains what was read, and a write is left open.
+    yield parse("a:w1@p b(w5@p a:w2@p c:r1@p a:w3@q e:r4@q d(w9@q d?"), facts()
+
+
+def elements() -> Iterator[Example]:
+    yield from told("set", workload="set")
+    words = "a:+1 b(+2 b? c(+3 c? d(+4 d! a:+5 e:m1,5 e(m e? | c(m a:+6 c)1,2,5,5,5 d:m1,2,6,9"
+    yield parse(words), facts(workload="set")
+
+
+def lock() -> Iterator[Example]:
+    for fencing, kinds in {"on": ("lock", "fenced"), "off": ("lock", "unfenced")}.items():
+        for kind in kinds:
+            yield from told(kind, workload="lock", options={"fencing": fencing})
+    words = "a(k1 a[ b(k2 b[ b] a] b)2 a)1 c(k3 c! d(k4 d[ d? | c:m2,4"
+    for fencing in ("on", "off"):
+        yield parse(words), facts(workload="lock", options={"fencing": fencing})
+
+
+def election() -> Iterator[Example]:
+    vote = test_elections.Vote()
+    vote.grant(10, (10, 12), process=1)
+    vote.act(10, 1, (20, 22), 11, process=1)
+    vote.act(10, 2, (30, 32), 12, process=1)
+    vote.grant(20, (100, 102), process=2)
+    vote.act(20, 3, (110, 112), 21, process=2)
+    vote.refused(10, 4, (120, 122))
+    vote.refused(10, 5, (90, 130))
+    vote.refused(10, 6, (140, 141), error="not-connected")
+    vote.act(10, 7, (95, None))
+    vote.act(10, 8, (150, 160), type=INFO, error="timeout")
+    vote.act(10, 9, (96, 125), 23)
+    vote.resign(10, (170, 180), 25)
+    vote.grant(19, (200, 210), process=3)
+    vote.grant(20, (220, 230), process=4)
+    vote.act(20, 30, (300, 310), 26, process=2)
+    for at, token in ((50, 10), (60, None), (115, 20), (240, 10), (260, 20)):
+        vote.see(token, (at, at + 5), process=7)
+    vote.trail((10, 1), (10, 2), (20, 3), (10, 9), (10, 7), (10, 4), (10, 77), (20, 3))
+    vote.trail((10, 1), (20, 3), at=(1030, 1040), node="n2")
+    for options in ({}, {"fencing": "off"}, {"observe": "sync"}, {"members": "plain"}):
+        yield voted(vote if not options else again(vote), **options)
+    for late in ({"position": 3}, {"type": INFO}):
+        epochs = test_elections.two_epochs(103, **late)
+        epochs.trail((1, 1), (3, 2), (1, 9))
+        yield voted(epochs)
+
+
+def again(vote: test_elections.Vote) -> test_elections.Vote:
+    copy = test_elections.Vote()
+    copy._told = list(vote._told)
+    return copy
+
+
+def voted(vote: test_elections.Vote, **options: Any) -> Example:
+    for phase, at_ms in ((PhaseName.MAIN, 0), (PhaseName.SETTLE, 1000), (PhaseName.FINAL, 1000)):
+        vote.phase(phase, at_ms)
+    return vote.history(), facts(workload="election", options=options)
+
+
+def freshness() -> Iterator[Example]:
+    tale = Tale()
+    test_freshness.zombie(tale)
+    tale.write("a", 8, at=(5020, 5030), node="n2", position=(4 << 32) + 4, epoch=4)
+    tale.read("a", 8, at=(8200, 8210), node="n3", value_position=(4 << 32) + 4, epoch=4)
+    tale.read("a", 7, at=(8200, 8220), node="n3", value_position=(4 << 32) + 3, epoch=4)
+    yield tale.history(), facts(read_guarantee="fresh-after-sync")
+
+
+def sessions() -> Iterator[Example]:
+    def at(position: int, value_position: int, **more: Any) -> dict[str, Any]:
+        return {"position": position, "value_position": value_position, **more}
+
+    tale = Tale()
+    tale.write("a", 1, at=(1, 2), **at(5, 5, session=1))
+    tale.write("a", 2, at=(3, 4), **at(8, 8, session=1))
+    tale.read("a", 1, at=(5, 6), **at(9, 5, session=1))
+    tale.read("a", 2, at=(7, 8), **at(8, 8, session=1))
+    tale.read("a", 7, at=(9, 10), process=70, **at(9, 8))
+    tale.read("a", 9, at=(11, 12), process=71, **at(9, 9))
+    tale.write("b", 3, at=(13, 14), **at(4, 4, session=2))
+    tale.op("cas", "a", [6, 4], at=(15, 16), **at(10, 10, session=2))
+    yield tale.history(), facts(read_guarantee="session-order")
+
+
+def producer_ids() -> Iterator[Example]:
+    tale = Tale()
+    for i, (node, number) in enumerate((("b1", 7), ("b2", 1000), ("b1", 8), ("b3", 7), ("b3", None), ("b1", 7))):
+        kind = OK if number is not None else FAIL
+        tale.op("allocate", "producer-ids", at=(10 * i, 10 * i + 5), node=node, result=number, type=kind)
+    yield tale.history(), facts(workload="producer-ids")
+
+
+def coverage() -> Iterator[Example]:
+    tale = test_coverage.tale_of()
+    tale.write("a", 1, at=(2500, 2600), type=INFO)
+    tale.write("a", 1, at=(2500, 2600), type=FAIL)
+    tale.sample(3000, lag_ms=7)
+    yield tale.history(), facts(nemesis=("pause:leader",))
+
+
+def ground_truth() -> Iterator[Example]:
+    tale = test_ground_truth.two_changes()
+    tale.op("alter", "k", 8, at=(50, 60), type=INFO)
+    tale.op("alter", "k", 9, at=(50, 60), type=INFO)
+    tale.op("alter", "k", 7, at=(70, 80), type=FAIL, error="refused")
+    tale.op("alter", "k", 6, at=(90, 95))
+    same = test_ground_truth.SAME
+    kept: dict[str, dict[str, Any]] = {
+        "settled": {"n1": f"{same} 1:k=8 1:k=7 1:k=6", "n2": f"{same} 1:k=8 1:k=7 1:k=6"},
+        "twice": {"n1": f"{same} 1:k=8 1:k=8 1:k=6", "n2": same},
+        "lost": {"n1": same, "n2": "1:- 1:- 1:t5", "n3": "1:- 1:- 1:t5"},
+        "overwritten": {"n1": same, "n2": "1:- 2:- 2:t5", "n3": "1:-"},
+        "out of order": {"n1": "1:t5 1:k=1", "n2": "1:t5 1:k=1"},
+    }
+    for logs in kept.values():
+        history = tale.history()
+        history.logs = {node: test_ground_truth.log(node, words) for node, words in logs.items()}
+        yield history, test_ground_truth.FACTS
+
+
+def zombie_controllers() -> Iterator[Example]:
+    here = test_zombie_controllers
+    tale = here.elections(Tale())
+    here.attempt(tale, 1100, f="TopicChange", error="controller-epoch")
+    here.attempt(tale, 1200, f="LeaderAndIsr", error="stale-controller-epoch", epoch=1, source="b3's log")
+    deeds = (here.refused(21, here.OLD, -103, -2), here.state(22, here.OLD, 1, 1), here.entry(23, "topic", here.OLD))
+    history = tale.history()
+    entries = here.ELECTIONS + deeds[:2] + (here.entry(23, "topic", here.OLD, name="t7"),)
+    history.logs = {n: NodeLog(node=n, start_offset=0, entries=entries) for n in here.KEEPERS}
+    yield history, here.FACTS
+
+
+def leases() -> Iterator[Example]:
+    for bug in ("zombie-revokes", "zombie-answers", "comes-back"):
+        yield lease_store.run_fake_leases(bug, 0), lease_store.facts()
+
+
+def watches() -> Iterator[Example]:
+    here = test_watches
+    tale = here.Watching()
+    tale.watch(None, 10)
+    tale.put("k0", 1, 11)
+    tale.pair(2, 12)
+    tale.next(here.changes((11, "k0", 1)), here.changes((12, "p1", 2)), here.bookmark(13))
+    tale.next(type=FAIL, error="connection-lost")
+    tale.delete("k0", 13)
+    tale.watch(13, 12, store=13)
+    tale.put("k0", 3, 14)
+    tale.next(here.changes((14, "k0", 9)), here.changes((14, "k0", 3)), here.bookmark(14))
+    tale.put("k0", 4, 15)
+    tale.final()
+    yield tale.history(), here.ETCD
+
+
+def kafka(*which: str) -> Callable[[], Iterator[Example]]:
+    def made() -> Iterator[Example]:
+        for name in which:
+            case = sample_kafka.CASES[name]()
+            yield case.history, case.facts
+
+    return made
+
+
+EXAMPLES: Final[dict[str, Callable[[], Iterator[Example]]]] = {
+    "coverage": coverage,
+    "election": election,
+    "freshness": freshness,
+    "ground-truth": ground_truth,
+    "lease": leases,
+    "leadership": kafka("zombie-controller", "zombie-brokers"),
+    "linearizable": register,
+    "lock": lock,
+    "log": kafka("zombie-brokers"),
+    "metadata": kafka("zombie-controller"),
+    "producer-ids": producer_ids,
+    "rejoin": kafka("zombie-controller"),
+    "session-order": sessions,
+    "set": elements,
+    "topic-names": kafka("zombie-controller"),
+    "watch": watches,
+    "zombie-brokers": kafka("zombie-brokers"),
+    "zombie-controllers": zombie_controllers,
+}
+
+
+def test_every_checker_has_its_examples() -> None:
+    assert sorted(EXAMPLES) == sorted(registry.CHECKERS), "a new checker needs examples here that put it to the test"
+
+
+@cache
+def judged(name: str) -> list[tuple[History, list[Verdict]]]:
+    checker = registry.checker(name)
+    return [(history, checker(history, given)) for history, given in EXAMPLES[name]()]
+
+
+def claimed(name: str) -> Iterator[tuple[Figure, list[Event]]]:
+    """Every number that the checker claims of its examples, with the rows that it names and no other."""
+    for history, verdicts in judged(name):
+        for verdict in verdicts:
+            for figure in figures_of(verdict):
+                yield figure, [history.events[i] for i in figure.rows]
+
+
+def is_length(figure: Figure) -> bool:
+    return figure.name.endswith("_ns") or "_ns_" in figure.name
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_every_figure_can_be_done_again_from_its_rows(name: str) -> None:
+    assert [said for figure, rows in claimed(name) if (said := why_not(figure, rows))] == []
+
+
+#: Of these no number is claimed by rows of the history.
+ON_DISK: Final = {"zombie-controllers"}
+
+
+@pytest.mark.parametrize("name", [name for name in EXAMPLES if name not in ON_DISK])
+def test_the_examples_put_the_checker_to_the_test(name: str) -> None:
+    counted = [figure for figure, _ in claimed(name) if figure.value]
+    assert {"exposure"} < {figure.name for figure in counted}
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_a_row_more_or_less_would_be_seen(name: str) -> None:
+    """What is done again can fail: a count with a row too few, a length that is a nanosecond longer."""
+    unseen = []
+    for figure, rows in claimed(name):
+        if is_length(figure) and figure.value:
+            figure.value += 1
+            unseen += [] if why_not(figure, rows) else [figure]
+            figure.value -= 1
+        elif is_count(figure) and rows:
+            unseen += [] if why_not(figure, rows[:-1]) and why_not(figure, [*rows, rows[0]]) else [figure]
+    assert unseen == []
+
+
+def is_count(figure: Figure) -> bool:
+    """Neither a length nor a moment, an epoch or a number that was given out."""
+    return not is_length(figure) and not re.search(r"epoch|superseded_by|^id_m", figure.name)
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_nothing_is_counted_twice(name: str) -> None:
+    """But for what one reply tells of several things, and one operation that breaks a rule in two ways."""
+    several = re.compile(
+        r"\.(duplicates|anomalies\..*|seen_gone|revoked_under_superseded_leader)$|^watch\..*\.(exposure|events|changes)$"
+    )
+    counts = [figure for figure, _ in claimed(name) if is_count(figure) and not several.search(figure.path)]
+    assert [figure for figure in counts if len(set(figure.rows)) != len(figure.rows)] == []
+
+
+def of(functions: str, *types: Outcome) -> Callable[[Event], bool]:
+    """An event of one of these functions that is one of these types; never ended where `INVOKE` is among them."""
+
+    def holds(event: Event) -> bool:
+        return isinstance(event, OpEvent) and event.f in functions.split() and event.type in types
+
+    return holds
+
+
+#: What each row of a count is, by the figure's path.
+KINDS: Final[dict[str, Callable[[Event], bool]]] = {
+    r"^linearizable\..*\.(keys|operations)$": of("read write cas", OK, INFO, INVOKE),
+    r"^linearizable\..*\.info_operations$": of("write cas", INFO, INVOKE),
+    r"^linearizable\..*\.exposure$": of("read cas", OK),
+    r"^linearizable\..*\.anomalies\.": of("read cas", OK),
+    r"^set\..*\.(adds_ok|exposure|anomalies\.lost-write)$": of("add", OK),
+    r"^set\..*\.adds_fail$": of("add", FAIL),
+    r"^set\..*\.(adds_info|recovered)$": of("add", INFO, INVOKE),
+    r"^(set|lock)\..*\.(strong_reads|final_reads|duplicates|anomalies\.phantom-element)$": of("members", OK),
+    r"^lock\..*\.(critical_ok|exposure|tokens|two_holders|anomalies\.(?!phantom).*)$": of("critical", OK),
+    r"^lock\..*\.critical_fail$": of("critical", FAIL),
+    r"^lock\..*\.(critical_info|recovered)$": of("critical", INFO, INVOKE),
+    r"^session-order\..*\.(replies_judged|sessions)$": of("read write cas", OK),
+    r"^session-order\..*\.exposure$": of("read", OK),
+    r"^session-order\..*\.anomalies\.(skipped-write|two-values|value-from-nowhere)$": of("read", OK),
+    r"^session-order\..*\.anomalies\.write-order$": of("write cas", OK),
+    r"^session-order\..*\.anomalies\.cas-on-wrong-value$": of("cas", OK),
+    r"^freshness\..*\.(reads_judged|exposure|stale_reads.*|fresh_reads_.*|anomalies\..*)$": of("read", OK),
+    r"^freshness\..*\.staleness_writes_max$": of("write", OK),
+    r"^producer-ids\..*\.(exposure|ids|ids_of_node\..*|anomalies\..*)$": of("allocate", OK),
+    r"^election\.one-acting-leader\.(exposure|superseded_acts|overtaken_acts)$": of("act", OK, FAIL, INFO, INVOKE),
+    r"^election\..*\.(superseded|overtaken)_acknowledged$": of("act", OK),
+    r"^election\..*\.(superseded|overtaken)_(fenced|refused_otherwise)$": of("act", FAIL),
+    r"^election\..*\.(superseded|overtaken)_unknown.*$": of("act", INFO, INVOKE),
+    r"^election\.terms-grow\.(exposure|terms|campaigns_ok|anomalies\..*)$": of("campaign", OK),
+    r"^election\.one-believed-leader\.(two_believers|anomalies\.two-believers)$": of("campaign", OK),
+    r"^election\..*\.(observations|observed_nobody|observed_behind)$": of("observe", OK),
+    r"^election\..*\.anomalies\.observed-term-went-back$": of("observe", OK),
+    r"^election\.no-lost-acknowledged-writes\.(exposure|anomalies\.lost-act)$": of("act", OK),
+    r"^election\..*\.anomalies\.refused-act-took-effect$": of("act", FAIL),
+    r"^election\..*\.anomalies\.(trails-differ|act-from-nowhere)$": of("members", OK),
+    # One that was refused as well: it stands on the trail all the same.
+    r"^election\..*\.anomalies\.(old-term-acted|acted-after-its-term)$": of("act resign", OK, FAIL, INFO, INVOKE),
+    r"_(of|by)_node\.\w+$": lambda event: isinstance(event, OpEvent),
+}
+
+
+def test_each_row_is_of_the_kind_that_is_counted() -> None:
+    """As many rows as are counted would be no proof, were they of something else."""
+    applied: set[str] = set()
+    other = []
+    for name in EXAMPLES:
+        for figure, rows in claimed(name):
+            for pattern, holds in KINDS.items():
+                if rows and re.search(pattern, figure.path):
+                    applied.add(pattern)
+                    other += [(figure, row) for row in rows if not holds(row)]
+            node = re.search(r"_(?:of|by)_node\.(\w+)$", figure.path)
+            if node:
+                other += [(figure, row) for row in rows if getattr(row, "node", None) != node[1]]
+    assert other == []
+    assert applied == set(KINDS)
+
+
+@pytest.mark.parametrize("folder", FOUND, ids=lambda folder: folder.name)
+def test_every_figure_of_a_real_system_s_history(folder: Path) -> None:
+    history, judgement = judge(folder)
+    figures = [figure for verdict in judgement.verdicts for figure in figures_of(verdict)]
+    assert len([figure for figure in figures if figure.value]) > 20
+    wrong = (why_not(figure, [history.events[i] for i in figure.rows]) for figure in figures)
+    assert [said for said in wrong if said] == []
+
+
+def test_what_is_told_of_the_disks_names_its_place_there() -> None:
+    """A deed of a superseded controller stands in the servers' logs, by its zxid, or in lines, which are rows."""
+    for history, verdicts in judged("zombie-controllers"):
+        offsets = {f"{entry.offset:#x}" for log in history.logs.values() for entry in log.entries}
+        for verdict in verdicts:
+            figures = verdict.figures
+            attempts = figures["attempts"]
+            assert verdict.exposure == len(attempts) > 0
+            for one in attempts:
+                assert one.get("zxid") in offsets or one["indexes"]
+                assert all(history.events[i] for i in one["indexes"])
+            fenced = [one for one in attempts if "refused_by" in one]
+            assert figures["attempted_but_fenced"] == len(fenced) == sum(figures["fenced_by"].values())
+            assert figures["acted"] + figures["unfenced_changes_for_clients"] == len(attempts) - len(fenced)
+            assert figures["controllers"] == len(figures["elections"])
+            assert {one["zxid"] for one in figures["elections"]} <= offsets

@@ -1,0 +1,218 @@
+"""Fresh reads by position: each condition of staleness missed by the least, and the words of a witness."""
+
+import random
+from typing import Any
+
+import pytest
+
+from fencepost.checkers.leadership import freshness
+from fencepost.harness.history import Outcome
+from fencepost.harness.verdict import Facts, Validity, Verdict
+from tests.checkers.build import Tale, facts, ns
+
+SYNC = facts(read_guarantee="fresh-after-sync")
+
+
+def judged(tale: Tale, given: Facts = SYNC) -> Verdict:
+    (verdict,) = freshness.check(tale.history(), given)
+    return verdict
+
+
+def written(tale: Tale) -> None:
+    tale.write("a", 1, at=(10, 20), node="n2", position=5, value_position=5, epoch=1)
+    tale.write("a", 2, at=(30, 40), node="n2", position=8, value_position=8, epoch=1)
+
+
+@pytest.mark.parametrize(
+    ("invoked", "view", "stale"),
+    [
+        (41, {"value_position": 5, "position": 9}, 1),
+        (40, {"value_position": 5, "position": 9}, 0),  # not completed before it
+        (41, {"value_position": 8, "position": 9}, 0),
+        (41, {"value_position": 9, "position": 9}, 0),
+        (41, {"position": 7}, 1),  # nothing known of the value: the reply stands before the write
+        (41, {"position": 8}, 0),
+        (41, {}, 0),  # no position, no word
+        (21, {"value_position": 4}, 1),
+    ],
+)
+def test_an_answer_that_lacks_a_write_acknowledged_before_is_stale(
+    invoked: float, view: dict[str, int], stale: int
+) -> None:
+    tale = Tale()
+    written(tale)
+    tale.read("a", 0, at=(invoked, 60), node="n1", **view)
+    assert judged(tale).anomalies == ({"stale-read": 1} if stale else {})
+
+
+def test_an_answer_is_the_write_whose_value_it_has_by_whatever_number() -> None:
+    """A server that was killed numbers writes two less than the others, for ever: what it lacks is another matter."""
+    tale = Tale()
+    written(tale)
+    tale.read("a", 2, at=(50, 60), node="n1", value_position=6, position=9)
+    verdict = judged(tale)
+    assert (verdict.validity, verdict.anomalies) == (Validity.INVALID, {"renumbered-write": 1})
+    assert verdict.reason == "1 of 1 reads show a write at another position than it was acknowledged at"
+    assert verdict.witnesses[0].steps == (
+        "write of 2 to a was acknowledged by n2 in epoch 1, at position 8; nobody else wrote that.",
+        "n1 answered: 2, written at position 6.",
+        "A write has one position: the two servers do not hold the same store.",
+    )
+    tale.read("a", 1, at=(61, 70), node="n1", value_position=3, position=9)
+    verdict = judged(tale)
+    assert verdict.anomalies == {"stale-read": 1, "renumbered-write": 2}
+    assert verdict.figures["staleness_writes_max"] == 1
+    # Whose it is cannot be told any more.
+    tale.write("a", 2, at=(71, 72), node="n2", type=Outcome.INFO)
+    tale.read("a", 2, at=(80, 90), node="n1", value_position=6, position=9)
+    assert judged(tale).anomalies == {"stale-read": 3, "renumbered-write": 1}
+
+
+def test_beside_a_write_that_does_not_say_its_value_no_value_is_of_one_write() -> None:
+    tale = Tale()
+    written(tale)
+    tale.op("cas", "a", None, at=(41, 42), node="n3", type=Outcome.INFO)
+    tale.read("a", 2, at=(50, 60), node="n1", value_position=6, position=9)
+    assert judged(tale).anomalies == {"stale-read": 1}
+
+
+@pytest.mark.parametrize("type", [Outcome.INFO, Outcome.FAIL])
+def test_only_acknowledged_writes_bind(type: Outcome) -> None:
+    tale = Tale()
+    tale.write("a", 2, at=(30, 40), node="n2", type=type, position=8)
+    tale.read("a", 1, at=(50, 60), node="n1", value_position=5)
+    assert judged(tale).anomalies == {}
+
+
+def test_another_key_does_not_bind() -> None:
+    tale = Tale()
+    written(tale)
+    tale.read("b", 1, at=(50, 60), node="n1", value_position=1, position=1)
+    assert judged(tale).anomalies == {}
+
+
+def test_the_highest_position_binds_not_the_latest_completion() -> None:
+    tale = Tale()
+    tale.write("a", 2, at=(10, 20), node="n2", position=8)
+    tale.write("a", 1, at=(9, 30), node="n2", position=5)
+    tale.read("a", 1, at=(40, 50), node="n1", value_position=5)
+    assert judged(tale).anomalies == {"stale-read": 1}
+
+
+def test_staleness_in_writes_and_in_time() -> None:
+    tale = Tale()
+    written(tale)
+    tale.write("a", 3, at=(50, 60), node="n3", position=9)
+    tale.read("a", 1, at=(100, 110), node="n1", value_position=5)
+    verdict = judged(tale)
+    figures = verdict.figures
+    assert figures["staleness_writes_max"] == 2
+    said = (
+        "2 acknowledged writes of a are missing; the first of them was acknowledged 60 ms before the read was invoked."
+    )
+    assert verdict.witnesses[0].steps[-1].startswith(said)
+    assert figures["staleness_ns_max"] == ns(60)
+    assert figures["stale_reads_by_node"] == {"n1": 1}
+
+
+@pytest.mark.parametrize(("node", "exposure", "validity"), [("n1", 1, Validity.VALID), ("n2", 0, Validity.UNKNOWN)])
+def test_exposure_needs_a_newer_write_through_another_node(node: str, exposure: int, validity: Validity) -> None:
+    tale = Tale()
+    written(tale)
+    tale.read("a", 2, at=(50, 60), node=node, value_position=8)
+    verdict = judged(tale)
+    assert (verdict.exposure, verdict.validity) == (exposure, validity)
+
+
+def test_reads_that_need_not_be_current_are_not_judged() -> None:
+    assert freshness.check(Tale().history(), facts(read_guarantee="session-order")) == []
+
+
+def test_an_empty_history_is_unknown() -> None:
+    assert judged(Tale()).validity is Validity.UNKNOWN
+
+
+def zombie(tale: Tale) -> None:
+    """n1 leads epoch 3, is paused for 7 s, and answers a `sync` then read 4 ms after it woke."""
+    tale.claims("n1", 3, [10, 500])
+    tale.pause("n1", 1000, 8000)
+    tale.log("n2", 4, 2800)
+    tale.write("a", 7, at=(5000, 5010), node="n2", position=(4 << 32) + 3, value_position=(4 << 32) + 3, epoch=4)
+    tale.read(
+        "a", 0, at=(7500, 8004), node="n1", position=(3 << 32) + 9, value_position=(3 << 32) + 2, epoch=3, process=77
+    )
+    tale.claim("n1", 3, 8001, 8100)
+
+
+def test_a_woken_leader_is_told_as_one() -> None:
+    tale = Tale()
+    zombie(tale)
+    verdict = judged(tale)
+    assert verdict.guarantee == "fresh-after-sync"
+    assert verdict.figures["stale_reads_of_superseded_leader"] == 1
+    assert verdict.figures["stale_reads_by_superseded_epoch"] == {"3": 1}
+    assert verdict.figures["fresh_reads_answered_by_superseded_leader"] == 1
+    (witness,) = verdict.witnesses
+    words = " ".join(witness.steps)
+    assert "the paused leader n1 (epoch 3) answered 4.0 ms after it resumed, 5.2 s after epoch 4 had begun" in words
+    assert witness.steps[-1].startswith("This write is missing. No order puts")
+    assert witness.nodes == ("n1", "n2")
+    history = tale.history()
+    kinds = {type(history.events[i]).__name__ for i in witness.events}
+    assert kinds == {"OpEvent", "FaultEvent", "EpochEvent"}
+
+
+@pytest.mark.parametrize(("denied", "led"), [(7400, 0), (7600, 1)])
+def test_a_leader_known_to_have_stepped_down_is_none(denied: float, led: int) -> None:
+    tale = Tale()
+    tale.claims("n1", 3, [10, 500])
+    tale.log("n2", 4, 2800)
+    tale.write("a", 7, at=(5000, 5010), node="n2", position=(4 << 32) + 3, epoch=4)
+    tale.read("a", 1, at=(7500, 8004), node="n1", value_position=(3 << 32) + 2, epoch=3)
+    tale.deny("n1", denied - 10, denied)
+    assert judged(tale).figures["stale_reads_of_superseded_leader"] == led
+
+
+def test_a_current_leader_s_stale_read_is_not_told_as_a_superseded_one_s() -> None:
+    tale = Tale()
+    written(tale)
+    tale.claims("n1", 3, [10, 100])
+    tale.read("a", 1, at=(50, 60), node="n1", value_position=5)
+    assert judged(tale).figures["stale_reads_of_superseded_leader"] == 0
+
+
+def test_witnesses_of_superseded_leaders_stand_first() -> None:
+    tale = Tale()
+    written(tale)
+    for i in range(10):
+        tale.read("a", 1, at=(50 + i, 60 + i), node="n3", value_position=5)
+    zombie(tale)
+    verdict = judged(tale)
+    assert verdict.anomalies == {"stale-read": 11}
+    assert len(verdict.witnesses) == 5
+    assert "n1" in verdict.witnesses[0].nodes
+
+
+def plain_stale(operations: list[Any]) -> int:
+    """The definition, word by word."""
+    writes = [w for w in operations if w.f == "write" and w.type is Outcome.OK]
+    return sum(
+        any(w.key == r.key and w.completed_ns < r.invoked_ns and w.position > r.value_position for w in writes)
+        for r in operations
+        if r.f == "read"
+    )
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_the_fast_way_finds_what_the_definition_says(seed: int) -> None:
+    draw = random.Random(seed)
+    tale = Tale()
+    for _ in range(60):
+        start = draw.randrange(1000)
+        key, position = draw.choice("ab"), draw.randrange(1, 40)
+        if draw.random() < 0.5:
+            tale.write(key, 1, at=(start, start + draw.randrange(1, 200)), position=position)
+        else:
+            tale.read(key, 1, at=(start, start + 5), value_position=position)
+    history = tale.history()
+    assert len(freshness.find_stale(history).stale) == plain_stale(history.operations)

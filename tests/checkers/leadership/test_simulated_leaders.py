@@ -1,0 +1,165 @@
+"""A simulated cluster whose deposed leaders linger: correct, it is never judged to have acted; with a zombie, always.
+
+Epoch e begins at `begins[e]`; its leader goes on claiming for a while after the next epoch has begun. In the correct
+cluster such a leader forwards, refuses or is silent; the zombie answers reads from its last state. Positions are
+(epoch << 32) + counter, as ZooKeeper's.
+"""
+
+import random
+from collections import Counter
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fencepost.checkers import leadership
+from fencepost.checkers.facts.reigns import reigns_of
+from fencepost.checkers.leadership import freshness
+from fencepost.checkers.leadership.claims import claimed_spans
+from fencepost.checkers.storage import sessions
+from fencepost.harness.history import History, Operation, Outcome
+from fencepost.harness.verdict import Validity
+from tests.checkers.build import MS, NODES, Tale, facts
+from tests.seeds import WHOLE_HISTORIES
+
+_LENGTH_MS = 6000
+
+
+class Cluster:
+    """Who led when, and a tale of what was asked and answered."""
+
+    def __init__(self, seed: int, *, zombie: bool, exact: bool) -> None:
+        self.draw = random.Random(seed)
+        self.zombie, self.exact = zombie, exact
+        self.tale = Tale()
+        self.begins = [0]
+        while self.begins[-1] < _LENGTH_MS:
+            self.begins.append(self.begins[-1] + self.draw.randrange(700, 2000))
+        self.leaders = [NODES[i % 3] for i in range(len(self.begins))]
+        # A leader lingers for less than the next reign, so that it never leads two epochs at once.
+        self.ends = [end + self.draw.randrange(0, 650) for end in self.begins[1:]]
+        self._ask()
+        self._operate()
+
+    def epoch(self, at_ms: float) -> int:
+        return max(e for e, begin in enumerate(self.begins) if begin <= at_ms)
+
+    def claimed(self, node: str, at_ms: float) -> int | None:
+        """The epoch that `node` believes it leads."""
+        mine = [e for e, end in enumerate(self.ends) if self.leaders[e] == node and self.begins[e] <= at_ms < end]
+        return max(mine, default=None)
+
+    def _ask(self) -> None:
+        for node in NODES:
+            for asked in range(0, _LENGTH_MS, 40):
+                answered = asked + self.draw.uniform(0.1, 60)
+                epoch = self.claimed(node, self.draw.uniform(asked, answered))
+                if epoch is None:
+                    self.tale.deny(node, asked, answered)
+                else:
+                    # As etcd's Status: the term is that of the last applied entry.
+                    low = epoch if self.exact else max(0, epoch - self.draw.randrange(2))
+                    self.tale.claim(node, low, asked, answered, epoch_exact=self.exact)
+        if not self.exact:
+            for epoch, begin in enumerate(self.begins[:-1]):
+                self.tale.log(self.leaders[epoch], epoch, begin + self.draw.uniform(0, 900))
+
+    def _operate(self) -> None:
+        counts: Counter[int] = Counter()
+        store: dict[str, tuple[int, int]] = {}
+        old: dict[int, dict[str, tuple[int, int]]] = {}
+        free = dict.fromkeys(range(12), 0.0)
+        moments = sorted(self.draw.uniform(1, _LENGTH_MS) for _ in range(700))
+        for number, at in enumerate(moments):
+            for e, begin in enumerate(self.begins):
+                if begin <= at:
+                    old.setdefault(e - 1, dict(store))
+            # A process asks one node only, one thing at a time.
+            process = self.draw.randrange(12)
+            start, end = at - self.draw.uniform(0.1, 20), at + self.draw.uniform(0.1, 20)
+            if start <= free[process]:
+                continue
+            free[process] = end
+            node, key, epoch = NODES[process % 3], self.draw.choice("ab"), self.epoch(at)
+            led = self.claimed(node, at)
+            lingers = led is not None and led < epoch
+            told: dict[str, Any] = {"node": node, "at": (start, end), "process": process}
+            if lingers and self.zombie and self.draw.random() < 0.7:
+                value, position = old[led or 0].get(key, (None, None))
+                stamp = (led or 0) << 32
+                self.tale.read(key, value, **told, value_position=position, position=stamp, epoch=led)
+            elif lingers and self.draw.random() < 0.5:
+                self.tale.op("read", key, **told, type=Outcome.FAIL, error="not-leader")
+            elif self.draw.random() < 0.5:
+                counts[epoch] += 1
+                position = (epoch << 32) + counts[epoch]
+                store[key] = (number, position)
+                self.tale.write(key, number, **told, position=position, value_position=position, epoch=epoch)
+            else:
+                value, seen = store.get(key, (None, None))
+                stamp = (epoch << 32) + counts[epoch]
+                self.tale.read(key, value, **told, value_position=seen, position=stamp, epoch=epoch)
+
+
+def provably_stale(history: History) -> list[Operation]:
+    """Reads that lack a write of a higher epoch completed before they were invoked, by the definition."""
+    writes = [o for o in history.operations if o.f == "write"]
+    return [
+        r
+        for r in history.operations
+        if r.f == "read"
+        and r.type is Outcome.OK
+        and any(
+            w.key == r.key
+            and (w.epoch or 0) > (r.epoch or 0)
+            and (w.completed_ns or 0) < r.invoked_ns
+            and (w.position or 0) > (r.value_position if r.value_position is not None else r.position or 0)
+            for w in writes
+        )
+    ]
+
+
+@pytest.mark.parametrize("exact", [True, False])
+@WHOLE_HISTORIES
+@given(seed=st.integers(0, 2**32))
+def test_a_correct_cluster_is_never_judged_to_have_acted(seed: int, exact: bool) -> None:
+    history = Cluster(seed, zombie=False, exact=exact).tale.history()
+    verdicts = [
+        *leadership.check(history, facts()),
+        *freshness.check(history, facts()),
+        *sessions.check(history, facts()),
+    ]
+    assert [(v.guarantee, v.anomalies) for v in verdicts if v.validity is Validity.INVALID] == []
+
+
+@pytest.mark.parametrize("exact", [True, False])
+@WHOLE_HISTORIES
+@given(seed=st.integers(0, 2**32))
+def test_every_certain_claim_is_true(seed: int, exact: bool) -> None:
+    cluster = Cluster(seed, zombie=False, exact=exact)
+    for span in claimed_spans(reigns_of(cluster.tale.history(), "leader")):
+        assert cluster.leaders[span.epoch] == span.node
+        assert cluster.begins[span.epoch + 1] * MS <= span.from_ns
+        assert span.to_ns <= cluster.ends[span.epoch] * MS
+
+
+@WHOLE_HISTORIES
+@given(seed=st.integers(0, 2**32))
+def test_every_provable_answer_of_a_zombie_is_found(seed: int) -> None:
+    history = Cluster(seed, zombie=True, exact=True).tale.history()
+    stale = provably_stale(history)
+    verdicts = leadership.check(history, facts())
+    by_leader = [v.anomalies["stale-answer-by-superseded-leader"] for v in verdicts if v.guarantee == "linearizable"]
+    assert sum(by_leader) == len(stale)
+    (fresh,) = freshness.check(history, facts())
+    assert fresh.anomalies.get("stale-read", 0) == len(stale)
+    assert fresh.figures["stale_reads_of_superseded_leader"] == len(stale)
+
+
+def test_the_simulation_is_no_straw_man() -> None:
+    stale = [len(provably_stale(Cluster(seed, zombie=True, exact=True).tale.history())) for seed in range(10)]
+    assert sum(count > 0 for count in stale) >= 8
+    for exact in (True, False):
+        tales = [Cluster(seed, zombie=False, exact=exact).tale.history() for seed in range(10)]
+        assert sum(bool(claimed_spans(reigns_of(h, "leader"))) for h in tales) >= (8 if exact else 3)

@@ -1,0 +1,210 @@
+"""Superseded controllers by ZooKeeper's order: fenced, stamped, unfenced; both sides of every rule."""
+
+from typing import Any
+
+import pytest
+
+from fencepost.checkers.metadata import zombie_controllers
+from fencepost.harness.history import AttemptEvent, LogEntry, NodeLog, Outcome
+from fencepost.harness.verdict import Validity, Verdict
+from tests.checkers.build import Tale, facts
+
+KEEPERS = ("z1", "z2", "z3")
+FACTS = facts(nodes=(*KEEPERS, "b1", "b2"), electorate=KEEPERS)
+#: Of each broker in its first session.
+OLD, NEW = "0x1", "0x2"
+
+
+def entry(at: int, type: str, session: str, **fields: Any) -> LogEntry:
+    return LogEntry(offset=at, epoch=1, type=type, fields={"session": session, **fields})
+
+
+def elected(at: int, node: str, epoch: int, session: str) -> LogEntry:
+    return entry(at, "election", session, node=node, controller_epoch=epoch, version=epoch)
+
+
+def refused(at: int, session: str, *errors: int, multi: bool = True) -> LogEntry:
+    return entry(at, "refused", session, multi=multi, errors=list(errors))
+
+
+def state(at: int, session: str, epoch: int, checked: int | None = None) -> LogEntry:
+    more = {} if checked is None else {"checked_version": checked}
+    return entry(at, "partition-state", session, topic="k0", partition=0, controller_epoch=epoch, **more)
+
+
+#: b1 is the controller of epoch 1 from 12 on, b2 of epoch 2 from 20 on.
+ELECTIONS = (
+    entry(10, "registration", OLD, node="b1"),
+    entry(11, "registration", NEW, node="b2"),
+    elected(12, "b1", 1, OLD),
+    state(13, OLD, 1, 1),
+    elected(20, "b2", 2, NEW),
+)
+
+
+def judged(*more: LogEntry, tale: Tale | None = None, only_on: tuple[str, ...] = KEEPERS) -> list[Verdict]:
+    """With `more` on these servers' disks only."""
+    history = (tale or Tale()).history()
+    history.logs = {
+        node: NodeLog(node=node, start_offset=0, entries=ELECTIONS + (more if node in only_on else ()))
+        for node in KEEPERS
+    }
+    return zombie_controllers.check(history, FACTS)
+
+
+def verdict(*more: LogEntry, **options: Any) -> Verdict:
+    (found,) = judged(*more, **options)
+    assert (found.checker, found.guarantee) == ("zombie-controllers", "superseded-leader-does-not-act")
+    return found
+
+
+def counts(found: Verdict) -> tuple[int, int, int]:
+    figures = found.figures
+    return figures["attempted_but_fenced"], figures["acted"], figures["unfenced_changes_for_clients"]
+
+
+def test_without_elections_on_disk_there_is_nothing_to_say() -> None:
+    history = Tale().history()
+    assert zombie_controllers.check(history, FACTS) == []
+    history.logs = {"n1": NodeLog(node="n1", start_offset=0, entries=(LogEntry(offset=0, epoch=1, type="no-op"),))}
+    assert zombie_controllers.check(history, FACTS) == []
+
+
+def test_controllers_that_tried_nothing_leave_it_unknown_and_do_not_weigh() -> None:
+    found = verdict()
+    assert (found.validity, found.weighs, found.exposure) == (Validity.UNKNOWN, False, 0)
+    assert found.figures["controllers"] == 2
+
+
+@pytest.mark.parametrize(
+    ("deed", "fenced", "acted", "unfenced"),
+    [
+        # A controller's write begins with a check of /controller_epoch: its failing is the fence.
+        (refused(21, OLD, -103, -2), 1, 0, 0),
+        (refused(21, OLD, 0, -103), 0, 0, 0),
+        (refused(21, OLD, -110, -2), 0, 0, 0),
+        (refused(21, OLD, -103, multi=False), 0, 0, 0),
+        (refused(21, NEW, -103, -2), 0, 0, 0),
+        (refused(19, OLD, -103, -2), 0, 0, 0),
+        (refused(21, "0x9", -103, -2), 0, 0, 0),
+        # Checked by version, whatever the data say.
+        (state(21, OLD, 1, 1), 0, 1, 0),
+        (state(21, OLD, 2, 1), 0, 1, 0),
+        (state(21, NEW, 1, 2), 0, 0, 0),
+        (state(19, OLD, 1, 1), 0, 0, 0),
+        (entry(21, "delete", OLD, path="/admin/delete_topics/t1", checked_version=1), 0, 1, 0),
+        # Without any check, as before 2.2: the stamp in the data, in that controller's own hand.
+        (state(21, OLD, 1), 0, 1, 0),
+        (state(21, NEW, 1), 0, 0, 0),
+        (state(21, NEW, 2), 0, 0, 0),
+        # What clients ask for carries no epoch.
+        (entry(21, "topic", OLD, name="t7"), 0, 0, 1),
+        (entry(21, "remove-topic", OLD, name="t7"), 0, 0, 1),
+        (entry(19, "topic", OLD, name="t7"), 0, 0, 0),
+        (entry(21, "topic", NEW, name="t7"), 0, 0, 0),
+        (entry(21, "topic", "0x9", name="t7"), 0, 0, 0),
+        (entry(21, "config", OLD, resource_name="k0", value="7"), 0, 0, 0),
+    ],
+)
+def test_deeds_on_disk(deed: LogEntry, fenced: int, acted: int, unfenced: int) -> None:
+    found = verdict(deed)
+    assert counts(found) == (fenced, acted, unfenced)
+    assert found.exposure == fenced + acted + unfenced
+    expected = Validity.INVALID if acted else Validity.VALID if fenced or unfenced else Validity.UNKNOWN
+    assert found.validity is expected
+    assert found.anomalies == ({"stamped-effect": 1} if acted else {})
+    assert len(found.witnesses) == acted
+    if found.exposure:
+        (row,) = found.figures["attempts"]
+        assert (row["node"], row["epoch"], row["superseded_by"], row["zxid"]) == ("b1", 1, 2, "0x15")
+
+
+def test_a_new_session_of_the_same_broker_is_the_same_hand() -> None:
+    again = entry(21, "registration", "0x3", node="b1")
+    assert counts(verdict(again, refused(22, "0x3", -103, -2), entry(23, "topic", "0x3", name="t7"))) == (1, 0, 1)
+
+
+def test_one_that_leads_again_is_no_superseded_controller() -> None:
+    again = elected(21, "b1", 3, OLD)
+    assert counts(verdict(again, refused(22, OLD, -103, -2), state(23, OLD, 3, 3))) == (0, 0, 0)
+    # But a write that checked its first election's version is one of its first reign.
+    assert counts(verdict(again, state(22, OLD, 1, 1))) == (0, 1, 0)
+
+
+@pytest.mark.parametrize(("holders", "acted"), [(("z1",), 0), (("z1", "z3"), 1)])
+def test_only_what_a_majority_has_on_disk_took_effect(holders: tuple[str, ...], acted: int) -> None:
+    assert counts(verdict(state(21, OLD, 1, 1), only_on=holders)) == (0, acted, 0)
+
+
+def elections(tale: Tale) -> Tale:
+    tale.log("b1", 1, 100)
+    tale.log("b2", 2, 1000)
+    return tale
+
+
+def attempt(tale: Tale, at_ms: float, **fields: Any) -> None:
+    tale.tell(AttemptEvent, at_ms, **{"node": "b1", "source": "b1's log", **fields})
+
+
+def test_the_line_that_tells_of_a_refusal_on_disk_is_its_row() -> None:
+    tale = elections(Tale())
+    attempt(tale, 1100, f="TopicChange", error="controller-epoch")
+    found = verdict(refused(21, OLD, -103, -2), tale=tale)
+    assert counts(found) == (1, 0, 0)
+    (row,) = found.figures["attempts"]
+    assert row["zxid"] == "0x15"
+    assert [type(tale.history().events[i]) for i in row["indexes"]] == [AttemptEvent]
+    assert found.evidence["attempted_but_fenced"] == tuple(row["indexes"])
+
+
+def test_a_line_counts_alone_when_the_disk_does_not_show_it() -> None:
+    tale = elections(Tale())
+    attempt(tale, 1100, f="TopicChange", error="controller-epoch")
+    found = verdict(tale=tale)
+    assert counts(found) == (1, 0, 0)
+    assert found.figures["fenced_by"] == {"controller-epoch": 1}
+
+
+@pytest.mark.parametrize(("epoch", "fenced"), [(1, 1), (2, 0)])
+def test_a_broker_refuses_a_request_of_an_earlier_epoch(epoch: int, fenced: int) -> None:
+    tale = elections(Tale())
+    attempt(tale, 1100, f="LeaderAndIsr", error="stale-controller-epoch", epoch=epoch, source="b3's log")
+    assert counts(verdict(tale=tale)) == (fenced, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("read_at", "node", "type", "made_by", "fenced"),
+    [
+        # The line was read more than a second, by which reading may lag, after the later epoch had begun.
+        (2100, "b1", Outcome.INFO, None, 1),
+        (2100, "b1", Outcome.FAIL, None, 1),
+        (1900, "b1", Outcome.INFO, None, 0),
+        (2100, "b1", Outcome.OK, None, 0),
+        (2100, "b2", Outcome.INFO, None, 0),
+        (2100, "b1", Outcome.INFO, OLD, 0),
+        (2100, "b1", Outcome.INFO, NEW, 1),
+    ],
+)
+def test_a_topic_that_an_expired_session_could_not_make(
+    read_at: float, node: str, type: Outcome, made_by: str | None, fenced: int
+) -> None:
+    tale = elections(Tale())
+    tale.op("create", "t7", 1, at=(900, 950), node=node, type=type, error="timeout")
+    attempt(tale, read_at, f="create", key="t7", error="session-expired")
+    made = () if made_by is None else (entry(21, "topic", made_by, name="t7"),)
+    assert verdict(*made, tale=tale).figures["attempted_but_fenced"] == fenced
+
+
+def test_a_looks_refusal_is_no_attempt() -> None:
+    tale = elections(Tale())
+    tale.op("exists", "t7", None, at=(900, 950), node="b1", type=Outcome.FAIL, error="unknown-server-error")
+    attempt(tale, 2100, f="create", key="t7", error="session-expired")
+    assert counts(verdict(tale=tale)) == (0, 0, 0)
+
+
+def test_a_change_counts_once_however_many_lines_name_its_topic() -> None:
+    tale = elections(Tale())
+    tale.op("create", "t7", 1, at=(900, 950), node="b1", type=Outcome.INFO, error="timeout")
+    for read_at in (2100, 2101):
+        attempt(tale, read_at, f="create", key="t7", error="session-expired")
+    assert counts(verdict(tale=tale)) == (1, 0, 0)

@@ -1,0 +1,144 @@
+"""The command line without a cluster: exit codes, and messages that name the choices."""
+
+from pathlib import Path
+
+import pytest
+
+from fencepost.harness.cli import main
+
+
+def _main(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    code = main(list(arguments))
+    said = capsys.readouterr()
+    return code, said.out, said.err
+
+
+UNNAMED = ("run", "--system", "etcd", "--workload", "register")
+ETCD = (*UNNAMED, "--nemesis", "none")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("run",), ["--system is missing", "etcd, kafka-zk, kraft, zookeeper"]),
+        (("run", "--system", "etcd"), ["--workload is missing", "register, set"]),
+        (("run", "--system", "oracle", "--workload", "set"), ["unknown system 'oracle'", "kraft, zookeeper"]),
+        (("run", "--system", "etcd", "--workload", "bank"), ["unknown workload 'bank'", "register, set"]),
+        ((*ETCD, "--nemesis", "flood"), ["unknown fault 'flood'", "choose from: all, churn"]),
+        (UNNAMED, ["the plan names no faults", "partition", "all, none"]),
+        ((*ETCD, "--nemesis", ""), ["the plan names no faults", "partition", "all, none"]),
+        ((*ETCD, "--nemesis", " "), ["the plan names no faults", "partition", "all, none"]),
+        ((*ETCD, "--nemesis", ","), ["nemesis ',': a part of it names no fault", "none, partition"]),
+        ((*ETCD, "--nemesis", "+"), ["unknown fault '+'", "none, partition"]),
+        ((*ETCD, "--nemesis", "+kill"), ["nemesis '+kill': a part of it names no fault", "none, partition"]),
+        ((*ETCD, "--nemesis", "kill,,pause"), ["nemesis 'kill,,pause': a part of it names no fault"]),
+        ((*ETCD, "--nemesis", "kill,"), ["nemesis 'kill,': a part of it names no fault"]),
+        *(
+            ((*ETCD, flag, ""), [f"{flag} is empty", "leave it out"])
+            for flag in (
+                "--system",
+                "--version",
+                "--workload",
+                "--runtime",
+                "--image",
+                "--links",
+                "--quorum",
+                "--time-limit",
+                "--quiet",
+                "--watch",
+                "--op-timeout",
+                "--deadline",
+                "--spark-master",
+                "--reads",
+            )
+        ),
+        ((*ETCD, "--require", ""), ["unknown guarantee ''"]),
+        ((*ETCD, "--nemesis", "kill:n9"), ["unknown target 'n9'", "minority", "n1, n2, n3"]),
+        ((*ETCD, "--runtime", "moon"), ["unknown runtime 'moon'", "lab"]),
+        ((*ETCD, "--nodes", "4"), ["nodes: 4 is not a choice", "3, 5"]),
+        ((*ETCD, "--time-limit", "30"), ["'30' is not a duration", "30s"]),
+        ((*ETCD, "--deadline", "soon"), ["'soon' is not a duration"]),
+        ((*ETCD, "--reads", "barrier"), ["reads='barrier' is not a choice", "strong, plain"]),
+        ((*ETCD, "--require", "peace"), ["unknown guarantee 'peace'", "linearizable"]),
+        ((*ETCD, "-o", "keys=many"), ["expected int, got 'many'"]),
+        ((*ETCD, "-o", "kyes=3"), ["unknown register option 'kyes'", "keys"]),
+        ((*ETCD, "-o", "keys"), ["expected NAME=VALUE"]),
+        ((*ETCD, "-O", "tick_ms=5"), ["unknown etcd option 'tick_ms'", "election_ms"]),
+        ((*ETCD, "--fencing", "on"), ["unknown register option 'fencing'"]),
+        ((*ETCD, "--colour"), ["No such option", "--help"]),
+        (("run", "no-such.toml"), ["no-such.toml", "No such file"]),
+        (("check", "/nowhere"), ["no run is kept here"]),
+        (("list", "planets"), ["planets", "systems"]),
+        (("fly",), ["No such command 'fly'"]),
+        ((*ETCD, "--version", "/no/such/etcd"), ["/no/such/etcd"]),
+    ],
+)
+def test_a_mistake_exits_254_with_a_message_and_no_traceback(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, arguments: tuple[str, ...], said: list[str]
+) -> None:
+    where = ("--results", str(tmp_path)) if arguments[0] == "run" else ()
+    code, out, err = _main(capsys, *arguments, *where)
+    assert code == 254, err
+    assert out == ""
+    assert "error: " in err
+    assert "hint: " in err or "expected" in err
+    assert "Traceback" not in err
+    for part in said:
+        assert part in err
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("what", "names"),
+    [
+        ("systems", ["etcd", "zookeeper", "3.5.1", "3.9.5"]),
+        ("workloads", ["register", "set", "lock", "fencing=on"]),
+        ("nemeses", ["partition", "pause", "kill", ":leader", ":direction=both|in|out", "ring"]),
+        ("checkers", ["linearizable", "freshness", "leadership", "coverage", "session-order", "set", "lock"]),
+        ("runtimes", ["lab"]),
+        ("guarantees", ["fresh-after-sync [relied-upon]", "ZOOKEEPER-1675", "linearizable [promised]"]),
+    ],
+)
+def test_list_names_everything(capsys: pytest.CaptureFixture[str], what: str, names: list[str]) -> None:
+    code, out, _ = _main(capsys, "list", what)
+    assert code == 0
+    for name in names:
+        assert name in out
+
+
+def test_doctor_says_what_works(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = _main(capsys, "doctor")
+    assert code in (0, 254)
+    for part in (
+        "lab",
+        "nf_tables",
+        "etcd: 3.5.1",
+        "zookeeper: 3.9.5",
+        "kraft: 4.3.1",
+        "Kafka's jars: ",
+        "native core",
+        "Spark",
+    ):
+        assert part in out
+    assert ("NO " in out) <= ("remedy:" in out)
+
+
+def test_version_and_help(capsys: pytest.CaptureFixture[str]) -> None:
+    assert _main(capsys, "--version")[0] == 0
+    code, out, _ = _main(capsys, "run", "--help")
+    assert code == 0
+    for flag in ("--system", "--seed", "--times", "--deadline", "--keep-data", "--json", "--spark-master", "--results"):
+        assert flag in out
+
+
+def test_an_internal_error_exits_255_with_its_traceback(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(_: str) -> None:
+        raise RuntimeError("a wheel came off")
+
+    monkeypatch.setattr("fencepost.harness.cli.listing.listing", broken)
+    code, _, err = _main(capsys, "list", "systems")
+    assert code == 255
+    assert "Traceback" in err
+    assert "a wheel came off" in err

@@ -1,0 +1,278 @@
+"""The nemesis without a cluster: targets, schedules, proofs that notice an idle fault, healing on every path."""
+
+import asyncio
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fencepost.harness.base.durations import format_duration, parse_duration_ns
+from fencepost.harness.base.errors import UsageError
+from fencepost.harness.faults.conductor import Conductor
+from fencepost.harness.faults.kind import FaultSpec, Resolved, Skip, View, meaning_of, parse_faults
+from fencepost.harness.faults.schedule import Entry, draw_schedule
+from fencepost.harness.history import FaultAction, FaultOutcome, FaultStage
+from fencepost.harness.plugins import registry
+from fencepost.harness.runtime.node import CLIENT, Effect, Link, NodeState
+from fencepost.harness.runtime.provider import Setting
+from fencepost.nemesis.network.partition import Partition
+from tests.fakes.fakes_runtime import FakeRuntime, KeptRecords, cluster_of
+from tests.fakes.virtual_time import run_virtual
+
+FAULTS = registry.faults()
+
+
+def _view(count: int = 3, leader: str | None = "n2") -> View:
+    return View(nodes=tuple(f"n{i}" for i in range(1, count + 1)), leader=leader, epoch=4)
+
+
+def _cut(text: str, *, count: int = 3, seed: int = 0, leader: str | None = "n2") -> set[str]:
+    (spec,) = parse_faults(text, FAULTS, Setting(nodes=count))
+    resolved = FAULTS["partition"].resolve(spec, _view(count, leader), random.Random(seed))
+    assert isinstance(resolved, Resolved)
+    return {str(link) for link in resolved.links}
+
+
+@pytest.mark.parametrize(
+    ("text", "cut"),
+    [
+        ("partition:leader", "n2>n1 n2>n3 n1>n2 n3>n2"),
+        ("partition:leader:direction=out", "n2>n1 n2>n3"),
+        ("partition:leader:direction=in", "n1>n2 n3>n2"),
+        ("partition:n3:links=client", "n3>client client>n3"),
+        ("partition:n3:links=all:direction=in", "n1>n3 n2>n3 client>n3"),
+    ],
+)
+def test_partition_cuts_exactly(text: str, cut: str) -> None:
+    assert _cut(text) == set(cut.split())
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_in_a_ring_every_node_sees_a_majority_and_no_two_the_same(seed: int) -> None:
+    cut = _cut("partition:ring", count=5, seed=seed)
+    sees = {frozenset(b for b in _view(5).nodes if a == b or f"{a}>{b}" not in cut) for a in _view(5).nodes}
+    assert {len(seen) for seen in sees} == {3}
+    assert len(sees) == 5
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_across_a_bridge_one_node_sees_all_and_the_halves_do_not_meet(seed: int) -> None:
+    cut = _cut("partition:bridge", count=5, seed=seed)
+    seen = {a: sum(f"{a}>{b}" not in cut for b in _view(5).nodes if b != a) for a in _view(5).nodes}
+    assert sorted(seen.values()) == [2, 2, 2, 2, 4]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("flood", "unknown fault 'flood'"),
+        ("partition:moon", "unknown target 'moon'"),
+        ("partition:n4", "unknown target 'n4'"),
+        ("partition:ring", "ring needs at least 5 nodes"),
+        ("partition:one:direction=up", "direction='up' is not a choice"),
+        ("kill:one:wave=1", "unknown option 'wave'"),
+        ("kill:one:two", "'two' is not key=value"),
+    ],
+)
+def test_a_wrong_fault_is_named_and_the_choices_listed(text: str, said: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        parse_faults(text, FAULTS, Setting(nodes=3))
+    assert said in caught.value.message
+
+
+@given(st.sampled_from(["partition:leader:direction=out", "kill", "pause:n1:for=3s", "partition:minority:links=all"]))
+def test_a_canonical_spec_parses_back(text: str) -> None:
+    (spec,) = parse_faults(text, FAULTS, Setting(nodes=3))
+    assert parse_faults(spec.text, FAULTS, Setting(nodes=3)) == [spec]
+
+
+def test_without_a_leader_the_fault_is_skipped_with_the_reason() -> None:
+    (spec,) = parse_faults("pause:leader", FAULTS, Setting(nodes=3))
+    assert isinstance(FAULTS["pause"].resolve(spec, _view(leader=None), random.Random(0)), Skip)
+
+
+@given(st.integers(0, 2**32), st.integers(1, 120))
+def test_a_schedule_fits_its_phase_and_repeats_from_its_seed(seed: int, seconds: int) -> None:
+    choices = [(spec,) for spec in parse_faults("partition:leader,kill,pause", FAULTS, Setting(nodes=3))]
+    limit = seconds * 10**9
+
+    def draw() -> list[Entry]:
+        return draw_schedule(choices, FAULTS, seed=seed, time_limit_ns=limit, quiet_ns=4 * 10**9)
+
+    entries = draw()
+    assert entries == draw()
+    ends = [entry.inject_ns + entry.duration_ns for entry in entries]
+    assert all(end <= limit for end in ends)
+    assert all(later.inject_ns >= end + 3 * 10**9 for end, later in zip(ends, entries[1:], strict=False))
+    if seconds >= 40:
+        assert {entry.spec.fault for entry in entries} == {"partition", "kill", "pause"}
+
+
+def test_which_node_leads_does_not_change_later_draws() -> None:
+    (spec,) = parse_faults("kill:minority", FAULTS, Setting(nodes=5))
+    chosen = [FAULTS["kill"].resolve(spec, _view(5, leader), random.Random(3)) for leader in ("n1", "n4", None)]
+    assert len({repr(c) for c in chosen}) == 1
+
+
+def _conductor(
+    runtime: FakeRuntime, leader: str | None = "n2"
+) -> tuple[Conductor, KeptRecords, list[dict[str, object]]]:
+    records = KeptRecords()
+    rows: list[dict[str, object]] = []
+    cluster = cluster_of(runtime, records=records, view=lambda: _view(leader=leader))
+    conductor = Conductor(cluster=cluster, faults=FAULTS, schedule_sink=rows.append)
+    return conductor, records, rows
+
+
+def _entry(text: str, duration_ns: int = 1_000_000) -> Entry:
+    (spec,) = parse_faults(text, FAULTS, Setting(nodes=3))
+    return Entry(spec=spec, inject_ns=0, duration_ns=duration_ns, draw_seed=1)
+
+
+def _outcomes(records: KeptRecords) -> list[tuple[FaultAction, FaultStage, FaultOutcome]]:
+    return [(e.action, e.stage, e.outcome) for e in records.events]
+
+
+@pytest.mark.parametrize(
+    "text", ["partition:leader", "pause:leader", "kill:leader", "kill:all", "partition:n1:links=all"]
+)
+def test_every_fault_is_recorded_before_it_acts_proven_and_undone(text: str) -> None:
+    runtime = FakeRuntime()
+    conductor, records, rows = _conductor(runtime)
+    run_virtual(conductor.run([_entry(text)], stop=asyncio.Event()))
+    inject, heal = FaultAction.INJECT, FaultAction.HEAL
+    begin, end = FaultStage.BEGIN, FaultStage.END
+    assert _outcomes(records) == [
+        (inject, begin, FaultOutcome.PENDING),
+        (inject, end, FaultOutcome.INSTALLED),
+        (heal, begin, FaultOutcome.PENDING),
+        (heal, end, FaultOutcome.HEALED),
+    ]
+    assert records.events[0].nodes and records.events[0].leader == "n2"
+    assert len(rows) == 4
+    assert not runtime.network.blocked
+    assert all(node.state is NodeState.RUNNING for node in runtime.nodes.values())
+
+
+def test_a_partition_that_leaks_is_not_called_installed() -> None:
+    runtime = FakeRuntime()
+    runtime.network.leaks.add(Link("n2", "n1"))
+    conductor, records, _ = _conductor(runtime)
+    run_virtual(conductor.run([_entry("partition:leader")], stop=asyncio.Event()))
+    assert records.events[1].outcome is FaultOutcome.INDETERMINATE
+    assert "n2>n1" in (records.events[1].proof or "")
+
+
+def test_a_link_that_stays_shut_after_healing_is_said() -> None:
+    runtime = FakeRuntime()
+    conductor, records, _ = _conductor(runtime)
+    runtime.network.stuck.add(Link("n1", "n2"))
+    run_virtual(conductor.run([_entry("partition:leader")], stop=asyncio.Event()))
+    assert records.events[-1].outcome is FaultOutcome.INDETERMINATE
+    assert "n1>n2" in (records.events[-1].proof or "")
+
+
+def test_a_node_that_does_not_stop_is_not_called_paused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fencepost.nemesis.process.pause._PROOF_DEADLINE_S", 0.05)
+    runtime = FakeRuntime()
+    runtime.nodes["n2"].unstoppable = True
+    conductor, records, _ = _conductor(runtime)
+    run_virtual(conductor.run([_entry("pause:leader")], stop=asyncio.Event()))
+    assert records.events[1].outcome is FaultOutcome.INDETERMINATE
+
+
+def test_a_server_that_survives_is_not_called_killed() -> None:
+    runtime = FakeRuntime()
+    runtime.nodes["n2"].unkillable = True
+    conductor, records, _ = _conductor(runtime)
+    run_virtual(conductor.run([_entry("kill:leader")], stop=asyncio.Event()))
+    assert records.events[1].outcome is FaultOutcome.INDETERMINATE
+
+
+def test_a_server_that_does_not_come_back_is_not_called_healed() -> None:
+    runtime = FakeRuntime()
+    runtime.nodes["n2"].unstartable = True
+    conductor, records, _ = _conductor(runtime)
+    run_virtual(conductor.run([_entry("kill:leader")], stop=asyncio.Event()))
+    assert records.events[-1].outcome is FaultOutcome.INDETERMINATE
+    assert "n2" in (records.events[-1].proof or "")
+
+
+def test_a_fault_that_throws_is_recorded_and_still_healed(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def broken(*_: object) -> None:
+        raise RuntimeError("no such rule")
+
+    monkeypatch.setattr(Partition, "inject", broken)
+    runtime = FakeRuntime()
+    conductor, records, _ = _conductor(runtime)
+    run_virtual(conductor.run([_entry("partition:leader")], stop=asyncio.Event()))
+    assert records.events[1].outcome is FaultOutcome.INDETERMINATE
+    assert "no such rule" in (records.events[1].proof or "")
+    assert records.events[-1].outcome is FaultOutcome.HEALED
+
+
+def test_a_stop_heals_the_fault_in_force() -> None:
+    runtime = FakeRuntime()
+    conductor, records, _ = _conductor(runtime)
+
+    async def scenario() -> None:
+        stop = asyncio.Event()
+        running = asyncio.create_task(conductor.run([_entry("pause:leader", 3600 * 10**9)], stop=stop))
+        while runtime.nodes["n2"].state is not NodeState.PAUSED:
+            await asyncio.sleep(0.001)
+        stop.set()
+        await running
+
+    run_virtual(scenario())
+    assert runtime.nodes["n2"].state is NodeState.RUNNING
+    assert records.events[-1].outcome is FaultOutcome.HEALED
+
+
+def test_a_cancelled_conductor_heals_too() -> None:
+    runtime = FakeRuntime()
+    conductor, _, _ = _conductor(runtime)
+
+    async def scenario() -> None:
+        running = asyncio.create_task(conductor.run([_entry("partition:leader", 3600 * 10**9)], stop=asyncio.Event()))
+        while not runtime.network.blocked:
+            await asyncio.sleep(0.001)
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+    run_virtual(scenario())
+    assert not runtime.network.blocked
+
+
+def test_nobody_leads_is_recorded_as_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fencepost.harness.faults.conductor.LEADER_WAIT_S", 0.0)
+    conductor, records, _ = _conductor(FakeRuntime(), leader=None)
+    run_virtual(conductor.run([_entry("kill:leader")], stop=asyncio.Event()))
+    assert [e.outcome for e in records.events] == [FaultOutcome.PENDING, FaultOutcome.SKIPPED]
+    assert records.events[1].why == "no node was known to lead"
+
+
+def test_the_client_side_counts_as_an_end_of_a_link() -> None:
+    spec = FaultSpec(fault="partition", target="n1", options={"links": "client", "direction": "out"})
+    resolved = Partition().resolve(spec, _view(), random.Random(0))
+    assert isinstance(resolved, Resolved)
+    assert dict(resolved.links) == {Link("n1", CLIENT): Effect.DROP}
+
+
+@given(st.integers(1, 10**13))
+def test_durations_print_and_parse_back(ns: int) -> None:
+    assert parse_duration_ns(format_duration(ns)) == ns
+
+
+@pytest.mark.parametrize("text", ["", "5", "5 s", "s", "1x", "-3s", "3s4"])
+def test_a_duration_needs_a_unit(text: str) -> None:
+    with pytest.raises(UsageError):
+        parse_duration_ns(text)
+
+
+def test_what_free_options_take_is_said_of_free_options_only() -> None:
+    for name, fault in FAULTS.items():
+        for option, words in getattr(fault, "meanings", {}).items():
+            assert fault.options[option] == (), f"{name}: {option} has choices"
+            assert meaning_of(fault, option) == words
+        assert meaning_of(fault, "for") == "a duration, such as 5s"

@@ -1,0 +1,603 @@
+"""Several workers of the nemesis, in virtual time: conflicts, triggers, the quorum kept, nothing left in any order."""
+
+import asyncio
+import json
+import random
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fencepost.harness.base.errors import UsageError
+from fencepost.harness.faults.conductor import Conductor
+from fencepost.harness.faults.forecast import Prospect, Surroundings, look_ahead
+from fencepost.harness.faults.kind import FaultSpec, Resolved, View, nemesis_words, parse_faults, parse_nemesis
+from fencepost.harness.faults.quorum import Quorum
+from fencepost.harness.faults.schedule import Entry, draw_schedules, recorded_entries
+from fencepost.harness.history import FaultAction, FaultEvent, FaultOutcome, FaultStage, History
+from fencepost.harness.plugins import registry
+from fencepost.harness.runtime.node import NodeState, members_alike
+from fencepost.harness.runtime.provider import Setting
+from fencepost.harness.systems.contract.system import PartitionReign
+from fencepost.harness.systems.etcd import ETCD
+from fencepost.harness.verdict import LeadershipBound, Standing
+from tests.fakes.fakes_runtime import FakeRuntime, KeptRecords, cluster_of
+from tests.fakes.virtual_time import run_virtual, virtual_loop
+
+FAULTS = registry.faults()
+SETTING = Setting(nodes=3)
+MS = 10**6
+
+
+class Run:
+    """A conductor on a fake runtime, with a view that a test can change."""
+
+    def __init__(self, *, nodes: int = 3, keep_quorum: bool = False) -> None:
+        self.runtime = FakeRuntime(nodes)
+        self.records = KeptRecords()
+        self.rows: list[dict[str, Any]] = []
+        self.leader: str | None = "n2"
+        self.epoch = 4
+        self.restarted: str | None = None
+        cluster = cluster_of(self.runtime, records=self.records, view=self.view)
+        self.conductor = Conductor(
+            cluster=cluster, faults=registry.faults(), schedule_sink=self.rows.append, keep_quorum=keep_quorum
+        )
+
+    def view(self) -> View:
+        names = tuple(self.runtime.nodes)
+        return View(nodes=names, leader=self.leader, epoch=self.epoch, restarted=self.restarted)
+
+    @property
+    def events(self) -> list[FaultEvent]:
+        return [e for e in self.records.events if isinstance(e, FaultEvent)]
+
+    def ends(self, action: FaultAction) -> list[FaultEvent]:
+        return [e for e in self.events if (e.action, e.stage) == (action, FaultStage.END)]
+
+
+def entry(text: str, at_ms: int = 0, for_ms: int = 1, *, worker: int = 0, number: int = 0, seed: int = 1) -> Entry:
+    (spec,) = parse_faults(text, FAULTS, SETTING)
+    return Entry(spec=spec, inject_ns=at_ms * MS, duration_ns=for_ms * MS, draw_seed=seed, worker=worker, number=number)
+
+
+async def _for_a_while(run: Run, entries: list[Entry]) -> None:
+    await run.conductor.run(entries, stop=asyncio.Event())
+
+
+# -- what is typed ------------------------------------------------------------------------------------------------
+
+
+def test_a_plus_joins_workers_and_a_comma_faults_that_take_turns() -> None:
+    asked = parse_nemesis("kill,pause:leader+partition:one:when=leader+300ms", FAULTS, SETTING)
+    texts = [[choice[0].text for choice in worker] for worker in asked.workers]
+    assert texts == [["kill:one", "pause:leader"], ["partition:one:when=leader+300ms"]]
+    assert nemesis_words("kill,pause+all") == ("kill", "pause", "all")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("kill:one:when=noon+1s", "nothing to wait for"),
+        ("kill:one:when=leader+3", "is not a duration"),
+        ("kill:one:within=5s", "within= belongs to when="),
+        ("kill:one:when=leader:otherwise=perhaps", "is not a choice"),
+        ("kill+flood", "unknown fault 'flood'"),
+        ("gray:one:share=2", "is no share of the time"),
+        ("gray:one:period=1ms", "between 10ms and 3s"),
+        ("flapping:leader:period=10ms", "too short"),
+        ("churn:n1", "whoever leads"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(text: str, said: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        parse_faults(text, FAULTS, SETTING)
+    assert said in f"{caught.value.message} {caught.value.hint}"
+
+
+@given(st.integers(0, 2**32), st.lists(st.sampled_from(["kill", "pause:leader", "partition,kill"]), min_size=1))
+def test_one_more_worker_changes_no_other(seed: int, workers: list[str]) -> None:
+    def drawn(text: str) -> list[Entry]:
+        return draw_schedules(
+            parse_nemesis(text, FAULTS, SETTING).workers,
+            FAULTS,
+            seed=seed,
+            time_limit_ns=60 * 10**9,
+            quiet_ns=4 * 10**9,
+        )
+
+    text = "+".join(workers)
+    before, after = drawn(text), drawn(f"{text}+pause:all")
+    assert [e for e in after if e.worker < len(workers)] == before
+    assert {e.worker for e in after} == set(range(len(workers) + 1))
+
+
+# -- conflicts ----------------------------------------------------------------------------------------------------
+
+
+def test_no_pausing_of_a_dead_node(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fencepost.harness.faults.conductor.HELD_WAIT_S", 0.02)
+    run = Run()
+    run_virtual(_for_a_while(run, [entry("kill:n1", 0, 200), entry("pause:n1", 20, 1, worker=1)]))
+    skipped = [e for e in run.events if e.outcome is FaultOutcome.SKIPPED]
+    assert [e.why for e in skipped] == ["the process of n1 is held by fault 0, kill"]
+    assert run.runtime.nodes["n1"].actions == ["kill", "start"]
+
+
+def test_a_fault_waits_for_what_another_one_holds_and_says_how_long() -> None:
+    run = Run()
+    run_virtual(_for_a_while(run, [entry("kill:n1", 0, 100), entry("pause:n1", 20, 1, worker=1)]))
+    assert run.runtime.nodes["n1"].actions == ["kill", "start", "pause", "resume"]
+    assert [e.outcome for e in run.ends(FaultAction.INJECT)] == [FaultOutcome.INSTALLED] * 2
+    assert next(r["waited_ns"] for r in run.rows if r["fault_id"] == 1) > 0
+
+
+def test_faults_on_different_nodes_are_in_force_together() -> None:
+    run = Run()
+    together: list[str | None] = []
+
+    async def scenario() -> None:
+        running = asyncio.create_task(
+            _for_a_while(run, [entry("kill:n1", 0, 200), entry("pause:n3", 0, 200, worker=1)])
+        )
+        while run.runtime.nodes["n3"].state is not NodeState.PAUSED:
+            await asyncio.sleep(0.001)
+        together.append(run.conductor.current)
+        assert run.runtime.nodes["n1"].state is NodeState.DEAD
+        await running
+
+    run_virtual(scenario())
+    assert together == ["kill of n1; pause of n3"]
+
+
+def test_of_a_node_that_died_by_itself_a_pause_is_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fencepost.harness.faults.conductor.HELD_WAIT_S", 0.0)
+    run = Run()
+    run.runtime.nodes["n1"].state = NodeState.DEAD
+    run_virtual(_for_a_while(run, [entry("pause:n1")]))
+    assert run.events[-1].why == "not running: n1 is dead"
+
+
+@pytest.mark.parametrize("target", ["kill:all", "pause:all"])
+def test_all_nodes_at_once_are_proven_one_by_one(target: str) -> None:
+    run = Run(nodes=5)
+    run_virtual(_for_a_while(run, [entry(target)]))
+    assert [len(node.actions) for node in run.runtime.nodes.values()] == [2] * 5
+    assert [e.outcome for e in run.ends(FaultAction.INJECT)] == [FaultOutcome.INSTALLED]
+
+
+# -- the quorum ---------------------------------------------------------------------------------------------------
+
+
+def test_what_would_break_the_quorum_is_skipped_where_it_is_to_be_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fencepost.harness.faults.conductor.HELD_WAIT_S", 0.0)
+    entries = [
+        entry("kill:n1", 0, 200),
+        entry("partition:n3", 50, 20, worker=1),
+        entry("kill:majority", 0, 1, worker=2),
+    ]
+    keeping, free = Run(keep_quorum=True), Run()
+    run_virtual(_for_a_while(keeping, entries))
+    run_virtual(_for_a_while(free, entries[:2]))
+    outcomes = {e.fault_id: e.outcome for e in keeping.ends(FaultAction.INJECT)}
+    assert sorted(outcomes.values()) == ["installed", "skipped", "skipped"]
+    assert all("it would leave no quorum" in (e.why or "") for e in keeping.events if e.outcome == "skipped")
+    assert [e.outcome for e in free.ends(FaultAction.INJECT)] == [FaultOutcome.INSTALLED] * 2
+
+
+def _ahead(text: str, *, nodes: int = 3, seconds: int = 60, seed: int = 1) -> Prospect:
+    around = Surroundings(
+        setting=Setting(nodes=nodes),
+        members=members_alike(nodes),
+        subject="leader",
+        bound=LeadershipBound(bound_ns=2_100 * MS, source="", standing=Standing.PROMISED, one_leader_per_epoch=True),
+        seed=seed,
+        time_limit_ns=seconds * 10**9,
+        quiet_ns=4 * 10**9,
+    )
+    return look_ahead(text, FAULTS, around)
+
+
+@pytest.mark.parametrize(
+    ("text", "nodes", "quorum"),
+    [
+        ("none", 3, Quorum.MUTUAL),
+        ("kill:one", 3, Quorum.MUTUAL),
+        ("kill:minority,partition:leader", 5, Quorum.MUTUAL),
+        ("kill:majority", 5, Quorum.NONE),
+        ("partition:ring", 5, Quorum.STAR),
+        ("partition:bridge", 5, Quorum.MUTUAL),
+        ("partition:leader:links=client", 3, Quorum.MUTUAL),
+        ("kill:n1+pause:n1", 3, Quorum.MUTUAL),
+        ("kill:n1+pause:n2", 3, Quorum.NONE),
+        ("kill:leader+partition:follower", 5, Quorum.MUTUAL),
+        ("kill:leader+partition:leader", 3, Quorum.NONE),
+        ("flapping:leader+gray:n1", 3, Quorum.NONE),
+        ("pause:client", 3, Quorum.MUTUAL),
+    ],
+)
+def test_what_a_schedule_can_do_to_the_quorum_is_known_before_the_run(text: str, nodes: int, quorum: Quorum) -> None:
+    found = _ahead(text, nodes=nodes)
+    assert found.quorum is quorum
+    assert bool(found.by) is (quorum is not Quorum.MUTUAL)
+
+
+# -- the mixture --------------------------------------------------------------------------------------------------
+
+
+def test_the_mixture_meets_most_kinds_in_two_minutes_and_names_what_is_left_out() -> None:
+    found = _ahead("all", seconds=120)
+    left_out = dict(found.asked.left_out)
+    assert "proxy" in left_out["toxic"]
+    assert "needs at least 5 nodes" in left_out["partition:ring"]
+    assert set(found.kinds) | {fault.partition(":")[0] for fault in left_out} == set(FAULTS)
+    assert len(found.without_time) * 3 <= len(found.kinds)
+    assert json.dumps(found.document(keep_quorum=False))
+
+
+def test_what_a_machine_cannot_do_is_left_out_with_the_reason() -> None:
+    asked = parse_nemesis("all", FAULTS, SETTING, can=lambda kind: "no such thing" if kind == "pause" else None)
+    assert dict(asked.left_out)["pause"] == "no such thing"
+    assert "pause" not in {spec.fault for spec in asked.specs}
+    assert not asked.named
+
+
+@given(st.integers(0, 2**32))
+@settings(max_examples=20)
+def test_the_mixture_repeats_from_its_seed_and_takes_every_kind_in_turn(seed: int) -> None:
+    one, again = _ahead("all", seconds=1000, seed=seed), _ahead("all", seconds=1000, seed=seed)
+    assert one.entries == again.entries
+    round_one = [e.spec.fault for e in one.entries[: len(one.kinds)]]
+    assert sorted(round_one) == sorted(one.kinds)
+
+
+# -- triggers -----------------------------------------------------------------------------------------------------
+
+
+def test_a_trigger_waits_for_a_new_leader_and_records_what_it_saw() -> None:
+    run = Run()
+
+    async def scenario() -> None:
+        running = asyncio.create_task(_for_a_while(run, [entry("kill:leader:when=leader+30ms")]))
+        await asyncio.sleep(0.05)
+        assert not run.events
+        run.leader, run.epoch = "n3", 5
+        await running
+
+    run_virtual(scenario())
+    row = run.rows[0]
+    assert run.events[0].nodes == ("n3",)
+    assert row["when"]["met"] and row["when"]["seen"] == "n3 leads in epoch 5"
+    assert row["at_ns"] >= row["when"]["seen_at_ns"] + 30 * MS
+
+
+def test_a_restarted_node_is_hit_while_it_recovers() -> None:
+    run = Run()
+
+    async def scenario() -> None:
+        entries = [entry("kill:n1", 0, 50), entry("kill:restarted:when=restart+10ms", 0, 1, worker=1)]
+        running = asyncio.create_task(_for_a_while(run, entries))
+        while run.runtime.nodes["n1"].incarnation == 0:
+            await asyncio.sleep(0.001)
+        run.restarted = "n1"
+        await running
+
+    run_virtual(scenario())
+    assert run.runtime.nodes["n1"].actions == ["kill", "start", "kill", "start"]
+    assert run.rows[-1]["when"]["node"] == "n1"
+
+
+@pytest.mark.parametrize(
+    ("otherwise", "outcomes"), [("act", [FaultOutcome.INSTALLED]), ("skip", [FaultOutcome.SKIPPED])]
+)
+def test_what_is_never_seen_is_said(otherwise: str, outcomes: list[FaultOutcome]) -> None:
+    run = Run()
+    run_virtual(_for_a_while(run, [entry(f"kill:one:when=leader:within=20ms:otherwise={otherwise}")]))
+    assert [e.outcome for e in run.ends(FaultAction.INJECT)] == outcomes
+    assert run.rows[0]["when"]["met"] is False
+
+
+# -- the record ---------------------------------------------------------------------------------------------------
+
+
+def test_a_recorded_schedule_is_read_back_as_it_was() -> None:
+    run = Run()
+    entries = [
+        entry("kill:n1", 0, 20),
+        entry("partition:leader:direction=out", 40, 20, number=1, seed=9),
+        entry("pause:minority", 10, 30, worker=1, seed=7),
+        entry("kill:one:when=leader:within=5ms", 60, 1, worker=1, number=1, seed=8),
+    ]
+    run_virtual(_for_a_while(run, entries))
+    again = recorded_entries(json.loads(json.dumps(run.rows)), FAULTS, SETTING)
+    assert [(e.worker, e.number, e.spec, e.duration_ns, e.draw_seed) for e in again] == [
+        (e.worker, e.number, e.spec, e.duration_ns, e.draw_seed) for e in entries
+    ]
+    assert again[3].inject_ns == entries[3].inject_ns
+    repeated = Run()
+    run_virtual(_for_a_while(repeated, again))
+    assert [r["nodes"] for r in repeated.rows if r["worker"] == 0] == [r["nodes"] for r in run.rows if r["worker"] == 0]
+
+
+def test_a_schedule_of_another_format_is_refused() -> None:
+    with pytest.raises(UsageError):
+        recorded_entries([{"format": 1}], FAULTS, SETTING)
+
+
+# -- faults that act many times -----------------------------------------------------------------------------------
+
+
+def test_every_cut_of_a_flapping_link_is_a_fault_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fencepost.nemesis.network.flapping._LEAST_NS", 10 * MS)
+    run = Run()
+    run_virtual(_for_a_while(run, [entry("flapping:leader:period=30ms", 0, 300)]))
+    parts = [e for e in run.ends(FaultAction.INJECT) if "part_of" in e.details]
+    assert len(parts) >= 2
+    assert all(e.outcome is FaultOutcome.INSTALLED and len(e.severed) == 4 for e in parts)
+    healed = [e for e in run.ends(FaultAction.HEAL) if "part_of" in e.details]
+    assert [e.outcome for e in healed] == [FaultOutcome.HEALED] * len(parts)
+    assert not run.runtime.network.blocked
+    whole = [e for e in run.ends(FaultAction.HEAL) if "part_of" not in e.details]
+    assert f"{len(parts)} cuts, {len(parts)} of them proven" in (whole[0].proof or "")
+
+
+def test_a_flapping_link_that_leaks_is_not_called_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fencepost.nemesis.network.flapping._LEAST_NS", 10 * MS)
+    run = Run()
+    run.runtime.network.leaks.update(run.runtime.every_link)
+    run_virtual(_for_a_while(run, [entry("flapping:leader:period=30ms", 0, 50)]))
+    assert all(e.outcome is FaultOutcome.INDETERMINATE for e in run.ends(FaultAction.INJECT))
+
+
+def test_a_gray_node_is_stopped_for_the_share_that_was_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fencepost.nemesis.process.gray._LOOKED_NS_MIN", 200 * MS)
+    run = Run()
+    run_virtual(_for_a_while(run, [entry("gray:n1:share=0.5:period=40ms", 0, 50)]))
+    (proof,) = run.ends(FaultAction.INJECT)
+    assert proof.outcome is FaultOutcome.INSTALLED, proof.proof
+    assert {"pause", "resume"} == set(run.runtime.nodes["n1"].actions)
+    assert run.runtime.nodes["n1"].state is NodeState.RUNNING
+
+
+@pytest.mark.parametrize(("at_s", "stalled_s", "proven"), [(0.05, 0.1, True), (0.06, 0.1, True), (0.01, 0.22, False)])
+def test_looks_that_a_stall_of_the_harness_swept_together_are_none(
+    at_s: float, stalled_s: float, proven: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All of them would see one state: half of the looks of 200 ms, of a node that is stopped half of the time."""
+    monkeypatch.setattr("fencepost.nemesis.process.gray._LOOKED_NS_MIN", 200 * MS)
+    run = Run()
+
+    async def scenario() -> None:
+        loop = virtual_loop()
+        loop.call_later(at_s, loop.stall, stalled_s)
+        await _for_a_while(run, [entry("gray:n1:share=0.5:period=40ms", 0, 50)])
+
+    run_virtual(scenario())
+    (proof,) = run.ends(FaultAction.INJECT)
+    assert proof.outcome is (FaultOutcome.INSTALLED if proven else FaultOutcome.INDETERMINATE), proof.proof
+
+
+def test_a_gray_node_that_never_stops_is_not_called_gray(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fencepost.nemesis.process.gray._LOOKED_NS_MIN", 100 * MS)
+    run = Run()
+    run.runtime.nodes["n1"].unstoppable = True
+    run_virtual(_for_a_while(run, [entry("gray:n1:period=20ms", 0, 10)]))
+    assert run.ends(FaultAction.INJECT)[0].outcome is FaultOutcome.INDETERMINATE
+
+
+def test_leadership_is_moved_by_asking_and_proven_by_a_higher_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = Run()
+
+    async def moved(self: object, leader: Any, to: Any, *, timeout_s: float) -> None:
+        assert leader.name == run.leader
+        run.leader, run.epoch = to.name, run.epoch + 1
+
+    monkeypatch.setattr(type(ETCD), "move_leadership", moved)
+    run_virtual(_for_a_while(run, [entry("churn:leader:every=20ms", 0, 100)]))
+    parts = [e for e in run.ends(FaultAction.INJECT) if "part_of" in e.details]
+    assert len(parts) >= 2
+    assert all(e.outcome is FaultOutcome.INSTALLED and "led in epoch" in (e.proof or "") for e in parts)
+    assert all(not node.actions for node in run.runtime.nodes.values())
+
+
+def test_a_leader_that_is_restarted_and_not_replaced_is_not_called_moved(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fencepost.nemesis.leadership.churn._MOVED_S", 0.05)
+    run = Run()
+    run_virtual(_for_a_while(run, [entry("churn:leader:by=restart", 0, 10)]))
+    assert run.runtime.nodes["n2"].actions[:2] == ["kill", "start"]
+    assert run.ends(FaultAction.INJECT)[0].outcome is FaultOutcome.INDETERMINATE
+
+
+class Brokers:
+    """A system of two partitions: b is led by the broker that is up, back to the preferred one when it is asked."""
+
+    name = "brokers"
+
+    def __init__(self, run: Run, *, elects: bool) -> None:
+        self._run, self._elects = run, elects
+        self._reigns = {
+            f"t-{n}": PartitionReign(leader=f"n{n}", epoch=0, preferred=f"n{n}", in_sync=True) for n in (1, 2)
+        }
+
+    async def partition_reigns(self, layout: object, *, timeout_s: float) -> Mapping[str, PartitionReign]:
+        for name, reign in self._reigns.items():
+            assert reign.leader is not None
+            if self._run.runtime.nodes[reign.leader].state is NodeState.DEAD:
+                other = "n1" if reign.leader == "n2" else "n2"
+                self._reigns[name] = replace(reign, leader=other, epoch=reign.epoch + 1)
+        return dict(self._reigns)
+
+    async def elect_preferred(self, layout: object, *, timeout_s: float) -> None:
+        for name, reign in self._reigns.items():
+            if self._elects and reign.leader != reign.preferred:
+                self._reigns[name] = replace(reign, leader=reign.preferred, epoch=reign.epoch + 1)
+
+
+@pytest.mark.parametrize("elects", [True, False])
+def test_partitions_move_off_a_broker_and_back_when_they_are_asked_to(
+    elects: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fencepost.nemesis.leadership.partition_moves._MOVED_S", 0.1)
+    run = Run()
+    system: Any = Brokers(run, elects=elects)
+    run.conductor._cluster = replace(run.conductor._cluster, system=system)
+    spec = FaultSpec(fault="churn", target="partitions", options={"every": "10ms"})
+    run_virtual(_for_a_while(run, [Entry(spec=spec, inject_ns=0, duration_ns=300 * MS, draw_seed=1)]))
+    parts = [e for e in run.ends(FaultAction.INJECT) if "part_of" in e.details]
+    assert [e.details["by"] for e in parts[:2]] == ["restart", "ask"]
+    assert parts[0].outcome is FaultOutcome.INSTALLED
+    assert parts[1].outcome is (FaultOutcome.INSTALLED if elects else FaultOutcome.INDETERMINATE)
+    assert all(node.state is NodeState.RUNNING for node in run.runtime.nodes.values())
+
+
+def test_partitions_have_leaders_only_where_there_are_brokers() -> None:
+    with pytest.raises(UsageError, match="two brokers or more"):
+        parse_faults("churn:partitions", FAULTS, SETTING)
+
+
+# -- in any order -------------------------------------------------------------------------------------------------
+
+_KINDS = ["kill:one", "kill:all", "pause:leader", "partition:one", "partition:minority", "gray:n3", "flapping:n1"]
+
+
+@st.composite
+def _schedules(draw: st.DrawFn) -> list[Entry]:
+    workers = draw(st.lists(st.lists(st.sampled_from(_KINDS), min_size=1, max_size=3), min_size=1, max_size=3))
+    return [
+        entry(
+            text,
+            draw(st.integers(0, 40)),
+            draw(st.integers(0, 30)),
+            worker=worker,
+            number=number,
+            seed=draw(st.integers(0, 99)),
+        )
+        for worker, texts in enumerate(workers)
+        for number, text in enumerate(texts)
+    ]
+
+
+@given(_schedules(), st.booleans(), st.integers(0, 120))
+@settings(max_examples=30, deadline=None)
+def test_after_any_schedule_and_however_it_ends_the_cluster_is_as_before(
+    schedule: list[Entry], keep_quorum: bool, cut_short_ms: int
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("fencepost.harness.faults.conductor.HELD_WAIT_S", 0.03)
+        patch.setattr("fencepost.nemesis.process.gray._LOOKED_NS_MIN", 20 * MS)
+        patch.setattr("fencepost.nemesis.process.gray._PERIODS_LOOKED", 0)
+        run = Run(keep_quorum=keep_quorum)
+        held: dict[tuple[str, str], int] = {}
+        _watch(run, held)
+
+        async def scenario() -> None:
+            stop = asyncio.Event()
+            asyncio.get_running_loop().call_later(cut_short_ms / 1e3, stop.set)
+            await run.conductor.run(schedule, stop=stop)
+
+        run_virtual(scenario())
+    assert not run.runtime.network.contributions
+    assert all(node.state is NodeState.RUNNING for node in run.runtime.nodes.values())
+    assert run.conductor.current is None
+    assert not held
+    begun = {e.fault_id for e in run.ends(FaultAction.INJECT) if e.outcome is not FaultOutcome.SKIPPED}
+    assert begun == {e.fault_id for e in run.ends(FaultAction.HEAL)}
+
+
+def _watch(run: Run, held: dict[tuple[str, str], int]) -> None:
+    """Every record is held against the rule that no two faults hold the same of a node."""
+    kept = run.rows.append
+
+    def check(row: Mapping[str, Any]) -> None:
+        fault = FAULTS[row["spec"].partition(":")[0]]
+        if row["part_of"] is None:
+            for node in row["nodes"]:
+                for what in fault.holds:
+                    if (row["action"], row["stage"]) == ("inject", "begin"):
+                        assert (node, what) not in held, f"{what} of {node} is held by fault {held[node, what]}"
+                        held[node, what] = row["fault_id"]
+                    elif (row["action"], row["stage"]) == ("heal", "end"):
+                        held.pop((node, what), None)
+        kept(dict(row))
+
+    run.conductor._sink = check
+
+
+def test_a_worker_that_fails_ends_the_run_and_heals_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = Run()
+
+    def broken(*_: object) -> Resolved:
+        raise RuntimeError("no such word")
+
+    monkeypatch.setattr(type(run.conductor._faults["pause"]), "resolve", broken)
+
+    async def scenario() -> None:
+        with pytest.raises(RuntimeError, match="no such word"):
+            await _for_a_while(run, [entry("kill:n1", 0, 10_000), entry("pause:n2", 20, 1, worker=1)])
+
+    run_virtual(scenario())
+    assert run.runtime.nodes["n1"].state is NodeState.RUNNING
+
+
+def test_draws_do_not_depend_on_who_leads_or_what_waits() -> None:
+    (spec,) = parse_faults("flapping:follower", FAULTS, SETTING)
+    views = [View(nodes=("n1", "n2", "n3"), leader=leader, epoch=1) for leader in ("n1", "n2")]
+    found = [FAULTS["flapping"].resolve(spec, view, random.Random(3)) for view in views]
+    seeds = {r.details["flap_seed"] for r in found if isinstance(r, Resolved)}
+    assert len(seeds) == 1
+
+
+def test_a_healing_that_is_not_proven_is_tried_once_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fencepost.harness.faults.conductor._HEAL_AGAIN_S", 0.01)
+    run = Run()
+    node = run.runtime.nodes["n1"]
+    node.unstartable = True
+
+    async def scenario() -> None:
+        running = asyncio.create_task(_for_a_while(run, [entry("kill:n1")]))
+        while "start" not in node.actions:
+            await asyncio.sleep(0.001)
+        node.unstartable = False
+        await running
+
+    run_virtual(scenario())
+    assert [e.outcome for e in run.ends(FaultAction.HEAL)] == [FaultOutcome.INDETERMINATE, FaultOutcome.HEALED]
+    (span,) = History(run.records.events).faults
+    first = next(e for e in run.events if e.action is FaultAction.HEAL)
+    assert span.certain_to_ns == first.time_ns
+
+
+def test_what_was_never_proven_to_be_healed_is_tried_when_all_else_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fencepost.harness.faults.conductor._HEAL_AGAIN_S", 0.01)
+    run = Run()
+    node = run.runtime.nodes["n1"]
+    node.unstartable = True
+    cuts = [entry("partition:n2", 60, 20, number=1), entry("partition:n3", 200, 20, number=2)]
+
+    async def scenario() -> None:
+        running = asyncio.create_task(_for_a_while(run, [entry("kill:n1"), *cuts]))
+        while not any(e.fault == "partition" for e in run.ends(FaultAction.HEAL)):
+            await asyncio.sleep(0.001)
+        node.unstartable = False
+        await running
+
+    run_virtual(scenario())
+    killed = [e.outcome for e in run.ends(FaultAction.HEAL) if e.fault == "kill"]
+    assert killed == [FaultOutcome.INDETERMINATE, FaultOutcome.INDETERMINATE, FaultOutcome.HEALED]
+    first, *_ = [e for e in run.events if e.action is FaultAction.HEAL]
+    assert History(run.records.events).faults[0].certain_to_ns == first.time_ns, "certain until the first try only"
+
+
+def test_what_takes_too_long_is_said_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fencepost.harness.faults.conductor.ACT_DEADLINE_S", 0.02)
+    run = Run()
+
+    async def never(*_: object) -> None:
+        await asyncio.sleep(3600)
+
+    monkeypatch.setattr(type(run.conductor._faults["kill"]), "inject", never)
+    run_virtual(_for_a_while(run, [entry("kill:n1")]))
+    assert run.ends(FaultAction.INJECT)[0].proof == "not done within 0.02 s"

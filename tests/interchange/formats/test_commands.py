@@ -1,0 +1,187 @@
+"""`fencepost check FILE` and `fencepost export`: exit codes, what is said, and that nothing is written beside it."""
+
+import io
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fencepost.harness.cli import main
+from fencepost.harness.history import Event, OpEvent, Outcome
+from fencepost.harness.results.reader import read_history, to_parquet
+from tests.interchange.formats.histories import edn
+
+_VALID = edn("0(w1 0) 1(r 1)1 0(w2 0? 1(r 1)1")
+_STALE = edn("0(w1 0) 0(w2 0) 1(r 1)1")
+
+
+def run(capsys: Any, *arguments: str) -> tuple[int, str, str]:
+    code = main(list(arguments))
+    said = capsys.readouterr()
+    return code, said.out, said.err
+
+
+def kept(folder: Path, text: str | bytes, name: str = "history.edn") -> str:
+    (folder / name).write_bytes(text.encode() if isinstance(text, str) else text)
+    return str(folder / name)
+
+
+def _txns(*both: tuple[str, str]) -> str:
+    """Transactions one after the other, as invoked and as completed."""
+    return "".join(
+        f"{{:type {kind} :process 0 :f :txn :value {value}}}\n"
+        for pair in both
+        for kind, value in zip((":invoke", ":ok"), pair, strict=True)
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "said"),
+    [
+        (_VALID, 0, "VALID: 4 operations: no violation of linearizable was found"),
+        (_STALE, 1, "INVALID: linearizable is broken: 1 x stale-read"),
+        ("", 2, "UNKNOWN: nothing to judge: no operation in this history"),
+        ("[]", 2, "UNKNOWN: nothing to judge"),
+        ("{:type :info :process :nemesis :f :start}", 2, "UNKNOWN: nothing to judge"),
+        (edn("0(w1 0)"), 2, "UNKNOWN: 0 ok reads and cas"),
+        (edn("0(a1 0) 0(a2 0) 1(r 1)#{1,2}"), 0, "VALID: 3 operations: no violation of no-lost-acknowledged-writes"),
+        (edn("0(a1 0) 0(a2 0) 1(r 1)#{1}"), 1, "1 x lost-write"),
+        (_txns(("[[:append :x 1]]", "[[:append :x 1]]"), ("[[:r :x nil]]", "[[:r :x [1]]]")), 0, "VALID: 2 operations"),
+        (_txns(("[[:append :x 1]]", "[[:append :x 1]]")), 2, "UNKNOWN: no ok transaction read anything"),
+        (
+            _txns(("[[:append :x 1]]", "[[:append :x 1]]"), ("[[:r :x nil]]", "[[:r :x nil]]")),
+            1,
+            "strict-serializable is broken",
+        ),
+        (_txns(("[[:w 1 1]]", "[[:w 1 1]]"), ("[[:r 1 nil]]", "[[:r 1 1]]")), 0, "VALID: 2 operations"),
+    ],
+)
+def test_check(tmp_path: Path, capsys: Any, text: str, code: int, said: str) -> None:
+    found, out, _ = run(capsys, "check", kept(tmp_path, text))
+    assert (found, said in out) == (code, True), out
+    assert [path.name for path in tmp_path.iterdir()] == ["history.edn"]
+
+
+def test_keys_are_judged_apart(tmp_path: Path, capsys: Any) -> None:
+    text = edn("0(w[:x,1] 0) 0(w[:y,2] 0) 1(r[:x,nil] 1)[:x,1] 1(r[:y,nil] 1)[:y,3]")
+    code, out, err = run(capsys, "check", kept(tmp_path, text))
+    assert code == 1 and "Nobody ever wrote 3 to :y." in out
+    assert "model register, keyed" in err
+
+
+def test_check_as_json(tmp_path: Path, capsys: Any) -> None:
+    code, out, _ = run(capsys, "check", "--json", kept(tmp_path, _STALE))
+    document = json.loads(out)
+    assert code == document["exit_code"] == 1
+    assert (document["validity"], document["model"], document["form"]) == ("invalid", "register", "edn")
+    assert document["verdicts"][0]["anomalies"] == {"stale-read": 1}
+
+
+def test_a_folder_of_jepsen(tmp_path: Path, capsys: Any) -> None:
+    kept(tmp_path, _VALID)
+    kept(tmp_path, b"JEPSEN\x00\x00", "test.jepsen")
+    assert run(capsys, "check", str(tmp_path))[0] == 0
+    code, _, err = run(capsys, "check", str(tmp_path / "test.jepsen"))
+    assert code == 254 and "stands history.edn" in err
+
+
+def test_standard_input(tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Standard:
+        buffer = io.BytesIO(_STALE.encode())
+
+    monkeypatch.setattr(sys, "stdin", Standard)
+    assert run(capsys, "check", "-")[0] == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        (b"\x7fELF", ["line 1, column 1: this begins no history; expected EDN, JSON or Parquet"]),
+        (b"PAR1 and no more", ["a history in the form parquet", "a name that ends in .parquet"]),
+        (_VALID[:-40], ["it is truncated", "hint: nothing of this history was judged"]),
+        (edn("0(w1 0) 1(w:a"), ["line 3, column 1: the value :a is a keyword; expected an integer as in line 1"]),
+        (_txns(("[[:append :x 1]]", "[[:append :x 2]]")), ["line 2, column 1: a transaction completes as"]),
+        (_txns(("[[:append 1 1]]", "[[:append 1 1]]"), ("[[:r :x nil]]", "[[:r :x nil]]")), ["line 3", "is a string"]),
+        (_txns(("[[:append :x 1]]", "[[:append :x 1]]")) * 2, ["history.edn: "]),
+        ('{"kind":"op","index":3}\n', ["line 1: Object missing required field"]),
+    ],
+)
+def test_what_is_refused(tmp_path: Path, capsys: Any, text: str | bytes, wanted: list[str]) -> None:
+    code, out, err = run(
+        capsys, "check", kept(tmp_path, text, "history.jsonl" if "kind" in str(text) else "history.edn")
+    )
+    assert (code, out) == (254, "")
+    for words in wanted:
+        assert words in err
+
+
+def test_flags_that_mean_nothing(tmp_path: Path, capsys: Any) -> None:
+    path = kept(tmp_path, _VALID)
+    for flags, said in (
+        (["--model", "stack"], "unknown model 'stack'"),
+        (["--format", "xml"], "unknown format 'xml'"),
+        (["--model", "set"], "the model set has no operation write"),
+        (["--format", "porcupine", "--keyed"], "--keyed is a matter of EDN"),
+    ):
+        code, _, err = run(capsys, "check", path, *flags)
+        assert code == 254 and said in err
+    assert run(capsys, "check", str(tmp_path / "none.edn"))[0] == 254
+
+
+def _own() -> list[Event]:
+    """The events of a history of ours, keyed and with nodes."""
+    value: dict[str, Any] = {"index": 0, "time_ns": 1, "process": 0, "node": "n1", "key": "r1"}
+    return [
+        OpEvent(**{**value, "f": "write", "type": Outcome.INVOKE, "value": 1}),
+        OpEvent(**{**value, "index": 1, "time_ns": 5, "f": "write", "type": Outcome.OK, "value": 1, "position": 7}),
+        OpEvent(**{**value, "index": 2, "time_ns": 5, "f": "read", "type": Outcome.INVOKE, "process": 1}),
+        OpEvent(**{**value, "index": 3, "time_ns": 9, "f": "read", "type": Outcome.OK, "process": 1, "value": 1}),
+    ]
+
+
+def test_our_own_files_without_a_plan(tmp_path: Path, capsys: Any) -> None:
+    parquet = tmp_path / "some.parquet"
+    to_parquet(_own(), parquet)
+    assert run(capsys, "check", str(parquet))[0] == 0
+    lines = tmp_path / "some.jsonl"
+    assert run(capsys, "export", str(parquet), "--format", "jsonl", "-o", str(lines))[0] == 0
+    assert read_history(lines).events == _own()
+    assert run(capsys, "check", str(lines))[0] == 0
+
+
+@pytest.mark.parametrize(("form", "name"), [("edn", "h.edn"), ("porcupine", "h.json"), ("jsonl", "h.jsonl")])
+def test_export_and_check_again(tmp_path: Path, capsys: Any, form: str, name: str) -> None:
+    for text, wanted in ((_VALID, 0), (_STALE, 1)):
+        folder = tmp_path / str(wanted)
+        folder.mkdir()
+        output = folder / name
+        source = kept(tmp_path, text, f"source{wanted}.edn")
+        assert run(capsys, "export", source, "--format", form, "-o", str(output))[0] == 0
+        assert run(capsys, "check", str(output))[0] == wanted
+        code, _, err = run(capsys, "export", source, "--format", form, "-o", str(output))
+        assert code == 254 and "exists already" in err
+
+
+def test_export_says_what_it_leaves_out(tmp_path: Path, capsys: Any) -> None:
+    source = kept(tmp_path, edn("0(w1 0! 1(r 1)nil"))
+    code, out, err = run(capsys, "export", source, "--format", "porcupine")
+    assert code == 0 and len(json.loads(out)) == 1
+    assert "left out: 1 events that are no operations, and operations that failed" in err
+
+
+def test_transactions_are_held_to_the_model_that_is_named(tmp_path: Path, capsys: Any) -> None:
+    skew = (("[[:r :x nil] [:append :y 1]]", "[[:r :x []] [:append :y 1]]"),)
+    other = _txns(*skew).replace(":x", ":z").replace(":y", ":x").replace(":z", ":y").replace(":process 0", ":process 1")
+    (first, ended), (begun, last) = _txns(*skew).splitlines(), other.splitlines()
+    file = kept(tmp_path, "\n".join((first, begun, ended, last)))
+    assert run(capsys, "check", file)[0] == 1
+    code, said, _ = run(capsys, "check", file, "--consistency", "snapshot-isolation")
+    assert (code, "no violation of snapshot-isolation was found" in said) == (0, True)
+    code, said, _ = run(capsys, "check", file, "--consistency", "repeatable-read")
+    assert (code, "repeatable-read is broken: 1 x G2-item" in said) == (1, True)
+    code, _, told = run(capsys, "check", file, "--consistency", "eventual")
+    assert (code, "unknown consistency model 'eventual'" in told) == (254, True)
+    code, _, told = run(capsys, "check", kept(tmp_path, _VALID, "r.edn"), "--consistency", "causal")
+    assert (code, "--consistency is about transactions" in told) == (254, True)

@@ -1,0 +1,233 @@
+"""Whole runs on Kafka, one short run for each claim about its controllers, of both generations.
+
+Holds are as short as the bounds of self-fencing allow: three times 1.5 x 1.5 s + 1 s. Where the machine itself stood
+still too long for a verdict that rests on time, the run says so and proves nothing; it is then made again.
+"""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+
+from fencepost.harness.history import (
+    BeliefEvent,
+    Claim,
+    ClockEvent,
+    FaultAction,
+    FaultEvent,
+    FaultOutcome,
+    FaultStage,
+    Outcome,
+)
+from fencepost.harness.results.reader import read_history
+from fencepost.harness.results.voter_logs import read_logs
+from tests.lab_scenario import require_lab
+from tests.run_command import assert_nothing_left, only_folder, run, run_undisturbed
+from tests.systems.kafka.kafka_releases import needs
+
+pytestmark = [pytest.mark.cluster, pytest.mark.alone, pytest.mark.timeout(400)]
+
+_CUT = ("--workload", "metadata", "--nemesis", "partition:controller:for=10s", "--time-limit", "11s")
+# A name is made once: in a short run names must be new more often, or a slow machine sees too few of them made.
+_SHORT = ("-o", "create_every=150ms", "--quiet", "1s", "--watch", "3s", "--no-spark", "--json")
+
+
+class Judged:
+    """A run's folder and document; verdicts by checker and guarantee, as many as there are subjects."""
+
+    def __init__(self, results: Path, *arguments: str) -> None:
+        require_lab()
+        done, own = run_undisturbed(results, *arguments, *_SHORT, every_verdict=True)
+        assert done.returncode in (0, 1, 2), done.stdout + done.stderr
+        self.code = done.returncode
+        self.folder = only_folder(own)
+        self.document: dict[str, Any] = json.loads(done.stdout)
+
+    def verdicts(self, checker: str, guarantee: str) -> list[dict[str, Any]]:
+        found = [v for v in self.document["verdicts"] if (v["checker"], v["guarantee"]) == (checker, guarantee)]
+        assert found, f"nobody judged {guarantee}: {self.document['headline']}"
+        return found
+
+    def verdict(self, checker: str, guarantee: str) -> dict[str, Any]:
+        (found,) = self.verdicts(checker, guarantee)
+        return found
+
+
+def rows(one: object) -> Iterator[int]:
+    """Every index of a history's row that this part of a document names."""
+    if isinstance(one, dict):
+        for name, value in one.items():
+            if name == "indexes":
+                yield from value
+            else:
+                yield from rows(value)
+    elif isinstance(one, list):
+        for value in one:
+            yield from rows(value)
+
+
+@pytest.mark.parametrize("version", [pytest.param("3.6.0", marks=needs("kraft", "3.6.0"))])
+def test_a_controller_of_3_6_0_that_is_cut_off_goes_on_claiming_and_is_found(tmp_path: Path, version: str) -> None:
+    """KAFKA-15489."""
+    # Little load, so that its processors are no excuse.
+    found = Judged(
+        tmp_path, "--system", "kraft", "--version", version, *_CUT, "-o", "rate=100.0", "-o", "reads=0.6", "--seed", "3"
+    )
+    assert (found.code, found.document["validity"]) == (1, "invalid"), found.document["headline"]
+    assert "leader-self-fencing" in found.document["headline"]
+    raft, *_ = found.verdicts("leadership", "leader-self-fencing")
+    assert raft["validity"] == "invalid"
+    assert "KAFKA-15489" in raft["figures"]["bound_source"]
+    assert raft["figures"]["running_ns_max_when_claimed"] > raft["figures"]["limit_running_ns"]
+    # It claimed until the cut was healed, and nothing that it was asked took effect.
+    history = read_history(found.folder)
+    (cut,) = raft["figures"]["cuts"]
+    claims = [e for e in history.events if isinstance(e, BeliefEvent) and e.node == cut["node"] and e.subject == "raft"]
+    claimed = [e.answered_ns for e in claims if e.claims is Claim.YES and e.asked_ns < cut["to_ns"]]
+    assert max(claimed) > cut["from_ns"] + 0.9 * (cut["to_ns"] - cut["from_ns"])
+    for acted in found.verdicts("leadership", "superseded-leader-does-not-act"):
+        assert acted["validity"] != "invalid"
+    told = set(rows(raft["witnesses"]))
+    assert told and told <= {event.index for event in history.events}
+
+
+@pytest.mark.parametrize("system", [pytest.param("kraft", marks=needs("kraft"))])
+def test_a_controller_of_the_default_release_gives_up_in_time_and_all_logs_agree(tmp_path: Path, system: str) -> None:
+    found = Judged(tmp_path, "--system", system, *_CUT, "-o", "window=2s", "--seed", "4")
+    assert (found.code, found.document["validity"]) == (0, "valid"), found.document["headline"]
+    fencing = found.verdicts("leadership", "leader-self-fencing")
+    # At both layers, asked often enough after the bound to have seen it.
+    assert {v["figures"]["subject"] for v in fencing} == {"raft", "controller"}
+    for verdict in fencing:
+        assert (verdict["validity"], verdict["figures"]["claims_in_doubt"]) == ("valid", 0), verdict
+        assert verdict["exposure"] > 30
+    for verdict in found.verdicts("leadership", "superseded-leader-does-not-act"):
+        # Two leaders at a time are no fault, as long as the old one is about to notice.
+        assert verdict["figures"]["claimed_running_ns_max"] < fencing[0]["figures"]["limit_running_ns"]
+        assert verdict["figures"]["acted"] == 0
+    rejoin = found.verdict("rejoin", "no-disruptive-rejoin")
+    assert (rejoin["validity"], rejoin["exposure"]) == ("valid", 1), rejoin["reason"]
+    for checker, guarantee in (
+        ("metadata", "metadata-durable"),
+        ("metadata", "metadata-forward"),
+        ("metadata", "metadata-converges"),
+        ("metadata", "epochs-never-go-back"),
+        ("ground-truth", "metadata-log-agrees"),
+        ("ground-truth", "metadata-durable"),
+    ):
+        assert found.verdict(checker, guarantee)["validity"] == "valid", found.verdict(checker, guarantee)
+    _assert_logs_hold_what_was_acknowledged(found)
+    # Judged alike from what was kept.
+    done = run("check", str(found.folder), "--no-spark", "--json")
+    assert json.loads(done.stdout)["verdicts"] == found.document["verdicts"]
+
+
+def _assert_logs_hold_what_was_acknowledged(found: Judged) -> None:
+    figures = found.verdict("ground-truth", "metadata-log-agrees")["figures"]
+    operations = read_history(found.folder).operations
+    changes = [o for o in operations if o.f in ("alter", "create") and o.type is Outcome.OK]
+    assert figures["acknowledged_found"] == len(changes) > 50
+    assert figures["info_undecided"] == 0
+    # Kept as lines, by a run that keeps no node data.
+    logs = read_logs(found.folder)
+    assert set(logs) == {"n1", "n2", "n3", "b1"}
+    assert not [e for log in logs.values() for e in log.entries if "raw" in e.fields]
+    assert not list(found.folder.glob("nodes/*/data.tar.gz"))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("version", [pytest.param("3.9.2", marks=needs("kraft", "3.9.2"))])
+def test_a_controller_of_3_9_2_that_comes_back_deposes_a_healthy_one(tmp_path: Path, version: str) -> None:
+    """What KIP-996 ended; it breaks no promise, so it decides nothing."""
+    found = Judged(
+        tmp_path, "--system", "kraft", "--version", version, "--workload", "metadata",
+        "--nemesis", "partition:controller:for=5s", "--time-limit", "6s",
+        "-o", "create_every=200ms", "-o", "rate=100.0", "--seed", "2",
+    )  # fmt: skip
+    rejoin = found.verdict("rejoin", "no-disruptive-rejoin")
+    assert (rejoin["validity"], rejoin["decides"]) == ("invalid", False), rejoin["reason"]
+    assert rejoin["anomalies"] == {"disruptive-rejoin": 1}
+    (fault,) = rejoin["figures"]["faults"]
+    assert fault["epoch_after"] > fault["epoch_when_healed"] >= fault["epoch_before"]
+    assert fault["healthy_leader"] not in fault["nodes"]
+    (witness,) = rejoin["witnesses"]
+    assert "led no more" in " ".join(witness["steps"])
+    assert not [v for v in found.document["verdicts"] if v["decides"] and v["validity"] == "invalid"]
+
+
+@pytest.mark.parametrize("system", [pytest.param("kafka-zk", marks=needs("kafka-zk"))])
+def test_a_controller_on_zookeeper_that_was_paused_is_fenced_and_the_disks_prove_it(
+    tmp_path: Path, system: str
+) -> None:
+    """Beyond its session, and within it with work in hand, which alone puts the check of its epoch to the test.
+
+    Two thirds of the session are what the second may take, election included, so it is twice as long as usual.
+    """
+    found = Judged(
+        tmp_path, "--system", system, "--workload", "metadata", "--nemesis", "depose,pause:controller:for=6s",
+        "-O", "zk_session_ms=4000", "--time-limit", "10s", "--seed", "1",
+    )  # fmt: skip
+    assert {fault.fault for fault in read_history(found.folder).faults} == {"depose", "pause"}
+    deeds = found.verdict("zombie-controllers", "superseded-leader-does-not-act")
+    assert (deeds["validity"], deeds["figures"]["acted"]) == ("valid", 0), deeds["reason"]
+    assert deeds["figures"]["controllers"] >= 3
+    assert deeds["figures"]["fenced_by"].get("controller-epoch", 0) > 0, deeds["figures"]["fenced_by"]
+    for deed in deeds["figures"]["attempts"]:
+        # By ZooKeeper's own log, or by rows of the history.
+        assert deed.get("zxid") or deed["indexes"], deed
+        assert deed["superseded_by"] > deed["epoch"]
+    told = set(rows(deeds["figures"]["attempts"]))
+    assert told <= {event.index for event in read_history(found.folder).events}
+    views = [v["figures"] for v in found.verdicts("leadership", "superseded-leader-does-not-act")]
+    assert any(figures["claimed_count"] for figures in views), "a woken controller took itself for one, for a moment"
+    assert not [v for v in found.document["verdicts"] if v["decides"] and v["validity"] == "invalid"]
+
+
+@pytest.mark.parametrize("systems", [pytest.param("kraft,kafka-zk", marks=(*needs("kraft"), *needs("kafka-zk")))])
+def test_failover_is_measured_told_and_drawn(tmp_path: Path, systems: str) -> None:
+    require_lab()
+    done = run(
+        "failover", "--systems", systems, "--partitions", "1", "--times", "1", "--results", str(tmp_path),
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    (folder,) = tmp_path.glob("failover/*")
+    document = json.loads((folder / "failover.json").read_text())
+    assert document["incomplete"] == document["failures"] == []
+    samples = {(s["system"], s["ending"]): s for s in document["samples"]}
+    assert set(samples) == {(system, ending) for system in systems.split(",") for ending in ("kill", "stop")}
+    for sample in samples.values():
+        assert sample["successor"] not in (None, sample["ended"])
+        assert min(sample["metadata_s"], sample["produce_s"]) > 0
+        # By two lines of a log, whose times are whole milliseconds: with one partition it may load within one.
+        assert sample["load_s"] >= 0
+    table = done.stdout.splitlines()
+    for system, ending in samples:
+        assert [line for line in table if system in line and ending in line], done.stdout
+    page = (folder / "failover.html").read_text()
+    drawing = ElementTree.fromstring(page[page.index("<svg") : page.index("</svg>") + len("</svg>")])
+    marks = [title.text or "" for title in drawing.iter() if title.tag.endswith("title")]
+    assert [text for text in marks if "kraft, 1 partitions: median" in text], marks
+    assert [text for text in marks if "kafka-zk, 1 partitions: median" in text], marks
+    assert_nothing_left(tmp_path)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("system", [pytest.param("kraft", marks=needs("kraft"))])
+def test_clocks_of_kafka_s_servers_are_skewed_read_back_and_healed(tmp_path: Path, system: str) -> None:
+    """It tells no time of its own, so the proof is what is read back from its processes."""
+    found = Judged(
+        tmp_path, "--system", system, "--workload", "metadata", "--seed", "3", "--time-limit", "24s",
+        "--nemesis", "clock-skew:controller:offset=1h:for=5s,clock-skew:broker:rate=0.5:for=5s",
+    )  # fmt: skip
+    history = read_history(found.folder)
+    assert {fault.outcome for fault in history.faults} == {FaultOutcome.INSTALLED}, history.faults
+    ends = [e for e in history.events if isinstance(e, FaultEvent) and e.stage is FaultStage.END]
+    assert {e.outcome for e in ends if e.action is FaultAction.HEAL} == {FaultOutcome.HEALED}
+    clocks = [e for e in history.events if isinstance(e, ClockEvent)]
+    assert {(e.offset_ns, e.rate) for e in clocks} == {(3600 * 10**9, 1.0), (0, 0.5), (0, 1.0)}
+    assert all(e.certain for e in clocks)
+    assert {node for e in clocks if e.rate != 1.0 for node in [e.node]} == {"b1"}
+    assert not [v for v in found.document["verdicts"] if v["decides"] and v["validity"] == "invalid"]

@@ -1,0 +1,94 @@
+"""The fault `link` inside the lab: injected, proven, healed, proven again."""
+
+import asyncio
+import os
+import random
+import signal
+from typing import Any
+
+from fencepost.harness.base.errors import HarnessError
+from fencepost.harness.faults.kind import Resolved, View, parse_faults
+from fencepost.harness.runtime.lab.lab import Lab
+from fencepost.harness.runtime.node import CLIENT, Effect, Link
+from fencepost.harness.runtime.provider import Setting
+from fencepost.nemesis.network.link import LinkFault
+from tests.fakes.fakes_runtime import cluster_of
+
+
+async def faults(lab: Lab, args: dict[str, Any]) -> Any:
+    """Inject and heal each fault; outcome and proof of both, and what the kernel still holds afterwards."""
+    found = []
+    for number, text in enumerate(args["faults"]):
+        fault, cluster = LinkFault(), cluster_of(lab)
+        resolved = _resolved(lab, text, number)
+        proof = await fault.inject(number, resolved, cluster)
+        healed = await fault.heal(number, resolved, cluster)
+        left = [*map(str, await lab.network.shapes.read_back()), *map(str, lab.network.blocked)]
+        found.append([text, proof.outcome, proof.text, healed.outcome, healed.text, left])
+    return found
+
+
+async def two_at_once(lab: Lab, args: dict[str, Any]) -> Any:
+    """Two faults and a cut on the same links: what each proof says, in and out of order."""
+    cluster = cluster_of(lab)
+    slow, lossy = LinkFault(), LinkFault()
+    first, second = _resolved(lab, "link:n1:latency=20ms", 1), _resolved(lab, "link:n1:latency=30ms:loss=30%", 2)
+    said = [await slow.inject(1, first, cluster), await lossy.inject(2, second, cluster)]
+    await lab.network.apply(3, {Link("n1", "n2"): Effect.DROP})
+    merged = lab.network.shapes.in_force[Link("n1", "n3")]
+    said += [await slow.heal(1, first, cluster)]
+    await lab.network.withdraw(3)
+    left = lab.network.shapes.in_force[Link("n1", "n2")]
+    said += [await lossy.heal(2, second, cluster)]
+    return [[proof.outcome for proof in said], merged.delay_ns, round(merged.loss, 3), left.delay_ns, said[2].text]
+
+
+async def not_as_asked(lab: Lab, args: dict[str, Any]) -> Any:
+    """A shaper that does less than it was told must not pass for one that does: the proof is of what is felt."""
+    shapes, fault, cluster = lab.network.shapes, LinkFault(), cluster_of(lab)
+    resolved = _resolved(lab, "link:n1:latency=20ms:links=client:direction=in", 1)
+    await shapes.prepare()
+    # The kernel hands packets over, and the process lets them pass.
+    shapes._rules[CLIENT].replace([shapes._spaces._keys[CLIENT] + shapes._spaces._keys["n1"]])  # type: ignore[attr-defined]
+    shapes._shaper.ask = _done  # type: ignore[union-attr, method-assign]
+    proof = await fault.inject(1, resolved, cluster)
+    del shapes._shaper.ask  # type: ignore[union-attr]
+    return [proof.outcome, proof.text]
+
+
+async def cut_short(lab: Lab, args: dict[str, Any]) -> Any:
+    """Injections that are cut short, and companions that end; each is healed, and the next fault proven."""
+    fault, cluster, shapes = LinkFault(), cluster_of(lab), lab.network.shapes
+    resolved = _resolved(lab, "link:n1:latency=20ms", 1)
+    await shapes.prepare()
+    found = []
+    for number, after_ms in enumerate(args["after_ms"]):
+        acting = asyncio.create_task(fault.inject(number, resolved, cluster))
+        await asyncio.sleep(after_ms / 1e3)
+        if args["kills"]:
+            companion = (shapes._meter, shapes._shaper)[number % 2]
+            assert companion is not None
+            os.kill(companion.pid, signal.SIGKILL)
+        else:
+            acting.cancel()
+        await asyncio.wait([acting])
+        try:
+            await fault.heal(number, resolved, cluster)
+        except HarnessError:
+            # What it says is recorded, and the nemesis asks once more.
+            await fault.heal(number, resolved, cluster)
+        proven = [await fault.inject(number, resolved, cluster), await fault.heal(number, resolved, cluster)]
+        left = [*map(str, await shapes.read_back()), *map(str, shapes.in_force)]
+        found.append([*(str(proof.outcome) for proof in proven), *left])
+    return found
+
+
+async def _done(do: str, **_: Any) -> dict[str, Any]:
+    return {"fields": {}}
+
+
+def _resolved(lab: Lab, text: str, seed: int) -> Resolved:
+    (spec,) = parse_faults(text, {"link": LinkFault()}, Setting(nodes=len(lab.nodes)))
+    resolved = LinkFault().resolve(spec, View(nodes=tuple(lab.nodes), leader="n2", epoch=1), random.Random(seed))
+    assert isinstance(resolved, Resolved)
+    return resolved

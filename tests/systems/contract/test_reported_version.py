@@ -1,0 +1,110 @@
+"""The release that is recorded: the servers' own word, not the label or the tag of an image."""
+
+import asyncio
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from fencepost.harness.base.errors import HarnessError
+from fencepost.harness.judging.judge import _version_of
+from fencepost.harness.plan import Plan
+from fencepost.harness.results import run_folder as store
+from fencepost.harness.runner.run_inside import _Run
+from fencepost.harness.runtime.node import Node, Runtime
+from fencepost.harness.systems.contract import reported_version as other_versions
+from fencepost.harness.systems.contract.system import Artifacts, ImageFacts, System
+from fencepost.harness.systems.etcd.system import Etcd
+from fencepost.harness.systems.kafka.server import reported_version as told_version
+from tests.fakes.fakes_runtime import FakeRuntime
+
+#: What an image says that was built on Python's, without a label of its own.
+LABEL = "3.11"
+
+
+def image(reference: str, labels: dict[str, str]) -> ImageFacts:
+    return ImageFacts(
+        reference=reference, id="1", labels=labels, entrypoint=(), command=(), environment={}, architecture="amd64"
+    )
+
+
+def read(folder: Path, system: System, artifacts: Artifacts, **more: Any) -> _Run:
+    """What a run does once all servers serve."""
+    store.write_json(folder / store.RUN, {"system_version": artifacts.version, "seed": 1})
+    run = _Run.__new__(_Run)
+    run.folder, run.system, run.artifacts, run.stop = folder, system, artifacts, asyncio.Event()
+    run.plan = Plan(system=system.name, workload="register", seed=1)
+    run.client_nodes = ("n1", "n2", "n3")
+    run.runtime = cast(Runtime, FakeRuntime())
+    for name, value in more.items():
+        setattr(run, name, value)
+    asyncio.run(run._read_version())
+    return run
+
+
+class Telling(Etcd):
+    def __init__(self, *said: str) -> None:
+        self._said = dict(zip(("n1", "n2", "n3"), said, strict=True))
+
+    async def told_version(self, node: Node, *, log_from: int) -> str:
+        if not self._said[node.name]:
+            raise ValueError("it does not say its version")
+        return self._said[node.name]
+
+
+@pytest.mark.parametrize(
+    ("reference", "labels"),
+    [("debian-etcd:3.4", {"org.opencontainers.image.version": LABEL}), (f"python-etcd:{LABEL}", {})],
+)
+def test_servers_are_recorded_as_what_they_say(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], reference: str, labels: dict[str, str]
+) -> None:
+    system = Telling("3.4.23", "3.4.23", "3.4.23")
+    artifacts = system.in_image(image(reference, labels))
+    assert artifacts.version == LABEL
+    run = read(tmp_path, system, artifacts)
+    assert run.artifacts.version == "3.4.23", "a roll compares with it"
+    assert _version_of(tmp_path) == "3.4.23", "a checker asks what this release promises"
+    kept = store.read_json(tmp_path / store.RUN)
+    assert (kept["told_versions"], kept["seed"]) == (dict.fromkeys(("n1", "n2", "n3"), "3.4.23"), 1)
+    assert f"say that they are 3.4.23; their files or image say {LABEL}" in capsys.readouterr().out
+
+
+def test_servers_that_agree_with_their_files_are_no_news(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    read(tmp_path, Telling("3.5.1", "3.5.1", "3.5.1"), Artifacts(version="3.5.1", paths={}, sha256={}))
+    assert capsys.readouterr().out == ""
+
+
+def test_one_that_does_not_say_it_is_told_and_the_run_goes_on(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(other_versions, "_SAYS_S", 0.0)
+    run = read(tmp_path, Telling("3.5.1", "", "3.5.1"), Artifacts(version=LABEL, paths={}, sha256={}))
+    assert run.artifacts.version == _version_of(tmp_path) == LABEL
+    assert f"n2 does not say its release (it does not say its version); recorded is {LABEL}" in capsys.readouterr().out
+
+
+def test_several_releases_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(HarnessError, match=r"not one release: n1 is 3\.5\.1, n2 is 3\.4\.23, n3 is 3\.5\.1"):
+        read(tmp_path, Telling("3.5.1", "3.4.23", "3.5.1"), Artifacts(version="3.5.1", paths={}, sha256={}))
+
+
+def test_servers_of_another_kind_have_a_release_of_their_own(tmp_path: Path) -> None:
+    """As the ZooKeeper below a Kafka."""
+
+    class Above(Telling):
+        def version_of(self, node: Node, artifacts: Artifacts) -> str:
+            return "3.8.4" if node.name == "n1" else artifacts.version
+
+    run = read(tmp_path, Above("3.8.4", "3.9.2", "3.9.2"), Artifacts(version=LABEL, paths={}, sha256={}))
+    assert run.artifacts.version == "3.9.2"
+    assert store.read_json(tmp_path / store.RUN)["told_versions"] == {"n2": "3.9.2", "n3": "3.9.2"}
+
+
+def test_a_kafka_that_calls_itself_unknown_says_no_release(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    log.write_text("INFO Kafka version: unknown (org.apache.kafka.common.utils.AppInfoParser)\n")
+    with pytest.raises(ValueError, match="does not tell its version"):
+        told_version.read(log, 0)
+    log.write_text("INFO Kafka version: 7.5.0-ccs (org.apache.kafka.common.utils.AppInfoParser)\n")
+    assert told_version.read(log, 0) == "7.5.0-ccs"

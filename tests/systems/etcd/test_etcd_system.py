@@ -1,0 +1,247 @@
+"""What etcd says of itself: command lines, options, promises, binaries, log lines; and its generated messages."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from fencepost.harness.base.errors import UsageError
+from fencepost.harness.coordination import ReadMode
+from fencepost.harness.plugins import registry
+from fencepost.harness.runtime.node import Place
+from fencepost.harness.systems.contract.system import Artifacts, ImageFacts
+from fencepost.harness.systems.etcd import ETCD
+from fencepost.harness.systems.etcd.lease_guarantees import LEASE_GUARANTEES
+from fencepost.harness.systems.etcd.watch_guarantees import watch_guarantees
+from fencepost.harness.verdict import Standing
+
+ROOT = Path(__file__).resolve().parents[3]
+ARTIFACTS = Artifacts(version="3.5.1", paths={"etcd": "/x/etcd"}, sha256={"etcd": "0" * 64})
+LAYOUT = {
+    f"n{i}": Place(
+        name=f"n{i}",
+        number=i,
+        address=f"10.0.0.{i}",
+        folder=Path(f"/run/n{i}"),
+        data=Path(f"/data/n{i}"),
+        kept=Path(f"/kept/n{i}"),
+    )
+    for i in (1, 2, 3)
+}
+
+
+def test_the_registry_knows_it() -> None:
+    assert registry.system("etcd") is ETCD
+
+
+def test_a_node_is_data() -> None:
+    specs = ETCD.specs(LAYOUT, ARTIFACTS, {**ETCD.options(), "heartbeat_ms": 50, "election_ms": 250})
+    assert [spec.name for spec in specs] == ["n1", "n2", "n3"]
+    first = specs[0]
+    assert first.argv[0] == "/x/etcd"
+    flags = dict(argument.removeprefix("--").split("=", 1) for argument in first.argv[1:])
+    assert flags["initial-cluster"] == "n1=http://10.0.0.1:2380,n2=http://10.0.0.2:2380,n3=http://10.0.0.3:2380"
+    assert flags["listen-client-urls"] == "http://10.0.0.1:2379"
+    assert Path(flags["data-dir"]).is_relative_to("/data/n1")
+    assert (flags["heartbeat-interval"], flags["election-timeout"]) == ("50", "250")
+    # The epoch of a leader is read from this log.
+    assert (flags["logger"], flags["log-level"], flags["log-outputs"]) == ("zap", "info", "stderr")
+    # The store must run out before the disk does, or an etcd that is full looks like an etcd that crashed.
+    assert int(flags["quota-backend-bytes"]) + 4 * (64 << 20) <= first.data_limit_bytes
+    assert dict(first.listeners) == {"client": 2379, "peer": 2380}
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"heartbeat_ms": 0}, "heartbeat_ms: expected a whole number of at least 1, got 0"),
+        ({"lock_ttl_s": "2"}, "lock_ttl_s: expected a whole number of at least 1, got '2'"),
+        ({"snapshot_count": True}, "snapshot_count: expected a whole number"),
+        ({"election_ms": 499}, r"election_ms: 499 is less than 5 x heartbeat_ms \(100\)"),
+        ({"election_ms": 50_001}, "more than etcd's limit of 50000"),
+    ],
+)
+def test_a_wrong_option_is_said_before_the_start(options: dict[str, object], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        ETCD.specs(LAYOUT, ARTIFACTS, {**ETCD.options(), **options})
+
+
+def test_options_at_their_bounds_are_taken() -> None:
+    assert ETCD.specs(LAYOUT, ARTIFACTS, {"election_ms": 500})
+    assert ETCD.specs(LAYOUT, ARTIFACTS, {"election_ms": 50_000})
+
+
+def test_options_are_a_copy() -> None:
+    ETCD.options()["heartbeat_ms"] = 7
+    assert ETCD.options()["heartbeat_ms"] == 100
+
+
+def test_leadership_is_bounded_by_check_quorum() -> None:
+    bound = ETCD.leadership({**ETCD.options(), "heartbeat_ms": 50, "election_ms": 400})
+    assert bound.bound_ns == 850_000_000
+    assert bound.standing is Standing.PROMISED
+    assert "CheckQuorum" in bound.source
+    assert not bound.one_leader_per_epoch
+
+
+def test_promises_carry_the_names_that_checkers_use() -> None:
+    # Of leases and watches their own tests say the same.
+    own = [g for g in ETCD.guarantees if g not in (*LEASE_GUARANTEES, *watch_guarantees(ETCD.default_version))]
+    standing = {guarantee.name: guarantee.standing for guarantee in own}
+    assert len(standing) == len(own)
+    assert len({guarantee.name for guarantee in ETCD.guarantees}) == len(ETCD.guarantees)
+    assert standing == {
+        "linearizable": Standing.PROMISED,
+        "no-lost-acknowledged-writes": Standing.PROMISED,
+        "fenced-lock": Standing.PROMISED,
+        "lock-mutual-exclusion": Standing.RELIED_UPON,
+        "one-acting-leader": Standing.PROMISED,
+        "terms-grow": Standing.PROMISED,
+        "one-believed-leader": Standing.RELIED_UPON,
+        "leader-self-fencing": Standing.PROMISED,
+        "one-leader-per-epoch": Standing.PROMISED,
+        "superseded-leader-does-not-act": Standing.PROMISED,
+        "session-order": Standing.MEASURED,
+    }
+    assert all(guarantee.source for guarantee in ETCD.guarantees)
+    assert {ETCD.read_guarantee(mode) for mode in ETCD.read_modes} <= set(standing)
+    assert ETCD.read_modes[0] is ReadMode.STRONG
+    assert ETCD.read_guarantee(ReadMode.STRONG) == "linearizable"
+
+
+@pytest.mark.parametrize(
+    ("line", "epoch"),
+    [
+        (
+            '{"level":"info","ts":"2026-11-21T03:34:54.040Z","logger":"raft","caller":"etcdserver/zap_raft.go:77",'
+            '"msg":"8eca65457f98811 became leader at term 2"}',
+            2,
+        ),
+        ('{"level":"info","msg":"8e9e05c52164694d became leader at term 117"}', 117),
+        ('{"level":"info","msg":"8e9e05c52164694d became follower at term 2"}', None),
+        ('{"level":"info","msg":"8e9e05c52164694d became pre-candidate at term 2"}', None),
+        ('{"level":"info","msg":"raft.node: 8e elected leader 8e at term 2"}', None),
+        ('{"level":"warn","msg":"apply","request":"put:<key:\\"became leader at term 9\\" >"}', None),
+        ("", None),
+    ],
+)
+def test_the_log_says_who_became_leader(line: str, epoch: int | None) -> None:
+    assert ETCD.became_leader(line) == epoch
+
+
+def test_the_packaged_binary_is_found_and_asked() -> None:
+    artifacts = ETCD.resolve(ETCD.default_version)
+    assert artifacts.version == "3.5.1"
+    assert Path(artifacts.paths["etcd"]).is_file()
+    assert len(artifacts.sha256["etcd"]) == 64
+
+
+def test_another_binary_is_taken_by_its_path(tmp_path: Path) -> None:
+    other = tmp_path / "etcd"
+    other.write_text("#!/bin/sh\necho etcd Version: 3.6.0-alpha.0\n")
+    other.chmod(0o755)
+    artifacts = ETCD.resolve(str(other))
+    assert (artifacts.version, artifacts.paths["etcd"]) == ("3.6.0-alpha.0", str(other))
+
+
+@pytest.mark.parametrize(
+    ("version", "message", "hint"),
+    [
+        ("3.5.99", "etcd .3.5.99.", "path"),
+        ("./no/such/etcd", "there is no such file", "executable etcd binary"),
+        (sys.executable, "does not name a version of etcd; it said: 'Python", "is it etcd"),
+    ],
+)
+def test_a_version_that_is_not_there_is_said_with_the_remedy(version: str, message: str, hint: str) -> None:
+    with pytest.raises(UsageError, match=message) as caught:
+        ETCD.resolve(version)
+    assert hint in (caught.value.hint or "")
+
+
+def test_naming_the_system_does_not_load_its_protocol() -> None:
+    code = (
+        "import sys, fencepost.harness.systems.etcd as e; e.ETCD.guarantees, e.ETCD.options();"
+        " assert 'hpack' not in sys.modules and 'google.protobuf' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT, timeout=60)
+
+
+def test_grpc_is_for_tests_alone() -> None:
+    code = (
+        "import sys; from fencepost.harness.systems.etcd import client, health, question;"
+        " assert 'grpc' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT, timeout=60)
+
+
+def test_the_generated_messages_are_those_of_the_proto_file(tmp_path: Path) -> None:
+    command = [
+        sys.executable,
+        "-m",
+        "grpc_tools.protoc",
+        "-I.",
+        f"--python_out={tmp_path}",
+        f"--pyi_out={tmp_path}",
+        "harness/systems/etcd/wire/rpc.proto",
+    ]
+    subprocess.run(command, check=True, cwd=ROOT, timeout=60)
+    for name in ("rpc_pb2.py", "rpc_pb2.pyi"):
+        made = (tmp_path / "harness/systems/etcd/wire" / name).read_text()
+        assert made == (ROOT / "harness/systems/etcd/wire" / name).read_text(), (
+            f"{name} differs; see the proto file's head"
+        )
+
+
+def _proxied(number: int) -> Place:
+    """As under Toxiproxy: named by host, told apart by port, dialled by the harness elsewhere."""
+    return Place(
+        name=f"n{number}",
+        number=number,
+        address=f"10.0.{number}.10",
+        folder=Path("/fencepost"),
+        data=Path("/data"),
+        kept=Path(f"/kept/n{number}"),
+        host=f"n{number}",
+        port_shift=number,
+        endpoints={2379: ("127.0.0.1", 4000 + number)},
+    )
+
+
+def test_behind_a_proxy_peers_are_named_by_one_text_and_addresses_are_listened_on() -> None:
+    layout = {f"n{i}": _proxied(i) for i in (1, 2, 3)}
+    inside = ETCD.in_image(image("fencepost/etcd:3.5.1", {"org.fencepost.version": "3.5.1"}))
+    (spec, *_) = ETCD.specs(layout, inside, ETCD.options())
+    assert spec.argv[0] == "etcd"
+    assert "--initial-cluster=n1=http://n1:2381,n2=http://n2:2382,n3=http://n3:2383" in spec.argv
+    assert "--initial-advertise-peer-urls=http://n1:2381" in spec.argv
+    assert "--listen-peer-urls=http://10.0.1.10:2381" in spec.argv
+    assert "--data-dir=/data/etcd" in spec.argv
+    assert layout["n2"].dial(2379) == ("127.0.0.1", 4002)
+
+
+@pytest.mark.parametrize(
+    ("reference", "labels", "version"),
+    [
+        ("fencepost/etcd:3.5.1", {"org.fencepost.version": "3.5.21"}, "3.5.21"),
+        ("host:5000/etcd:nightly", {"org.opencontainers.image.version": "v3.6.1"}, "v3.6.1"),
+        ("host:5000/team/etcd:nightly", {}, "nightly"),
+        ("host:5000/team/etcd@sha256:12ab", {}, "unknown"),
+    ],
+)
+def test_an_image_says_its_version_by_label_or_tag(reference: str, labels: dict[str, str], version: str) -> None:
+    artifacts = ETCD.in_image(image(reference, labels))
+    assert artifacts.version == version
+    assert artifacts.paths["image"] == reference
+
+
+def image(reference: str, labels: dict[str, str]) -> ImageFacts:
+    return ImageFacts(
+        reference=reference,
+        id="sha256:1",
+        labels=labels,
+        entrypoint=(),
+        command=("etcd",),
+        environment={},
+        architecture="amd64",
+    )

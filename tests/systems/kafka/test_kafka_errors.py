@@ -1,0 +1,359 @@
+"""Every row of Kafka's error table for every kind of request, and what each request makes of its answer."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
+
+import pytest
+
+from fencepost.harness.coordination import Definite, Indefinite
+from fencepost.harness.systems.kafka.client import transactions
+from fencepost.harness.systems.kafka.client.client import KafkaNode, open_node
+from fencepost.harness.systems.kafka.wire import log_messages as log
+from fencepost.harness.systems.kafka.wire import messages
+from fencepost.harness.systems.kafka.wire import transaction_messages as txn
+from fencepost.harness.systems.kafka.wire.errors import CODES, Kind, ServerDoubt, ServerRefusal, answered
+from fencepost.harness.systems.kafka.wire.fields import Body
+from fencepost.harness.systems.kafka.wire.records import Producer
+from fencepost.harness.systems.kafka.wire.values import (
+    ALL_BROKERS,
+    BrokerAddress,
+    ConfigSource,
+    ConfigValue,
+    LogPosition,
+    ProducerId,
+)
+from tests.fakes.kafka_batches import logged, marker
+from tests.fakes.kafka_broker import BROKER, CONTROLLER, ZOOKEEPER_BROKER, Asked, everything, node
+from tests.systems.contract.patience import PATIENCE_S
+
+#: Which codes prove that nothing happened, for each kind. A second list on purpose: a row that is made definite by
+#: mistake loses acknowledged changes without anybody's noticing.
+ALWAYS: Final = {29, 31, 35, 42, 53}
+DEFINITE: Final = {
+    Kind.CHANGE: ALWAYS | {3, 17, 36, 37, 38, 39, 40, 44, 73, 89},
+    Kind.FORWARDED: ALWAYS | {17, 37, 40, 44, 73},
+    Kind.ZOOKEEPER: ALWAYS | {3, 17, 37, 38, 39, 40, 41, 44, 73, 89},
+    Kind.ALLOCATE: ALWAYS | {14, 15, 16, 47, 48, 77, 90, 102},
+    Kind.PRODUCE: ALWAYS | {2, 10, 17, 18, 19, 21, 32, 43, 45, 47, 48, 49, 59, 76, 87, 90},
+    Kind.TRANSACTION: ALWAYS | {47, 48, 49, 50, 51, 90},
+    Kind.VOTERS: ALWAYS | {125, 126, 127},
+    Kind.READ: set(CODES),
+    Kind.VALIDATE: set(CODES),
+}
+
+
+@pytest.mark.parametrize("kind", Kind)
+def test_exactly_these_codes_are_definite(kind: Kind) -> None:
+    found = {number for number in CODES if isinstance(answered(kind, number), Definite)}
+    assert found == DEFINITE[kind]
+
+
+@pytest.mark.parametrize("kind", Kind)
+@pytest.mark.parametrize("number", [-999, 4, 11, 134, 32767])
+def test_a_code_that_is_not_in_the_table_proves_nothing(kind: Kind, number: int) -> None:
+    doubt = answered(kind, number, "text")
+    assert isinstance(doubt, Indefinite)
+    assert (doubt.code, doubt.number) == ("unknown-code", number)
+    assert "text" in str(doubt)
+
+
+def test_words_differ_and_reasons_are_given() -> None:
+    assert len({row.word for row in CODES.values()}) == len(CODES)
+    assert all(row.why for row in CODES.values())
+
+
+@pytest.mark.parametrize(
+    ("kind", "number", "definite"),
+    [
+        (Kind.CHANGE, 41, False),  # a controller that resigns fails what it has appended with it
+        (Kind.VALIDATE, 41, True),
+        (Kind.PRODUCE, 6, False),
+        (Kind.PRODUCE, 20, False),
+        (Kind.PRODUCE, 7, False),
+        (Kind.PRODUCE, 19, True),
+        (Kind.ALLOCATE, 14, True),
+        (Kind.FORWARDED, 36, False),  # a broker asks twice: the topic may be this request's own
+        (Kind.ZOOKEEPER, 36, False),
+        (Kind.CHANGE, 36, True),
+        (Kind.TRANSACTION, 16, False),  # also when its log took what was asked, and then another one took over
+        (Kind.TRANSACTION, 51, True),
+    ],
+)
+def test_the_rows_that_matter_most(kind: Kind, number: int, definite: bool) -> None:
+    assert isinstance(answered(kind, number), ServerRefusal if definite else ServerDoubt)
+
+
+# Each request
+
+BY: Final = ProducerId(7, 1)
+Call = Callable[[KafkaNode], Awaitable[object]]
+
+
+def create(number: int) -> Body:
+    return messages.CreateTopicsResponse(topics=(messages.CreatableTopicResult("t", error_code=number),))
+
+
+def delete(number: int) -> Body:
+    return messages.DeleteTopicsResponse(responses=(messages.DeletableTopicResult("t", number),))
+
+
+def alter(number: int) -> Body:
+    return messages.IncrementalAlterConfigsResponse(responses=(messages.AlterConfigsResult(number, None, 4, ""),))
+
+
+def describe(number: int) -> Body:
+    config = messages.DescribedConfig("k", "v", config_source=3)
+    return messages.DescribeConfigsResponse(results=(messages.DescribeConfigsResult(number, None, 4, "", (config,)),))
+
+
+def producer_id(number: int) -> Body:
+    return messages.InitProducerIdResponse(0, number, 7, 1)
+
+
+def block(number: int) -> Body:
+    return messages.AllocateProducerIdsResponse(0, number, 1000, 500)
+
+
+def produced(number: int) -> Body:
+    partition = log.ProducePartitionResponse(0, number, 41, log_start_offset=3)
+    return log.ProduceResponse(responses=(log.ProduceTopicResponse("t", (partition,)),))
+
+
+def fetched(number: int) -> Body:
+    partition = log.FetchPartitionResponse(0, number, 5, 5, 2)
+    return log.FetchResponse(responses=(log.FetchTopicResponse("t", (partition,)),))
+
+
+def fetch_refused(number: int) -> Body:
+    return log.FetchResponse(
+        error_code=number, responses=(log.FetchTopicResponse("t", (log.FetchPartitionResponse(),)),)
+    )
+
+
+def position(number: int) -> Body:
+    partition = log.ListOffsetsPartitionResponse(0, number, -1, 17, 4)
+    return log.ListOffsetsResponse(topics=(log.ListOffsetsTopicResponse("t", (partition,)),))
+
+
+def end_of_epoch(number: int) -> Body:
+    return log.OffsetForLeaderEpochResponse(
+        topics=(log.EpochTopicResult("t", (log.EpochEndOffset(number, 0, 4, 17),)),)
+    )
+
+
+def quorum(number: int) -> Body:
+    return messages.DescribeQuorumResponse(
+        topics=(messages.QuorumTopic("__cluster_metadata", (messages.QuorumPartition(0, number, None, 2, 9, 80),)),)
+    )
+
+
+def quorum_refused(number: int) -> Body:
+    return messages.DescribeQuorumResponse(error_code=number)
+
+
+def coordinator(number: int) -> Body:
+    return txn.FindCoordinatorResponse(0, number, None, 4, "h", 9092)
+
+
+def added(number: int) -> Body:
+    result = txn.AddedTopicResult("t", (txn.AddedPartitionResult(0, number),))
+    return txn.AddPartitionsToTxnResponse(0, (result,))
+
+
+def ended(number: int) -> Body:
+    return txn.EndTxnResponse(0, number)
+
+
+def described(number: int) -> Body:
+    return txn.DescribeTransactionsResponse(0, (txn.TransactionState(number, "e", "Ongoing", 6000, 0, 7, 1),))
+
+
+def cluster(number: int) -> Body:
+    return messages.DescribeClusterResponse(0, number)
+
+
+REQUESTS: Final[list[tuple[str, Call, Callable[[int], Body], dict[str, Kind]]]] = [
+    (
+        name,
+        call,
+        answer,
+        {"controller": Kind.CHANGE, "broker": Kind.FORWARDED, "zookeeper": Kind.ZOOKEEPER}
+        if kind is None
+        else dict.fromkeys(("controller", "broker", "zookeeper"), kind),
+    )
+    for name, call, answer, kind in [
+        ("create", lambda c: c.create_topic("t"), create, None),
+        ("validate", lambda c: c.create_topic("t", validate_only=True), create, Kind.VALIDATE),
+        ("delete", lambda c: c.delete_topic("t"), delete, None),
+        ("alter", lambda c: c.alter_config(ALL_BROKERS, "k", "v"), alter, None),
+        ("try alter", lambda c: c.alter_config(ALL_BROKERS, "k", "v", validate_only=True), alter, Kind.VALIDATE),
+        ("read config", lambda c: c.read_config(ALL_BROKERS, "k"), describe, Kind.READ),
+        ("producer id", lambda c: c.allocate_producer_id(), producer_id, Kind.ALLOCATE),
+        ("block of ids", lambda c: c.allocate_producer_ids(1, 5), block, Kind.ALLOCATE),
+        ("produce", lambda c: c.produce("t", 0, [b"x"]), produced, Kind.PRODUCE),
+        ("fetch", lambda c: c.fetch("t", 0, 5), fetched, Kind.READ),
+        ("fetch refused", lambda c: c.fetch("t", 0, 5), fetch_refused, Kind.READ),
+        ("position", lambda c: c.position("t", 0), position, Kind.READ),
+        ("end of epoch", lambda c: c.end_of_epoch("t", 0, 4), end_of_epoch, Kind.READ),
+        ("quorum", lambda c: c.describe_quorum(), quorum, Kind.READ),
+        ("quorum refused", lambda c: c.describe_quorum(), quorum_refused, Kind.READ),
+        ("cluster", lambda c: c.describe_cluster(), cluster, Kind.READ),
+        ("coordinator", lambda c: transactions.find_coordinator(c, "e"), coordinator, Kind.READ),
+        ("begin", lambda c: transactions.init_producer(c, "e", timeout_ms=1), producer_id, Kind.TRANSACTION),
+        ("open", lambda c: transactions.add_partition(c, "e", BY, "t", 0), added, Kind.TRANSACTION),
+        ("commit", lambda c: transactions.end_transaction(c, "e", BY, commit=True), ended, Kind.TRANSACTION),
+        ("describe", lambda c: transactions.describe_transaction(c, "e"), described, Kind.READ),
+    ]
+]
+ROLES: Final = {"controller": CONTROLLER, "broker": BROKER, "zookeeper": ZOOKEEPER_BROKER}
+
+
+@pytest.mark.parametrize("role", ROLES)
+@pytest.mark.parametrize(
+    ("name", "call", "answer", "kinds"), REQUESTS, ids=lambda value: value if isinstance(value, str) else ""
+)
+def test_every_request_ends_by_the_table(
+    role: str, name: str, call: Call, answer: Callable[[int], Body], kinds: dict[str, Kind]
+) -> None:
+    async def scenario() -> dict[int, Any]:
+        numbers = iter(sorted(CODES))
+        ends: dict[int, Any] = {}
+        async with node(lambda asked: answer(next(numbers)), everything(ROLES[role])) as fake:
+            client = await open_node("127.0.0.1", fake.port, connect_timeout_s=PATIENCE_S)
+            for number in sorted(CODES):
+                with pytest.raises((Definite, Indefinite)) as caught:
+                    await call(client)
+                ends[number] = (type(caught.value), getattr(caught.value, "number", None))
+            client.close()
+        return ends
+
+    ends = asyncio.run(scenario())
+    for number, (kind, said) in ends.items():
+        assert said == number, name
+        assert issubclass(kind, Definite) == (number in DEFINITE[kinds[role]]), (name, number)
+
+
+async def asked_of(call: Call, answer: Body) -> tuple[object, Asked]:
+    async with node(lambda asked: answer) as fake:
+        client = await open_node("127.0.0.1", fake.port, connect_timeout_s=PATIENCE_S)
+        result = await call(client)
+        client.close()
+        return result, fake.asked[0]
+
+
+def test_what_requests_ask_and_answers_give() -> None:
+    async def scenario() -> None:
+        value, asked = await asked_of(lambda c: c.read_config(ALL_BROKERS, "k"), describe(0))
+        assert value == ConfigValue("v", ConfigSource.ALL_BROKERS)
+        assert asked.message.resources[0].configuration_keys == ("k",)
+        value, _ = await asked_of(lambda c: c.read_config(ALL_BROKERS, "other"), describe(0))
+        assert value is None
+        _, asked = await asked_of(lambda c: c.alter_config(ALL_BROKERS, "k", None), alter(0))
+        assert asked.message.resources[0].configs == (messages.AlterableConfig("k", 1, None),)
+        _, asked = await asked_of(lambda c: c.create_topic("t", configs={"a": "b"}, validate_only=True), create(0))
+        assert asked.message.validate_only
+        assert asked.message.topics[0].configs == (messages.TopicConfig("a", "b"),)
+        assert (await asked_of(lambda c: c.allocate_producer_id(), producer_id(0)))[0] == ProducerId(7, 1)
+        value, asked = await asked_of(
+            lambda c: transactions.init_producer(c, "e", timeout_ms=9, resumed=BY), producer_id(0)
+        )
+        assert (value, asked.message) == (BY, messages.InitProducerIdRequest("e", 9, 7, 1))
+        value, asked = await asked_of(lambda c: transactions.find_coordinator(c, "e"), coordinator(0))
+        assert (value, asked.message.key_type) == (BrokerAddress(4, "h", 9092), 1)
+        value, _ = await asked_of(lambda c: transactions.describe_transaction(c, "e"), described(0))
+        assert value == transactions.Described(BY, "Ongoing")
+        by = Producer(7, 1, 5, "e")
+        _, asked = await asked_of(lambda c: c.produce("t", 0, [b"x"], producer=by), produced(0))
+        assert asked.message.transactional_id == "e"
+        (batch,) = asked.message.topic_data[0].partition_data
+        assert batch.records[21:23] == b"\0\x10"  # the batch's attributes: transactional
+        value, asked = await asked_of(lambda c: c.position("t", 0, 99, leader_epoch=4, committed=True), position(0))
+        assert value == LogPosition(17, 4)
+        assert (asked.message.isolation_level, asked.message.topics[0].partitions[0]) == (
+            1,
+            log.ListOffsetsPartition(0, 4, 99),
+        )
+        _, asked = await asked_of(lambda c: c.fetch("t", 3, 8, leader_epoch=2, last_epoch=1), fetched(0))
+        assert asked.message.topics[0].partitions[0] == log.FetchPartition(3, 2, 8, 1, -1, 1 << 20)
+        assert (asked.message.max_wait_ms, asked.message.replica_id) == (0, -1)
+
+    asyncio.run(scenario())
+
+
+def test_records_that_are_damaged_are_not_returned() -> None:
+    partition = log.FetchPartitionResponse(records=bytes(100))
+    damaged = log.FetchResponse(responses=(log.FetchTopicResponse("t", (partition,)),))
+
+    async def scenario() -> None:
+        with pytest.raises(Definite, match="unreadable-records"):
+            await asked_of(lambda c: c.fetch("t", 0, 0), damaged)
+
+    asyncio.run(scenario())
+
+
+def test_what_was_aborted_is_left_out_up_to_its_marker() -> None:
+    """Producer 7 aborts at 2 and commits at 4; producer 8's transaction began earlier and is aborted at 6."""
+    seven, eight = Producer(7, 1, 0, "e"), Producer(8, 1, 0, "f")
+    log_of = (
+        logged(0, b"z", eight),
+        logged(1, b"a", seven),
+        marker(2, 7, 1, commit=False),
+        logged(3, b"b", seven),
+        marker(4, 7, 1, commit=True),
+        logged(5, b"c"),
+        marker(6, 8, 1, commit=False),
+        logged(7, b"d", eight),
+    )
+    aborted = (log.AbortedTransaction(7, 1), log.AbortedTransaction(8, 0))
+    partition = log.FetchPartitionResponse(0, 0, 8, 8, 0, aborted_transactions=aborted, records=b"".join(log_of))
+    answer = log.FetchResponse(responses=(log.FetchTopicResponse("t", (partition,)),))
+
+    async def scenario() -> None:
+        result: Any
+        result, asked = await asked_of(lambda c: c.fetch("t", 0, 0, committed=True), answer)
+        assert [record.value for record in result.records] == [b"b", b"c", b"d"]
+        assert (result.next_offset, asked.message.isolation_level) == (8, 1)
+        result, _ = await asked_of(lambda c: c.fetch("t", 0, 0), answer)
+        assert [record.value for record in result.records] == [b"z", b"a", b"b", b"c", b"d"]
+
+    asyncio.run(scenario())
+
+
+def test_a_log_that_differs_is_told() -> None:
+    partition = log.FetchPartitionResponse(diverging_epoch=log.DivergingEpoch(3, 40))
+    answer = log.FetchResponse(responses=(log.FetchTopicResponse("t", (partition,)),))
+
+    async def scenario() -> None:
+        result, _ = await asked_of(lambda c: c.fetch("t", 0, 50, last_epoch=4), answer)
+        assert getattr(result, "diverged_at", None) == (3, 40)
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("topics", [None, ("a", "b")])
+def test_metadata_is_told_as_it_is(topics: tuple[str, ...] | None) -> None:
+    partitions = (
+        messages.MetadataPartition(0, 1, 2, 7, (2, 3), (2,), (3,)),
+        messages.MetadataPartition(5, 0, -1, 6, (1,), (), (1,)),
+    )
+    answer = messages.MetadataResponse(
+        brokers=(messages.MetadataBroker(2, "h", 9092),),
+        controller_id=2,
+        topics=(messages.MetadataTopic(0, "a", partitions=partitions), messages.MetadataTopic(3, "b")),
+    )
+
+    async def scenario() -> None:
+        result: Any
+        result, asked = await asked_of(lambda c: c.metadata(topics), answer)
+        assert asked.message.topics == (
+            None if topics is None else tuple(messages.MetadataRequestTopic(name=name) for name in topics)
+        )
+        assert not asked.message.allow_auto_topic_creation
+        assert (result.controller, result.brokers[0].node) == (2, 2)
+        first, second = result.topics[0].partitions
+        assert (first.partition, first.leader, first.leader_epoch, first.error) == (0, -1, 6, 5)
+        assert (second.isr, second.replicas, second.offline) == ((2,), (2, 3), (3,))
+        assert result.topics[1].error == 3
+
+    asyncio.run(scenario())
