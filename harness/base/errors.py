@@ -11,6 +11,7 @@
 A message says what failed, on what, what was expected and what came; the remedy stands in `hint`.
 """
 
+from dataclasses import dataclass
 from enum import IntEnum
 
 
@@ -64,8 +65,25 @@ class NodeNotReady(HarnessError):
     """A server did not become ready before its deadline; the message ends with its last log lines."""
 
 
-def refused(what: str, said: str) -> UsageError:
-    """What a fault or a runtime has against a plan, told as "reason" or "reason; remedy", as message and hint."""
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a workload, a system, a fault or a runtime refuses what a plan asks, and the remedy where there is one."""
+
+    reason: str
+    remedy: str | None = None
+
+    def error(self, what: str) -> UsageError:
+        """The error that ends the command; `what` is the part of the plan that was refused."""
+        return UsageError(f"{what}: {self.reason}", hint=self.remedy)
+
+    def __str__(self) -> str:
+        return f"{self.reason}; {self.remedy}" if self.remedy else self.reason
+
+
+def refused(what: str, said: Refusal | str) -> UsageError:
+    """Turn a refusal into an error; a text is "reason" or "reason; remedy"."""
+    if isinstance(said, Refusal):
+        return said.error(what)
     reason, _, remedy = said.partition("; ")
     return UsageError(f"{what}: {reason}", hint=remedy or None)
 

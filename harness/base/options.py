@@ -1,0 +1,181 @@
+"""Typed options of workloads, systems and faults: one frozen struct each, parsed once from a plan or a command line.
+
+    class RegisterOptions(Options, frozen=True, kw_only=True):
+        keys: Annotated[int, about("how many keys are used")] = 5
+        values: Annotated[Literal["unique", "small"], about("what writes write")] = "unique"
+        seldom_every: Annotated[Duration, about("pause between two reads of a seldom reader")] = seconds(2.5)
+
+A field's type is the option's type, its default the option's default, `about` its line in `list`, `--help` and the
+reference (`describe`). A plan keeps options as plain values (`plain`); only `parse` makes a struct of them.
+"""
+
+import enum
+import types
+import typing
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Literal, TypeVar
+
+import msgspec
+
+from fencepost.harness.base.durations import format_duration, parse_duration_ns
+from fencepost.harness.base.errors import UsageError, unknown_choice
+
+#: How booleans are written where everything is text (`FAULT:key=value`).
+YES_NO: Final = {"yes": True, "no": False}
+
+
+class Duration(int):
+    """Nanoseconds; in a plan and on the command line a text with a unit, such as `250ms`."""
+
+    __slots__ = ()
+
+    @property
+    def seconds(self) -> float:
+        return self / 1e9
+
+    def __str__(self) -> str:
+        return format_duration(self)
+
+
+def seconds(number: float) -> Duration:
+    """A duration of so many seconds."""
+    return Duration(round(number * 1e9))
+
+
+def about(text: str) -> msgspec.Meta:
+    """The line that `list`, `--help` and the reference show of an option."""
+    return msgspec.Meta(description=text)
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The base of every options struct; each field has a default and an `about`."""
+
+
+O = TypeVar("O", bound=Options)  # noqa: E741
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OptionRow:
+    """One option as `list`, `--help` and the reference show it; `choices` is empty where any value will do."""
+
+    name: str
+    kind: str
+    default: str
+    choices: tuple[str, ...]
+    about: str
+
+
+def parse(what: str, given: Mapping[str, object], defaults: O) -> O:
+    """Overlay `defaults` with `given` and check every value.
+
+    Args:
+        what: whose options these are ("register", "etcd", a fault's spec), for messages.
+        given: plain values as a plan has them, or texts as `-o key=value` and `FAULT:key=value` have them.
+
+    Raises:
+        UsageError: an unknown name, or a value of the wrong type or none of the choices; the hint lists what there is.
+    """
+    types_of = _types_of(type(defaults))
+    parsed = {}
+    for name, value in given.items():
+        if name not in types_of:
+            raise unknown_choice(f"{what} option", name, list(types_of))
+        parsed[name] = _value(f"{what} option {name}", value, types_of[name])
+    return msgspec.structs.replace(defaults, **parsed)
+
+
+def plain(options: Options) -> dict[str, Any]:
+    """Every option as a plan keeps it: numbers, booleans and texts, durations with their unit."""
+    return {name: _plain(value) for name, value in msgspec.structs.asdict(options).items()}
+
+
+def describe(defaults: Options) -> tuple[OptionRow, ...]:
+    """What there is to choose, in the order of the fields."""
+    rows = []
+    for name, (kind, text) in _annotations(type(defaults)).items():
+        default = getattr(defaults, name)
+        shown = "" if default is None else str(_plain(default)) if not isinstance(default, bool) else _yes_no(default)
+        rows.append(OptionRow(name=name, kind=_kind(kind), default=shown, choices=choices_of(kind), about=text))
+    return tuple(rows)
+
+
+def choices_of(kind: Any) -> tuple[str, ...]:
+    """The values of a closed set (a StrEnum or a Literal); empty for every other type."""
+    kind, _ = _without_none(kind)
+    if isinstance(kind, type) and issubclass(kind, enum.StrEnum):
+        return tuple(member.value for member in kind)
+    if typing.get_origin(kind) is Literal:
+        return tuple(str(value) for value in typing.get_args(kind))
+    return ()
+
+
+def one_of(what: str, value: str, choices: Iterable[str]) -> None:
+    """Raise UsageError when `value` is none of `choices`: for a choice that depends on the system."""
+    known = list(choices)
+    if value not in known:
+        raise UsageError(f"{what}={value!r} is not a choice", hint=f"choose from: {', '.join(known)}")
+
+
+def _value(what: str, value: object, kind: Any) -> object:
+    bare, optional = _without_none(kind)
+    if value is None and optional:
+        return None
+    choices = choices_of(bare)
+    if choices:
+        if str(value) not in choices:
+            raise UsageError(f"{what}: {value!r} is not a choice", hint=f"choose from: {', '.join(choices)}")
+        return bare(value) if isinstance(bare, type) else value
+    if bare is Duration:
+        return value if isinstance(value, Duration) else Duration(parse_duration_ns(str(value), what=what))
+    if bare is bool and isinstance(value, str) and value in YES_NO:
+        return YES_NO[value]
+    if bare is float and type(value) is int:
+        return float(value)
+    if isinstance(value, str) and bare in (int, float):
+        try:
+            return bare(value)
+        except ValueError:
+            raise UsageError(f"{what}: expected {_kind(bare)}, got {value!r}") from None
+    if type(value) is not bare:
+        raise UsageError(f"{what}: expected {_kind(bare)}, got {value!r}")
+    return value
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, Duration):
+        return str(value)
+    return value.value if isinstance(value, enum.Enum) else value
+
+
+def _yes_no(value: bool) -> str:
+    return next(word for word, meant in YES_NO.items() if meant is value)
+
+
+def _kind(kind: Any) -> str:
+    kind, _ = _without_none(kind)
+    names = {int: "a whole number", float: "a number", bool: "yes or no", str: "a text", Duration: "a duration"}
+    return names.get(kind, "a choice")
+
+
+def _without_none(kind: Any) -> tuple[Any, bool]:
+    if typing.get_origin(kind) in (typing.Union, types.UnionType):
+        rest = [one for one in typing.get_args(kind) if one is not type(None)]
+        return (rest[0], True) if len(rest) == 1 else (kind, False)
+    return kind, False
+
+
+def _types_of(struct: type[Options]) -> dict[str, Any]:
+    return {name: kind for name, (kind, _) in _annotations(struct).items()}
+
+
+def _annotations(struct: type[Options]) -> dict[str, tuple[Any, str]]:
+    """Each field's type without its annotation, and what `about` says of it."""
+    found = {}
+    for name, hint in typing.get_type_hints(struct, include_extras=True).items():
+        text = ""
+        if typing.get_origin(hint) is typing.Annotated:
+            hint, *rest = typing.get_args(hint)
+            text = next((meta.description or "" for meta in rest if isinstance(meta, msgspec.Meta)), "")
+        found[name] = (hint, text)
+    return found

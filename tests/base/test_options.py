@@ -1,0 +1,86 @@
+"""Typed options: what is parsed, what is refused with which words, and what `list` shows of them."""
+
+from enum import StrEnum
+from typing import Annotated, Any, Literal
+
+import pytest
+
+from fencepost.harness.base.errors import UsageError
+from fencepost.harness.base.options import Duration, Options, about, describe, one_of, parse, plain, seconds
+
+
+class Pace(StrEnum):
+    SLOW = "slow"
+    FAST = "fast"
+
+
+class Some(Options, frozen=True, kw_only=True):
+    keys: Annotated[int, about("how many keys")] = 5
+    rate: Annotated[float, about("operations a second")] = 150.0
+    pace: Annotated[Pace, about("how fast")] = Pace.SLOW
+    values: Annotated[Literal["unique", "small"], about("what is written")] = "unique"
+    every: Annotated[Duration, about("pause between two")] = seconds(2.5)
+    fenced: Annotated[bool, about("whether tokens are checked")] = True
+    to: Annotated[str | None, about("the other release")] = None
+
+
+@pytest.mark.parametrize(
+    ("given", "field", "value"),
+    [
+        ({"keys": 3}, "keys", 3),
+        ({"keys": "3"}, "keys", 3),
+        ({"rate": 7}, "rate", 7.0),
+        ({"rate": "7.5"}, "rate", 7.5),
+        ({"pace": "fast"}, "pace", Pace.FAST),
+        ({"values": "small"}, "values", "small"),
+        ({"every": "250ms"}, "every", Duration(250_000_000)),
+        ({"fenced": "no"}, "fenced", False),
+        ({"fenced": False}, "fenced", False),
+        ({"to": "3.5.1"}, "to", "3.5.1"),
+        ({}, "to", None),
+    ],
+)
+def test_a_value_is_parsed_by_the_type_of_its_field(given: dict[str, Any], field: str, value: object) -> None:
+    parsed = getattr(parse("some", given, Some()), field)
+    assert (parsed, type(parsed)) == (value, type(value))
+
+
+@pytest.mark.parametrize(
+    ("given", "message", "hint"),
+    [
+        ({"key": 3}, "unknown some option 'key'", "every, fenced, keys"),
+        ({"keys": "many"}, "some option keys: expected a whole number, got 'many'", ""),
+        ({"keys": True}, "some option keys: expected a whole number, got True", ""),
+        ({"keys": 3.5}, "some option keys: expected a whole number, got 3.5", ""),
+        ({"pace": "brisk"}, "some option pace: 'brisk' is not a choice", "slow, fast"),
+        ({"values": ""}, "some option values: '' is not a choice", "unique, small"),
+        ({"every": "250"}, "some option every: '250' is not a duration", "with a unit"),
+        ({"fenced": "perhaps"}, "some option fenced: expected yes or no, got 'perhaps'", ""),
+    ],
+)
+def test_a_wrong_one_is_refused_with_what_there_is(given: dict[str, Any], message: str, hint: str) -> None:
+    with pytest.raises(UsageError) as raised:
+        parse("some", given, Some())
+    assert raised.value.message == message
+    assert hint in (raised.value.hint or "")
+
+
+def test_plain_values_parse_back_to_the_same_options() -> None:
+    some = parse("some", {"every": "1m30s", "pace": "fast", "to": "3.4.23"}, Some())
+    assert plain(some)["every"] == "90s"
+    assert parse("some", plain(some), Some()) == some
+
+
+def test_every_option_is_described() -> None:
+    rows = {row.name: row for row in describe(Some())}
+    assert list(rows) == ["keys", "rate", "pace", "values", "every", "fenced", "to"]
+    assert (rows["every"].kind, rows["every"].default) == ("a duration", "2500ms")
+    assert (rows["pace"].choices, rows["values"].choices) == (("slow", "fast"), ("unique", "small"))
+    assert (rows["fenced"].default, rows["to"].default) == ("yes", "")
+    assert all(row.about for row in rows.values())
+
+
+def test_a_choice_that_depends_on_the_system() -> None:
+    one_of("register: reads", "sync", ("plain", "sync"))
+    with pytest.raises(UsageError, match="register: reads='strong' is not a choice"):
+        one_of("register: reads", "strong", ("plain", "sync"))
