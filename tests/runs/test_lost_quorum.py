@@ -20,6 +20,7 @@ LOST = ("n1", "n2")
 PLAN = """
 system = "kraft"
 workload = "metadata"
+nemesis = "none"
 seed = 5
 time_limit = "6s"
 [phases]
