@@ -39,7 +39,7 @@ LEASE_NOT_GRANTED: Final = "lease-not-granted"
 ABSENT: Final = "absent"
 NOT_WATCHING: Final = "not-watching"
 WATCH_CANCELLED: Final = "watch-cancelled"
-#: The server said that it did not act on the request: see `http2.Refused`.
+#: The server said that it did not act on the request: see `streams.Refused`.
 REFUSED: Final = "refused"
 TOO_MANY_STREAMS: Final = "too-many-streams"
 #: The connection ended after the request was handed over: indefinite.

@@ -6,7 +6,6 @@ from typing import Final
 
 DATA: Final = 0x0
 HEADERS: Final = 0x1
-PRIORITY: Final = 0x2
 RST_STREAM: Final = 0x3
 SETTINGS: Final = 0x4
 PUSH_PROMISE: Final = 0x5
