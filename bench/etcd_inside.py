@@ -50,43 +50,46 @@ async def load(lab: Lab, args: dict[str, Any]) -> list[dict[str, float]]:
 
 
 async def _load(lab: Lab, workers: int, seconds: float) -> dict[str, float]:
+    per_node = -(-workers // len(lab.nodes))
+    lags: list[float] = []
+    ticking = asyncio.create_task(_tick(lags))
+    cost = await run_register(lab, seconds, {"rate": 1e6, "active_per_node": per_node, "seldom_per_node": 0})
+    ticking.cancel()
+    await asyncio.gather(ticking, return_exceptions=True)
+    lags.sort()
+    return {**cost, "lag_ms_p99": lags[len(lags) * 99 // 100] * 1e3, "load": os.getloadavg()[0]}
+
+
+async def run_register(lab: Lab, seconds: float, changed: dict[str, Any]) -> dict[str, float]:
+    """Run the register workload with some options changed; return what an operation costs the harness."""
     workload = Register()
     names = list(lab.nodes)
-    per_node = -(-workers // len(names))
-    options = {**workload.options(ETCD), "rate": 1e6, "active_per_node": per_node, "seldom_per_node": 0}
+    options = {**workload.options(ETCD), **changed}
 
     async def open_client(process: int, node: str) -> Client:
         return workload.client(
             await ETCD.open_client(lab.layout[node], connect_timeout_s=2.0), options, time.monotonic_ns
         )
 
-    recorder = Recorder(None)
     interpreter = Interpreter(
-        workers=per_node * len(names),
+        workers=workload.workers(options, len(names)),
         node_of=lambda worker: names[worker % len(names)],
         open_client=open_client,
-        recorder=recorder,
+        recorder=Recorder(None),
         seed=1,
         op_timeout_s=5.0,
         open_timeout_s=2.5,
         effect_free=workload.effect_free,
     )
-    lags: list[float] = []
-    ticking = asyncio.create_task(_tick(lags))
     cpu, loop_cpu, began = time.process_time(), time.thread_time(), time.monotonic()
     await interpreter.run(time_limit(round(seconds * 1e9), workload.generator(options, len(names))))
     cpu, loop_cpu, took = time.process_time() - cpu, time.thread_time() - loop_cpu, time.monotonic() - began
-    ticking.cancel()
-    await asyncio.gather(ticking, return_exceptions=True)
     completed = interpreter.completed
     await interpreter.close()
-    lags.sort()
     return {
         "operations_per_s": completed / took,
         "cpu_us": cpu / completed * 1e6,
         "loop_thread_cpu_us": loop_cpu / completed * 1e6,
-        "lag_ms_p99": lags[len(lags) * 99 // 100] * 1e3,
-        "load": os.getloadavg()[0],
     }
 
 
