@@ -11,9 +11,9 @@ import time
 from typing import Any, Final
 
 import hpack
-from tests.bench.http2_by_h2 import H2Connection
-from tests.bench.http2_inside import CONNECTIONS, PACES
 
+from bench.http2_by_h2 import H2Connection
+from bench.http2_inside import CONNECTIONS, PACES
 from fencepost.harness.systems.etcd.wire import http2
 from fencepost.harness.systems.etcd.wire.headers import write_block
 from tests.lab_scenario import run_scenario

@@ -4,9 +4,8 @@ import asyncio
 from typing import Any, Final
 from unittest.mock import patch
 
-from tests.bench.http2_by_h2 import H2Connection, RememberingH2Connection
-
 from bench.etcd_inside import first_write, run_register
+from bench.http2_by_h2 import H2Connection, RememberingH2Connection
 from fencepost.harness.runtime.lab.lab import Lab
 from fencepost.harness.systems.etcd import ETCD
 from fencepost.harness.systems.etcd.wire import http2
