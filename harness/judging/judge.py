@@ -28,6 +28,7 @@ from fencepost.harness.systems.contract.leases import BoundsLeases
 from fencepost.harness.systems.contract.membership import with_members
 from fencepost.harness.systems.contract.system import System
 from fencepost.harness.verdict import (
+    Cause,
     Facts,
     Guarantee,
     LeadershipBound,
@@ -157,7 +158,15 @@ def _guarded(name: str, history: History, facts: Facts, folder: Path) -> list[Ve
         with (folder / CHECKER_LOG).open("a", encoding="utf-8") as log:
             log.write(f"checker {name}:\n{traceback.format_exc()}\n")
         reason = f"the checker failed ({type(error).__name__}: {error}); its traceback is in {CHECKER_LOG}"
-        return [Verdict(checker=name, guarantee=facts.read_guarantee, validity=Validity.UNKNOWN, reason=reason)]
+        return [
+            Verdict(
+                checker=name,
+                guarantee=facts.read_guarantee,
+                validity=Validity.UNKNOWN,
+                reason=reason,
+                cause=Cause.FAILED,
+            )
+        ]
 
 
 def conclude(history: History, facts: Facts, verdicts: tuple[Verdict, ...]) -> Judgement:
@@ -169,7 +178,7 @@ def conclude(history: History, facts: Facts, verdicts: tuple[Verdict, ...]) -> J
         for v in verdicts
         if v.validity is Validity.UNKNOWN
         and v.weighs
-        and (v.guarantee in primary or v.checker == "coverage" or _failed(v))
+        and (v.guarantee in primary or v.checker == "coverage" or v.cause is Cause.FAILED)
     ]
     cut_short = next((v.figures["cut_short"] for v in doubtful if v.figures.get("cut_short")), None)
     unjudged = primary - {v.guarantee for v in verdicts}
@@ -184,10 +193,6 @@ def conclude(history: History, facts: Facts, verdicts: tuple[Verdict, ...]) -> J
         validity = merge(v.validity for v in verdicts if v.validity is Validity.VALID)
         headline = _valid_headline(history.operations, facts, verdicts)
     return Judgement(validity=validity, headline=headline, verdicts=verdicts, facts=facts)
-
-
-def _failed(verdict: Verdict) -> bool:
-    return verdict.reason.startswith("the checker failed")
 
 
 def _broken_headline(first: Verdict, facts: Facts, verdicts: Iterable[Verdict]) -> str:

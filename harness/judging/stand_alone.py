@@ -13,7 +13,7 @@ from fencepost.harness.interchange.formats.family import TRANSACTIONS, judged
 from fencepost.harness.interchange.formats.imported import Imported
 from fencepost.harness.judging.judge import Judgement, conclude
 from fencepost.harness.plugins import registry
-from fencepost.harness.verdict import Facts, Validity, Verdict
+from fencepost.harness.verdict import Cause, Facts, Validity, Verdict
 
 #: Version of the document that `--json` prints.
 FORMAT: Final = 1
@@ -82,6 +82,12 @@ def _facts(guarantee: str, model: str, parameter: str = "") -> Facts:
 def _empty(found: Imported, consistency: str | None) -> Judgement:
     guarantee = consistency or found.family.guarantee or found.family.name
     reason = "nothing to judge: no operation in this history"
-    verdict = Verdict(checker="history", guarantee=guarantee, validity=Validity.UNKNOWN, reason=reason)
+    verdict = Verdict(
+        checker="history",
+        guarantee=guarantee,
+        validity=Validity.UNKNOWN,
+        reason=reason,
+        cause=Cause.NO_EXPOSURE,
+    )
     facts = _facts(guarantee, found.family.name)
     return Judgement(validity=Validity.UNKNOWN, headline=reason, verdicts=(verdict,), facts=facts)

@@ -2,6 +2,7 @@
 
 from fencepost.harness.verdict.verdict import (
     Budget,
+    Cause,
     Facts,
     Guarantee,
     LeadershipBound,
@@ -22,6 +23,7 @@ from fencepost.harness.verdict.verdict import (
 
 __all__ = [
     "Budget",
+    "Cause",
     "Facts",
     "Guarantee",
     "LeadershipBound",

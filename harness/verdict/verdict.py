@@ -21,6 +21,24 @@ class Validity(StrEnum):
     UNKNOWN = "unknown"
 
 
+class Cause(StrEnum):
+    """Why a verdict is `unknown`; the reason says it in a sentence.
+
+    `FAILED`: the checker raised. `CUT_SHORT`: the run ended before the history was complete. `OUT_OF_BUDGET`: the
+    search spent its steps, memory or time. `NO_EXPOSURE`: the guarantee was not put to the test, or too seldom.
+    `STALLED`: the harness or the machine stood still, which explains what was seen as well. `UNDECIDED`: what is
+    recorded fits a kept and a broken guarantee. `NOT_APPLICABLE`: the system states nothing that could be judged.
+    """
+
+    FAILED = "failed"
+    CUT_SHORT = "cut-short"
+    OUT_OF_BUDGET = "out-of-budget"
+    NO_EXPOSURE = "no-exposure"
+    STALLED = "stalled"
+    UNDECIDED = "undecided"
+    NOT_APPLICABLE = "not-applicable"
+
+
 class Standing(StrEnum):
     """Who stands behind a guarantee.
 
@@ -103,6 +121,7 @@ class Witness(msgspec.Struct, frozen=True, kw_only=True):
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     """One checker's word on one guarantee.
 
+    `cause` is set when the verdict is `unknown`, and None otherwise.
     `exposure` counts how often the guarantee was really put to the test (None: the checker has no such count); 0 makes
     the verdict `unknown`. `anomalies` counts violations by name, `witnesses` shows the first few of them. `figures` are
     plain numbers and strings for the report, keyed with units last. An `unknown` that does not weigh keeps nothing from
@@ -116,6 +135,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     guarantee: str
     validity: Validity
     reason: str = ""
+    cause: Cause | None = None
     exposure: int | None = None
     exposure_of: str = ""
     anomalies: dict[str, int] = {}

@@ -169,6 +169,7 @@ def _verdict(case: ReportCase, verdict: Verdict) -> dict[str, Any]:
         "decides": case.facts.decides(verdict.guarantee),
         "weighs": verdict.weighs,
         "reason": verdict.reason,
+        "cause": verdict.cause.value if verdict.cause else None,
         "exposure": verdict.exposure,
         "exposure_of": verdict.exposure_of,
         "exposure_min": case.facts.thresholds.exposure_min,

@@ -6,7 +6,7 @@ import msgspec
 
 from fencepost.harness.history import History
 from fencepost.harness.systems.contract.server_settings import Settings
-from fencepost.harness.verdict import Facts, Validity, Verdict
+from fencepost.harness.verdict import Cause, Facts, Validity, Verdict
 
 
 class ReportCase(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,7 +46,7 @@ class ReportCase(msgspec.Struct, frozen=True, kw_only=True):
         return verdict.weighs and (
             verdict.guarantee in about
             or self.facts.guarantee(verdict.guarantee) is None
-            or verdict.reason.startswith("the checker failed")
+            or verdict.cause is Cause.FAILED
         )
 
     def fact(self, name: str) -> Any:
