@@ -27,7 +27,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from fencepost.harness.base.durations import parse_duration_ns
-from fencepost.harness.coordination import TRAIL, Definite, Elections, Held, Indefinite, NotSent, ReadMode
+from fencepost.harness.coordination import TRAIL, Definite, Elections, Held, Indefinite, Interface, NotSent, ReadMode
 from fencepost.harness.generators import (
     Context,
     Draw,
@@ -63,7 +63,6 @@ _TERMS: Final = 17
 _OVER: Final = frozenset({"fenced", "not-held", "lease-expired"})
 #: A campaign that is not sent, for the lease it would use.
 _LEASE_IN_USE: Final = "lease-in-use"
-_LOCKS: Final = "locks"
 _BROKER: Final = "broker"
 #: Where nodes are brokers: three, so that a deed can be on two while one is away, superseded within a fault's seconds.
 _BROKERS: Final = {"brokers": 3, "broker_session_ms": 3000, "broker_heartbeat_ms": 500}
@@ -79,11 +78,11 @@ _NO_FENCING: Final = (
 class Election:
     name: Final = "election"
     about: Final = "leaders act in terms that last, followers observe who leads; fencing on or off"
-    protocol: Final = "elections"
+    protocol: Final = Interface.ELECTION
     effect_free: frozenset[str] = frozenset({"observe", "members"})
 
     def options(self, system: System) -> dict[str, Any]:
-        locked = _LOCKS in system.protocols
+        locked = Interface.LOCKS in system.interfaces
         return {
             "fencing": "on",
             "candidates_per_node": 1,

@@ -24,7 +24,7 @@ from typing import Any, Final
 import msgspec
 
 from fencepost.harness.base.durations import parse_duration_ns
-from fencepost.harness.coordination import BOUND, Leases, ReadMode
+from fencepost.harness.coordination import BOUND, Interface, Leases, ReadMode
 from fencepost.harness.generators import (
     PENDING,
     Context,
@@ -63,7 +63,7 @@ _FINAL_EVERY_NS: Final = 500_000_000
 class Lease:
     name: Final = "lease"
     about: Final = "keys on leases or sessions, kept alive through any node: they live while they are, and not longer"
-    protocol: Final = "leases"
+    protocol: Final = Interface.LEASES
     effect_free: frozenset[str] = frozenset({"look"})
 
     def options(self, system: System) -> dict[str, Any]:

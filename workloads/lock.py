@@ -13,7 +13,7 @@ from typing import Any, Final
 import msgspec
 
 from fencepost.harness.base.durations import parse_duration_ns
-from fencepost.harness.coordination import Definite, Held, Indefinite, Locks, ReadMode
+from fencepost.harness.coordination import Definite, Held, Indefinite, Interface, Locks, ReadMode
 from fencepost.harness.generators import Draw, Generator, Offer, draws, each_worker, limit, reserve, stagger
 from fencepost.harness.history import Completion, Outcome
 from fencepost.harness.interpreter.client import Client
@@ -32,7 +32,7 @@ _NO_FENCING: Final = (
 class Lock:
     name: Final = "lock"
     about: Final = "a lock guards the read-modify-write of one set; fencing on or off"
-    protocol: Final = "locks"
+    protocol: Final = Interface.LOCKS
     effect_free: frozenset[str] = frozenset({"members"})
 
     def options(self, system: System) -> dict[str, Any]:

@@ -21,8 +21,8 @@ from typing import Any, Final
 import msgspec
 
 from fencepost.harness.base.durations import parse_duration_ns
+from fencepost.harness.coordination import Interface, Polled
 from fencepost.harness.coordination import Log as LogSession
-from fencepost.harness.coordination import Polled
 from fencepost.harness.generators import PENDING, Context, Draw, Generator, Invocation, Offer, stagger
 from fencepost.harness.generators.contract import Step
 from fencepost.harness.history import Completion, OpEvent, Outcome
@@ -65,7 +65,7 @@ _MEASURED_ONLY: Final = (
 class Log:
     name: Final = "log"
     about: Final = "append unique values to several topic partitions, and poll them"
-    protocol: Final = "log"
+    protocol: Final = Interface.LOG
     effect_free: frozenset[str] = frozenset({"poll", "scan"})
 
     def options(self, system: System) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from typing import Any, Final
 import msgspec
 
 from fencepost.harness.base.durations import parse_duration_ns
-from fencepost.harness.coordination import Metadata, Reply
+from fencepost.harness.coordination import Interface, Metadata, Reply
 from fencepost.harness.generators import (
     PENDING,
     Context,
@@ -59,7 +59,7 @@ _LAST_CHANGE_NS: Final = 2_000_000_000
 class MetadataWorkload:
     name: Final = "metadata"
     about: Final = "unique settings and names, written and read through every controller and broker"
-    protocol: Final = "metadata"
+    protocol: Final = Interface.METADATA
     effect_free: frozenset[str] = frozenset({"describe", "exists"})
 
     def options(self, system: System) -> dict[str, Any]:

@@ -8,6 +8,7 @@ one of them as duplicates.
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from fencepost.harness.coordination import Interface
 from fencepost.harness.coordination import ProducerIds as ProducerIdsSession
 from fencepost.harness.generators import Draw, Generator, Offer, draws, each_worker, limit, reserve, stagger
 from fencepost.harness.history import Completion, Outcome
@@ -23,7 +24,7 @@ _FINAL_OF_EACH: Final = 20
 class ProducerIds:
     name: Final = "producer-ids"
     about: Final = "producer ids from every node; never the same one twice"
-    protocol: Final = "producer-ids"
+    protocol: Final = Interface.PRODUCER_IDS
     #: An id that never arrived is lost, which harms nobody.
     effect_free: frozenset[str] = frozenset({"allocate"})
 

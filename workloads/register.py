@@ -13,7 +13,7 @@ from typing import Any, Final
 import msgspec
 
 from fencepost.harness.base.durations import parse_duration_ns
-from fencepost.harness.coordination import Locks, ReadMode, Reply
+from fencepost.harness.coordination import Interface, Locks, ReadMode, Reply
 from fencepost.harness.generators import (
     Context,
     Draw,
@@ -37,7 +37,7 @@ _SMALL_VALUES: Final = 5
 class Register:
     name: Final = "register"
     about: Final = "read, write and compare-and-set over several keys"
-    protocol: Final = "key-value"
+    protocol: Final = Interface.STORAGE
     effect_free: frozenset[str] = frozenset({"read"})
 
     def options(self, system: System) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from fencepost.harness.base.durations import parse_duration_ns
-from fencepost.harness.coordination import Locks, ReadMode
+from fencepost.harness.coordination import Interface, Locks, ReadMode
 from fencepost.harness.generators import (
     Draw,
     Generator,
@@ -31,7 +31,7 @@ NAME: Final = "s"
 class Set:
     name: Final = "set"
     about: Final = "unique adds; acknowledged elements must be in a strong read after healing"
-    protocol: Final = "key-value"
+    protocol: Final = Interface.STORAGE
     effect_free: frozenset[str] = frozenset({"members"})
 
     def options(self, system: System) -> dict[str, Any]:

@@ -36,6 +36,7 @@ from fencepost.harness.coordination import (
     Changes,
     Compacted,
     Heard,
+    Interface,
     Look,
     Reply,
     Watchable,
@@ -73,7 +74,7 @@ _FOLLOW_NS: Final = 6_000_000_000
 class Watch:
     name: Final = "watch"
     about: Final = "listeners on every node, and changes that each must hear of once and in order"
-    protocol: Final = "watches"
+    protocol: Final = Interface.LISTENERS
     effect_free: frozenset[str] = frozenset({"watch", "next", "entries"})
 
     def __init__(self) -> None:

@@ -33,7 +33,7 @@ def _systems() -> list[str]:
     for name in registry.SYSTEMS:
         system = registry.system(name)
         modes = ", ".join(mode.value for mode in system.read_modes)
-        lines.append(_row(name, f"{system.default_version}; {', '.join(sorted(system.protocols))}; reads: {modes}"))
+        lines.append(_row(name, f"{system.default_version}; {', '.join(sorted(system.interfaces))}; reads: {modes}"))
         lines.append(_row("", f"--version {releases.in_words(system.known_versions())}, or a path"))
         settings = " ".join(f"{key}={value}" for key, value in system.options().items())
         lines.append(_row("", f"-O {settings}"))
@@ -49,7 +49,7 @@ def _workloads() -> list[str]:
         lines.append(_row(name, f"{workload.about} (needs {workload.protocol})"))
         for system_name in registry.SYSTEMS:
             system = registry.system(system_name)
-            if workload.protocol not in system.protocols:
+            if workload.protocol not in system.interfaces:
                 continue
             options = workload.options(system)
             checks = ", ".join(workload.checkers(system, options))

@@ -11,6 +11,8 @@ from typing import Final, Protocol
 
 import msgspec
 
+from fencepost.harness.coordination.interface import Interface as Interface
+
 
 class Definite(Exception):
     """Nothing happened and nothing will. `code` is a row of the client's error table."""

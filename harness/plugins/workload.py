@@ -6,6 +6,7 @@ A workload is written against a protocol of `harness.coordination` and runs unch
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
+from fencepost.harness.coordination import Interface
 from fencepost.harness.generators import Generator
 from fencepost.harness.interpreter.client import Client
 from fencepost.harness.runtime.node import Member
@@ -18,8 +19,8 @@ class Workload(Protocol):
     @property
     def about(self) -> str: ...
     @property
-    def protocol(self) -> str:
-        """Of `System.protocols`: "key-value" or "locks"."""
+    def protocol(self) -> Interface:
+        """The interface that `client` is given; only systems that declare it can run this workload."""
         ...
 
     @property

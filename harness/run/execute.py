@@ -80,10 +80,10 @@ def check_plan(plan: Plan) -> Plan:
     )
     system = registry.system(plan.system)
     workload: Workload = registry.workload(plan.workload)
-    if workload.protocol not in system.protocols:
+    if workload.protocol not in system.interfaces:
         raise UsageError(
-            f"{plan.system} does not offer {workload.protocol!r}, which {plan.workload} needs",
-            hint=f"it offers: {', '.join(sorted(system.protocols))}",
+            f"{plan.system} does not offer '{workload.protocol}', which {plan.workload} needs",
+            hint=f"it offers: {', '.join(sorted(system.interfaces))}",
         )
     options = options_of(plan, system, workload)
     # How many nodes there are, and with which roles, may be the workload's wish.

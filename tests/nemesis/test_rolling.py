@@ -42,7 +42,7 @@ class FakeSystem:
     """Servers that are ready once they run, and say which release they are by the command that they were given."""
 
     name = "fake"
-    protocols: frozenset[str] = frozenset()
+    interfaces: frozenset[str] = frozenset()
 
     def __init__(self) -> None:
         self.never_ready: set[str] = set()

@@ -86,7 +86,7 @@ def test_a_listener_resumes_behind_the_last_change_that_it_heard_of() -> None:
 def test_every_guarantee_that_is_judged_is_stated_and_the_workloads_own_is_among_them() -> None:
     for name in ("etcd", "zookeeper"):
         system, workload = registry.system(name), Watch()
-        assert workload.protocol in system.protocols
+        assert workload.protocol in system.interfaces
         stated = {guarantee.name for guarantee in system.guarantees}
         assert workload.guarantee(system, workload.options(system)) in stated
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
-from fencepost.harness.coordination import ReadMode, Session
+from fencepost.harness.coordination import Interface, ReadMode, Session
 from fencepost.harness.history import Claim
 from fencepost.harness.runtime.node import Layout, Member, Node, NodeSpec, Place
 from fencepost.harness.systems.contract.server_settings import NO_SETTINGS, Settings
@@ -99,8 +99,8 @@ class System(Protocol):
         ...
 
     @property
-    def protocols(self) -> frozenset[str]:
-        """Of "key-value", "locks": what `open_client` can be used for."""
+    def interfaces(self) -> frozenset[Interface]:
+        """What the sessions of `open_client` can be used for."""
         ...
 
     @property

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from fencepost.harness.base.errors import UsageError
-from fencepost.harness.coordination import Locks, ReadMode, WatchMode
+from fencepost.harness.coordination import Interface, Locks, ReadMode, WatchMode
 from fencepost.harness.history import Clock
 from fencepost.harness.runtime import artifacts as binaries
 from fencepost.harness.runtime.node import Layout, Member, Node, NodeSpec, Place, members_alike
@@ -61,7 +61,9 @@ class Etcd:
     default_version: Final = DEFAULT_VERSION
     listeners: Final[Mapping[str, int]] = {"client": CLIENT_PORT, "peer": PEER_PORT}
     subjects: Final = ("leader",)
-    protocols: Final = frozenset({"elections", "key-value", "leases", "locks", "watches"})
+    interfaces: Final = frozenset(
+        {Interface.STORAGE, Interface.LOCKS, Interface.ELECTION, Interface.LEASES, Interface.LISTENERS}
+    )
     read_modes: Final = (ReadMode.STRONG, ReadMode.PLAIN)
     guarantees: Final[tuple[Guarantee, ...]] = (*GUARANTEES, *watch_guarantees(DEFAULT_VERSION))
     watch_modes: Final = (WatchMode.PERSISTENT,)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from fencepost.harness.base.errors import UsageError, unknown_choice
-from fencepost.harness.coordination import Definite, Indefinite, Locks, ReadMode, WatchMode
+from fencepost.harness.coordination import Definite, Indefinite, Interface, Locks, ReadMode, WatchMode
 from fencepost.harness.history import Claim, Clock
 from fencepost.harness.runtime.artifacts.java import archive
 from fencepost.harness.runtime.node import Layout, Member, Node, NodeSpec, Place, members_alike
@@ -72,7 +72,9 @@ class ZooKeeper:
     default_version: Final = server.PACKAGED_VERSION
     listeners: Final = server.LISTENERS
     subjects: Final = ("leader",)
-    protocols: Final = frozenset({"elections", "key-value", "leases", "locks", "watches"})
+    interfaces: Final = frozenset(
+        {Interface.STORAGE, Interface.LOCKS, Interface.ELECTION, Interface.LEASES, Interface.LISTENERS}
+    )
     watch_modes: Final = (WatchMode.PERSISTENT, WatchMode.ONE_SHOT)
     resumes_watches: Final = False
     read_modes: Final = tuple(_READ_GUARANTEES)

@@ -157,7 +157,7 @@ async def _change(scene: Scene, fault_id: int, text: str) -> dict[str, Any]:
     (node.place.data / "mark").write_text("of the first life")
     injected = await fault.inject(fault_id, resolved, scene.cluster)
     between = await scene.lists()
-    stores = "key-value" in scene.system.protocols
+    stores = "key-value" in scene.system.interfaces
     if stores:
         await scene.write(others[0], f"while {name} was out")
     healed = await fault.heal(fault_id, resolved, scene.cluster)

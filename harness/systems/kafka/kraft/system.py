@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from fencepost.harness.base.errors import UsageError, unknown_choice
-from fencepost.harness.coordination import ReadMode
+from fencepost.harness.coordination import Interface, ReadMode
 from fencepost.harness.runtime.artifacts.java import archive, existing_archive, find_java
 from fencepost.harness.runtime.node import Layout, Member, Node, NodeSpec, Place
 from fencepost.harness.systems.contract.server_settings import NO_SETTINGS, Settings, Taken
@@ -41,7 +41,7 @@ class Kraft:
     listeners: Final = configuration.LISTENERS
     #: The raft layer goes first: its answers carry their epoch.
     subjects: Final = (RAFT, ACTIVE_CONTROLLER)
-    protocols: Final = frozenset({"elections", "metadata", "producer-ids", "log"})
+    interfaces: Final = frozenset({Interface.ELECTION, Interface.METADATA, Interface.PRODUCER_IDS, Interface.LOG})
     read_modes: Final[tuple[ReadMode, ...]] = (ReadMode.PLAIN,)
     guarantees: Final[tuple[Guarantee, ...]] = promises(DEFAULT_VERSION)
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from fencepost.harness.base.errors import UsageError, unknown_choice
-from fencepost.harness.coordination import ReadMode
+from fencepost.harness.coordination import Interface, ReadMode
 from fencepost.harness.runtime.artifacts.java import Train, archive, existing_archive, find_java
 from fencepost.harness.runtime.node import Layout, Member, Node, NodeSpec, Place
 from fencepost.harness.systems.contract.fenced_attempts import AttemptReader
@@ -60,7 +60,7 @@ class KafkaZk:
     default_version: Final = DEFAULT_VERSION
     listeners: Final = configuration.LISTENERS
     subjects: Final = (CONTROLLER, VIEW)
-    protocols: Final = frozenset({"elections", "metadata", "producer-ids", "log"})
+    interfaces: Final = frozenset({Interface.ELECTION, Interface.METADATA, Interface.PRODUCER_IDS, Interface.LOG})
     read_modes: Final[tuple[ReadMode, ...]] = (ReadMode.PLAIN,)
     guarantees: Final[tuple[Guarantee, ...]] = GUARANTEES
 

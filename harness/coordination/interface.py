@@ -1,0 +1,16 @@
+"""The names of the interfaces: what a session offers, what a workload needs, what a system declares."""
+
+from enum import StrEnum
+
+
+class Interface(StrEnum):
+    """One protocol of `harness.coordination` that a session may offer, by the word that `list` and messages show."""
+
+    STORAGE = "key-value"
+    LOCKS = "locks"
+    ELECTION = "elections"
+    LEASES = "leases"
+    LISTENERS = "watches"
+    METADATA = "metadata"
+    PRODUCER_IDS = "producer-ids"
+    LOG = "log"
