@@ -1,0 +1,75 @@
+"""Key-value storage (KIP-30): reads of several strengths, writes, compare-and-sets, and sets of numbers."""
+
+from enum import StrEnum
+from typing import Protocol
+
+import msgspec
+
+from fencepost.harness.coordination.session import Session
+
+
+class ReadMode(StrEnum):
+    """How a read is made; each system says which modes it has and what each promises.
+
+    `STRONG` is the system's own current read (etcd: linearizable). `PLAIN` asks the node alone (ZooKeeper: its own
+    copy). `SYNC` is `sync` then read, sent together. `BARRIER` is a write by the same session, then the read.
+    """
+
+    STRONG = "strong"
+    PLAIN = "plain"
+    SYNC = "sync"
+    BARRIER = "barrier"
+
+
+class Reply(msgspec.Struct, frozen=True):
+    """What a node answered about one key; `value` is None for an absent key.
+
+    `position` is where the node's store stood, `value_position` the write that made the value, both in the store's own
+    order of changes; `epoch` is the leader's term and `version` the key's own count of writes. None: not told.
+    """
+
+    value: bytes | None = None
+    position: int | None = None
+    value_position: int | None = None
+    epoch: int | None = None
+    version: int | None = None
+
+
+class Members(msgspec.Struct, frozen=True):
+    """The elements of a set in ascending order, with the position and epoch of the reply (see `Reply`)."""
+
+    elements: tuple[int, ...]
+    position: int | None = None
+    epoch: int | None = None
+
+
+class KeyValue(Session, Protocol):
+    """Key-value storage. Keys are short ASCII words ("r12"), values are bytes; one request a call, sent in order."""
+
+    async def read(self, key: str, mode: ReadMode) -> Reply:
+        """Read one key; `Reply.value` is None when it is absent."""
+        ...
+
+    async def write(self, key: str, value: bytes) -> Reply:
+        """Write unconditionally. Creates an absent key, except where `System.prepare` has to make keys first."""
+        ...
+
+    async def cas(self, key: str, old: bytes, new: bytes) -> Reply:
+        """Write `new` if the value is `old`; otherwise raises `Definite("cas-mismatch")`."""
+        ...
+
+    async def create(self, key: str, value: bytes) -> Reply:
+        """Create the key; raises `Definite("exists")` when it exists."""
+        ...
+
+    async def write_if(self, key: str, value: bytes, value_position: int | None, version: int | None) -> Reply:
+        """Write if the key is unchanged since the read that replied these two; else `Definite("cas-mismatch")`."""
+        ...
+
+    async def add(self, name: str, element: int) -> Reply:
+        """Add to a set, as one key (etcd) or child node (ZooKeeper); raises `Definite("exists")` for a second add."""
+        ...
+
+    async def members(self, name: str, mode: ReadMode) -> Members:
+        """Read a whole set in one request of this mode."""
+        ...
