@@ -17,11 +17,12 @@ from fencepost.harness.base.durations import format_duration
 from fencepost.harness.base.errors import UsageError, refused
 from fencepost.harness.faults.trigger import COMMON_OPTIONS, trigger_of
 from fencepost.harness.history import Event, FaultOutcome
+from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.node import Effect, Link, Member, NodeSpec, Runtime
 from fencepost.harness.runtime.provider import Setting
 from fencepost.harness.systems.contract.membership import ChangesMembers
 from fencepost.harness.systems.contract.server_settings import Settings
-from fencepost.harness.systems.contract.system import Artifacts, System
+from fencepost.harness.systems.contract.system import System
 
 #: Stands for a mixture of everything that this system, runtime and machine support.
 ALL: Final = "all"

@@ -31,12 +31,13 @@ from fencepost.harness.plan import Plan, check_choices, merge_options, read_plan
 from fencepost.harness.plugins import registry
 from fencepost.harness.plugins.workload import Workload
 from fencepost.harness.results import run_folder as store
+from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.linux.supervisor import PARENT_VARIABLE
 from fencepost.harness.runtime.provider import Links, Setting
 from fencepost.harness.systems.contract.reported_version import TellsVersion
 from fencepost.harness.systems.contract.server_settings import Settings, TakesSettings
 from fencepost.harness.systems.contract.server_settings import checked as checked_settings
-from fencepost.harness.systems.contract.system import Artifacts, System
+from fencepost.harness.systems.contract.system import System
 from fencepost.harness.verdict import Standing, Validity
 from fencepost.harness.warehouse.spark_session import SparkHandle
 

@@ -46,11 +46,12 @@ from fencepost.harness.results.schedule_rows import read_rows
 from fencepost.harness.runner.health import HealthSampler
 from fencepost.harness.runner.observer import Observers
 from fencepost.harness.runner.readiness import await_healthy, await_ready
+from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.node import Node, NodeState
 from fencepost.harness.runtime.provider import Links
 from fencepost.harness.systems.contract.reported_version import TellsVersion, ask_version
 from fencepost.harness.systems.contract.server_settings import TakesSettings
-from fencepost.harness.systems.contract.system import Artifacts, System
+from fencepost.harness.systems.contract.system import System
 from fencepost.nemesis.process.pause import CLIENT_WORKER
 
 _TICK_S = 0.5

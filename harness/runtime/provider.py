@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Protocol
 from fencepost.harness.runtime.node import Member, Runtime, members_alike
 
 if TYPE_CHECKING:
-    from fencepost.harness.systems.contract.system import Artifacts, System
+    from fencepost.harness.runtime.artifacts import Artifacts
+    from fencepost.harness.systems.contract.system import System
 
 
 class Links(StrEnum):

@@ -20,10 +20,10 @@ from fencepost.harness.base.errors import UsageError
 from fencepost.harness.faults.kind import Cluster, FaultSpec, Proof, Resolved, Skip, View
 from fencepost.harness.faults.targets import NODE_TARGETS, choose_nodes
 from fencepost.harness.history import FaultOutcome
+from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.node import Node, NodeSpec, NodeState
 from fencepost.harness.runtime.provider import Setting
 from fencepost.harness.systems.contract.reported_version import TellsVersion, ask_version
-from fencepost.harness.systems.contract.system import Artifacts
 from fencepost.nemesis.upgrade.version_change import changed
 
 _PAUSE: Final = "1s"

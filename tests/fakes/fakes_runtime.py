@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from fencepost.harness.faults.kind import Clients, Cluster, View
 from fencepost.harness.history import Event
 from fencepost.harness.plugins import registry
+from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.node import (
     CLIENT,
     Effect,
@@ -27,7 +28,6 @@ from fencepost.harness.runtime.node import (
     Shapes,
     Streams,
 )
-from fencepost.harness.systems.contract.system import Artifacts
 
 E = TypeVar("E", bound=Event)
 

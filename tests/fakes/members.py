@@ -10,8 +10,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from fencepost.harness.coordination import Definite, Indefinite
+from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.node import Layout, NodeSpec, NodeState
-from fencepost.harness.systems.contract.system import Artifacts
 from tests.fakes.fakes_runtime import FakeRuntime
 
 

@@ -22,9 +22,10 @@ from fencepost.harness.judging.judge import _loosest, _weakest
 from fencepost.harness.plan import Plan
 from fencepost.harness.plugins import registry
 from fencepost.harness.run.execute import check_plan
+from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.node import Member, Node, NodeSpec, NodeState, members_alike
 from fencepost.harness.runtime.provider import Setting
-from fencepost.harness.systems.contract.system import Artifacts, System
+from fencepost.harness.systems.contract.system import System
 from fencepost.harness.systems.etcd import ETCD
 from fencepost.harness.verdict import LeadershipBound, Standing
 from fencepost.nemesis.upgrade.rolling import Rolling

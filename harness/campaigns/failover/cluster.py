@@ -19,9 +19,10 @@ from fencepost.harness.campaigns.failover.probes import Address, Partition, Prod
 from fencepost.harness.coordination import Definite, Indefinite
 from fencepost.harness.history import Claim
 from fencepost.harness.plugins import registry
+from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.node import Node, Place
 from fencepost.harness.runtime.provider import Links, Setting
-from fencepost.harness.systems.contract.system import Artifacts, Question
+from fencepost.harness.systems.contract.system import Question
 from fencepost.harness.systems.kafka.client.client import open_node
 from fencepost.harness.systems.kafka.client.elect_leaders import elect_preferred_leaders
 from fencepost.harness.systems.kafka.server.start import CLIENT_PORT, CONTROLLER_PORT

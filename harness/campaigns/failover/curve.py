@@ -27,9 +27,9 @@ from fencepost.harness.campaigns.failover.page import page
 from fencepost.harness.campaigns.failover.picture import standing_alone
 from fencepost.harness.plugins import registry
 from fencepost.harness.results import run_folder as store
+from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.linux.supervisor import PARENT_VARIABLE
 from fencepost.harness.runtime.provider import Setting
-from fencepost.harness.systems.contract.system import Artifacts
 
 DOCUMENT: Final = "failover.json"
 PAGE: Final = "failover.html"

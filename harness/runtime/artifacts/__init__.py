@@ -7,12 +7,14 @@ One module, one source; each is imported by whoever needs it, since some know Ja
     maven             Maven coordinates: jars, through `mvn` or else Ivy (`ivy`, with the certificates of `trust`)
     go_modules        a module and its version: a binary built with the user's `go`
     debian            Debian packages, unpacked, not installed
+    binaries          values: what a source found, and what an engine knows of an image
     sums              the SHA-256 sums recorded beside our sources, and the check against them
 
 What is fetched or built is kept in the user's cache folder (`cache`): whole or not at all, made once when two runs
 start together, usable without a network afterwards. docs/2026-11-21-artifacts.md says why each source is there.
 """
 
+from fencepost.harness.runtime.artifacts.binaries import Artifacts, ImageFacts
 from fencepost.harness.runtime.artifacts.cache import cache_folder, kept, sha256_of, write_atomically
 from fencepost.harness.runtime.artifacts.given import asked_version, executable
 from fencepost.harness.runtime.artifacts.python_packages import (
@@ -22,6 +24,8 @@ from fencepost.harness.runtime.artifacts.python_packages import (
 )
 
 __all__ = [
+    "Artifacts",
+    "ImageFacts",
     "asked_version",
     "cache_folder",
     "executable",

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from fencepost.harness.base.errors import MachineError, UsageError
+from fencepost.harness.runtime.artifacts import ImageFacts
 from fencepost.harness.runtime.containers.data import PieceReader
 from fencepost.harness.runtime.containers.engine import ownership
 from fencepost.harness.runtime.containers.engine.engine import asking
 from fencepost.harness.runtime.provider import Say
-from fencepost.harness.systems.contract.system import ImageFacts
 
 if TYPE_CHECKING:
     from docker import DockerClient

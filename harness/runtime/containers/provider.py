@@ -20,7 +20,8 @@ from fencepost.harness.runtime.containers.engine.engine import EngineFacts, aski
 from fencepost.harness.runtime.provider import Check, Links, Say, Setting
 
 if TYPE_CHECKING:
-    from fencepost.harness.systems.contract.system import Artifacts, System
+    from fencepost.harness.runtime.artifacts import Artifacts
+    from fencepost.harness.systems.contract.system import System
 
 
 class ContainersProvider:

@@ -4,10 +4,11 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Final
 
+from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.lab import doctor
 from fencepost.harness.runtime.lab.lab import Lab
 from fencepost.harness.runtime.provider import Check, Links, Say, Setting
-from fencepost.harness.systems.contract.system import Artifacts, System
+from fencepost.harness.systems.contract.system import System
 
 
 class LabProvider:

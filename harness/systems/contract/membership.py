@@ -4,9 +4,10 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Protocol, runtime_checkable
 
+from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.node import Layout, NodeSpec
 from fencepost.harness.runtime.provider import Setting
-from fencepost.harness.systems.contract.system import Artifacts, System
+from fencepost.harness.systems.contract.system import System
 
 
 class Membership(Protocol):

@@ -4,10 +4,10 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import Final, Protocol, runtime_checkable
 
+from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.node import Node
 from fencepost.harness.systems.contract import releases
 from fencepost.harness.systems.contract.server_settings import Settings
-from fencepost.harness.systems.contract.system import Artifacts
 
 #: A server that serves says its version at once, or in its log a moment later.
 _SAYS_S: Final = 10.0

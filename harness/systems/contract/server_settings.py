@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, runtime_checkable
 from fencepost.harness.base.errors import UsageError, refused
 
 if TYPE_CHECKING:
+    from fencepost.harness.runtime.artifacts import Artifacts
     from fencepost.harness.runtime.node import Node
-    from fencepost.harness.systems.contract.system import Artifacts
 
 #: By what stands before the dot ("etcd"), then by the server's own name ("snapshot-count"), as text.
 Settings = Mapping[str, Mapping[str, str]]

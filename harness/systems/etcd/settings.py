@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from fencepost.harness.base.errors import MachineError
+from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.linux import processes
 from fencepost.harness.runtime.node import Node
 from fencepost.harness.systems.contract.server_settings import Reserved, Settings, Taken, same
-from fencepost.harness.systems.contract.system import Artifacts
 
 ETCD: Final = "etcd"
 SETTABLE: Final = {ETCD: "a flag of etcd's command line, without its dashes (etcd --help)"}

@@ -14,11 +14,12 @@ from fencepost.harness.base.errors import UsageError
 from fencepost.harness.coordination import Interface, Locks, ReadMode, WatchMode
 from fencepost.harness.history import Clock
 from fencepost.harness.runtime import artifacts as binaries
+from fencepost.harness.runtime.artifacts import Artifacts, ImageFacts
 from fencepost.harness.runtime.node import Layout, Member, Node, NodeSpec, Place, members_alike
 from fencepost.harness.systems.contract.fenced_attempts import AttemptReader
 from fencepost.harness.systems.contract.server_clock import ToldTime
 from fencepost.harness.systems.contract.server_settings import NO_SETTINGS, Settings, Taken
-from fencepost.harness.systems.contract.system import Artifacts, ImageFacts, Question
+from fencepost.harness.systems.contract.system import Question
 from fencepost.harness.systems.etcd import reported_version as told_version
 from fencepost.harness.systems.etcd import settings as server_settings
 from fencepost.harness.systems.etcd import versions

@@ -18,11 +18,10 @@ from pathlib import Path
 from typing import Final
 
 from fencepost.harness.base.errors import UsageError
-from fencepost.harness.runtime.artifacts import required_package_folder, sha256_of
+from fencepost.harness.runtime.artifacts import Artifacts, ImageFacts, required_package_folder, sha256_of
 from fencepost.harness.runtime.artifacts.java import QUICK_FLAGS, Java, find_java, jar_parts
 from fencepost.harness.runtime.node import Layout, NodeSpec, Place
 from fencepost.harness.systems.contract.server_settings import NO_SETTINGS, Settings
-from fencepost.harness.systems.contract.system import Artifacts, ImageFacts
 from fencepost.harness.systems.zookeeper.settings import in_file, jvm_flags
 
 PACKAGED_VERSION: Final = "3.9.5"

@@ -14,11 +14,12 @@ from typing import Final
 from fencepost.harness.base.errors import UsageError, unknown_choice
 from fencepost.harness.coordination import Definite, Indefinite, Interface, Locks, ReadMode, WatchMode
 from fencepost.harness.history import Claim, Clock
+from fencepost.harness.runtime.artifacts import Artifacts, ImageFacts
 from fencepost.harness.runtime.artifacts.java import archive
 from fencepost.harness.runtime.node import Layout, Member, Node, NodeSpec, Place, members_alike
 from fencepost.harness.systems.contract.server_clock import ToldTime
 from fencepost.harness.systems.contract.server_settings import NO_SETTINGS, Settings, Taken
-from fencepost.harness.systems.contract.system import Answer, Artifacts, ImageFacts, Question
+from fencepost.harness.systems.contract.system import Answer, Question
 from fencepost.harness.systems.zookeeper import membership, server, versions
 from fencepost.harness.systems.zookeeper import server_clock as told_time
 from fencepost.harness.systems.zookeeper import settings as server_settings

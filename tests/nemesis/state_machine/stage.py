@@ -25,12 +25,13 @@ from fencepost.harness.plugins import registry
 from fencepost.harness.results.recorder import Recorder
 from fencepost.harness.runner.observer import Observers
 from fencepost.harness.runner.readiness import await_healthy
+from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.lab.lab import Lab
 from fencepost.harness.runtime.linux import processes
 from fencepost.harness.runtime.node import Node, NodeSpec, NodeState, Place
 from fencepost.harness.runtime.provider import Setting
 from fencepost.harness.systems.contract.membership import with_members
-from fencepost.harness.systems.contract.system import Artifacts, System
+from fencepost.harness.systems.contract.system import System
 
 PLAIN: Final = "plain"
 _DEADLINE_S: Final = 30.0

@@ -12,9 +12,9 @@ from fencepost.harness.base.errors import FencepostError
 from fencepost.harness.coordination import Definite, Indefinite, ReadMode
 from fencepost.harness.faults.kind import View
 from fencepost.harness.runner.readiness import await_healthy
+from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.links.rules_in_force import all_links
 from fencepost.harness.runtime.node import CLIENT, Effect, Exit, Link, Node, NodeSpec, NodeState, Reach, Runtime
-from fencepost.harness.systems.contract.system import Artifacts
 from fencepost.harness.systems.etcd import ETCD
 from tests.runtime.conformance.kinds import Difference
 from tests.runtime.links.exact_probe import probe_exactly

@@ -186,10 +186,10 @@ async def _serve(asked: dict[str, Any]) -> None:
 
 async def _open(asked: dict[str, Any]) -> Any:
     from fencepost.harness.plugins import registry
+    from fencepost.harness.runtime.artifacts import Artifacts
     from fencepost.harness.runtime.containers.cluster import Containers
     from fencepost.harness.runtime.containers.engine import engine as engines
     from fencepost.harness.runtime.provider import Setting
-    from fencepost.harness.systems.contract.system import Artifacts
 
     setting = msgspec.convert(asked["setting"], Setting)
     artifacts = msgspec.convert(asked["artifacts"], Artifacts)

@@ -26,8 +26,8 @@ async def faults(lab: Lab, args: dict[str, Any]) -> Any:
     """A healthy cluster of `system` under each of `faults` in turn, written to all the time."""
     from fencepost.harness.faults.kind import Resolved, View, parse_faults
     from fencepost.harness.plugins import registry
+    from fencepost.harness.runtime.artifacts import Artifacts
     from fencepost.harness.runtime.provider import Setting
-    from fencepost.harness.systems.contract.system import Artifacts
     from tests.fakes.fakes_runtime import cluster_of
     from tests.runtime.disks.writers import tracers
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.node import NodeSpec, Place
-from fencepost.harness.systems.contract.system import Artifacts
 from fencepost.harness.systems.etcd import ETCD
 from fencepost.harness.systems.etcd.wire import rpc_pb2 as rpc
 from fencepost.harness.systems.kafka.client import raft_voters

@@ -11,9 +11,10 @@ from fencepost.harness.judging.judge import _version_of
 from fencepost.harness.plan import Plan
 from fencepost.harness.results import run_folder as store
 from fencepost.harness.runner.run_inside import _Run
+from fencepost.harness.runtime.artifacts import Artifacts, ImageFacts
 from fencepost.harness.runtime.node import Node, Runtime
 from fencepost.harness.systems.contract import reported_version as other_versions
-from fencepost.harness.systems.contract.system import Artifacts, ImageFacts, System
+from fencepost.harness.systems.contract.system import System
 from fencepost.harness.systems.etcd.system import Etcd
 from fencepost.harness.systems.kafka.server import reported_version as told_version
 from tests.fakes.fakes_runtime import FakeRuntime

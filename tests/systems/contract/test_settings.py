@@ -12,9 +12,9 @@ from fencepost.harness.plan import Plan, dump_plan, read_plan, write_plan
 from fencepost.harness.plugins import registry
 from fencepost.harness.run.execute import check_plan
 from fencepost.harness.runner.readiness import await_ready
+from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.node import NodeState, Place
 from fencepost.harness.systems.contract.server_settings import checked, merged, parse, same, words
-from fencepost.harness.systems.contract.system import Artifacts
 from fencepost.harness.systems.etcd import ETCD
 from fencepost.harness.systems.etcd import settings as etcd_settings
 from fencepost.harness.systems.java import class_constants as class_words

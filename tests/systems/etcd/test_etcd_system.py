@@ -9,8 +9,8 @@ import pytest
 from fencepost.harness.base.errors import UsageError
 from fencepost.harness.coordination import ReadMode
 from fencepost.harness.plugins import registry
+from fencepost.harness.runtime.artifacts import Artifacts, ImageFacts
 from fencepost.harness.runtime.node import Place
-from fencepost.harness.systems.contract.system import Artifacts, ImageFacts
 from fencepost.harness.systems.etcd import ETCD
 from fencepost.harness.systems.etcd.lease_guarantees import LEASE_GUARANTEES
 from fencepost.harness.systems.etcd.watch_guarantees import watch_guarantees

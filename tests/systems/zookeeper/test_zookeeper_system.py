@@ -7,8 +7,9 @@ import pytest
 from fencepost.harness.base.errors import UsageError
 from fencepost.harness.coordination import ReadMode
 from fencepost.harness.history import Claim
+from fencepost.harness.runtime.artifacts import Artifacts, ImageFacts
 from fencepost.harness.runtime.node import Place
-from fencepost.harness.systems.contract.system import Artifacts, ImageFacts, System
+from fencepost.harness.systems.contract.system import System
 from fencepost.harness.systems.zookeeper import ZOOKEEPER, server
 from fencepost.harness.systems.zookeeper.question import read_answer
 from fencepost.harness.verdict import Standing

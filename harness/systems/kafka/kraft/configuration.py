@@ -15,8 +15,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from fencepost.harness.base.errors import UsageError
+from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.node import Layout, Member, NodeSpec, Place
-from fencepost.harness.systems.contract.system import Artifacts
 from fencepost.harness.systems.kafka.server import images, storage
 from fencepost.harness.systems.kafka.server import settings as server_settings
 from fencepost.harness.systems.kafka.server import start as server

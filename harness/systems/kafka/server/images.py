@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from fencepost.harness.base.errors import UsageError
-from fencepost.harness.systems.contract.system import Artifacts, ImageFacts
+from fencepost.harness.runtime.artifacts import Artifacts, ImageFacts
 from fencepost.harness.systems.kafka.server.versions import SERVER_JAR
 
 #: Of the artifacts' paths: there when the others are inside of an image.

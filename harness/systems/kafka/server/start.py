@@ -10,9 +10,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
-from fencepost.harness.runtime.artifacts import sha256_of
+from fencepost.harness.runtime.artifacts import Artifacts, sha256_of
 from fencepost.harness.runtime.artifacts.java import QUICK_FLAGS, Java, find_java, jar_parts
-from fencepost.harness.systems.contract.system import Artifacts
 from fencepost.harness.systems.kafka.server import images, versions
 
 MAIN_CLASS: Final = "kafka.Kafka"

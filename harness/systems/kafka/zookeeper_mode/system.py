@@ -7,12 +7,13 @@ from typing import Any, Final
 
 from fencepost.harness.base.errors import UsageError, unknown_choice
 from fencepost.harness.coordination import Interface, ReadMode
+from fencepost.harness.runtime.artifacts import Artifacts, ImageFacts
 from fencepost.harness.runtime.artifacts.java import Train, archive, existing_archive, find_java
 from fencepost.harness.runtime.node import Layout, Member, Node, NodeSpec, Place
 from fencepost.harness.systems.contract.fenced_attempts import AttemptReader
 from fencepost.harness.systems.contract.reported_version import minor
 from fencepost.harness.systems.contract.server_settings import NO_SETTINGS, Settings, Taken
-from fencepost.harness.systems.contract.system import Artifacts, ImageFacts, PartitionReign, Question
+from fencepost.harness.systems.contract.system import PartitionReign, Question
 from fencepost.harness.systems.kafka.client import partition_leaders
 from fencepost.harness.systems.kafka.client.question import ControllerQuestion, ViewQuestion
 from fencepost.harness.systems.kafka.client.session import KafkaSession, open_session

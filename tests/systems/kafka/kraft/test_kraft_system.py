@@ -12,9 +12,9 @@ import pytest
 
 from fencepost.harness.base.errors import MachineError, UsageError
 from fencepost.harness.plugins import registry
+from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.artifacts.java import Java
 from fencepost.harness.runtime.node import Member, NodeSpec, Place
-from fencepost.harness.systems.contract.system import Artifacts
 from fencepost.harness.systems.kafka.kraft import KRAFT
 from fencepost.harness.systems.kafka.server import start as server
 from fencepost.harness.systems.kafka.server import storage, versions

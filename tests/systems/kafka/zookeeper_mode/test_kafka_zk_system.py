@@ -7,8 +7,8 @@ import pytest
 
 from fencepost.harness.base.errors import UsageError
 from fencepost.harness.plugins import registry
+from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.node import Member, NodeSpec, Place
-from fencepost.harness.systems.contract.system import Artifacts
 from fencepost.harness.systems.kafka.zookeeper_mode import KAFKA_ZK
 from fencepost.harness.systems.kafka.zookeeper_mode.configuration import name_of
 from fencepost.harness.verdict import Standing
