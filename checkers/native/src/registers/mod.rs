@@ -4,11 +4,15 @@
 //!
 //! Uses search/, history/ and limits/.
 
+mod frontier;
 pub(crate) mod keys;
 mod narrow;
+#[cfg(test)]
+mod narrow_tests;
 mod portfolio;
 mod proving;
 mod reduce;
+mod trail;
 mod zone_evidence;
 mod zone_order;
 mod zone_proof;

@@ -1,6 +1,33 @@
-//! Judge one object by the cheapest method that is certain to be right for it, and believe none of them unchecked.
+//! Judge one register by the cheapest method that is certain to be right for it, and check every answer.
+//!
+//! ```text
+//! operations of one key
+//!   |
+//!   | is each value made only once?
+//!   +-- yes --> zones    one pass, in linear time; always an answer
+//!   no
+//!   v
+//! reduce    drop operations of unknown outcome that cannot matter
+//!   v
+//! narrow    a quick walk through the events that keeps 3 configurations; where they run dry it goes back and
+//!   |       comes again with 32, then with 64
+//!   +-- an order, or nothing was dropped and no order passes --> an answer
+//!   ran dry, or gave up
+//!   v
+//! search    (`search::attempts`) where narrow ran dry: do the last 64 or 256 events prove that no order passes?
+//!   |       else walks (`search::walk`) that go back ever further and keep ever more: 4, 16 ... 4096 configurations;
+//!   |       last a walk that keeps all of them, and so decides
+//!   v
+//! an answer, or none: the budget is spent
+//! ```
+//!
+//! A *configuration* is one way things may stand between two events: the value that the register holds, and which open
+//! operations took effect already. Every answer is checked by code that shares nothing with what gave it. An order is
+//! carried out (`replay`). A refutation by zones names a few operations; all orders of those are tried (`zone_proof`).
+//! A refutation by narrow or search is repeated on a window of the history by a plain walk (`prove`), which then makes
+//! it small for the reader.
 
-use super::narrow::{Narrow, Walked};
+use super::narrow::{Narrow, Outcome};
 use super::proving::{Proofs, prove};
 use super::reduce::reduce;
 use super::zone_proof::Proof;
@@ -56,9 +83,9 @@ pub fn judge_one(
     ops.clear();
     ops.extend(all.iter());
     reduce(ops, model.initial());
-    let (finding, steps) = searched(model, ops, limits, &mut scratch.narrow);
+    let (finding, steps) = narrow_or_search(model, ops, limits, &mut scratch.narrow);
     confirm(model, ops, &finding)?;
-    let finding = named(finding, &ops[..]);
+    let finding = with_ids(finding, &ops[..]);
     let mut judged =
         Judged { operations: all.length(), steps, method: "search", finding, proofs: None, is_unconfirmed: false };
     if let Finding::Refuted { failed, .. } = judged.finding {
@@ -77,16 +104,21 @@ pub fn judge_one(
 }
 
 /// What a narrow walk finds out, or else the search.
-fn searched<M: Model<State = u32>>(model: &M, ops: &[Op], limits: Limits, narrow: &mut Narrow) -> (Finding<u32>, u64) {
+fn narrow_or_search<M: Model<State = u32>>(
+    model: &M,
+    ops: &[Op],
+    limits: Limits,
+    narrow: &mut Narrow,
+) -> (Finding<u32>, u64) {
     if !model.is_register() {
         return search::judge(model, ops, None, limits);
     }
     let limits = Limits { memory_bytes: limits.memory_bytes.saturating_sub(size_of_val(ops)), ..limits };
-    let (walked, steps) = narrow.judge(ops, model.initial(), limits);
-    let dry = match walked {
-        Ok(Walked::Told(finding)) => return (finding, steps),
-        Ok(Walked::RanDry(dry)) => Some(dry),
-        Ok(Walked::GaveUp) => None,
+    let (outcome, steps) = narrow.judge(ops, model.initial(), limits);
+    let dry = match outcome {
+        Ok(Outcome::Decided(finding)) => return (finding, steps),
+        Ok(Outcome::RanDry(dry)) => Some(dry),
+        Ok(Outcome::GaveUp) => None,
         Err(stop) => return (Finding::Stopped(stop), steps),
     };
     let rest = Limits { steps: limits.steps.saturating_sub(steps), ..limits };
@@ -113,7 +145,7 @@ fn judge_zones(
         operations: ops.length(),
         steps,
         method: METHOD,
-        finding: named(finding, ops),
+        finding: with_ids(finding, ops),
         proofs,
         is_unconfirmed: false,
     };
@@ -129,7 +161,7 @@ fn judge_zones(
     }
     let failed = zones.returned_at(passed + 1);
     // Of a proof that rests on many operations a window may need but a few.
-    let few = closed(zones, ops, &proof).unwrap_or_else(|| ops.iter().collect());
+    let few = with_makers(zones, ops, &proof).unwrap_or_else(|| ops.iter().collect());
     let rest = Limits { steps: (limits.steps - steps).min(CLOSED_STEPS_MAX), ..limits };
     let proofs = prove(model, &few, ops.at(failed as usize).id, rest)?.0.ok();
     let left = zones.rest(ops, passed);
@@ -140,7 +172,7 @@ fn judge_zones(
 
 /// The operations of a proof with the makers of all that they saw, and so on: a history by itself. None if they are
 /// many, which compare-and-sets in a row can be.
-fn closed(zones: &Zones, ops: &(impl Ops + ?Sized), proof: &Proof) -> Option<Vec<Op>> {
+fn with_makers(zones: &Zones, ops: &(impl Ops + ?Sized), proof: &Proof) -> Option<Vec<Op>> {
     let mut few = proof.operations();
     let mut at = 0;
     while at < few.len() {
@@ -169,7 +201,7 @@ fn confirm(model: &impl Model<State = u32>, ops: &[Op], finding: &Finding<u32>) 
 }
 
 /// The same finding, with operations named by their ids.
-fn named(finding: Finding<u32>, ops: &(impl Ops + ?Sized)) -> Finding<u32> {
+fn with_ids(finding: Finding<u32>, ops: &(impl Ops + ?Sized)) -> Finding<u32> {
     let ids = |mut list: Vec<u32>| {
         list.iter_mut().for_each(|i| *i = ops.at(*i as usize).id);
         list
