@@ -8,7 +8,7 @@
 use super::bits::Bits;
 use super::events::{Events, is_return, operation};
 use super::model::Model;
-use super::walk::{Breadth, Walk};
+use super::walk::{Beginning, Breadth, Walk};
 use crate::history::Op;
 use crate::limits::{Limits, Stop};
 
@@ -37,7 +37,8 @@ pub fn search<M: Model, B: Bits>(
     let within = events.list[from..until].iter().filter(|&&event| !is_return(event)).map(|&event| operation(event));
     let concerned: Vec<u32> = open.iter().copied().chain(within).collect();
     let states = if from == 0 { vec![model.initial()] } else { stand_ins(model, ops, &concerned) };
-    let mut walk = Walk::<M, B>::loose(model, ops, events, words, limits, from, &states, &open);
+    let beginning = Beginning { event: from, states: &states, open: &open };
+    let mut walk = Walk::<M, B>::loose(model, ops, events, words, limits, &beginning);
     let failed = walk.run(until, Breadth::ALL).map(|failed| failed.map(|at| (at, walk.states())));
     Some(Bracketed { failed, steps: walk.steps })
 }

@@ -3,6 +3,7 @@
 use std::hash::{Hash, Hasher};
 
 use super::bits::Bits;
+use super::mix::Mix;
 use super::spent::Spent;
 use crate::limits::growth;
 
@@ -58,7 +59,7 @@ impl<B: Bits> Order<'_, B> {
 
 impl<S: Copy + Eq + Hash, B: Bits> Config<S, B> {
     fn hash(&self) -> usize {
-        let mut hasher = Mix(0);
+        let mut hasher = Mix::default();
         self.state.hash(&mut hasher);
         for &word in self.used.words() {
             hasher.write_u64(word);
@@ -185,7 +186,7 @@ impl<S: Copy + Eq + Hash, B: Bits> ConfigSet<S, B> {
         }
         // Group what differs in operations that are not needed only, those that used fewest first.
         let group = |c: &Config<S, B>| {
-            let mut hasher = Mix(0);
+            let mut hasher = Mix::default();
             c.state.hash(&mut hasher);
             for (word, needed) in c.used.words().iter().zip(order.needed.words()) {
                 hasher.write_u64(word & needed);
@@ -216,32 +217,5 @@ impl<S: Copy + Eq + Hash, B: Bits> ConfigSet<S, B> {
             !dropped[i - 1]
         });
         self.table.clear();
-    }
-}
-
-/// Multiply and rotate: the keys are small and not hostile, so speed matters more than quality.
-#[derive(Default)]
-pub struct Mix(u64);
-
-impl Hasher for Mix {
-    fn finish(&self) -> u64 {
-        let x = self.0 ^ (self.0 >> 32);
-        x ^ (x >> 15)
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        for &byte in bytes {
-            self.write_u64(u64::from(byte));
-        }
-    }
-
-    #[inline]
-    fn write_u32(&mut self, word: u32) {
-        self.write_u64(u64::from(word));
-    }
-
-    #[inline]
-    fn write_u64(&mut self, word: u64) {
-        self.0 = (self.0.rotate_left(26) ^ word).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     }
 }

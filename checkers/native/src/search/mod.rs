@@ -9,11 +9,16 @@
 mod attempts;
 mod bits;
 mod bracket;
+mod checkpoints;
 pub(crate) mod closure;
 mod configs;
 mod events;
+mod expansion;
+mod groups;
 pub(crate) mod minimal;
+mod mix;
 mod model;
+mod pending;
 pub(crate) mod replay;
 mod spent;
 mod trace;

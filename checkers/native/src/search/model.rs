@@ -37,6 +37,11 @@ pub trait Model: Sync {
     }
 }
 
+/// The state after an operation that overwrites; after others any.
+pub fn result<M: Model>(model: &M, op: &Op) -> M::State {
+    model.step(model.initial(), op).unwrap_or_else(|| model.initial())
+}
+
 /// A register that holds one value, 0 at first; compare-and-set included, since a plain register is one without.
 pub struct CasRegister;
 

@@ -2,7 +2,7 @@
 
 use std::hash::Hasher;
 
-use super::configs::Mix;
+use super::mix::Mix;
 use crate::limits::growth;
 
 /// (group, number), by group; a group that is not there was not used.

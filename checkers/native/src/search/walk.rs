@@ -12,19 +12,21 @@
 //!   - Of equal open operations the first to return goes first. Those that never return are never forced, and only
 //!     counted.
 //!
-//! Of two configurations one may stand for both (`Order::covers`); the other is dropped.
+//! What happens at a return stands in `expansion`. Of two configurations one may stand for both (`Order::covers`); the other is dropped.
 //!
 //! A walk may be narrowed to some number of configurations and to those that spend few of the operations that never
 //! return. Then reaching the end still proves that an order exists, and running dry proves nothing. It may also be
 //! loosened: each operation that never returns may go in any number of times. Then running dry still proves that there
 //! is no order, and reaching the end proves nothing.
 
-use std::collections::HashMap;
-
 use super::bits::Bits;
+use super::checkpoints::{Checkpoint, Checkpoints};
 use super::configs::{Config, ConfigSet, Order};
 use super::events::{Events, IDLE, is_return, operation};
-use super::model::Model;
+use super::expansion::{Goal, Moves};
+use super::groups::Groups;
+use super::model::{Model, result};
+use super::pending::{Open, Pending};
 use super::spent::Spent;
 use super::trace::Trace;
 use crate::history::Op;
@@ -48,105 +50,52 @@ impl Breadth {
     }
 }
 
-/// An open operation in its slot.
-#[derive(Clone, Copy)]
-struct Open<S> {
-    op: Op,
-    index: u32,
-    /// Number of the event that invoked it.
-    since: u32,
-    /// The state after it, if it overwrites.
-    to: S,
-}
-
-/// Equal operations that never return, or one whose return is not waited for.
-struct Group<S> {
-    op: Op,
-    overwrites: bool,
-    to: S,
-    invoked: u32,
-}
-
-/// What can be done in one state: slots of reads, slots of operations that do not overwrite, and groups of those.
-struct Moves<S, B> {
-    state: S,
-    reads: B,
-    slots: B,
-    groups: Vec<u32>,
-}
-
-/// The open operations between two events.
-#[derive(Clone)]
-struct Pending<S, B> {
-    slots: Vec<Open<S>>,
-    reads: B,
-    overwriting: B,
-    others: B,
-    /// Not overwriting: reads and others.
-    needed: B,
-    /// Of each slot, those of equal operations that return before.
-    earlier: Vec<B>,
-}
-
-/// What is to go in by an event: the operation in a slot, or one of a group.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Goal {
-    Slot(usize),
-    Group(u32),
-}
-
-struct Checkpoint<S, B> {
-    at: usize,
-    narrowed: bool,
-    pending: Pending<S, B>,
-    live: Vec<Config<S, B>>,
+/// Where a loosened walk begins: at an event, in any of some states.
+pub struct Beginning<'a, S> {
+    pub event: usize,
+    pub states: &'a [S],
+    /// The operations that were open then, in the order of invocation: each may be in or not.
+    pub open: &'a [u32],
 }
 
 pub struct Walk<'a, M: Model, B: Bits> {
-    model: &'a M,
+    pub(super) model: &'a M,
     ops: &'a [Op],
     events: &'a Events,
     limits: Limits,
-    words: usize,
+    pub(super) words: usize,
     /// Events before this one have been passed.
     pub at: usize,
     pub steps: u64,
     /// Some configuration may have been dropped that no other stands for.
     pub narrowed: bool,
-    polled_at: u64,
+    pub(super) polled_at: u64,
     /// Those that never return may go in any number of times.
-    loose: bool,
-    breadth: Breadth,
+    pub(super) loose: bool,
+    pub(super) breadth: Breadth,
     /// The event where the walk began. Operations invoked before it, those below `first`, are not waited for.
     from: usize,
     first: u32,
     /// Those of them that return later: operation and group.
     waived: Vec<(u32, u32)>,
-    pending: Pending<M::State, B>,
-    groups: Vec<Group<M::State>>,
-    active: Vec<u32>,
-    moves: Vec<Moves<M::State, B>>,
-    moves_known: usize,
-    live: ConfigSet<M::State, B>,
-    work: ConfigSet<M::State, B>,
-    next: ConfigSet<M::State, B>,
-    spent: Spent,
-    trace: Trace,
-    checkpoints: Vec<Checkpoint<M::State, B>>,
+    pub(super) pending: Pending<M::State, B>,
+    pub(super) groups: Groups<M::State>,
+    pub(super) moves: Vec<Moves<M::State, B>>,
+    pub(super) moves_known: usize,
+    pub(super) live: ConfigSet<M::State, B>,
+    pub(super) work: ConfigSet<M::State, B>,
+    pub(super) next: ConfigSet<M::State, B>,
+    pub(super) spent: Spent,
+    pub(super) trace: Trace,
+    checkpoints: Checkpoints<M::State, B>,
 }
-
-/// Events between two checkpoints.
-const CHECKPOINT_EVERY: usize = 32;
-const CHECKPOINTS_MAX: usize = 24;
-/// Of these no checkpoints are made: there are too many configurations to keep.
-const CHECKPOINT_CONFIGS_MAX: usize = 4096;
 
 impl<'a, M: Model, B: Bits> Walk<'a, M, B> {
     pub fn new(model: &'a M, ops: &'a [Op], events: &'a Events, words: usize, limits: Limits) -> Self {
-        let group = |&first: &u32| {
-            let op = ops[first as usize];
-            Group { op, overwrites: model.overwrites(&op), to: result(model, &op), invoked: 0 }
-        };
+        let mut groups = Groups::new(events.groups.len());
+        for &first in &events.groups {
+            groups.add(model, ops[first as usize]);
+        }
         let mut walk = Walk {
             model,
             ops,
@@ -163,8 +112,7 @@ impl<'a, M: Model, B: Bits> Walk<'a, M, B> {
             first: 0,
             waived: Vec::new(),
             pending: Pending::new(words),
-            groups: events.groups.iter().map(group).collect(),
-            active: Vec::new(),
+            groups,
             moves: Vec::new(),
             moves_known: 0,
             live: ConfigSet::new(true, limits.memory_bytes),
@@ -172,25 +120,21 @@ impl<'a, M: Model, B: Bits> Walk<'a, M, B> {
             next: ConfigSet::new(true, limits.memory_bytes),
             spent: Spent::new(limits.memory_bytes),
             trace: Trace::new(limits.memory_bytes),
-            checkpoints: Vec::new(),
+            checkpoints: Checkpoints::new(),
         };
         walk.start(model.initial());
         walk
     }
 
-    /// A loosened walk that begins at the event `from` in any of `states`: what was `open` then (operations in the order
-    /// of invocation) may be in or not.
-    #[allow(clippy::too_many_arguments)]
     pub fn loose(
         model: &'a M,
         ops: &'a [Op],
         events: &'a Events,
         words: usize,
         limits: Limits,
-        from: usize,
-        states: &[M::State],
-        open: &[u32],
+        beginning: &Beginning<'_, M::State>,
     ) -> Self {
+        let &Beginning { event: from, states, open } = beginning;
         let mut walk = Walk::new(model, ops, events, words, limits);
         walk.loose = true;
         walk.from = from;
@@ -202,13 +146,12 @@ impl<'a, M: Model, B: Bits> Walk<'a, M, B> {
             let op = ops[i as usize];
             if op.is_open_ended() {
                 if events.place[i as usize] != IDLE {
-                    walk.activate(events.place[i as usize]);
+                    walk.groups.activate(events.place[i as usize]);
                 }
             } else if !model.reads_only(&op) {
-                let group = walk.groups.len() as u32;
-                walk.groups.push(Group { op, overwrites: model.overwrites(&op), to: result(model, &op), invoked: 0 });
+                let group = walk.groups.add(model, op);
                 walk.waived.push((i, group));
-                walk.activate(group);
+                walk.groups.activate(group);
             }
         }
         walk
@@ -236,9 +179,13 @@ impl<'a, M: Model, B: Bits> Walk<'a, M, B> {
                 self.invoke(operation(event));
             }
             self.at += 1;
-            let since = self.at - self.checkpoints.last().map_or(self.from, |checkpoint| checkpoint.at);
-            if since >= CHECKPOINT_EVERY && !breadth.is_all() && self.live.entries.len() <= CHECKPOINT_CONFIGS_MAX {
-                self.keep_checkpoint();
+            if !breadth.is_all() && self.checkpoints.is_due(self.at, self.from, self.live.entries.len()) {
+                self.checkpoints.keep(Checkpoint {
+                    at: self.at,
+                    narrowed: self.narrowed,
+                    pending: self.pending.clone(),
+                    live: self.live.entries.clone(),
+                });
             }
         }
         Ok(None)
@@ -249,7 +196,7 @@ impl<'a, M: Model, B: Bits> Walk<'a, M, B> {
         let place = self.events.place[index as usize];
         if op.is_open_ended() {
             if place != IDLE {
-                self.activate(place);
+                self.groups.activate(place);
             }
             return;
         }
@@ -280,20 +227,6 @@ impl<'a, M: Model, B: Bits> Walk<'a, M, B> {
         } else {
             pending.others.insert(slot);
             pending.needed.insert(slot);
-        }
-    }
-
-    fn activate(&mut self, group: u32) {
-        self.groups[group as usize].invoked += 1;
-        if self.groups[group as usize].invoked == 1 {
-            self.active.push(group);
-        }
-    }
-
-    fn deactivate(&mut self, group: u32) {
-        self.groups[group as usize].invoked -= 1;
-        if self.groups[group as usize].invoked == 0 {
-            self.active.retain(|&other| other != group);
         }
     }
 
@@ -359,236 +292,17 @@ impl<'a, M: Model, B: Bits> Walk<'a, M, B> {
             self.work.add(config, &order);
         }
         self.expand_all(Goal::Group(group))?;
-        self.deactivate(group);
+        self.groups.deactivate(group);
         let order = Order { needed: &self.pending.needed, spent: &self.spent, fewest: self.breadth.fewest };
         self.next.drop_covered(&order);
         std::mem::swap(&mut self.live, &mut self.next);
         Ok(())
     }
 
-    /// Linearize open operations until the one that is the `goal` is in, from every configuration at work, in every order.
-    ///
-    /// By levels: first as far as it goes without spending one more that never returns, then with one more, and so on.
-    fn expand_all(&mut self, goal: Goal) -> Result<(), Stop> {
-        let breadth = self.breadth;
-        let mut level = 0;
-        let mut enough_at = None;
-        let mut begin = 0;
-        let mut at = 0;
-        loop {
-            while at < self.work.entries.len() {
-                if self.next.entries.len() >= breadth.configs || at > breadth.configs.saturating_mul(16) {
-                    self.narrowed = true;
-                    return Ok(());
-                }
-                self.expand(at, goal);
-                at += 1;
-                if self.trace.wants_collection() {
-                    self.collect();
-                }
-                if self.steps - self.polled_at >= 256 {
-                    self.poll()?;
-                }
-            }
-            if self.active.is_empty() || begin == at {
-                return Ok(());
-            }
-            if enough_at.is_none() && !self.next.entries.is_empty() {
-                enough_at = Some(level);
-            }
-            if enough_at.is_some_and(|enough: u32| level >= enough.saturating_add(breadth.spare)) {
-                self.narrowed = true;
-                return Ok(());
-            }
-            for entry in begin..at {
-                self.spend(entry, goal);
-                if self.steps - self.polled_at >= 256 {
-                    self.poll()?;
-                }
-            }
-            begin = at;
-            level += 1;
-        }
-    }
-
-    /// Each open operation that returns, and may go in next.
-    fn expand(&mut self, at: usize, goal: Goal) {
-        self.steps += 1;
-        let config = self.work.entries[at].clone();
-        let moves = self.moves_of(config.state);
-        let slots = self.moves[moves].slots.clone();
-        for slot in slots.difference(&config.used) {
-            if self.pending.is_first(slot, &config.used) {
-                let open = &self.pending.slots[slot];
-                let index = open.index;
-                let to = self.model.step(config.state, &open.op).expect("it is among the moves");
-                self.grow(&config, Some((slot, index)), None, to, config.refreshed, goal);
-            }
-        }
-        let overwriting = self.pending.overwriting.clone();
-        for slot in overwriting.difference(&config.used) {
-            if self.pending.is_first(slot, &config.used) {
-                let Open { index, to, .. } = self.pending.slots[slot];
-                if goal == Goal::Slot(slot) || self.is_wanted(to, &config) {
-                    self.grow(&config, Some((slot, index)), None, to, self.at as u32, goal);
-                }
-            }
-        }
-    }
-
-    /// One more of each group that never returns.
-    fn spend(&mut self, at: usize, goal: Goal) {
-        self.steps += 1;
-        let config = self.work.entries[at].clone();
-        let moves = self.moves_of(config.state);
-        let groups = self.moves[moves].groups.clone();
-        for group in groups {
-            if self.is_left(group, config.spent) {
-                let to = self.model.step(config.state, &self.groups[group as usize].op);
-                self.grow(&config, None, Some(group), to.expect("it is among the moves"), config.refreshed, goal);
-            }
-        }
-        for i in 0..self.active.len() {
-            let group = self.active[i];
-            let Group { overwrites, to, .. } = self.groups[group as usize];
-            let due = |walk: &mut Self| goal == Goal::Group(group) || walk.is_wanted(to, &config);
-            if overwrites && self.is_left(group, config.spent) && due(self) {
-                self.grow(&config, None, Some(group), to, self.at as u32, goal);
-            }
-        }
-    }
-
-    #[inline]
-    fn is_left(&self, group: u32, spent: u32) -> bool {
-        self.loose || self.spent.of(spent, group) < self.groups[group as usize].invoked
-    }
-
-    /// Whether an open operation that does not overwrite could follow `state`.
-    fn is_wanted(&mut self, state: M::State, config: &Config<M::State, B>) -> bool {
-        let moves = self.moves_of(state);
-        let moves = &self.moves[moves];
-        moves.reads.exceeds(&config.used)
-            || moves.slots.exceeds(&config.used)
-            || moves.groups.iter().any(|&group| self.is_left(group, config.spent))
-    }
-
-    fn grow(
-        &mut self,
-        config: &Config<M::State, B>,
-        slot: Option<(usize, u32)>,
-        group: Option<u32>,
-        state: M::State,
-        refreshed: u32,
-        goal: Goal,
-    ) {
-        self.steps += 1;
-        let mut grown = Config { state, refreshed, used: config.used.clone(), ..*config };
-        if let Some((slot, _)) = slot {
-            grown.used.insert(slot);
-        }
-        let moves = self.moves_of(state);
-        grown.used.extend(&self.moves[moves].reads);
-        if !self.loose {
-            if let Some(group) = group {
-                grown.cost += 1;
-                grown.spent = self.spent.plus(config.spent, group);
-                grown.trace = self.trace.push_group(config.trace, group, self.at as u32);
-            } else if let Some((_, index)) = slot {
-                grown.trace = self.trace.push(config.trace, index, self.at as u32);
-            }
-        }
-        let order = Order { needed: &self.pending.needed, spent: &self.spent, fewest: self.breadth.fewest };
-        match goal {
-            Goal::Slot(slot) if grown.used.contains(slot) => {
-                grown.used.remove(slot);
-                self.next.add(grown, &order);
-            }
-            Goal::Group(due) if group == Some(due) => self.next.add(grown, &order),
-            _ => self.work.add(grown, &order),
-        }
-    }
-
-    /// Where the moves from `state` stand, until the next event.
-    #[inline]
-    fn moves_of(&mut self, state: M::State) -> usize {
-        match self.moves[..self.moves_known].iter().position(|moves| moves.state == state) {
-            Some(at) => at,
-            None => self.find_moves(state),
-        }
-    }
-
-    fn find_moves(&mut self, state: M::State) -> usize {
-        const KEPT: usize = 64;
-        let at = self.moves_known.min(KEPT - 1);
-        self.moves_known = at + 1;
-        if at == self.moves.len() {
-            let none = B::empty(self.words);
-            self.moves.push(Moves { state, reads: none.clone(), slots: none, groups: Vec::new() });
-        }
-        let moves = &mut self.moves[at];
-        let allowed = |slot: &usize| self.model.step(state, &self.pending.slots[*slot].op).is_some();
-        let none = B::empty(self.words);
-        moves.state = state;
-        moves.reads = none.clone();
-        moves.slots = none.clone();
-        self.pending.reads.difference(&none).filter(allowed).for_each(|slot| moves.reads.insert(slot));
-        self.pending.others.difference(&none).filter(allowed).for_each(|slot| moves.slots.insert(slot));
-        moves.groups.clear();
-        for &group in &self.active {
-            let Group { op, overwrites, .. } = &self.groups[group as usize];
-            if !overwrites && self.model.step(state, op).is_some() {
-                moves.groups.push(group);
-            }
-        }
-        at
-    }
-
-    fn narrow(&mut self) {
-        let breadth = self.breadth;
-        if self.next.entries.len() <= breadth.configs {
-            return;
-        }
-        // Those that spent fewest of what never returns can still do most; and of every state some are kept.
-        self.next.entries.sort_by_key(|config| config.cost);
-        let mut of_state: HashMap<M::State, usize> = HashMap::new();
-        let rank = |config: &Config<M::State, B>| {
-            let held = of_state.entry(config.state).or_default();
-            *held += 1;
-            *held
-        };
-        let ranks: Vec<usize> = self.next.entries.iter().map(rank).collect();
-        let mut ranked: Vec<(usize, Config<M::State, B>)> =
-            ranks.into_iter().zip(self.next.entries.drain(..)).collect();
-        ranked.sort_by_key(|&(rank, _)| rank);
-        self.next.clear();
-        self.next.entries.extend(ranked.into_iter().map(|(_, config)| config).take(breadth.configs));
-        self.narrowed = true;
-    }
-
-    fn keep_checkpoint(&mut self) {
-        self.checkpoints.push(Checkpoint {
-            at: self.at,
-            narrowed: self.narrowed,
-            pending: self.pending.clone(),
-            live: self.live.entries.clone(),
-        });
-        if self.checkpoints.len() > CHECKPOINTS_MAX {
-            // The further back, the further apart.
-            let place = |i: usize| self.checkpoints[i].at;
-            let spread = |&i: &usize| (place(i + 1) - place(i - 1)) as f64 / (self.at - place(i - 1)) as f64;
-            let least = (1..self.checkpoints.len() - 1).min_by(|a, b| spread(a).total_cmp(&spread(b)));
-            least.into_iter().for_each(|i| drop(self.checkpoints.remove(i)));
-        }
-    }
-
     /// Go back to a checkpoint at least `events` before, or to the beginning.
     pub fn go_back(&mut self, events: usize) {
-        let target = self.at.saturating_sub(events);
-        while self.checkpoints.last().is_some_and(|checkpoint| checkpoint.at > target) {
-            self.checkpoints.pop();
-        }
         let before = self.at;
-        match self.checkpoints.last() {
+        match self.checkpoints.back_to(before.saturating_sub(events)) {
             Some(checkpoint) => {
                 self.at = checkpoint.at;
                 self.narrowed = checkpoint.narrowed;
@@ -608,38 +322,32 @@ impl<'a, M: Model, B: Bits> Walk<'a, M, B> {
             let event = self.events.list[number];
             let place = self.events.place[operation(event) as usize];
             if self.ops[operation(event) as usize].is_open_ended() && place != IDLE {
-                self.deactivate(place);
+                self.groups.deactivate(place);
             }
         }
     }
 
     /// Drop what no configuration came by.
-    fn collect(&mut self) {
+    pub(super) fn collect(&mut self) {
         let Walk { live, work, next, checkpoints, trace, spent, .. } = self;
         let mut moved = trace.unmarked();
-        let kept = checkpoints.iter().flat_map(|checkpoint| &checkpoint.live);
-        let all = live.entries.iter().chain(&work.entries).chain(&next.entries).chain(kept);
+        let all = live.entries.iter().chain(&work.entries).chain(&next.entries).chain(checkpoints.configs());
         all.for_each(|config| trace.mark(config.trace, &mut moved));
         trace.keep(&mut moved);
         let before = spent.begin_anew();
-        let kept = checkpoints.iter_mut().flat_map(|checkpoint| &mut checkpoint.live);
-        for config in live.entries.iter_mut().chain(&mut work.entries).chain(&mut next.entries).chain(kept) {
+        let entries = live.entries.iter_mut().chain(&mut work.entries).chain(&mut next.entries);
+        for config in entries.chain(checkpoints.configs_mut()) {
             config.trace = Trace::place(config.trace, &moved);
             config.spent = spent.number(before[config.spent as usize].clone());
         }
     }
 
     pub fn bytes(&self) -> usize {
-        let kept = |checkpoint: &Checkpoint<M::State, B>| {
-            let heap = checkpoint.live.first().map_or(0, |config| config.used.heap_bytes());
-            checkpoint.live.len() * (size_of::<Config<M::State, B>>() + heap) + checkpoint.pending.bytes()
-        };
-        let groups = self.groups.capacity() * size_of::<Group<M::State>>() + 4 * self.active.capacity();
         let sets = self.live.bytes() + self.work.bytes() + self.next.bytes() + self.next.dropping_bytes();
-        sets + groups + self.trace.bytes() + self.spent.bytes() + self.checkpoints.iter().map(kept).sum::<usize>()
+        sets + self.groups.bytes() + self.trace.bytes() + self.spent.bytes() + self.checkpoints.bytes()
     }
 
-    fn poll(&mut self) -> Result<(), Stop> {
+    pub(super) fn poll(&mut self) -> Result<(), Stop> {
         if self.steps > self.limits.steps {
             return Err(Stop::Steps);
         }
@@ -677,76 +385,12 @@ impl<'a, M: Model, B: Bits> Walk<'a, M, B> {
         for config in &self.work.entries {
             states.push(config.state);
             states.extend(self.pending.overwriting.difference(&config.used).map(|slot| self.pending.slots[slot].to));
-            let left = self.active.iter().filter(|&&group| self.is_left(group, config.spent));
-            let left = left.map(|&group| &self.groups[group as usize]);
+            let left = self.groups.active.iter().filter(|&&group| self.is_left(group, config.spent));
+            let left = left.map(|&group| &self.groups.all[group as usize]);
             states.extend(left.filter(|group| group.overwrites).map(|group| group.to));
         }
         states.sort_unstable();
         states.dedup();
         states
-    }
-}
-
-/// The state after an operation that overwrites; of others any.
-fn result<M: Model>(model: &M, op: &Op) -> M::State {
-    model.step(model.initial(), op).unwrap_or_else(|| model.initial())
-}
-
-impl<S: Copy, B: Bits> Pending<S, B> {
-    fn new(words: usize) -> Self {
-        let none = B::empty(words);
-        Pending {
-            slots: Vec::new(),
-            reads: none.clone(),
-            overwriting: none.clone(),
-            others: none.clone(),
-            needed: none,
-            earlier: Vec::new(),
-        }
-    }
-
-    /// Compare the operation new in `slot` with the equal ones that are open: which returns first?
-    fn rank(&mut self, slot: usize, overwrites: bool) {
-        let open = self.slots[slot];
-        let ends = |open: &Open<S>| (open.op.returned, open.op.blame == open.op.id, open.index);
-        let alike = if overwrites { self.overwriting.clone() } else { self.others.clone() };
-        let mut before = alike.clone();
-        before.clear();
-        for other in alike.difference(&before.clone()) {
-            if self.slots[other].op.asks_the_same(&open.op) {
-                if ends(&self.slots[other]) < ends(&open) {
-                    before.insert(other);
-                } else {
-                    self.earlier[other].insert(slot);
-                }
-            }
-        }
-        self.earlier[slot] = before;
-    }
-
-    /// No equal operation that returns before is still out.
-    #[inline]
-    fn is_first(&self, slot: usize, used: &B) -> bool {
-        !self.earlier[slot].exceeds(used)
-    }
-
-    fn free(&mut self, slot: usize) {
-        if self.reads.contains(slot) {
-            self.reads.remove(slot);
-            self.needed.remove(slot);
-            return;
-        }
-        let alike = if self.overwriting.contains(slot) { &mut self.overwriting } else { &mut self.others };
-        alike.remove(slot);
-        self.needed.remove(slot);
-        for earlier in &mut self.earlier {
-            earlier.remove(slot);
-        }
-    }
-
-    fn bytes(&self) -> usize {
-        self.slots.capacity() * size_of::<Open<S>>()
-            + self.earlier.capacity() * size_of::<B>()
-            + self.earlier.first().map_or(0, |bits| bits.heap_bytes()) * (self.earlier.len() + 4)
     }
 }
