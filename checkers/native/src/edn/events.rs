@@ -4,7 +4,9 @@
 use std::collections::{HashMap, HashSet};
 use std::io::Read;
 
-use super::reader::{Fault, Form, Place, Reader, Result, malformed, shown};
+use super::form::{Form, shown};
+use super::reader::Reader;
+use super::source::{Fault, Place, Result, malformed};
 
 /// In place of an id or a row that there is not.
 pub const NONE: u32 = u32::MAX;

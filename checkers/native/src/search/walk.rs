@@ -12,7 +12,8 @@
 //!   - Of equal open operations the first to return goes first. Those that never return are never forced, and only
 //!     counted.
 //!
-//! What happens at a return stands in `expansion`. Of two configurations one may stand for both (`Order::covers`); the other is dropped.
+//! What happens at a return stands in `expansion`. Of two configurations one may stand for both (`Order::covers`); the
+//! other is dropped.
 //!
 //! A walk may be narrowed to some number of configurations and to those that spend few of the operations that never
 //! return. Then reaching the end still proves that an order exists, and running dry proves nothing. It may also be
