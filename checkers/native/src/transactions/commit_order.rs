@@ -1,8 +1,8 @@
 //! Whether a commit order keeps a level of weak isolation: confirmed before it is called a proof.
 
 use super::groups::Groups;
-use super::input::NONE;
-use super::weak::{Derived, Isolation, Level, Observed};
+use super::input::{NONE, Observed};
+use super::weak::{Derived, Isolation, Level};
 
 impl Isolation<'_> {
     /// Whether a commit order keeps the level: from the rows and the places in the order alone, without what was

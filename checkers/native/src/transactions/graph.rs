@@ -298,6 +298,44 @@ impl Graph {
     }
 }
 
+/// A circle within a component: a shortest one, or in one of more than `most` nodes a shortest one through its first.
+pub fn circle(graph: &Graph, nodes: &[u32], most: usize) -> Vec<u32> {
+    let mut best: Vec<u32> = Vec::new();
+    let tried = if nodes.len() <= most { nodes.len() } else { 1 };
+    let mut number: Vec<(u32, u32)> = nodes.iter().enumerate().map(|(place, &node)| (node, place as u32)).collect();
+    number.sort_unstable();
+    let place = |node: u32| number.binary_search_by_key(&node, |&(node, _)| node).ok().map(|at| number[at].1 as usize);
+    for &begin in &nodes[..tried] {
+        let mut before = vec![NONE; nodes.len()];
+        let mut queue = vec![begin];
+        let mut next = 0;
+        'walk: while next < queue.len() {
+            let node = queue[next];
+            next += 1;
+            for target in graph.from(node) {
+                let to = target.node();
+                let Some(at) = place(to) else { continue };
+                if to == begin {
+                    let mut path = vec![node];
+                    while let Some(at) = place(path[path.len() - 1]).filter(|_| path[path.len() - 1] != begin) {
+                        path.push(before[at]);
+                    }
+                    path.reverse();
+                    if best.is_empty() || path.len() < best.len() {
+                        best = path;
+                    }
+                    break 'walk;
+                }
+                if before[at] == NONE {
+                    before[at] = node;
+                    queue.push(to);
+                }
+            }
+        }
+    }
+    best
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -182,6 +182,36 @@ fn offsets(name: &str, given: &[i64], rows: usize, end: usize) -> Result<(), Str
     whole.then_some(()).ok_or_else(|| format!("{name} must have {} offsets, rising from 0 to {end}", rows + 1))
 }
 
+/// What an order or a schedule of transactions keeps beside what was read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kept {
+    Nothing,
+    /// A transaction comes after the one before it of the same process; in a schedule, it starts after that one committed.
+    Process,
+    /// A transaction comes after all that were completed before it was invoked; in a schedule, it starts after they committed.
+    Realtime,
+}
+
+/// What an ok transaction read of another: the write, or `NONE` when it read that nothing was written.
+#[derive(Clone, Copy, Debug)]
+pub struct Observed {
+    pub op: u32,
+    pub write: u32,
+}
+
+/// Pairs of micro-operations of two transactions on one key.
+pub fn pairs<'a>(
+    input: &'a Input<'a>,
+    from: usize,
+    to: usize,
+    first: i64,
+    second: i64,
+) -> impl Iterator<Item = (usize, usize)> + 'a {
+    input.ops(from).filter(move |&a| input.kind[a] == first).flat_map(move |a| {
+        input.ops(to).filter(move |&b| input.kind[b] == second && input.key[b] == input.key[a]).map(move |b| (a, b))
+    })
+}
+
 /// Who wrote each value of each key, where all are different.
 pub enum Writers {
     /// Values of each key are close together: a table per key.

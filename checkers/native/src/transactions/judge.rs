@@ -3,11 +3,12 @@
 use super::anomaly::{Anomaly, Step};
 use super::cycles::{self, Cycle, Found};
 use super::graph::{Edges, Kind};
-use super::input::{Input, NONE};
+use super::input::{Input, Kept, NONE};
 use super::lists::Lists;
+use super::placed::Placed;
 use super::registers::{Assumed, Registers};
-use super::serial::{Placed, Serial};
-use super::snapshot::{self, Kept};
+use super::serial::Serial;
+use super::snapshot;
 use super::snapshot_lists::{self, Scheduled};
 use super::times::{in_real_time, loosely};
 use super::weak::{Isolation, Level, Weak};

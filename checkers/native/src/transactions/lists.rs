@@ -6,45 +6,40 @@
 //!
 //! Source: Kingsbury & Alvaro, "Elle: Inferring Isolation Anomalies from Experimental Observations" (VLDB 2020).
 
-use super::anomaly::{Anomaly, Step};
-use super::graph::{Edges, Kind};
-use super::input::{FAIL, INFO, Input, NONE, OK, READ, WRITE, Writers};
-use super::weak::Observed;
-
-/// How far an edge looks past a transaction's own appends for another's; a longer run of them is an anomaly by itself.
-const OWN_MAX: usize = 64;
+use super::anomaly::Anomaly;
+use super::input::{FAIL, INFO, Input, NONE, OK, Observed, READ, WRITE, Writers};
 
 /// One read of an ok transaction that tells of others: not a repetition of what the transaction had seen before.
-struct Read {
-    op: u32,
+pub struct Read {
+    pub(super) op: u32,
     /// Length without the transaction's own appends at the end.
-    external: u32,
+    pub(super) external: u32,
     /// The first read of its key in its transaction.
-    first: bool,
-    compatible: bool,
+    pub(super) first: bool,
+    pub(super) compatible: bool,
 }
 
 pub struct Lists<'a> {
-    input: &'a Input<'a>,
+    pub(super) input: &'a Input<'a>,
     writers: Writers,
-    owner: Vec<u32>,
+    pub(super) owner: Vec<u32>,
     is_final: Vec<bool>,
     pub happened: Vec<bool>,
     pub anomalies: Vec<Anomaly>,
-    reads: Vec<Read>,
+    pub(super) reads: Vec<Read>,
     /// Per key: the longest list that an ok transaction read.
-    longest: Vec<u32>,
+    pub(super) longest: Vec<u32>,
     /// Per key: where its versions begin in `versions`; one more than keys.
-    base: Vec<u32>,
+    pub(super) base: Vec<u32>,
     /// The append of each version, `NONE` where nobody made it.
-    versions: Vec<u32>,
+    pub(super) versions: Vec<u32>,
     /// Per append: its place in the longest list of its key.
-    place: Vec<u32>,
+    pub(super) place: Vec<u32>,
     /// Per version: the next and the last one before, of a transaction that happened; places within the key.
-    next: Vec<u32>,
-    previous: Vec<u32>,
+    pub(super) next: Vec<u32>,
+    pub(super) previous: Vec<u32>,
     /// Keys whose longest list holds a value twice: their versions are in no order.
-    ambiguous: Vec<bool>,
+    pub(super) ambiguous: Vec<bool>,
 }
 
 impl<'a> Lists<'a> {
@@ -333,7 +328,7 @@ impl<'a> Lists<'a> {
     }
 
     /// The append of the element at `place` of a read.
-    fn append_at(&self, read: &Read, key: usize, place: u32) -> u32 {
+    pub(super) fn append_at(&self, read: &Read, key: usize, place: u32) -> u32 {
         if read.compatible {
             self.versions[self.base[key] as usize + place as usize]
         } else {
@@ -351,37 +346,6 @@ impl<'a> Lists<'a> {
         let key = self.input.key[op] as usize;
         (writer != reader && self.happened[writer as usize])
             .then(|| Anomaly::new("G1b", [reader, writer], [op as u32, append], key, value))
-    }
-
-    /// All dependencies, as few edges as keep every path.
-    pub fn dependencies(&self, edges: &mut Edges) {
-        let input = self.input;
-        for key in (0..input.keys()).filter(|&key| !self.ambiguous[key]) {
-            let versions = self.base[key] as usize..self.base[key + 1] as usize;
-            for version in versions.clone() {
-                let append = self.versions[version];
-                let before = self.previous[version];
-                if append != NONE && before != NONE && self.happened[self.owner[append as usize] as usize] {
-                    let before = self.versions[versions.start + before as usize];
-                    edges.add(self.owner[before as usize], self.owner[append as usize], Kind::Ww);
-                }
-            }
-        }
-        let mut full: Vec<(u32, u32)> = Vec::new();
-        for read in &self.reads {
-            let t = self.owner[read.op as usize];
-            if let Some(append) = self.last_seen(read) {
-                edges.add(self.owner[append as usize], t, Kind::Wr);
-            }
-            let key = input.key[read.op as usize] as usize;
-            if read.compatible && !self.ambiguous[key] {
-                match self.first_unseen(key, read.external as usize) {
-                    Some(append) => edges.add(t, self.owner[append as usize], Kind::Rw),
-                    None => full.push((key as u32, t)),
-                }
-            }
-        }
-        self.unseen(full, edges);
     }
 
     /// All reads of ok transactions that show another's append before their own, or nothing, repeated ones too.
@@ -409,120 +373,4 @@ impl<'a> Lists<'a> {
         }
         found
     }
-
-    /// The last append in a read by another transaction that happened.
-    fn last_seen(&self, read: &Read) -> Option<u32> {
-        let key = self.input.key[read.op as usize] as usize;
-        let t = self.owner[read.op as usize];
-        (0..read.external).rev().take(OWN_MAX).find_map(|place| {
-            let append = self.append_at(read, key, place);
-            let writer = *self.owner.get(append as usize)?;
-            (writer != t && self.happened[writer as usize]).then_some(append)
-        })
-    }
-
-    /// The first append at or after `place` by a transaction that happened.
-    fn first_unseen(&self, key: usize, place: usize) -> Option<u32> {
-        let (base, end) = (self.base[key] as usize, self.base[key + 1] as usize);
-        let append = *self.versions[base..end].get(place)?;
-        if append != NONE && self.happened[self.owner[append as usize] as usize] {
-            return Some(append);
-        }
-        let next = self.next[base + place];
-        (next != NONE).then(|| self.versions[base + next as usize])
-    }
-
-    /// The last version of a key by a transaction that happened.
-    fn last_version(&self, key: usize) -> Option<u32> {
-        let (base, end) = (self.base[key] as usize, self.base[key + 1] as usize);
-        let append = *self.versions[base..end].last()?;
-        if append != NONE && self.happened[self.owner[append as usize] as usize] {
-            return Some(append);
-        }
-        let before = self.previous[end - 1];
-        (before != NONE).then(|| self.versions[base + before as usize])
-    }
-
-    /// Keys with the transactions that happened and appended to them what no read shows, in order.
-    pub fn unseen_appends(&self) -> Vec<(u32, u32)> {
-        let input = self.input;
-        let mut unseen: Vec<(u32, u32)> = (0..input.kind.len())
-            .filter(|&m| input.kind[m] == WRITE && self.place[m] == NONE && self.happened[self.owner[m] as usize])
-            .map(|m| (input.key[m] as u32, self.owner[m]))
-            .filter(|&(key, _)| !self.ambiguous[key as usize])
-            .collect();
-        unseen.sort_unstable();
-        unseen.dedup();
-        unseen
-    }
-
-    /// Appends that no read shows come after all that reads show, and after the reads that show it all.
-    fn unseen(&self, mut full: Vec<(u32, u32)>, edges: &mut Edges) {
-        let unseen = self.unseen_appends();
-        full.sort_unstable();
-        full.dedup();
-        let mut readers = full.as_slice();
-        for group in unseen.chunk_by(|a, b| a.0 == b.0) {
-            let key = group[0].0;
-            let appenders: Vec<u32> = group.iter().map(|&(_, t)| t).collect();
-            readers = &readers[readers.partition_point(|&(other, _)| other < key)..];
-            let until = readers.partition_point(|&(other, _)| other == key);
-            let these: Vec<u32> = readers[..until].iter().map(|&(_, t)| t).collect();
-            edges.add_all(&these, &appenders, Kind::Rw);
-            if let Some(last) = self.last_version(key as usize) {
-                edges.add_all(&[self.owner[last as usize]], &appenders, Kind::Ww);
-            }
-        }
-    }
-
-    /// What shows that one transaction depends on another: found again from the rows of the two.
-    pub fn show(&self, step: &mut Step) {
-        let input = self.input;
-        let (from, to) = (step.from as usize, step.to as usize);
-        match step.kind {
-            Kind::Ww => {
-                for (a, b) in pairs(input, from, to, WRITE, WRITE) {
-                    let key = input.key[a] as usize;
-                    let (first, second) = (self.place[a], self.place[b]);
-                    let version = self.base[key] as usize;
-                    let adjacent = second != NONE && self.previous[version + second as usize] == first;
-                    let unseen = second == NONE && self.last_version(key) == Some(a as u32);
-                    if first != NONE && !self.ambiguous[key] && (adjacent || unseen) {
-                        (step.from_op, step.to_op, step.shown_by[0]) = (a as u32, b as u32, self.longest[key]);
-                        return;
-                    }
-                }
-            }
-            Kind::Wr => {
-                for (a, b) in pairs(input, from, to, WRITE, READ) {
-                    if input.list(b).contains(&input.value[a]) {
-                        (step.from_op, step.to_op) = (a as u32, b as u32);
-                        return;
-                    }
-                }
-            }
-            Kind::Rw => {
-                for (a, b) in pairs(input, from, to, READ, WRITE) {
-                    if !input.list(a).contains(&input.value[b]) {
-                        (step.from_op, step.to_op) = (a as u32, b as u32);
-                        return;
-                    }
-                }
-            }
-            Kind::Process | Kind::Realtime | Kind::Pass => {}
-        }
-    }
-}
-
-/// Pairs of micro-operations of two transactions on one key.
-pub fn pairs<'a>(
-    input: &'a Input<'a>,
-    from: usize,
-    to: usize,
-    first: i64,
-    second: i64,
-) -> impl Iterator<Item = (usize, usize)> + 'a {
-    input.ops(from).filter(move |&a| input.kind[a] == first).flat_map(move |a| {
-        input.ops(to).filter(move |&b| input.kind[b] == second && input.key[b] == input.key[a]).map(move |b| (a, b))
-    })
 }

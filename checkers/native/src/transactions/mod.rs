@@ -1,22 +1,28 @@
 //! Transactions on lists and on registers: the anomalies that a history shows, or an order that explains all of it.
 //!
-//! `judge` is the way through: rows of `input` become dependencies (`lists`, `registers`), these a `graph`, and its
-//! `cycles` are the anomalies. Where there is none, an order is looked for (`serial`, `greedy`, `snapshot`, `weak`) and
-//! carried out again (`replay`). `parts` does the first half for some keys at a time.
+//! `judge` is the way through: rows (`input`) become dependencies (`lists`, `registers`), these a `graph`, and its `cycles`
+//! are the anomalies. Where there are none, an order is looked for (`serial`, `greedy`; `snapshot` and `weak` for weaker
+//! models) and carried out again (`replay`). `parts` finds the dependencies of some keys at a time.
 //!
 //! Uses limits/.
 
 mod anomaly;
+mod candidates;
 mod commit_order;
+mod cycle_classes;
 mod cycles;
 mod graph;
 mod greedy;
 mod groups;
 mod input;
 mod judge;
+mod list_dependencies;
 mod lists;
 pub(crate) mod parts;
+mod placed;
+mod plain_cycles;
 mod realtime;
+mod realtime_cycles;
 mod registers;
 mod replay;
 mod saturation;
@@ -24,13 +30,13 @@ mod serial;
 mod snapshot;
 mod snapshot_lists;
 mod times;
+mod version_order;
 mod weak;
 
 pub use anomaly::{Anomaly, Step};
 pub use cycles::Cycle;
 pub use graph::{Kind, kind_of};
-pub use input::{Input, NONE};
+pub use input::{Input, Kept, NONE};
 pub use judge::{Asked, Refused, Report, check_lists, check_registers, check_weak};
 pub use registers::Assumed;
-pub use snapshot::Kept;
 pub use weak::{Level, Weak, WeakStep};

@@ -7,11 +7,10 @@
 use super::anomaly::Anomaly;
 use super::cycles::{self, Cycle};
 use super::graph::{Edges, Graph, Kind};
-use super::input::{INFO, Input};
+use super::input::{INFO, Input, Kept};
 use super::judge::{Refused, Report, keep, twice};
 use super::lists::Lists;
 use super::registers::{Assumed, Registers};
-use super::snapshot::Kept;
 
 /// What whole keys show. Nodes from the transactions on are virtual, as in `graph`.
 pub struct Shown {

@@ -2,8 +2,7 @@
 //!
 //! This shares nothing with the search but the input; it confirms every order before it is called a proof.
 
-use super::input::{FAIL, Input, NIL, NONE, READ, WRITE};
-use super::snapshot::Kept;
+use super::input::{FAIL, Input, Kept, NIL, NONE, READ, WRITE};
 
 /// Each transaction at most once, all ok ones, no failed one, and what is to be kept; `before`: per transaction the one of
 /// its process before it.

@@ -1,7 +1,7 @@
 //! What a commit order must hold, level by level: see `weak`.
 
-use super::input::NONE;
-use super::weak::{Derived, Isolation, Observed};
+use super::input::{NONE, Observed};
+use super::weak::{Derived, Isolation};
 
 /// Chains whose clocks are kept at a time.
 const LANES: usize = 16;

@@ -19,6 +19,7 @@ use std::collections::HashSet;
 
 use super::groups::Groups;
 use super::input::{Input, NONE};
+use super::placed::{Event, Placed, events};
 use super::registers::Registers;
 use super::times::Times;
 use crate::limits::interrupt;
@@ -39,35 +40,6 @@ pub enum Serial {
     GivenUp,
 }
 
-/// What is placed whole.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Placed {
-    Transactions,
-    /// Twice the transaction for its start, and one more for its commit.
-    StartsAndCommits,
-}
-
-impl Placed {
-    /// The node that reads, of a transaction.
-    fn begin(self, t: u32) -> u32 {
-        if self == Self::Transactions { t } else { 2 * t }
-    }
-
-    /// The node that writes.
-    fn end(self, t: u32) -> u32 {
-        if self == Self::Transactions { t } else { 2 * t + 1 }
-    }
-
-    fn transaction(self, node: u32) -> u32 {
-        if self == Self::Transactions { node } else { node / 2 }
-    }
-
-    /// Whether a node is a start alone.
-    fn is_start(self, node: u32) -> bool {
-        self == Self::StartsAndCommits && node % 2 == 0
-    }
-}
-
 impl Serial {
     pub fn order(self) -> Option<Vec<u32>> {
         match self {
@@ -75,13 +47,6 @@ impl Serial {
             Self::Impossible | Self::GivenUp => None,
         }
     }
-}
-
-/// A node that may be placed from now on, or has to be placed by now.
-#[derive(Clone, Copy)]
-struct Event {
-    t: u32,
-    is_end: bool,
 }
 
 /// Where one of several transactions can be placed next.
@@ -110,53 +75,53 @@ enum Done {
 
 /// A key and one of its versions.
 #[derive(Clone, Copy, Default)]
-struct Version {
-    key: u32,
-    version: u32,
+pub struct Version {
+    pub(super) key: u32,
+    pub(super) version: u32,
 }
 
 /// Nodes are transactions, or starts and commits.
-struct Search<'a> {
+pub struct Search<'a> {
     registers: &'a Registers<'a>,
-    placed: Placed,
+    pub(super) placed: Placed,
     /// Per transaction: the one that it has to follow.
-    follows: &'a [u32],
+    pub(super) follows: &'a [u32],
     /// Per node: what it reads of others, and what it leaves.
-    reads: Groups<Version>,
-    writes: Groups<Version>,
+    pub(super) reads: Groups<Version>,
+    pub(super) writes: Groups<Version>,
     /// Per version: the nodes that read it; the first completion and the last invocation of all who met it.
-    readers: Groups<u32>,
-    first_end: Vec<i64>,
-    last_begin: Vec<i64>,
+    pub(super) readers: Groups<u32>,
+    pub(super) first_end: Vec<i64>,
+    pub(super) last_begin: Vec<i64>,
     /// Per node: whether it may hinder others, since they read what it writes, or for a start, since it is to write; the first
     /// completion that it has to precede.
     hinders: Vec<bool>,
-    due: Vec<i64>,
+    pub(super) due: Vec<i64>,
     events: Vec<Event>,
 
-    is_invoked: Vec<bool>,
-    is_placed: Vec<bool>,
+    pub(super) is_invoked: Vec<bool>,
+    pub(super) is_placed: Vec<bool>,
     /// Invoked and not placed.
-    open: Vec<u32>,
+    pub(super) open: Vec<u32>,
     order: Vec<u32>,
-    held: Vec<u32>,
+    pub(super) held: Vec<u32>,
     /// Per key: the transaction that is started, not committed, and writes it.
-    writing: Vec<u32>,
+    pub(super) writing: Vec<u32>,
     /// Per version: reads of it that are not placed.
-    unread: Vec<u32>,
+    pub(super) unread: Vec<u32>,
     /// Per key, in the order of first completions: versions that are yet to be written or to be read. The last rows of
     /// `after` and `before`, one per key, stand for both ends.
-    after: Vec<u32>,
+    pub(super) after: Vec<u32>,
     before: Vec<u32>,
     done: Vec<Done>,
     /// The set of transactions placed, in a number; and sets with the event that they were met at.
-    placed_set: u64,
-    tried: HashSet<u64>,
+    pub(super) placed_set: u64,
+    pub(super) tried: HashSet<u64>,
     placements: usize,
     /// Open nodes looked at since the budget was charged last.
-    looked_at: u64,
-    marks: Vec<u32>,
-    mark: u32,
+    pub(super) looked_at: u64,
+    pub(super) marks: Vec<u32>,
+    pub(super) mark: u32,
 }
 
 /// Look for an order that keeps `times`, of all transactions that happened; `before`: per transaction the one that it has to
@@ -203,27 +168,6 @@ pub fn search(
             return Serial::GivenUp;
         }
     }
-}
-
-/// Beginnings and ends in order; what begins at the time of an end does not follow it.
-fn events(times: &Times, happened: &[bool], placed: Placed) -> Vec<Event> {
-    let begun = times.by_begin(happened);
-    let mut ends: Vec<(i64, u32)> =
-        begun.iter().map(|&t| (times.end[t as usize], t)).filter(|&(end, _)| end != i64::MAX).collect();
-    ends.sort_unstable();
-    let mut ended = ends.iter().peekable();
-    let mut events = Vec::with_capacity(begun.len() + ends.len());
-    for &t in &begun {
-        while let Some(&(_, before)) = ended.next_if(|&&(end, _)| end < times.begin[t as usize]) {
-            events.push(Event { t: placed.end(before), is_end: true });
-        }
-        events.push(Event { t: placed.begin(t), is_end: false });
-        if placed == Placed::StartsAndCommits {
-            events.push(Event { t: placed.end(t), is_end: false });
-        }
-    }
-    events.extend(ended.map(|&(_, t)| Event { t: placed.end(t), is_end: true }));
-    events
 }
 
 impl<'a> Search<'a> {
@@ -350,39 +294,6 @@ impl<'a> Search<'a> {
         event
     }
 
-    /// Whether a transaction, placed next, reads what it read and overwrites nothing that others have yet to read.
-    fn may_follow(&self, t: u32) -> bool {
-        let reads = self.reads.of(t);
-        self.in_turn(t)
-            && reads.iter().all(|read| self.held[read.key as usize] == read.version)
-            && self.writes.of(t).iter().all(|wrote| {
-                let held = self.held[wrote.key as usize];
-                let own = reads.iter().any(|read| read.key == wrote.key);
-                self.unread[held as usize] <= u32::from(own) && self.earlier(wrote, t).is_none()
-            })
-    }
-
-    /// The node of another transaction that one has to follow.
-    fn followed(&self, node: u32) -> Option<u32> {
-        let t = self.placed.transaction(node);
-        let before = *self.follows.get(t as usize)?;
-        (before != NONE && node == self.placed.begin(t)).then(|| self.placed.end(before))
-    }
-
-    /// Whether a node follows what it has to, a commit its start, and no writer of the same key is started.
-    fn in_turn(&self, node: u32) -> bool {
-        if self.followed(node).is_some_and(|before| !self.is_placed[before as usize]) {
-            return false;
-        }
-        if self.placed == Placed::Transactions {
-            return true;
-        }
-        if !self.placed.is_start(node) {
-            return self.is_placed[node as usize - 1];
-        }
-        self.writes.of(node + 1).iter().all(|wrote| self.writing[wrote.key as usize] == NONE)
-    }
-
     /// The keys that a transaction writes are its own from its start to its commit.
     fn write(&mut self, node: u32, is_begun: bool) {
         if self.placed == Placed::StartsAndCommits {
@@ -394,33 +305,11 @@ impl<'a> Search<'a> {
         }
     }
 
-    fn writer(&self, version: u32) -> u32 {
+    pub(super) fn writer(&self, version: u32) -> u32 {
         self.placed.end(self.registers.writer(version))
     }
 
-    /// A version that has to be written, and read by all but `t`, before another of its key is written; the first of them.
-    fn earlier(&self, wrote: &Version, t: u32) -> Option<u32> {
-        let begin = self.last_begin[wrote.version as usize];
-        let end = self.end(wrote.key);
-        let mut version = self.after[end as usize];
-        while version != end && self.first_end[version as usize] < begin {
-            let is_own = version == wrote.version || self.left_to(version, t);
-            if !is_own {
-                return Some(version);
-            }
-            version = self.after[version as usize];
-        }
-        None
-    }
-
-    /// Whether a version is written, and only `t` has yet to read it.
-    fn left_to(&self, version: u32, t: u32) -> bool {
-        self.is_placed[self.writer(version) as usize]
-            && self.unread[version as usize] == 1
-            && self.reads.of(t).iter().any(|read| read.version == version)
-    }
-
-    fn end(&self, key: u32) -> u32 {
+    pub(super) fn end(&self, key: u32) -> u32 {
         (self.after.len() - self.held.len()) as u32 + key
     }
 
@@ -500,132 +389,10 @@ impl<'a> Search<'a> {
             }
         }
     }
-
-    /// Which transactions may be placed next so that `t` is placed before the event; none where that leads nowhere.
-    fn candidates(&mut self, t: u32, event: usize) -> Vec<u32> {
-        if !self.tried.insert(self.placed_set ^ number(!(event as u64))) {
-            return Vec::new();
-        }
-        let needed = self.needed(t).unwrap_or_default();
-        self.first_due(needed)
-    }
-
-    /// Those of some nodes that may follow, the first due first.
-    fn first_due(&self, mut nodes: Vec<u32>) -> Vec<u32> {
-        nodes.retain(|&node| self.may_follow(node));
-        nodes.sort_unstable_by_key(|&node| (self.due[node as usize], node));
-        nodes
-    }
-
-    /// What else may be placed first so that `t` is placed: who writes a key that one of those writes which have to be placed
-    /// before `t`, and whatever has to be placed before that. Everybody else can as well come after `t`.
-    fn others(&mut self, t: u32, known: &[u32]) -> Vec<u32> {
-        let mut found = self.needed(t).unwrap_or_default();
-        let mut next = 0;
-        while next < found.len() {
-            let keys: Vec<u32> = self.written(found[next]).iter().map(|wrote| wrote.key).collect();
-            next += 1;
-            self.looked_at += self.open.len() as u64;
-            for at in 0..self.open.len() {
-                let other = self.open[at];
-                let shares = self.written(other).iter().any(|wrote| keys.contains(&wrote.key));
-                if !shares || found.contains(&other) {
-                    continue;
-                }
-                // Who has to follow `t` cannot come first.
-                let needed = self.needed(other).filter(|needed| !needed.contains(&t)).unwrap_or_default();
-                for node in needed {
-                    if !found.contains(&node) {
-                        found.push(node);
-                    }
-                }
-            }
-        }
-        found.retain(|node| !known.contains(node));
-        self.first_due(found)
-    }
-
-    /// What a node's transaction leaves.
-    fn written(&self, node: u32) -> &[Version] {
-        self.writes.of(self.placed.end(self.placed.transaction(node)))
-    }
-
-    /// The transactions that have to be placed before `t`, and itself; None where one of them cannot be.
-    fn needed(&mut self, t: u32) -> Option<Vec<u32>> {
-        self.mark += 1;
-        self.marks[t as usize] = self.mark;
-        let mut needed = vec![t];
-        let mut next = 0;
-        while next < needed.len() {
-            let by = needed[next];
-            let mut circular = false;
-            let mut need = |search: &mut Self, other: u32| {
-                circular |= other == t || !search.is_invoked[other as usize];
-                if std::mem::replace(&mut search.marks[other as usize], search.mark) != search.mark {
-                    needed.push(other);
-                }
-            };
-            if let Some(before) = self.followed(by).filter(|&before| !self.is_placed[before as usize]) {
-                need(self, before);
-            }
-            if self.placed.is_start(by) {
-                for at in 0..self.writes.of(by + 1).len() {
-                    let other = self.writing[self.writes.of(by + 1)[at].key as usize];
-                    if other != NONE {
-                        need(self, self.placed.end(other));
-                    }
-                }
-            } else if self.placed == Placed::StartsAndCommits && !self.is_placed[by as usize - 1] {
-                need(self, by - 1);
-            }
-            for at in 0..self.reads.of(by).len() {
-                let read = self.reads.of(by)[at];
-                if self.held[read.key as usize] != read.version {
-                    need(self, self.writer(read.version));
-                }
-            }
-            for at in 0..self.writes.of(by).len() {
-                let wrote = self.writes.of(by)[at];
-                let held = self.held[wrote.key as usize];
-                self.need_readers(held, by, &mut need);
-                let (begin, end) = (self.last_begin[wrote.version as usize], self.end(wrote.key));
-                let mut version = self.after[end as usize];
-                while version != end && self.first_end[version as usize] < begin {
-                    if version != wrote.version {
-                        let writer = self.writer(version);
-                        if !self.is_placed[writer as usize] {
-                            need(self, writer);
-                        }
-                        self.need_readers(version, by, &mut need);
-                    }
-                    version = self.after[version as usize];
-                }
-            }
-            if circular {
-                return None;
-            }
-            next += 1;
-        }
-        self.looked_at += needed.len() as u64;
-        Some(needed)
-    }
-
-    /// All who have yet to read a version, but for one.
-    fn need_readers(&mut self, version: u32, but: u32, need: &mut impl FnMut(&mut Self, u32)) {
-        if self.unread[version as usize] == 0 {
-            return;
-        }
-        for at in 0..self.readers.of(version).len() {
-            let reader = self.readers.of(version)[at];
-            if reader != but && !self.is_placed[reader as usize] {
-                need(self, reader);
-            }
-        }
-    }
 }
 
 /// A number that looks like chance (splitmix64).
-fn number(of: u64) -> u64 {
+pub(super) fn number(of: u64) -> u64 {
     let mut mixed = of.wrapping_add(0x9E37_79B9_7F4A_7C15);
     mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);

@@ -12,19 +12,8 @@ use std::collections::BinaryHeap;
 
 use super::graph::{Edges, Graph, Kind};
 use super::greedy::{Due, due};
-use super::input::{FAIL, Input, NIL, NONE, READ, WRITE};
+use super::input::{FAIL, Input, Kept, NIL, NONE, Observed, READ, WRITE};
 use super::realtime;
-use super::weak::Observed;
-
-/// What a schedule keeps beside snapshots.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kept {
-    Nothing,
-    /// A transaction starts after the one before it, of the same process, has committed.
-    Process,
-    /// A transaction that was invoked after another was completed starts after that one has committed.
-    Realtime,
-}
 
 /// Starts and commits in turn: twice the transaction, and one more for the commit.
 pub type Schedule = Vec<u32>;

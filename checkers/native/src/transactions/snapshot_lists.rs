@@ -14,10 +14,10 @@
 use std::collections::HashMap;
 
 use super::graph::{Edges, Graph, Kind, Target};
-use super::input::{Input, NONE};
+use super::input::{Input, Kept, NONE};
 use super::lists::Lists;
 use super::realtime;
-use super::snapshot::{Kept, Schedule};
+use super::snapshot::Schedule;
 use crate::limits::interrupt;
 
 /// Events looked at while choosing, beside some for each event.

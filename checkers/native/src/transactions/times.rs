@@ -4,8 +4,9 @@
 //! loosened step by step. What comes of it is an order like any other, and is confirmed as such.
 
 use super::input::{Input, WRITE};
+use super::placed::Placed;
 use super::registers::Registers;
-use super::serial::{self, Placed, Serial};
+use super::serial::{self, Serial};
 
 /// From when on each transaction may be placed, and by when it has to be: those of unknown outcome at any later time.
 pub struct Times {

@@ -22,9 +22,9 @@
 use std::cell::Cell;
 
 use super::anomaly::Step;
-use super::graph::{Edges, Graph, Kind, Target};
-use super::input::{Input, NONE, WRITE};
-use super::snapshot::{Kept, Schedule, replay, schedule};
+use super::graph::{self, Edges, Graph, Kind, Target};
+use super::input::{Input, Kept, NONE, Observed, WRITE};
+use super::snapshot::{Schedule, replay, schedule};
 use crate::limits::interrupt;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,13 +33,6 @@ pub enum Level {
     View,
     Atomic,
     Causal,
-}
-
-/// What an ok transaction read of another: the write, or `NONE` when it read that nothing was written.
-#[derive(Clone, Copy, Debug)]
-pub struct Observed {
-    pub op: u32,
-    pub write: u32,
 }
 
 /// One step of a circle in what the commit order must hold. `path` leads from `from`, whose write was seen, to the
@@ -242,7 +235,7 @@ impl<'a> Isolation<'a> {
         }
         let components = graph.components(|node| open[node as usize], |_, _| true);
         let Some(nodes) = components.iter().min_by_key(|nodes| nodes.len()) else { return Weak::Defect };
-        let mut found = super::registers::circle(graph, nodes, CIRCLE_MAX);
+        let mut found = graph::circle(graph, nodes, CIRCLE_MAX);
         // Virtual nodes stand for edges from the transaction before to the one after.
         found.retain(|&node| (node as usize) < self.input.len());
         let steps: Option<Vec<WeakStep>> = (0..found.len())
