@@ -11,7 +11,7 @@ use fencepost_core::search::{CasRegister, Finding, Model};
 const OPERATIONS_MAX: usize = 14;
 
 /// Five processes by turns, a byte or two each: what stands in the first says who, and what it invokes or how it ends.
-fn told(data: &[u8]) -> Vec<Op> {
+fn history(data: &[u8]) -> Vec<Op> {
     let Some((&mode, data)) = data.split_first() else { return Vec::new() };
     let unique = mode & 1 == 1;
     let domain = if unique { OPERATIONS_MAX as u32 + 1 } else { 2 + u32::from(mode >> 1 & 3) };
@@ -71,7 +71,7 @@ fn linearizable(ops: &[Op]) -> bool {
 }
 
 pub fn try_one(data: &[u8]) {
-    let ops = told(data);
+    let ops = history(data);
     let limits = Limits {
         steps: 10_000_000,
         memory_bytes: 1 << 30,

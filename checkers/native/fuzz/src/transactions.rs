@@ -1,7 +1,7 @@
 //! Transactions: whatever the numbers, a report or a refusal, the same twice; and renamed keys change nothing.
 
 use fencepost_core::transactions::{
-    Asked, Assumed, Input, Kept, Level, Refused, Report, check_lists, check_registers, check_weak,
+    Asked, Assumed, Failure, Input, Kept, Level, Report, check_lists, check_registers, check_weak,
 };
 
 const BUDGET: u64 = 100_000;
@@ -128,15 +128,15 @@ fn judge(columns: &Columns, lists: bool, kept: Kept) -> Result<Report, String> {
     } else {
         check_registers(&columns.input(), all, kept, true, BUDGET)
     };
-    found.map_err(|refused| match refused {
-        Refused::Malformed(why) => why,
-        Refused::Defect(why) => panic!("{why}"),
+    found.map_err(|failure| match failure {
+        Failure::MalformedInput(why) => why,
+        Failure::Defect(defect) => panic!("{}", defect.0),
     })
 }
 
 /// What was found, without the rows: names of anomalies, whether there is a cycle, and whether there is an order. Which
 /// of the classes less serious than another are shown may depend on the order of rows and keys.
-fn told(report: &Report) -> (Vec<&'static str>, bool, bool) {
+fn summary(report: &Report) -> (Vec<&'static str>, bool, bool) {
     let mut anomalies: Vec<_> = report.anomalies.iter().map(|anomaly| anomaly.name).collect();
     anomalies.sort_unstable();
     (anomalies, report.cycles.is_empty(), report.order.is_some())
@@ -158,16 +158,16 @@ pub fn try_one(data: &[u8]) {
     for asked in [Asked::Commits { level, sessions: mode & 64 == 0 }, Asked::Snapshots(kept)] {
         if report.anomalies.is_empty()
             && clean
-            && let Err(Refused::Defect(why)) = check_weak(&columns.input(), lists, asked, BUDGET)
+            && let Err(Failure::Defect(defect)) = check_weak(&columns.input(), lists, asked, BUDGET)
         {
-            panic!("{why}");
+            panic!("{}", defect.0);
         }
     }
     let again = judge(&columns, lists, kept).expect("it was judged before");
-    assert_eq!(told(&report), told(&again));
+    assert_eq!(summary(&report), summary(&again));
     // Keys are numbered below the number of micro-operations.
     if report.unfinished.is_empty() && columns.kind.len() >= KEYS {
         let renamed = judge(&columns.renamed(), lists, kept).expect("only names differ");
-        assert_eq!(told(&report), told(&renamed));
+        assert_eq!(summary(&report), summary(&renamed));
     }
 }

@@ -58,11 +58,11 @@ pub fn attend<T: Send>(
 
 /// What `work` returns; RuntimeError where it panics, which is a defect and no statement about what it was given.
 pub fn safely<T>(work: impl FnOnce() -> T) -> PyResult<T> {
-    catch(work).map_err(refuse)
+    catch(work).map_err(raise_defect)
 }
 
 /// The exception of a defect.
-pub fn refuse(defect: Defect) -> PyErr {
+pub fn raise_defect(defect: Defect) -> PyErr {
     PyRuntimeError::new_err(defect.0)
 }
 

@@ -1,10 +1,12 @@
 //! The binding of objects beyond registers: columns in, one result per object out; nothing else.
+//!
+//! Its functions have many parameters: one for each column, as Python names them.
 
 use numpy::PyReadonlyArray1;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
-use super::attend::{attend, refuse};
+use super::attend::{attend, raise_defect};
 use crate::objects::judge::{Judged, Kind, Spending, Subhistory, judge_objects};
 use crate::objects::{Call, bank, log, multi_register};
 use crate::search::Finding;
@@ -57,7 +59,7 @@ pub fn check_objects(
     attend(py, wall_s, true, |deadline| {
         let budget = Spending { steps, memory_bytes, deadline };
         let (keys, subhistories) = rows.split().map_err(PyValueError::new_err)?;
-        let judged = judge_objects(kind, &subhistories, &budget).map_err(refuse)?;
+        let judged = judge_objects(kind, &subhistories, &budget).map_err(raise_defect)?;
         Ok(keys.into_iter().zip(judged).map(|(key, judged)| result(key, judged, orders)).collect())
     })?
 }

@@ -1,4 +1,6 @@
 //! The binding of registers: columns in, one result per key out; nothing else.
+//!
+//! Its functions have many parameters: one for each column, as Python names them.
 
 use std::thread::available_parallelism;
 
@@ -6,7 +8,7 @@ use numpy::PyReadonlyArray1;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
-use super::attend::{attend, refuse};
+use super::attend::{attend, raise_defect};
 use crate::history::Rows;
 use crate::registers::keys::{Budget, WORTH_THREADS, judge_keys};
 use crate::registers::{Judged, Proofs};
@@ -76,12 +78,12 @@ pub fn check_registers(
     attend(py, wall_s, alone, |deadline| {
         let budget = Budget { steps, memory_bytes, deadline, threads };
         let split = rows.split().map_err(PyValueError::new_err)?;
-        let judged = judge_keys(&CasRegister, &split.each(), &budget).map_err(refuse)?;
+        let judged = judge_keys(&CasRegister, &split.each(), &budget).map_err(raise_defect)?;
         Ok(split.keys.into_iter().zip(judged).map(|(key, judged)| result(key, judged, orders)).collect())
     })?
 }
 
-fn told(proof: minimal::Proof, steps: u64) -> Proof {
+fn proof_of(proof: minimal::Proof, steps: u64) -> Proof {
     let minimal::Proof { since, until, must, may, shown } = proof;
     Proof { kind: "window", since: (since != BEGINNING).then_some(since), until, must, may, shown, steps }
 }
@@ -102,8 +104,8 @@ fn result(key: i64, judged: Judged<u32>, orders: bool) -> KeyResult {
         minimal: None,
     };
     if let Some(Proofs { window, minimal, confirming_steps, cutting_steps }) = judged.proofs {
-        out.proof = Some(told(window, confirming_steps));
-        out.minimal = Some(told(minimal, cutting_steps));
+        out.proof = Some(proof_of(window, confirming_steps));
+        out.minimal = Some(proof_of(minimal, cutting_steps));
     }
     match judged.finding {
         Finding::Explained { order } if orders => out.order = order,

@@ -1,12 +1,14 @@
 //! The binding of histories that are judged in parts: columns in, what was found out; nothing else.
+//!
+//! Its functions have many parameters: one for each column, as Python names them.
 
 use numpy::{PyArray1, ToPyArray};
 use pyo3::prelude::*;
 
 use super::attend::safely;
-use super::transactions::{AnomalyRow, Column, CycleRow, anomaly, borrowed, cycle, judged, refuse};
+use super::transactions::{AnomalyRow, Column, CycleRow, anomaly, borrowed, cycle, judged, raise};
 use crate::transactions::parts::{self, Core, Shown};
-use crate::transactions::{Assumed, Input, Kind, Refused, kind_of};
+use crate::transactions::{Assumed, Failure, Input, Kind, kind_of};
 
 type Rows<'py> = Bound<'py, PyArray1<u32>>;
 
@@ -118,7 +120,7 @@ pub fn transaction_part(
     let input = borrowed!(process, outcome, invoked, completed, first, kind, key, value; start, elements);
     let assumed = Assumed { wfr, sequential, linearizable };
     let judge = || if lists { parts::of_lists(&input) } else { parts::of_registers(&input, assumed) };
-    let shown = py.detach(|| safely(judge))?.map_err(refuse)?;
+    let shown = py.detach(|| safely(judge))?.map_err(raise)?;
     let steps = shown.circles.iter().filter_map(|circle| circle.steps.first());
     let circles = steps.map(|step| input.key[step.from_op as usize]).collect();
     Ok(TransactionPart { shown, circles })
@@ -163,7 +165,7 @@ pub fn judge_transaction_core(
     let begin: Vec<(i64, i64)> = times.as_slice()?.iter().copied().zip(levels.as_slice()?.iter().copied()).collect();
     let (sources, targets, kinds) = (sources.as_slice()?, targets.as_slice()?, kinds.as_slice()?);
     if sources.len() != targets.len() || sources.len() != kinds.len() {
-        return Err(refuse(Refused::Malformed("the columns of edges differ in length".to_string())));
+        return Err(raise(Failure::MalformedInput("the columns of edges differ in length".to_string())));
     }
     let edges = sources.iter().zip(targets).zip(kinds).map(|((&from, &to), &kind)| (from, to, kind_of(kind)));
     let core = judged(py, wall_s, || parts::judge_core(&input, &begin, nodes, edges, steps))?;

@@ -1,13 +1,15 @@
 //! The binding of the checkers of transactions: columns in, one report out; nothing else.
+//!
+//! Its functions have many parameters: one for each column, as Python names them.
 
 use numpy::{PyArray1, PyReadonlyArray1, ToPyArray};
-use pyo3::exceptions::{PyRuntimeError, PyValueError};
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
-use super::attend::attend;
+use super::attend::{attend, raise_defect};
 use crate::limits::interrupt::within;
 use crate::transactions::{
-    self, Anomaly, Asked, Assumed, Cycle, Input, Kept, Kind, Level, NONE, Refused, Report, Step, Weak,
+    self, Anomaly, Asked, Assumed, Cycle, Failure, Input, Kept, Kind, Level, NONE, Report, Step, Weak,
 };
 
 pub(super) type Column<'py> = PyReadonlyArray1<'py, i64>;
@@ -243,14 +245,14 @@ fn kept(sessions: bool, realtime: bool) -> Kept {
 pub(super) fn judged<T: Send>(
     py: Python<'_>,
     wall_s: f64,
-    judge: impl FnOnce() -> Result<T, Refused> + Send,
+    judge: impl FnOnce() -> Result<T, Failure> + Send,
 ) -> PyResult<T> {
-    attend(py, wall_s, true, |deadline| within(deadline, judge))?.map_err(refuse)
+    attend(py, wall_s, true, |deadline| within(deadline, judge))?.map_err(raise)
 }
 
-pub(super) fn refuse(refused: Refused) -> PyErr {
-    match refused {
-        Refused::Malformed(why) => PyValueError::new_err(why),
-        Refused::Defect(what) => PyRuntimeError::new_err(what),
+pub(super) fn raise(failure: Failure) -> PyErr {
+    match failure {
+        Failure::MalformedInput(why) => PyValueError::new_err(why),
+        Failure::Defect(defect) => raise_defect(defect),
     }
 }

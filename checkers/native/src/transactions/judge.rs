@@ -13,6 +13,7 @@ use super::snapshot_lists::{self, Scheduled};
 use super::times::{in_real_time, loosely};
 use super::weak::{Isolation, Level, Weak};
 use super::{greedy, realtime, replay};
+use crate::limits::Defect;
 
 /// What the native core hands over. Rows are transactions and micro-operations of the input.
 pub struct Report {
@@ -31,21 +32,20 @@ pub struct Report {
 }
 
 /// Why there is no report.
-#[derive(Debug, PartialEq, Eq)]
-pub enum Refused {
+#[derive(Debug)]
+pub enum Failure {
     /// The input means nothing.
-    Malformed(String),
-    /// A defect of this core; no statement about the history.
-    Defect(&'static str),
+    MalformedInput(String),
+    Defect(Defect),
 }
 
 /// Judge lists to which transactions append unique values.
 ///
 /// `kept`: what orders of transactions keep; `budget`: steps for the search of shortest cycles.
-pub fn check_lists(input: &Input<'_>, kept: Kept, budget: u64) -> Result<Report, Refused> {
-    input.validate(true).map_err(Refused::Malformed)?;
+pub fn check_lists(input: &Input<'_>, kept: Kept, budget: u64) -> Result<Report, Failure> {
+    input.validate(true).map_err(Failure::MalformedInput)?;
     let by_invocation = input.by_invocation();
-    let predecessors = input.predecessors(&by_invocation).map_err(Refused::Malformed)?;
+    let predecessors = input.predecessors(&by_invocation).map_err(Failure::MalformedInput)?;
     let lists = Lists::new(input).map_err(|ops| twice(input, ops))?;
     let mut edges = Edges::new(input.len(), 2 * input.kind.len() + 3 * input.len());
     lists.dependencies(&mut edges);
@@ -59,7 +59,9 @@ pub fn check_lists(input: &Input<'_>, kept: Kept, budget: u64) -> Result<Report,
     } else if lists.anomalies.is_empty() {
         let order = replay::of(&sorted, &lists.happened);
         if !replay::lists(input, &order, &predecessors, kept) {
-            return Err(Refused::Defect("an order of transactions without anomaly does not explain the reads"));
+            return Err(Failure::Defect(Defect(
+                "an order of transactions without anomaly does not explain the reads".into(),
+            )));
         }
         report.order = Some(order);
     }
@@ -75,10 +77,10 @@ pub fn check_registers(
     kept: Kept,
     thorough: bool,
     budget: u64,
-) -> Result<Report, Refused> {
-    input.validate(false).map_err(Refused::Malformed)?;
+) -> Result<Report, Failure> {
+    input.validate(false).map_err(Failure::MalformedInput)?;
     let by_invocation = input.by_invocation();
-    let predecessors = input.predecessors(&by_invocation).map_err(Refused::Malformed)?;
+    let predecessors = input.predecessors(&by_invocation).map_err(Failure::MalformedInput)?;
     let mut registers = Registers::new(input, assumed).map_err(|ops| twice(input, ops))?;
     // An order leaves no room for any finding; most often there is one, and it costs less to find than to look for findings.
     if kept == Kept::Realtime
@@ -125,11 +127,11 @@ fn followed(kept: Kept, predecessors: &[u32], registers: &Registers<'_>) -> Vec<
 }
 
 /// An order that was carried out on the rows alone and explains every read of registers.
-fn confirmed(input: &Input<'_>, order: Vec<u32>, predecessors: &[u32], kept: Kept) -> Result<Vec<u32>, Refused> {
+fn confirmed(input: &Input<'_>, order: Vec<u32>, predecessors: &[u32], kept: Kept) -> Result<Vec<u32>, Failure> {
     if replay::registers(input, &order, predecessors, kept) {
         Ok(order)
     } else {
-        Err(Refused::Defect("an order of transactions that was found does not explain the reads"))
+        Err(Failure::Defect(Defect("an order of transactions that was found does not explain the reads".into())))
     }
 }
 
@@ -166,10 +168,10 @@ pub enum Asked {
 const ASSUMED: Assumed = Assumed { wfr: true, sequential: false, linearizable: false };
 
 /// Look for an order that shows what is asked, in a history without any anomaly that read committed forbids.
-pub fn check_weak(input: &Input<'_>, are_lists: bool, asked: Asked, budget: u64) -> Result<Weak, Refused> {
-    input.validate(are_lists).map_err(Refused::Malformed)?;
+pub fn check_weak(input: &Input<'_>, are_lists: bool, asked: Asked, budget: u64) -> Result<Weak, Failure> {
+    input.validate(are_lists).map_err(Failure::MalformedInput)?;
     let by_invocation = input.by_invocation();
-    let predecessors = input.predecessors(&by_invocation).map_err(Refused::Malformed)?;
+    let predecessors = input.predecessors(&by_invocation).map_err(Failure::MalformedInput)?;
     let found = match (asked, are_lists) {
         (Asked::Snapshots(kept), true) => return snapshots_of_lists(input, &predecessors, kept),
         (Asked::Snapshots(kept), false) => {
@@ -194,13 +196,15 @@ pub fn check_weak(input: &Input<'_>, are_lists: bool, asked: Asked, budget: u64)
         }
     };
     match found {
-        Weak::Defect => Err(Refused::Defect("an order of commits, or the circle that forbids one, is not confirmed")),
+        Weak::Defect => {
+            Err(Failure::Defect(Defect("an order of commits, or the circle that forbids one, is not confirmed".into())))
+        }
         found => Ok(found),
     }
 }
 
 /// A schedule of lists, or that none was found.
-fn snapshots_of_lists(input: &Input<'_>, predecessors: &[u32], kept: Kept) -> Result<Weak, Refused> {
+fn snapshots_of_lists(input: &Input<'_>, predecessors: &[u32], kept: Kept) -> Result<Weak, Failure> {
     let lists = Lists::new(input).map_err(|ops| twice(input, ops))?;
     let before = snapshot::happened_before(predecessors, &lists.happened);
     match snapshot_lists::schedule(input, &lists, &before, kept) {
@@ -216,7 +220,7 @@ fn snapshots_of_registers(
     predecessors: &[u32],
     kept: Kept,
     budget: u64,
-) -> Result<Weak, Refused> {
+) -> Result<Weak, Failure> {
     let mut registers = Registers::new(input, ASSUMED).map_err(|ops| twice(input, ops))?;
     let before = snapshot::happened_before(predecessors, &registers.happened);
     let in_real_time =
@@ -250,11 +254,11 @@ fn scheduled(
     are_lists: bool,
     kept: Kept,
     anomalies: &[Anomaly],
-) -> Result<Weak, Refused> {
+) -> Result<Weak, Failure> {
     if snapshot::replay(input, &found, before, are_lists, kept) {
         Ok(Weak::Order(found))
     } else if anomalies.is_empty() {
-        Err(Refused::Defect("a schedule of transactions that was found does not explain the reads"))
+        Err(Failure::Defect(Defect("a schedule of transactions that was found does not explain the reads".into())))
     } else {
         Ok(Weak::Spent)
     }
@@ -292,9 +296,9 @@ impl Report {
     }
 }
 
-pub(super) fn twice(input: &Input<'_>, (first, second): (u32, u32)) -> Refused {
+pub(super) fn twice(input: &Input<'_>, (first, second): (u32, u32)) -> Failure {
     let owners = input.owners();
-    Refused::Malformed(format!(
+    Failure::MalformedInput(format!(
         "transactions {} and {} both write {} to key {}; every value may be written to a key once only",
         owners[first as usize], owners[second as usize], input.value[first as usize], input.key[first as usize]
     ))

@@ -1,8 +1,8 @@
 //! Transactions on lists and on registers: the anomalies that a history shows, or an order that explains all of it.
 //!
-//! `judge` is the way through: rows (`input`) become dependencies (`lists`, `registers`), these a `graph`, and its `cycles`
-//! are the anomalies. Where there are none, an order is looked for (`serial`, `greedy`; `snapshot` and `weak` for weaker
-//! models) and carried out again (`replay`). `parts` finds the dependencies of some keys at a time.
+//! `judge` is the way through: rows (`input`) become dependencies (`lists`, `registers`), these a `graph`, and its
+//! `cycles` are the anomalies. Where there are none, an order is looked for (`serial`, `greedy`; `snapshot` and `weak`
+//! for weaker models) and carried out again (`replay`). `parts` finds the dependencies of some keys at a time.
 //!
 //! Uses limits/.
 
@@ -37,6 +37,6 @@ pub use anomaly::{Anomaly, Step};
 pub use cycles::Cycle;
 pub use graph::{Kind, kind_of};
 pub use input::{Input, Kept, NONE};
-pub use judge::{Asked, Refused, Report, check_lists, check_registers, check_weak};
+pub use judge::{Asked, Failure, Report, check_lists, check_registers, check_weak};
 pub use registers::Assumed;
 pub use weak::{Level, Weak, WeakStep};

@@ -8,7 +8,7 @@ use super::anomaly::Anomaly;
 use super::cycles::{self, Cycle};
 use super::graph::{Edges, Graph, Kind};
 use super::input::{INFO, Input, Kept};
-use super::judge::{Refused, Report, keep, twice};
+use super::judge::{Failure, Report, keep, twice};
 use super::lists::Lists;
 use super::registers::{Assumed, Registers};
 
@@ -25,8 +25,8 @@ pub struct Shown {
 }
 
 /// Lists, of whole keys; rows in the order of invocation.
-pub fn of_lists(input: &Input<'_>) -> Result<Shown, Refused> {
-    input.validate(true).map_err(Refused::Malformed)?;
+pub fn of_lists(input: &Input<'_>) -> Result<Shown, Failure> {
+    input.validate(true).map_err(Failure::MalformedInput)?;
     let mut lists = Lists::new(input).map_err(|ops| twice(input, ops))?;
     let observed = presume(input, &mut lists.happened);
     let mut edges = Edges::new(input.len(), 2 * input.kind.len());
@@ -35,8 +35,8 @@ pub fn of_lists(input: &Input<'_>) -> Result<Shown, Refused> {
 }
 
 /// Registers, of whole keys; rows in the order of invocation.
-pub fn of_registers(input: &Input<'_>, assumed: Assumed) -> Result<Shown, Refused> {
-    input.validate(false).map_err(Refused::Malformed)?;
+pub fn of_registers(input: &Input<'_>, assumed: Assumed) -> Result<Shown, Failure> {
+    input.validate(false).map_err(Failure::MalformedInput)?;
     let mut registers = Registers::new(input, assumed).map_err(|ops| twice(input, ops))?;
     let observed = presume(input, &mut registers.happened);
     registers.infer(&input.by_invocation(), assumed);
@@ -80,21 +80,21 @@ pub fn judge_core(
     nodes: u32,
     given: impl Iterator<Item = (i64, i64, Option<Kind>)>,
     budget: u64,
-) -> Result<Core, Refused> {
-    input.validate(true).map_err(Refused::Malformed)?;
+) -> Result<Core, Failure> {
+    input.validate(true).map_err(Failure::MalformedInput)?;
     let by_invocation = input.by_invocation();
-    let predecessors = input.predecessors(&by_invocation).map_err(Refused::Malformed)?;
+    let predecessors = input.predecessors(&by_invocation).map_err(Failure::MalformedInput)?;
     let mut edges = Edges::new(input.len(), 3 * input.len());
     while edges.nodes < nodes {
         edges.virtual_node();
     }
     if begin.len() != input.len() {
-        return Err(Refused::Malformed(format!("{} points of {} transactions", begin.len(), input.len())));
+        return Err(Failure::MalformedInput(format!("{} points of {} transactions", begin.len(), input.len())));
     }
     let known = |node: i64| u32::try_from(node).ok().filter(|&node| node < nodes);
     for (from, to, kind) in given {
         let (Some(from), Some(to), Some(kind)) = (known(from), known(to), kind) else {
-            return Err(Refused::Malformed(format!("no edge of a core: from {from} to {to}, of {nodes} nodes")));
+            return Err(Failure::MalformedInput(format!("no edge of a core: from {from} to {to}, of {nodes} nodes")));
         };
         edges.add(from, to, kind);
     }

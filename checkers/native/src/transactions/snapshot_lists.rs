@@ -109,7 +109,7 @@ struct Choice {
 }
 
 /// Why a start cannot come after a commit.
-enum Refused {
+enum Obstacle {
     /// It leads to it, by these choices.
     Circle(Vec<u32>),
     Spent,
@@ -176,8 +176,8 @@ impl Timeline {
                 choice.tried += 1;
                 match self.put(commit(first), start(second), number as u32) {
                     Ok(()) => return Some(true),
-                    Err(Refused::Circle(blame)) => choice.blame.extend(blame),
-                    Err(Refused::Spent) => return None,
+                    Err(Obstacle::Circle(blame)) => choice.blame.extend(blame),
+                    Err(Obstacle::Spent) => return None,
                 }
                 continue;
             }
@@ -205,11 +205,11 @@ impl Timeline {
     }
 
     /// Have a commit come before a start for good: whatever leads to the commit, from the start's place on, goes there.
-    fn put(&mut self, commit: u32, start: u32, choice: u32) -> Result<(), Refused> {
+    fn put(&mut self, commit: u32, start: u32, choice: u32) -> Result<(), Obstacle> {
         let (begin, end) = (self.place[start as usize], self.place[commit as usize]);
         if end > begin {
             self.mark_before(commit, start)?;
-            self.spend((end - begin) as usize).ok_or(Refused::Spent)?;
+            self.spend((end - begin) as usize).ok_or(Obstacle::Spent)?;
             let range = begin as usize..end as usize + 1;
             let (mut earlier, later): (Vec<u32>, Vec<u32>) =
                 self.order[range.clone()].iter().partition(|&&event| self.marks[event as usize] == self.mark);
@@ -224,7 +224,7 @@ impl Timeline {
     }
 
     /// Mark a commit and what leads to it from the place of a start on; refused where that start does.
-    fn mark_before(&mut self, commit: u32, start: u32) -> Result<(), Refused> {
+    fn mark_before(&mut self, commit: u32, start: u32) -> Result<(), Obstacle> {
         self.mark += 1;
         let first = self.place[start as usize];
         let mut waiting = vec![commit];
@@ -241,11 +241,11 @@ impl Timeline {
                 self.marks[earlier as usize] = self.mark;
                 self.from[earlier as usize] = (event, choice);
                 if earlier == start {
-                    return Err(Refused::Circle(self.blame(start, commit)));
+                    return Err(Obstacle::Circle(self.blame(start, commit)));
                 }
                 waiting.push(earlier);
             }
-            self.spend(steps).ok_or(Refused::Spent)?;
+            self.spend(steps).ok_or(Obstacle::Spent)?;
         }
         Ok(())
     }
