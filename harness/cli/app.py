@@ -17,7 +17,8 @@ from fencepost.harness.systems.contract import server_settings as settings
 if TYPE_CHECKING:
     from fencepost.harness.base.stop_request import StopRequest
     from fencepost.harness.cli.check.second_opinions import Asked
-    from fencepost.harness.run.execute import Result
+    from fencepost.harness.plan.checked_plan import CheckedPlan
+    from fencepost.harness.run.conclude import Result
     from fencepost.harness.warehouse.spark_session import SparkHandle
 
 _CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
@@ -96,21 +97,22 @@ def run(plan_file: Path | None, results: Path, as_json: bool, times: int, use_sp
     fencepost run plan.toml
     """
     from fencepost.harness.cli.output.outcome import exit_code_of, say_first, say_last, say_times
-    from fencepost.harness.run.execute import check_plan
+    from fencepost.harness.plan.checked_plan import check_plan
 
     try:
-        plan = check_plan(_plan_of(plan_file, flags))
+        checked = check_plan(_plan_of(plan_file, flags))
     except PlanError:
         raise
     except UsageError as error:
         raise UsageError(f"{plan_file}: {error.message}" if plan_file else error.message, hint=error.hint) from None
+    plan = checked.plan
     with _Session(plan.spark_master, use_spark=use_spark) as session, session.stop.deadline(plan.deadline):
         found: list[Result] = []
         for number in range(times):
-            one = plan if number == 0 else _with_seed(plan, plan.seed + number)
+            one = checked.with_seed(plan.seed + number)
             say_first(one, number, times)
             result = session.execute(one, results)
-            say_last(one, result, as_json=as_json)
+            say_last(one.plan.seed, result, as_json=as_json)
             found.append(result)
             if session.stop.asked:
                 break
@@ -242,14 +244,14 @@ def _judge_again(
 ) -> int:
     from fencepost.harness.cli.output.outcome import exit_code_of, say_last
     from fencepost.harness.results import run_folder as store
-    from fencepost.harness.run.execute import judge_stored
+    from fencepost.harness.run.conclude import judge_stored
 
     found = store.find_run_folder(folder)
     with _Session(spark_master, use_spark=use_spark) as session:
         result = judge_stored(found, progress=session.progress, spark=session.spark)
-    plan = read_plan(found / store.PLAN, seed=0)
+    seed = read_plan(found / store.PLAN, seed=0).seed
     if asked is None or not asked.names:
-        say_last(plan, result, as_json=as_json)
+        say_last(seed, result, as_json=as_json)
         return exit_code_of([result])
 
     from fencepost.harness.cli.check.second_opinions import exit_code, question_of_run, say_opinions, with_opinions
@@ -258,7 +260,7 @@ def _judge_again(
     ours = exit_code_of([result])
     opinions = asked.of(question_of_run(read_history(found), result.judgement))
     document = with_opinions(result.document, opinions, ours)
-    say_last(plan, dataclasses.replace(result, document=document), as_json=as_json)
+    say_last(seed, dataclasses.replace(result, document=document), as_json=as_json)
     say_opinions(opinions, as_json=as_json)
     return exit_code(ours, opinions)
 
@@ -454,11 +456,11 @@ class _Session:
         # Also when it came after the verdict was said: who insists has one exit code.
         self.stop.check()
 
-    def execute(self, plan: Plan, results: Path) -> "Result":
+    def execute(self, checked: "CheckedPlan", results: Path) -> "Result":
         from fencepost.harness.run.execute import execute
 
         try:
-            return execute(plan, results, progress=self.progress, stop=self.stop, spark=self.spark)
+            return execute(checked, results, progress=self.progress, stop=self.stop, spark=self.spark)
         finally:
             self.progress.close()
 
@@ -533,12 +535,6 @@ def _pairs(texts: tuple[str, ...], flag: str) -> dict[str, str]:
 
 def _seed(given: int | None) -> int:
     return given if given is not None else int.from_bytes(os.urandom(4), "big")
-
-
-def _with_seed(plan: Plan, seed: int) -> Plan:
-    import msgspec
-
-    return msgspec.structs.replace(plan, seed=seed)
 
 
 if sys.platform != "linux":  # pragma: no cover

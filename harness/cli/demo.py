@@ -15,7 +15,8 @@ import msgspec
 from fencepost.harness.base.errors import ExitCode
 from fencepost.harness.cli.output.outcome import report_path, say_first
 from fencepost.harness.plan import Plan
-from fencepost.harness.run.execute import Result, check_plan
+from fencepost.harness.plan.checked_plan import CheckedPlan, check_plan
+from fencepost.harness.run.conclude import Result
 from fencepost.harness.verdict import Validity
 
 _NEMESIS = "pause:leader"
@@ -23,7 +24,7 @@ _TIME_LIMIT = "24s"
 FINDING = "fresh-after-sync"
 
 
-def demo_plans(seed: int, runtime: str = "lab") -> tuple[Plan, Plan]:
+def demo_plans(seed: int, runtime: str = "lab") -> tuple[CheckedPlan, CheckedPlan]:
     """The etcd and the ZooKeeper plan of the demo."""
     etcd = Plan(
         system="etcd",
@@ -40,7 +41,7 @@ def demo_plans(seed: int, runtime: str = "lab") -> tuple[Plan, Plan]:
     return check_plan(etcd), check_plan(zookeeper)
 
 
-def demonstrate(execute: Callable[[Plan, Path], Result], results: Path, seed: int, runtime: str = "lab") -> int:
+def demonstrate(execute: Callable[[CheckedPlan, Path], Result], results: Path, seed: int, runtime: str = "lab") -> int:
     """Both runs, then a summary; 0 when etcd was valid and the ZooKeeper finding showed, 2 when it did not."""
     began = time.monotonic()
     found = []

@@ -16,11 +16,11 @@ from fencepost.harness.campaigns.replay.replaying import DOCUMENT, Replay
 from fencepost.harness.campaigns.replay.replaying import replay as carry_out
 from fencepost.harness.campaigns.replay.tries import Carry, Try
 from fencepost.harness.cli.output.progress import shorten
-from fencepost.harness.plan import Plan
+from fencepost.harness.plan.checked_plan import CheckedPlan
 from fencepost.harness.verdict import Validity, merge
 
 if TYPE_CHECKING:
-    from fencepost.harness.run.execute import Result
+    from fencepost.harness.run.conclude import Result
 
 _CODES = {
     Validity.VALID: ExitCode.VALID,
@@ -72,13 +72,13 @@ def _exit_code(done: Replay) -> int:
     return int(_CODES[merge(judged)] if judged else ExitCode.INTERNAL)
 
 
-def carrier(execute: "Callable[[Plan, Path], Result]", stopped: Callable[[], bool]) -> Carry:
+def carrier(execute: "Callable[[CheckedPlan, Path], Result]", stopped: Callable[[], bool]) -> Carry:
     """Runs as `fencepost run` makes them, as tries."""
 
-    def carry(plan: Plan, folder: Path) -> Try:
+    def carry(checked: CheckedPlan, folder: Path) -> Try:
         began = time.monotonic()
         try:
-            result = execute(plan, folder)
+            result = execute(checked, folder)
         except HarnessError as error:
             return Try(seconds=time.monotonic() - began, why=error.message)
         seconds = time.monotonic() - began

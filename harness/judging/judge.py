@@ -9,24 +9,19 @@ those that the plan requires, and the coverage. Other verdicts are reported with
 import traceback
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
-from fencepost.harness.base.errors import UsageError
 from fencepost.harness.faults.kind import nemesis_words
 from fencepost.harness.history import History, Operation
-from fencepost.harness.plan import Plan, merge_options, read_plan
+from fencepost.harness.plan import read_plan
+from fencepost.harness.plan.checked_plan import ResolvedPlan, resolve_plan
 from fencepost.harness.plugins import registry
-from fencepost.harness.plugins.workload import Workload
 from fencepost.harness.results import run_folder as store
 from fencepost.harness.results.reader import read_history
 from fencepost.harness.results.voter_logs import read_logs
-from fencepost.harness.runtime.node import Member
-from fencepost.harness.runtime.provider import Setting
 from fencepost.harness.systems.contract.leases import BoundsLeases
-from fencepost.harness.systems.contract.membership import with_members
-from fencepost.harness.systems.contract.system import System
 from fencepost.harness.verdict import (
     Cause,
     Facts,
@@ -54,52 +49,24 @@ class Judgement(msgspec.Struct, frozen=True, kw_only=True):
     facts: Facts
 
 
-def options_of(plan: Plan, system: System, workload: Workload) -> dict[str, Any]:
-    """The workload's options as the plan has them over the defaults; raises UsageError for a wrong one."""
-    merged = merge_options(plan.workload, plan.workload_options, workload.options(system))
-    for name, choices in workload.choices(system).items():
-        if merged[name] not in choices:
-            raise UsageError(
-                f"{plan.workload}: {name}={merged[name]!r} is not a choice", hint=f"choose from: {', '.join(choices)}"
-            )
-    return merged
-
-
-def members_of(plan: Plan, system: System) -> tuple[Member, ...]:
-    """The cluster that a plan asks for."""
-    return system.members(plan.nodes, {**system.options(), **plan.system_options})
-
-
-def setting_of(plan: Plan, system: System) -> Setting:
-    """Where the nodes of a plan live, and what its system's members can undergo."""
-    # An image decides the release, which is known when it has been looked at.
-    version = "" if plan.image else plan.version or system.default_version
-    options = {**system.options(), **plan.system_options}
-    return with_members(plan.setting(members_of(plan, system)), system, version, options)
-
-
-def facts_of(plan: Plan, version: str, others: Sequence[str] = ()) -> Facts:
+def facts_of(resolved: ResolvedPlan, version: str, others: Sequence[str] = ()) -> Facts:
     """What the checkers must know, from the plan and what the system says of the releases that ran.
 
     Where nodes became other releases, a guarantee is what the one of them stands behind that says least.
     """
-    system = registry.system(plan.system)
-    workload: Workload = registry.workload(plan.workload)
-    options = options_of(plan, system, workload)
-    members = members_of(plan, system)
-    settings = {**system.options(), **plan.system_options}
+    plan, system = resolved.plan, resolved.system
     return Facts(
         system=plan.system,
         workload=plan.workload,
-        nodes=tuple(member.name for member in members),
-        electorate=tuple(member.name for member in members if member.votes),
+        nodes=tuple(member.name for member in resolved.members),
+        electorate=tuple(member.name for member in resolved.members if member.votes),
         guarantees=_weakest([system.promises(release) for release in (version, *others)]),
         required=plan.require,
-        read_guarantee=workload.guarantee(system, options),
+        read_guarantee=resolved.workload.guarantee(system, resolved.options),
         nemesis=nemesis_words(plan.nemesis),
-        options=options,
-        leadership=_loosest([system.leadership(settings, release) for release in (version, *others)]),
-        leases=system.lease_bound(settings) if isinstance(system, BoundsLeases) else None,
+        options=dict(resolved.options),
+        leadership=_loosest([resolved.leadership(release) for release in (version, *others)]),
+        leases=system.lease_bound(resolved.system_options) if isinstance(system, BoundsLeases) else None,
         subjects=system.subjects,
         budget=plan.budget,
         thresholds=plan.thresholds,
@@ -109,14 +76,16 @@ def facts_of(plan: Plan, version: str, others: Sequence[str] = ()) -> Facts:
 
 def judge(folder: Path) -> tuple[History, Judgement]:
     """Judge the history in a run's folder by its plan; raises UsageError or MalformedHistory."""
-    plan = read_plan(folder / store.PLAN, seed=0)
+    return judge_by(resolve_plan(read_plan(folder / store.PLAN, seed=0)), folder)
+
+
+def judge_by(resolved: ResolvedPlan, folder: Path) -> tuple[History, Judgement]:
+    """As `judge`, with the folder's plan already read."""
     history = read_history(folder)
     history.logs = read_logs(folder)
-    system = registry.system(plan.system)
-    facts = facts_of(plan, _version_of(folder) or system.default_version, _others_of(folder))
+    facts = facts_of(resolved, _version_of(folder) or resolved.system.default_version, _others_of(folder))
     facts = msgspec.structs.replace(facts, failure=store.read_json(folder / store.RUN).get("failure"))
-    workload: Workload = registry.workload(plan.workload)
-    names = (*workload.checkers(system, facts.options), *ALWAYS)
+    names = (*resolved.workload.checkers(resolved.system, facts.options), *ALWAYS)
     history.operations  # noqa: B018  # paired once, before the checkers are timed
     verdicts: list[Verdict] = []
     for name in names:

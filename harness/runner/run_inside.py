@@ -21,7 +21,7 @@ from fencepost.harness.coordination import Definite, Indefinite
 from fencepost.harness.coordination.client_gate import Freezer
 from fencepost.harness.faults.conductor import Conductor
 from fencepost.harness.faults.kind import Choice, Cluster, View, parse_choice
-from fencepost.harness.faults.schedule import Entry, draw_schedules, recorded_entries
+from fencepost.harness.faults.schedule import Entry, draw_schedules
 from fencepost.harness.generators import Generator, time_limit
 from fencepost.harness.history import (
     DISK_FULL,
@@ -36,13 +36,11 @@ from fencepost.harness.history import (
 )
 from fencepost.harness.interpreter.client import Client
 from fencepost.harness.interpreter.interpreter import Interpreter, new_event_loop
-from fencepost.harness.judging.judge import members_of, setting_of
-from fencepost.harness.plan import Plan, read_plan
+from fencepost.harness.plan import read_plan
+from fencepost.harness.plan.checked_plan import CheckedPlan, check_plan
 from fencepost.harness.plugins import registry
-from fencepost.harness.plugins.workload import Workload
 from fencepost.harness.results import run_folder as store
 from fencepost.harness.results.recorder import Recorder
-from fencepost.harness.results.schedule_rows import read_rows
 from fencepost.harness.runner.health import HealthSampler
 from fencepost.harness.runner.observer import Observers
 from fencepost.harness.runner.readiness import await_healthy, await_ready
@@ -51,7 +49,6 @@ from fencepost.harness.runtime.node import Node, NodeState
 from fencepost.harness.runtime.provider import Links
 from fencepost.harness.systems.contract.reported_version import TellsVersion, ask_version
 from fencepost.harness.systems.contract.server_settings import TakesSettings
-from fencepost.harness.systems.contract.system import System
 from fencepost.nemesis.process.pause import CLIENT_WORKER
 
 _TICK_S = 0.5
@@ -94,14 +91,13 @@ def tell(topic: str, **fields: object) -> None:
 
 
 async def _conduct(folder: Path) -> None:
-    plan = read_plan(folder / store.PLAN, seed=0)
     facts = store.read_json(folder / store.RUN)
     artifacts = Artifacts(**facts["artifacts"])
     others = {word: Artifacts(**made) for word, made in facts.get("other_artifacts", {}).items()}
-    system = registry.system(plan.system)
-    workload = registry.workload(plan.workload)
+    checked = check_plan(read_plan(folder / store.PLAN, seed=0))
+    checked = checked.placed(replace(checked.setting, links=Links(facts["links"])))
     async with AsyncExitStack() as stack:
-        run = _Run(folder, plan, system, workload, artifacts, others, stack)
+        run = _Run(folder, checked, artifacts, others, stack)
         await run.set_up()
         await run.go()
 
@@ -112,14 +108,13 @@ class _Run:
     def __init__(
         self,
         folder: Path,
-        plan: Plan,
-        system: System,
-        workload: Workload,
+        checked: CheckedPlan,
         artifacts: Artifacts,
         others: Mapping[str, Artifacts],
         stack: AsyncExitStack,
     ) -> None:
-        self.folder, self.plan, self.system, self.workload = folder, plan, system, workload
+        self.folder, self.checked = folder, checked
+        self.plan, self.system, self.workload = checked.plan, checked.system, checked.workload
         self.artifacts, self.others, self.stack = artifacts, others, stack
         self.stop = asyncio.Event()
         self.stopped_at: float | None = None
@@ -130,19 +125,18 @@ class _Run:
         self.background: set[asyncio.Task[Any]] = set()
         self.unready: set[str] = set()
         self.restarted: str | None = None
-        self.options = {**workload.options(system), **plan.workload_options}
-        self.members = members_of(plan, system)
-        self.client_nodes = workload.nodes(self.members)
+        self.options, self.members = checked.options, checked.members
+        self.client_nodes = checked.workload.nodes(self.members)
         self.bound_ns = self._bound_ns()
-        self.setting = replace(setting_of(plan, system), links=Links(store.read_json(folder / store.RUN)["links"]))
 
     async def set_up(self) -> None:
         """Cluster up and healthy, keys made, observers asking."""
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._stop_early, STOPPED_EARLY)
-        provider = registry.runtime(self.plan.runtime)
-        self.runtime = await provider.open(self.folder, self.setting, self.system.listeners, self.artifacts)
+        self.runtime = await self.checked.provider.open(
+            self.folder, self.checked.setting, self.system.listeners, self.artifacts
+        )
         self.stack.push_async_callback(self.runtime.close)
         self.recorder = Recorder(self.folder / store.HISTORY_LINES, on_disk_full=lambda: self._stop_early(DISK_FULL))
         self._write_zero()
@@ -156,7 +150,7 @@ class _Run:
             node.on_start.append(self._started)
         self._spawn(self._watch_exits())
         tell("phase", phase="start", left_s=None)
-        options = {**self.system.options(), **self.plan.system_options}
+        options = self.checked.system_options
         cluster = Cluster(
             runtime=self.runtime,
             system=self.system,
@@ -198,7 +192,7 @@ class _Run:
                 group.create_task(node.start())
         await self.runtime.await_links()
 
-    def _make_interpreter(self, options: dict[str, object]) -> None:
+    def _make_interpreter(self, options: Mapping[str, object]) -> None:
         names = self.client_nodes
         timeout_s = self.plan.duration_ns("op_timeout") / 1e9
 
@@ -264,12 +258,12 @@ class _Run:
         """What each worker of the nemesis is to do, worked out outside, where the machine could be asked."""
         faults = registry.faults()
         workers = store.read_json(self.folder / store.RUN)["nemesis"]["workers"]
-        return [[parse_choice(texts, faults, self.setting) for texts in worker] for worker in workers]
+        return [[parse_choice(texts, faults, self.checked.setting) for texts in worker] for worker in workers]
 
     def _schedule(self) -> list[Entry]:
         plan = self.plan
-        if plan.schedule:
-            return recorded_entries(read_rows(Path(plan.schedule)), registry.faults(), self.setting)
+        if self.checked.given is not None:
+            return list(self.checked.given)
         return draw_schedules(
             self._workers(),
             registry.faults(),
@@ -398,8 +392,7 @@ class _Run:
             store.write_json(self.folder / store.RUN, {**data, "system_version": version, "told_versions": said})
 
     def _bound_ns(self) -> int | None:
-        settings = {**self.system.options(), **self.plan.system_options}
-        return self.system.leadership(settings, self.artifacts.version).bound_ns
+        return self.checked.leadership(self.artifacts.version).bound_ns
 
     async def _read_settings(self) -> None:
         """What each server says of the settings that it was given, for `run.json`; raises when it says otherwise."""
@@ -419,7 +412,7 @@ class _Run:
         data["settings"]["taken"] = [asdict(taken) for of_node in found for taken in of_node]
         store.write_json(self.folder / store.RUN, data)
 
-    async def _prepare(self, options: dict[str, object]) -> None:
+    async def _prepare(self, options: Mapping[str, object]) -> None:
         """Through the first node that takes it: where nodes do not forward changes, only one of them does."""
         keys = self.workload.keys(self.options)
         refused: list[str] = []

@@ -9,7 +9,8 @@ import pytest
 
 from fencepost.harness.base.errors import HarnessError, UsageError
 from fencepost.harness.base.stop_request import StoppedTwice, StopRequest
-from fencepost.harness.run.execute import _hurry, _Outcome, _unless_full, conclude_run
+from fencepost.harness.run.child import Outcome
+from fencepost.harness.run.conclude import _hurry, _unless_full, conclude_run
 
 
 def test_asked_once_is_a_wish_and_by_hand_twice_an_order() -> None:
@@ -78,7 +79,7 @@ def test_a_run_that_was_stopped_before_it_recorded_anything_is_told_so(tmp_path:
     if asked:
         stop.request(by_hand=True)
     with pytest.raises(HarnessError, match=said):
-        conclude_run(tmp_path, _Outcome(), progress=lambda _: None, stop=stop, spark=None)
+        conclude_run(tmp_path, Outcome(), progress=lambda _: None, stop=stop, spark=None)
 
 
 def test_no_guard_against_defects_takes_an_order_for_one(tmp_path: Path) -> None:

@@ -26,9 +26,9 @@ from fencepost.harness.cli.replay import replay as replay_command
 from fencepost.harness.cli.shrink import say_shrunk
 from fencepost.harness.history import OpEvent, Outcome, PhaseEvent, PhaseName
 from fencepost.harness.plan import Plan, read_plan, write_plan
+from fencepost.harness.plan.checked_plan import CheckedPlan, check_plan
 from fencepost.harness.results import run_folder as store
 from fencepost.harness.results.schedule_rows import Row, injected, read_rows, write_rows
-from fencepost.harness.run.execute import check_plan
 from fencepost.harness.verdict import Validity
 from tests.faults.test_given_schedule import plan_with, row, written
 from tests.runs.test_found import FOUND
@@ -217,7 +217,8 @@ class Fake:
         self.stop_after = stop_after
         self.why: list[str | None] = []
 
-    def carry(self, plan: Plan, folder: Path) -> Try:
+    def carry(self, checked: CheckedPlan, folder: Path) -> Try:
+        plan = checked.plan
         self.plans.append(plan)
         self.now_s += 10
         rows = injected(read_rows(Path(plan.schedule))) if plan.schedule else []
@@ -235,8 +236,8 @@ class Fake:
 def recorded(tmp_path: Path) -> Recorded:
     rows = [row(text, 1 + 3 * n, number=n) for n, text in enumerate(EIGHT)]
     path = written(tmp_path, *rows)
-    plan = check_plan(msgspec.structs.replace(plan_with(path), time_limit="30s"))
-    return Recorded(folder=tmp_path / "slug" / "when", plan=plan, rows=tuple(injected(rows)), shown=())
+    checked = check_plan(msgspec.structs.replace(plan_with(path), time_limit="30s"))
+    return Recorded(folder=tmp_path / "slug" / "when", checked=checked, rows=tuple(injected(rows)), shown=())
 
 
 def shrink(recorded: Recorded, results: Path, fake: Fake, budget_s: float = 10_000) -> tuple[Shrunk, list[str]]:
@@ -259,7 +260,7 @@ def test_shrink_finds_the_two_faults_then_less_load_and_confirms_in_ten_fresh_ru
     assert shrunk.confirmed
     assert shrunk.confirmation is not None
     assert shrunk.confirmation[1] == 10
-    smaller = check_plan(read_plan(shrunk.folder / SMALLER, seed=0))
+    smaller = check_plan(read_plan(shrunk.folder / SMALLER, seed=0)).plan
     assert smaller.nemesis == "kill:n2,pause:n3"
     if rate == 1.0:
         assert smaller.workload_options["adders_per_node"] == 1
@@ -327,7 +328,7 @@ def test_a_state_that_cannot_be_read_and_a_second_search_are_refused(recorded: R
     shrunk, _ = shrink(recorded, tmp_path, Fake(stop_after=1))
     path = shrunk.folder / "shrink.json"
 
-    def nested(plan: Plan, folder: Path) -> Try:
+    def nested(checked: CheckedPlan, folder: Path) -> Try:
         shrink(recorded, tmp_path, Fake())
         raise AssertionError
 
@@ -347,7 +348,11 @@ def test_a_state_that_cannot_be_read_and_a_second_search_are_refused(recorded: R
 
 
 def again(
-    recorded: Recorded, results: Path, carry: Callable[[Plan, Path], Try], fingerprint: str | None = BUG, **how: Any
+    recorded: Recorded,
+    results: Path,
+    carry: Callable[[CheckedPlan, Path], Try],
+    fingerprint: str | None = BUG,
+    **how: Any,
 ) -> Replay:
     how = {"times": 5, "until_invalid": False, "stopped": lambda: False, "say": lambda _: None, **how}
     return replay(recorded, fingerprint, results, carry=carry, **how)
@@ -367,7 +372,7 @@ def test_replay_counts_the_same_fingerprint_among_the_runs_that_count(recorded: 
 def test_replay_ends_with_the_first_invalid_run_where_that_is_asked(recorded: Recorded, tmp_path: Path) -> None:
     found = iter(["valid", "unknown", "invalid", "valid"])
 
-    def carry(plan: Plan, folder: Path) -> Try:
+    def carry(checked: CheckedPlan, folder: Path) -> Try:
         return Try(folder="x", validity=next(found), fingerprints=())
 
     done = again(recorded, tmp_path, carry, None, until_invalid=True)
@@ -474,11 +479,11 @@ def test_a_budget_that_is_too_short_is_told_with_what_it_takes(
     assert "a try takes about 10 s" in capsys.readouterr().out
 
 
-def _executing(*validities: str) -> Callable[[Plan, Path], Any]:
+def _executing(*validities: str) -> Callable[[CheckedPlan, Path], Any]:
     """`execute` of a session, with runs that end so; "" for a harness that fails."""
     left = list(validities)
 
-    def execute(plan: Plan, folder: Path) -> Any:
+    def execute(checked: CheckedPlan, folder: Path) -> Any:
         validity = left.pop(0)
         if not validity:
             raise HarnessError("the cluster did not start")

@@ -9,8 +9,8 @@ from fencepost.harness.faults.cuts import cuts_off_leader, may_cut_off_leader, w
 from fencepost.harness.faults.kind import FaultSpec, parse_faults
 from fencepost.harness.faults.schedule import draw_schedule, duration_of
 from fencepost.harness.plan import Phases, Plan
+from fencepost.harness.plan.checked_plan import check_plan
 from fencepost.harness.plugins import registry
-from fencepost.harness.run.execute import check_plan
 from fencepost.harness.runtime.node import Member, members_alike
 from fencepost.harness.runtime.provider import Setting
 from fencepost.harness.systems.kafka.kraft import KRAFT
@@ -142,21 +142,21 @@ def test_a_minute_holds_two_cuts_beyond_the_bound_of_every_system(seed: int) -> 
     ],
 )
 def test_self_fencing_is_asked_of_faults_that_can_show_it(nemesis: str, asked: bool) -> None:
-    plan = check_plan(Plan(system="kraft", workload="metadata", seed=1, nemesis=nemesis))
-    assert plan.require == (("leader-self-fencing",) if asked else ())
+    checked = check_plan(Plan(system="kraft", workload="metadata", seed=1, nemesis=nemesis))
+    assert checked.plan.require == (("leader-self-fencing",) if asked else ())
 
 
 @pytest.mark.parametrize("version", ["3.6.0", "latest", "/a/folder/of/jars"])
 def test_a_plan_is_checked_before_anybody_knows_the_release(version: str) -> None:
     assert (
-        check_plan(Plan(system="kraft", workload="metadata", seed=1, nemesis="none", version=version)).phases.watch
+        check_plan(Plan(system="kraft", workload="metadata", seed=1, nemesis="none", version=version)).plan.phases.watch
         == "30s"
     )
 
 
 def test_who_names_it_gets_it_asked_whatever_the_faults() -> None:
     plan = Plan(system="kraft", workload="metadata", seed=1, nemesis="kill", require=("leader-self-fencing",))
-    assert check_plan(plan).require == ("leader-self-fencing",)
+    assert check_plan(plan).plan.require == ("leader-self-fencing",)
 
 
 @pytest.mark.parametrize(
@@ -164,7 +164,7 @@ def test_who_names_it_gets_it_asked_whatever_the_faults() -> None:
     [("kraft", "metadata", 30), ("kafka-zk", "log", 30), ("etcd", "register", 2), ("zookeeper", "register", 2)],
 )
 def test_how_long_nodes_are_watched_is_the_systems_matter(system: str, workload: str, watch_s: int) -> None:
-    plan = check_plan(Plan(system=system, workload=workload, seed=1, nemesis="none"))
-    assert parse_duration_ns(plan.phases.watch) == watch_s * 10**9
+    checked = check_plan(Plan(system=system, workload=workload, seed=1, nemesis="none"))
+    assert parse_duration_ns(checked.plan.phases.watch) == watch_s * 10**9
     asked = check_plan(Plan(system=system, workload=workload, seed=1, nemesis="none", phases=Phases(watch="3s")))
-    assert asked.phases.watch == "3s"
+    assert asked.plan.phases.watch == "3s"

@@ -12,9 +12,9 @@ from fencepost.harness.base.errors import UsageError
 from fencepost.harness.campaigns.replay.recorded import with_faults
 from fencepost.harness.cli import main
 from fencepost.harness.plan import Plan, read_plan, write_plan
-from fencepost.harness.plugins import registry
+from fencepost.harness.plan.checked_plan import check_plan
 from fencepost.harness.results.schedule_rows import injected, read_rows, write_rows
-from fencepost.harness.run.execute import check_plan, look_ahead
+from fencepost.harness.run.execute import look_ahead
 from fencepost.harness.runner.run_inside import _Run
 
 S = 10**9
@@ -62,10 +62,10 @@ def test_a_plan_takes_its_faults_from_the_file_and_says_which_they_are(tmp_path:
     end = {**skipped, "stage": "end", "outcome": "skipped"}
     part = row("kill:n1", 8, number=3, part_of=0)
     path = written(tmp_path, kill, again, other, skipped, end, part)
-    plan = check_plan(plan_with(path))
-    assert plan.nemesis == "kill:one:for=1s+pause:leader"
-    assert check_plan(plan) == plan, "what a run's folder holds can be run again"
-    prospect = look_ahead(plan, plan.setting(registry.system("etcd").members(3, {})))
+    checked = check_plan(plan_with(path))
+    assert checked.plan.nemesis == "kill:one:for=1s+pause:leader"
+    assert check_plan(checked.plan).plan == checked.plan, "what a run's folder holds can be run again"
+    prospect = look_ahead(checked)
     assert [(e.spec.text, e.inject_ns, e.duration_ns, e.draw_seed) for e in prospect.entries] == [
         ("kill:one:for=1s", round(2.5 * S), S, 7),
         ("kill:one:for=1s", 5 * S, S, 7),
@@ -99,11 +99,11 @@ def test_a_plan_file_names_its_faults(tmp_path: Path, nemesis: str) -> None:
 
 
 def test_a_run_without_faults_is_done_again_without_faults(tmp_path: Path) -> None:
-    plan = check_plan(Plan(system="etcd", workload="set", seed=1, nemesis="none"))
-    again = check_plan(with_faults(plan, written(tmp_path), ()))
+    checked = check_plan(Plan(system="etcd", workload="set", seed=1, nemesis="none"))
+    again = check_plan(with_faults(checked.plan, written(tmp_path), ())).plan
     assert (again.nemesis, again.schedule) == ("none", "")
     write_plan(again, tmp_path / "plan.toml")
-    assert check_plan(read_plan(tmp_path / "plan.toml", seed=0)) == again
+    assert check_plan(read_plan(tmp_path / "plan.toml", seed=0)).plan == again
 
 
 def test_written_rows_are_read_back_with_the_nodes_as_a_fact(tmp_path: Path) -> None:
@@ -165,8 +165,8 @@ def test_the_flag_refuses_what_cannot_be_meant(tmp_path: Path, capsys: pytest.Ca
 
 def test_the_runner_carries_out_the_file_and_draws_nothing(tmp_path: Path) -> None:
     path = written(tmp_path, row("kill:one:for=1s", 2.5), row("kill:n3", 5, number=1))
-    plan = check_plan(plan_with(path))
-    run = SimpleNamespace(plan=plan, setting=plan.setting(registry.system("etcd").members(3, {})))
+    checked = check_plan(plan_with(path))
+    run = SimpleNamespace(plan=checked.plan, checked=checked)
     entries = _Run._schedule(run)  # type: ignore[arg-type]  # all that it asks of a run
     assert [(e.spec.text, e.inject_ns, e.draw_seed) for e in entries] == [
         ("kill:one:for=1s", round(2.5 * S), 7),

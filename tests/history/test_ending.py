@@ -24,10 +24,12 @@ from fencepost.harness.history import (
 )
 from fencepost.harness.judging.judge import conclude
 from fencepost.harness.plan import Plan, write_plan
+from fencepost.harness.plan.checked_plan import check_plan
 from fencepost.harness.results import run_folder as store
 from fencepost.harness.results.reader import read_history
 from fencepost.harness.results.recorder import Recorder
-from fencepost.harness.run.execute import _Outcome, check_plan, conclude_run, judge_stored
+from fencepost.harness.run.child import Outcome
+from fencepost.harness.run.conclude import conclude_run, judge_stored
 from fencepost.harness.runner.run_inside import _Run
 from fencepost.harness.runtime.node import Exit, Runtime
 from fencepost.harness.verdict import Validity, Verdict
@@ -185,8 +187,8 @@ def test_an_engine_that_is_gone_ends_the_load_and_is_the_cause(tmp_path: Path, r
 def kept(folder: Path) -> Path:
     """A run's folder whose history ends well: every operation answered, the final read too."""
     folder.mkdir()
-    plan = check_plan(Plan(system="etcd", workload="register", seed=1, nemesis="none", time_limit="30s"))
-    write_plan(plan, folder / store.PLAN)
+    checked = check_plan(Plan(system="etcd", workload="register", seed=1, nemesis="none", time_limit="30s"))
+    write_plan(checked.plan, folder / store.PLAN)
     store.write_json(folder / store.RUN, {"format": 1, "system": "etcd", "system_version": "3.5.1", "seed": 1})
     told = tale()
     for number in range(10):
@@ -206,7 +208,7 @@ def test_what_ended_the_runner_stands_in_everything_that_is_kept(
     """Unless the history was complete by then: what fails while the cluster is taken down costs it nothing."""
     folder = kept(tmp_path / "run")
     error = HarnessError("the container engine stopped answering during the run: no answer within 15 s\nits log: ...")
-    outcome = _Outcome(error=error, recorded=recorded)
+    outcome = Outcome(error=error, recorded=recorded)
     first = conclude_run(folder, outcome, progress=lambda _: None, stop=StopRequest(), spark=None)
     again = judge_stored(folder, progress=lambda _: None, spark=None)
     for result in (first, again):

@@ -11,8 +11,8 @@ from fencepost.harness.faults.kind import Resolved, Skip, View, parse_faults
 from fencepost.harness.faults.targets import choose_nodes
 from fencepost.harness.history import FaultOutcome
 from fencepost.harness.plan import Plan
+from fencepost.harness.plan.checked_plan import check_plan
 from fencepost.harness.plugins import registry
-from fencepost.harness.run.execute import check_plan
 from fencepost.harness.runtime.node import Member, members_alike
 from fencepost.harness.runtime.provider import Setting
 from tests.fakes.fakes_runtime import FakeRuntime, cluster_of

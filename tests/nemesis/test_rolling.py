@@ -20,8 +20,8 @@ from fencepost.harness.faults.schedule import Entry, draw_schedules, recorded_en
 from fencepost.harness.history import FaultAction, FaultEvent, FaultOutcome, FaultStage
 from fencepost.harness.judging.judge import _loosest, _weakest
 from fencepost.harness.plan import Plan
+from fencepost.harness.plan.checked_plan import check_plan
 from fencepost.harness.plugins import registry
-from fencepost.harness.run.execute import check_plan
 from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.node import Member, Node, NodeSpec, NodeState, members_alike
 from fencepost.harness.runtime.provider import Setting
@@ -564,7 +564,7 @@ def test_changes_of_release_that_cannot_be_are_refused_with_the_remedy(
 def _plan(system: str, version: str, nemesis: str, on_servers: dict[str, Any]) -> Plan:
     workload = "register" if system in ("etcd", "zookeeper") else "metadata"
     plan = Plan(system=system, workload=workload, seed=1, version=version, nemesis=nemesis, server_settings=on_servers)
-    return check_plan(plan)
+    return check_plan(plan).plan
 
 
 @pytest.mark.parametrize(

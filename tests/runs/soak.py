@@ -22,19 +22,20 @@ from fencepost.harness.base.stop_request import StoppedTwice, StopRequest
 from fencepost.harness.cli.demo import FINDING, demo_plans
 from fencepost.harness.cli.output.progress import Progress
 from fencepost.harness.plan import Plan
-from fencepost.harness.run.execute import check_plan, execute
+from fencepost.harness.plan.checked_plan import CheckedPlan, check_plan
+from fencepost.harness.run.execute import execute
 from fencepost.harness.verdict import Validity
 from fencepost.harness.warehouse.spark_session import SparkHandle
 
 TIMES = 10
 #: Name, plan from a seed, the verdict expected, and how many runs may come out otherwise.
-Row = tuple[str, Plan, Validity, int]
+Row = tuple[str, CheckedPlan, Validity, int]
 
 
 def demo_rows(seed: int) -> list[Row]:
     etcd, zookeeper = demo_plans(seed)
-    partitioned = check_plan(msgspec.structs.replace(etcd, nemesis="partition:leader"))
-    barrier = check_plan(msgspec.structs.replace(zookeeper, require=(), workload_options={"reads": "barrier"}))
+    partitioned = check_plan(msgspec.structs.replace(etcd.plan, nemesis="partition:leader"))
+    barrier = check_plan(msgspec.structs.replace(zookeeper.plan, require=(), workload_options={"reads": "barrier"}))
     return [
         ("etcd, pause:leader", etcd, Validity.VALID, 0),
         ("etcd, partition:leader", partitioned, Validity.VALID, 0),
@@ -50,7 +51,7 @@ def kafka_rows(seed: int) -> list[Row]:
     ]
 
 
-def _kraft(seed: int, version: str) -> Plan:
+def _kraft(seed: int, version: str) -> CheckedPlan:
     plan = Plan(
         system="kraft",
         version=version,
@@ -78,8 +79,8 @@ def main(section: str, asked: str = str(TIMES)) -> int:
     spark = SparkHandle()
     try:
         for number in range(times):
-            for name, plan, validity, otherwise in rows(1000 + number):
-                result = execute(plan, results, progress=Progress(), stop=stop, spark=spark)
+            for name, checked, validity, otherwise in rows(1000 + number):
+                result = execute(checked, results, progress=Progress(), stop=stop, spark=spark)
                 counts.setdefault(name, Counter())[result.judgement.validity.value] += 1
                 expected[name] = (validity, times - otherwise)
                 if result.judgement.validity is not validity:
@@ -89,7 +90,7 @@ def main(section: str, asked: str = str(TIMES)) -> int:
                     raise StoppedTwice
     finally:
         spark.stop()
-    limits = {plan.time_limit for _, plan, *_ in rows(0)}
+    limits = {checked.plan.time_limit for _, checked, *_ in rows(0)}
     write_section(section, _table(f"runs of {', '.join(limits)}", counts, expected, time.monotonic() - began))
     for line in odd:
         print(f"not as expected: {line}", file=sys.stderr)

@@ -10,8 +10,8 @@ from fencepost.checkers.metadata import topic_names
 from fencepost.harness.generators import time_limit, validate
 from fencepost.harness.history import OpEvent, Outcome, PhaseName
 from fencepost.harness.plan import Plan
+from fencepost.harness.plan.checked_plan import check_plan
 from fencepost.harness.plugins import registry
-from fencepost.harness.run.execute import check_plan
 from fencepost.harness.runtime.node import Member
 from fencepost.harness.testing.simulation import respond, simulate
 from fencepost.harness.verdict import Validity, Verdict
@@ -148,7 +148,7 @@ def test_some_wait_long_for_an_answer_and_most_do_not() -> None:
 @pytest.mark.parametrize(("system", "asked"), [("kraft", ("leader-self-fencing",)), ("kafka-zk", ())])
 def test_a_plan_asks_only_for_what_somebody_stands_behind(system: str, asked: tuple[str, ...]) -> None:
     plan = Plan(system=system, workload="metadata", seed=1, nemesis="partition:controller")
-    assert check_plan(plan).require == asked
+    assert check_plan(plan).plan.require == asked
 
 
 def test_an_idle_controller_appends_nothing_where_that_can_be_said() -> None:

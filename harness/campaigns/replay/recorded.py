@@ -9,20 +9,24 @@ from fencepost.harness.base.errors import UsageError
 from fencepost.harness.faults.kind import NONE
 from fencepost.harness.judging.judge import judge
 from fencepost.harness.plan import Plan, read_plan
+from fencepost.harness.plan.checked_plan import CheckedPlan, check_plan
 from fencepost.harness.plugins import registry
 from fencepost.harness.results import run_folder as store
 from fencepost.harness.results.schedule_rows import Row, injected, read_rows
-from fencepost.harness.run.execute import check_plan
 from fencepost.harness.verdict.fingerprint import Anomaly, all_fingerprints, anomalies
 
 
 class Recorded(msgspec.Struct, frozen=True, kw_only=True):
-    """`plan` is checked, and its schedule is the recorded one; `rows` are its faults; `shown` what the run showed."""
+    """`checked` has the recorded schedule; `rows` are its faults; `shown` what the run showed."""
 
     folder: Path
-    plan: Plan
+    checked: CheckedPlan
     rows: tuple[Row, ...]
     shown: tuple[Anomaly, ...]
+
+    @property
+    def plan(self) -> Plan:
+        return self.checked.plan
 
     @property
     def name(self) -> str:
@@ -40,7 +44,7 @@ def read_recorded(path: Path) -> Recorded:
     plan = read_plan(folder / store.PLAN, seed=0)
     rows = tuple(injected(read_rows(schedule)))
     return Recorded(
-        folder=folder, plan=check_plan(with_faults(plan, schedule, rows)), rows=rows, shown=shown_by(folder)
+        folder=folder, checked=check_plan(with_faults(plan, schedule, rows)), rows=rows, shown=shown_by(folder)
     )
 
 

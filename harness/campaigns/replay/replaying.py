@@ -72,7 +72,7 @@ def replay(
     done = Replay(folder=folder, recorded=recorded, fingerprint=fingerprint, times=times)
     for number in range(times):
         say(f"replay {number + 1} of {times}")
-        made = carry(recorded.plan, folder)
+        made = carry(recorded.checked, folder)
         alike = resemblance(recorded.rows, folder / made.folder / store.SCHEDULE)
         done.tries.append(made)
         done.resemblances.append(alike)

@@ -19,10 +19,10 @@ from fencepost.harness.campaigns.replay.recorded import Recorded, with_faults
 from fencepost.harness.campaigns.replay.reductions import Candidate, Reduction, dropped, load, narrowing
 from fencepost.harness.campaigns.replay.search import Evidence, minimise, rate_of
 from fencepost.harness.campaigns.replay.tries import Carry, Try
-from fencepost.harness.plan import Plan, write_plan
+from fencepost.harness.plan import write_plan
+from fencepost.harness.plan.checked_plan import CheckedPlan, check_plan
 from fencepost.harness.results import run_folder as store
 from fencepost.harness.results.schedule_rows import write_rows
-from fencepost.harness.run.execute import check_plan
 
 DOCUMENT: Final = "shrink.json"
 SMALLER: Final = "smaller.toml"
@@ -107,7 +107,7 @@ class Shrinking:
         self._ends_s = clock_s() + budget_s
         self._confirmations = confirmations
         self._candidates: dict[str, Candidate] = {}
-        self._plans: dict[str, Plan] = {}
+        self._plans: dict[str, CheckedPlan] = {}
         self._kept: list[Kept] = []
         self._shrunk: Shrunk
 
@@ -208,16 +208,16 @@ class Shrinking:
 
     def _try(self, candidate: Candidate, *, confirms: bool) -> Try:
         """One try that counts; those that do not are kept too."""
-        plan = self._plan_of(candidate)
+        checked = self._plan_of(candidate)
         for _ in range(_FAILURES_MAX):
             if self._stopped():
                 raise Stopped
-            made = self._carry(plan, self.folder)
+            made = self._carry(checked, self.folder)
             self._kept.append(Kept(candidate=candidate.key, confirms=confirms, made=made))
             self._write()
             if made.counts:
                 shown = "shows" if self._shows(made) else "does not show"
-                self._say(f"{shown}: {len(candidate.rows)} faults, {plan.time_limit}, {made.seconds:.0f} s")
+                self._say(f"{shown}: {len(candidate.rows)} faults, {checked.plan.time_limit}, {made.seconds:.0f} s")
                 return made
             self._say(f"not counted: {made.why}")
         if self._stopped():
@@ -227,7 +227,7 @@ class Shrinking:
             hint=f"the same command goes on; the tries are kept in {self.folder}",
         )
 
-    def _plan_of(self, candidate: Candidate) -> Plan:
+    def _plan_of(self, candidate: Candidate) -> CheckedPlan:
         """The candidate's plan, with its faults in a file; raises UsageError when it makes no sense."""
         key = candidate.key
         if key not in self._plans:
@@ -253,7 +253,7 @@ class Shrinking:
         shrunk = self._shrunk
         if shrunk.smaller:
             write_rows(shrunk.best.rows, self.folder / SMALLER_SCHEDULE)
-            plan = self._plan_of(shrunk.best)
+            plan = self._plan_of(shrunk.best).plan
             schedule = SMALLER_SCHEDULE if plan.schedule else ""
             write_plan(msgspec.structs.replace(plan, schedule=schedule), self.folder / SMALLER)
         store.write_json(self.folder / DOCUMENT, document(shrunk, self._recorded, self._kept))

@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 
 from fencepost.harness.base.errors import UsageError
-from fencepost.harness.plan import Plan
+from fencepost.harness.plan.checked_plan import CheckedPlan
 from fencepost.harness.results.schedule_rows import Row, injected, read_rows
 
 
@@ -29,8 +29,8 @@ class Try(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return self.why is None
 
 
-#: Carries out a checked plan, keeping the run below the folder. Errors of a person or a machine are raised.
-Carry = Callable[[Plan, Path], Try]
+#: Carries out a plan, keeping the run below the folder. Errors of a person or a machine are raised.
+Carry = Callable[[CheckedPlan, Path], Try]
 
 
 class Resemblance(msgspec.Struct, frozen=True, kw_only=True):

@@ -5,6 +5,7 @@ import os
 import shlex
 import sys
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -13,7 +14,6 @@ import click
 from fencepost.harness.base.errors import ExitCode, FencepostError
 from fencepost.harness.cli.output.progress import shorten
 from fencepost.harness.plan import Plan
-from fencepost.harness.plugins import registry
 from fencepost.harness.results import run_folder as store
 from fencepost.harness.systems.contract import server_settings as settings
 from fencepost.harness.verdict import Facts, Validity, Verdict, Witness, allowed_by, in_words, merge, violations_of
@@ -21,7 +21,8 @@ from fencepost.harness.verdict import Facts, Validity, Verdict, Witness, allowed
 if TYPE_CHECKING:
     from fencepost.harness.history import History
     from fencepost.harness.judging.judge import Judgement
-    from fencepost.harness.run.execute import Result
+    from fencepost.harness.plan.checked_plan import CheckedPlan
+    from fencepost.harness.run.conclude import Result
 
 _CODES: Final = {
     Validity.VALID: ExitCode.VALID,
@@ -37,23 +38,25 @@ def exit_code_of(results: "list[Result]") -> int:
     return int(_CODES[merge(result.judgement.validity for result in results)])
 
 
-def say_first(plan: Plan, number: int, times: int) -> None:
+def say_first(checked: "CheckedPlan", number: int, times: int) -> None:
     """On stderr, before anything starts."""
+    plan = checked.plan
     which = f" (run {number + 1} of {times})" if times > 1 else ""
     _err(
         f"{plan.system} {plan.version} | {plan.workload} | {plan.nemesis} | {plan.nodes} nodes | {plan.runtime}{which}"
     )
-    _err(f"seed {plan.seed}; repeat with: {repeat_command(plan)}")
-    notice = registry.workload(plan.workload).notice(plan.workload_options)
+    _err(f"seed {plan.seed}; repeat with: {repeat_command(checked)}")
+    notice = checked.workload.notice(checked.options)
     if notice:
         _err(f"note: {notice}")
 
 
-def repeat_command(plan: Plan) -> str:
+def repeat_command(checked: "CheckedPlan") -> str:
     """The flags that give this plan again; settings that have no flag of their own stand in -o and -O."""
+    plan = checked.plan
     words = ["fencepost run", f"--system {plan.system}", f"--workload {plan.workload}"]
     words += [f"--schedule {_quoted(shorten(plan.schedule))}" if plan.schedule else f"--nemesis {plan.nemesis}"]
-    defaults = Plan(system="", workload="", seed=0, version=registry.system(plan.system).default_version)
+    defaults = Plan(system="", workload="", seed=0, version=checked.system.default_version)
     for field in (
         "quorum",
         "runtime",
@@ -70,32 +73,34 @@ def repeat_command(plan: Plan) -> str:
         # An image decides the version: the plan has none then.
         if value and value != getattr(defaults, field):
             words.append(f"--{field.replace('_', '-')} {_quoted(str(value))}")
-    watch_ns = registry.system(plan.system).leadership(plan.system_options).watch_ns
+    watch_ns = checked.leadership().watch_ns
     words += [f"--watch {plan.phases.watch}"] * (plan.duration_ns("watch") != watch_ns)
     words += ["--limited-data"] * plan.limited_data
     words += [f"--require {name}" for name in plan.require]
-    words += [f"-o {name}={_quoted(str(value))}" for name, value in _changed_options(plan).items()]
-    words += [f"-O {name}={_quoted(str(value))}" for name, value in _changed_system_options(plan).items()]
+    words += [f"-o {name}={_quoted(str(value))}" for name, value in _changed_options(checked).items()]
+    words += [f"-O {name}={_quoted(str(value))}" for name, value in _changed_system_options(checked).items()]
     words += [f"--set {_quoted(text)}" for text in settings.words(plan.settings)]
     return " ".join([*words, f"--seed {plan.seed}"])
 
 
-def _changed_options(plan: Plan) -> dict[str, object]:
-    defaults = registry.workload(plan.workload).options(registry.system(plan.system))
-    return {name: value for name, value in plan.workload_options.items() if defaults.get(name) != value}
+def _changed_options(checked: "CheckedPlan") -> dict[str, object]:
+    return _changed(checked.options, checked.workload.options(checked.system))
 
 
-def _changed_system_options(plan: Plan) -> dict[str, object]:
-    system = registry.system(plan.system)
-    defaults = {**system.options(), **registry.workload(plan.workload).system_options(system)}
-    return {name: value for name, value in plan.system_options.items() if defaults.get(name) != value}
+def _changed_system_options(checked: "CheckedPlan") -> dict[str, object]:
+    wanted = checked.workload.system_options(checked.system)
+    return _changed(checked.system_options, {**checked.system.options(), **wanted})
+
+
+def _changed(options: Mapping[str, object], defaults: Mapping[str, object]) -> dict[str, object]:
+    return {name: value for name, value in options.items() if defaults.get(name) != value}
 
 
 def _quoted(text: str) -> str:
     return shlex.quote(text)
 
 
-def say_last(plan: Plan, result: "Result", *, as_json: bool) -> None:
+def say_last(seed: int, result: "Result", *, as_json: bool) -> None:
     """The verdict on stdout; where to look and how to repeat it on stderr."""
     if as_json:
         sys.stdout.write(json.dumps(result.document, indent=2) + "\n")
@@ -104,7 +109,7 @@ def say_last(plan: Plan, result: "Result", *, as_json: bool) -> None:
     for warning in result.warnings:
         _err(f"warning: {warning}")
     _err(f"report: {shorten(str(result.folder / store.REPORT))}")
-    _err(f"seed {plan.seed}; repeat with: fencepost run {shorten(str(result.folder / store.PLAN))}")
+    _err(f"seed {seed}; repeat with: fencepost run {shorten(str(result.folder / store.PLAN))}")
     sys.stdout.flush()
 
 

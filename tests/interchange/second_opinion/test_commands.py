@@ -20,7 +20,7 @@ from fencepost.harness.cli.check import transactions
 from fencepost.harness.interchange.formats.recognise import read_foreign
 from fencepost.harness.interchange.second_opinion import porcupine
 from fencepost.harness.judging.judge import Judgement
-from fencepost.harness.run.execute import Result
+from fencepost.harness.run.conclude import Result
 from fencepost.harness.runtime.artifacts import tool
 from fencepost.harness.verdict import Facts, Validity, Verdict
 from tests.checkers.tables.transaction_tables import table
@@ -436,7 +436,7 @@ def test_a_run(
     facts = Facts(system="etcd", workload="register", nodes=(), guarantees=())
     judgement = Judgement(validity=Validity.VALID, headline="well", verdicts=verdicts, facts=facts)
     result = Result(folder=folder, judgement=judgement, warnings=(), document={"exit_code": 0, "validity": "valid"})
-    monkeypatch.setattr("fencepost.harness.run.execute.judge_stored", lambda found, progress, spark: result)
+    monkeypatch.setattr("fencepost.harness.run.conclude.judge_stored", lambda found, progress, spark: result)
     program = Path(fake.command(f'echo \'{{"result": "{theirs}"}}\''))
     monkeypatch.setattr(porcupine, "built", lambda: program)
     found, out, _ = run(capsys, str(folder), "--no-spark", "--also", "porcupine", "--json")

@@ -1,6 +1,7 @@
 """The release that is recorded: the servers' own word, not the label or the tag of an image."""
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -9,6 +10,7 @@ import pytest
 from fencepost.harness.base.errors import HarnessError
 from fencepost.harness.judging.judge import _version_of
 from fencepost.harness.plan import Plan
+from fencepost.harness.plan.checked_plan import CheckedPlan, resolve_plan
 from fencepost.harness.results import run_folder as store
 from fencepost.harness.runner.run_inside import _Run
 from fencepost.harness.runtime.artifacts import Artifacts, ImageFacts
@@ -34,7 +36,8 @@ def read(folder: Path, system: System, artifacts: Artifacts, **more: Any) -> _Ru
     store.write_json(folder / store.RUN, {"system_version": artifacts.version, "seed": 1})
     run = _Run.__new__(_Run)
     run.folder, run.system, run.artifacts, run.stop = folder, system, artifacts, asyncio.Event()
-    run.plan = Plan(system=system.name, workload="register", seed=1)
+    plan = Plan(system=system.name, workload="register", seed=1)
+    run.plan, run.checked = plan, cast(CheckedPlan, replace(resolve_plan(plan), system=system))
     run.client_nodes = ("n1", "n2", "n3")
     run.runtime = cast(Runtime, FakeRuntime())
     for name, value in more.items():

@@ -9,8 +9,8 @@ import pytest
 
 from fencepost.harness.base.errors import NodeNotReady, UsageError
 from fencepost.harness.plan import Plan, dump_plan, read_plan, write_plan
+from fencepost.harness.plan.checked_plan import check_plan
 from fencepost.harness.plugins import registry
-from fencepost.harness.run.execute import check_plan
 from fencepost.harness.runner.readiness import await_ready
 from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.node import NodeState, Place
@@ -28,7 +28,7 @@ def plan(system: str, settings: dict[str, Any], **fields: Any) -> Plan:
     workload = "register" if system in ("etcd", "zookeeper") else "metadata"
     return check_plan(
         Plan(system=system, workload=workload, seed=1, nemesis="none", server_settings=settings, **fields)
-    )
+    ).plan
 
 
 def layout(folder: Path, system: str) -> dict[str, Place]:
@@ -82,7 +82,7 @@ def test_a_plan_files_table_takes_numbers_and_truths_and_is_kept_as_text(tmp_pat
     path.write_text(
         'system = "etcd"\nworkload = "set"\nnemesis = "none"\n[set.etcd]\n"snapshot-count" = 100\npre-vote = false\n'
     )
-    given = check_plan(read_plan(path, seed=3))
+    given = check_plan(read_plan(path, seed=3)).plan
     assert given.settings == {"etcd": {"snapshot-count": "100", "pre-vote": "false"}}
     write_plan(given, path)
     assert "[set.etcd]" in dump_plan(given)

@@ -1,0 +1,251 @@
+"""A plan as it is run: its words resolved once, and refused where anything can be found wrong before a cluster starts.
+
+`check_plan` makes the only value that later stages take. `resolve_plan` makes its lesser part, by which a stored
+history is judged: what a kind of fault is called today, and what this machine can do, is no matter there.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from fencepost.harness.base.durations import format_duration
+from fencepost.harness.base.errors import UsageError, refused
+from fencepost.harness.faults.cuts import NEED_A_CUT, may_cut_off_leader
+from fencepost.harness.faults.kind import ALL, NONE, Asked, FaultSpec, parse_nemesis, versions_needed
+from fencepost.harness.faults.schedule import Entry, duration_of, given_entries, nemesis_of
+from fencepost.harness.plan.plan import QUORUMS, Plan, check_choices, merge_options
+from fencepost.harness.plugins import registry
+from fencepost.harness.plugins.workload import Workload
+from fencepost.harness.runtime.node import Member
+from fencepost.harness.runtime.provider import Links, Provider, Setting
+from fencepost.harness.systems.contract.membership import with_members
+from fencepost.harness.systems.contract.reported_version import TellsVersion
+from fencepost.harness.systems.contract.server_settings import checked as checked_settings
+from fencepost.harness.systems.contract.system import System
+from fencepost.harness.verdict import LeadershipBound, Standing
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResolvedPlan:
+    """What a plan tests: `options` are the workload's and `system_options` the system's, every default filled in."""
+
+    plan: Plan
+    system: System
+    workload: Workload
+    members: tuple[Member, ...]
+    options: Mapping[str, Any]
+    system_options: Mapping[str, Any]
+
+    def leadership(self, version: str = "") -> LeadershipBound:
+        """What a release promises of leaders that were cut off; "": the system, whichever release."""
+        return self.system.leadership(self.system_options, version)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckedPlan(ResolvedPlan):
+    """A plan that can be run. `asked` are its faults; `given` those of its schedule, None where one is drawn.
+
+    `setting` says where its nodes live; `auto` is made concrete by `placed`, once the machine has been asked.
+    """
+
+    provider: Provider
+    setting: Setting
+    asked: Asked
+    given: tuple[Entry, ...] | None
+
+    @property
+    def keeps_quorum(self) -> bool:
+        return self.plan.quorum == "keep"
+
+    def placed(self, setting: Setting) -> "CheckedPlan":
+        """The same with its nodes in this setting; raises UsageError for faults that make no sense there."""
+        given = _given(self.plan, setting) if self.plan.schedule else None
+        asked = parse_nemesis(self.plan.nemesis, registry.faults(), setting)
+        return replace(self, setting=setting, asked=asked, given=given)
+
+    def with_seed(self, seed: int) -> "CheckedPlan":
+        """The same with other random choices."""
+        return replace(self, plan=msgspec.structs.replace(self.plan, seed=seed))
+
+
+def resolve_plan(plan: Plan) -> ResolvedPlan:
+    """Resolve the words of a plan; raises UsageError for names and options that there are not."""
+    system, workload = registry.system(plan.system), _workload(plan)
+    system_options = merge_options(plan.system, plan.system_options, system.options())
+    return ResolvedPlan(
+        plan=plan,
+        system=system,
+        workload=workload,
+        members=system.members(plan.nodes, system_options),
+        options=_workload_options(plan, system, workload),
+        system_options=system_options,
+    )
+
+
+def check_plan(plan: Plan) -> CheckedPlan:
+    """Find everything that can be found wrong before a cluster starts; the plan in it has its defaults filled in.
+
+    Raises:
+        UsageError: with the remedy.
+    """
+    check_choices(
+        plan,
+        choices={
+            "system": tuple(registry.SYSTEMS),
+            "workload": tuple(registry.WORKLOADS),
+            "runtime": tuple(registry.RUNTIMES),
+            "links": tuple(Links),
+            "quorum": QUORUMS,
+        },
+        alone=registry.RUN_ALONE,
+    )
+    resolved = resolve_plan(_with_options(plan))
+    plan, system = resolved.plan, resolved.system
+    refusal = resolved.workload.refuse(resolved.options, resolved.members)
+    if refusal:
+        raise refused(plan.workload, refusal)
+    provider, setting = registry.runtime(plan.runtime), _setting(resolved)
+    refusal = provider.refuse(setting)
+    if refusal:
+        raise refused(f"--runtime {plan.runtime}", refusal)
+    if plan.image and plan.version:
+        raise UsageError("--image and --version exclude each other", hint="the image decides the version")
+    given = _given(plan, setting) if plan.schedule else None
+    if given is not None:
+        plan = msgspec.structs.replace(plan, nemesis=_nemesis_of(plan, given))
+    elif not plan.nemesis.strip():
+        raise UsageError(
+            "the plan names no faults", hint=f"give --nemesis with any of: {', '.join([*registry.faults(), ALL, NONE])}"
+        )
+    asked = parse_nemesis(plan.nemesis, registry.faults(), setting)
+    required = _required(resolved, asked)
+    refuse_changes(resolved, asked.specs, plan.version or system.default_version, {})
+    plan = msgspec.structs.replace(
+        plan,
+        phases=msgspec.structs.replace(
+            plan.phases, watch=plan.phases.watch or format_duration(resolved.leadership().watch_ns)
+        ),
+        version=plan.version if plan.version or plan.image else system.default_version,
+        require=required,
+    )
+    return CheckedPlan(
+        plan=plan,
+        system=system,
+        workload=resolved.workload,
+        members=resolved.members,
+        options=resolved.options,
+        system_options=resolved.system_options,
+        provider=provider,
+        setting=setting,
+        asked=asked,
+        given=given,
+    )
+
+
+def refuse_changes(resolved: ResolvedPlan, specs: Sequence[FaultSpec], start: str, names: Mapping[str, str]) -> None:
+    """Raise UsageError for changes of release that cannot be; `names` are the releases by the words of the plan."""
+    plan, system, faults = resolved.plan, resolved.system, registry.faults()
+    for spec in specs:
+        for word in versions_needed([spec], faults):
+            if not isinstance(system, TellsVersion):
+                raise refused(spec.text, f"servers of {system.name} do not say which release they are; leave out to=")
+            to = names.get(word, word)
+            if to == start:
+                raise refused(spec.text, f"the nodes begin as {start}; leave out to=")
+            # A roll may begin where an earlier one of another kind ended.
+            back = spec.options.get("back") == "yes"
+            for begun in dict.fromkeys((start, *names.values())):
+                why = system.refuse_change(begun, to, back=back, options=plan.system_options, settings=plan.settings)
+                if why and begun != to:
+                    raise refused(spec.text, why)
+
+
+def _workload(plan: Plan) -> Workload:
+    workload: Workload = registry.workload(plan.workload)
+    return workload
+
+
+def _workload_options(plan: Plan, system: System, workload: Workload) -> dict[str, Any]:
+    merged = merge_options(plan.workload, plan.workload_options, workload.options(system))
+    for name, choices in workload.choices(system).items():
+        if merged[name] not in choices:
+            raise UsageError(
+                f"{plan.workload}: {name}={merged[name]!r} is not a choice", hint=f"choose from: {', '.join(choices)}"
+            )
+    return merged
+
+
+def _with_options(plan: Plan) -> Plan:
+    """The plan with every option and setting in it."""
+    system, workload = registry.system(plan.system), _workload(plan)
+    if workload.protocol not in system.interfaces:
+        raise UsageError(
+            f"{plan.system} does not offer '{workload.protocol}', which {plan.workload} needs",
+            hint=f"it offers: {', '.join(sorted(system.interfaces))}",
+        )
+    options = _workload_options(plan, system, workload)
+    # How many nodes there are, and with which roles, may be the workload's wish.
+    wanted = {**workload.system_options(system), **plan.system_options}
+    system_options = merge_options(plan.system, wanted, system.options())
+    return msgspec.structs.replace(
+        plan,
+        workload_options=options,
+        system_options=system_options,
+        server_settings=checked_settings(plan.server_settings, system, system_options),
+    )
+
+
+def _setting(resolved: ResolvedPlan) -> Setting:
+    """Where the nodes live, and what their system's members can undergo."""
+    plan, system = resolved.plan, resolved.system
+    # An image decides the release, which is known when it has been looked at.
+    version = "" if plan.image else plan.version or system.default_version
+    return with_members(plan.setting(resolved.members), system, version, resolved.system_options)
+
+
+def _given(plan: Plan, setting: Setting) -> tuple[Entry, ...]:
+    limit_ns = plan.duration_ns("time_limit")
+    return tuple(given_entries(Path(plan.schedule), registry.faults(), setting, time_limit_ns=limit_ns))
+
+
+def _nemesis_of(plan: Plan, given: Sequence[Entry]) -> str:
+    """What the plan's schedule holds, in words; a plan that says otherwise is refused."""
+    if not given:
+        raise UsageError(
+            f"{plan.schedule} holds no fault that was injected", hint="--nemesis none runs without faults on purpose"
+        )
+    words = nemesis_of(given)
+    if plan.nemesis not in ("", words):
+        raise UsageError(
+            f"the plan says nemesis {plan.nemesis!r}, and its schedule {plan.schedule} holds {words!r}",
+            hint="leave `nemesis` out where a schedule is given",
+        )
+    return words
+
+
+def _required(resolved: ResolvedPlan, asked: Asked) -> tuple[str, ...]:
+    """The guarantees that decide by name: those of the plan, and those that the workload asks for.
+
+    A workload asks only for what somebody stands behind (what is merely measured may have no verdict at all), and which
+    the faults can put to the test. Raises UsageError.
+    """
+    plan, system, faults = resolved.plan, resolved.system, registry.faults()
+    out_of_reach = NEED_A_CUT
+    for spec in asked.specs:
+        duration_of(spec, faults[spec.fault])
+        # What a mixture happens to draw is no promise that a guarantee is put to the test.
+        named = spec.fault in asked.named
+        if named and may_cut_off_leader(spec, faults[spec.fault], resolved.members, system.subjects[0]):
+            out_of_reach = frozenset()
+    known = {g.name for g in system.guarantees}
+    for name in plan.require:
+        if name not in known:
+            raise UsageError(f"unknown guarantee {name!r}", hint=f"{plan.system} has: {', '.join(sorted(known))}")
+    stated = {g.name for g in system.guarantees if g.standing is not Standing.MEASURED}
+    demanded = (
+        name for name in resolved.workload.requires(resolved.options) if name in stated and name not in out_of_reach
+    )
+    return tuple(dict.fromkeys((*plan.require, *demanded)))

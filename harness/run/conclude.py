@@ -1,0 +1,212 @@
+"""From what a run recorded to its verdict and its files: sealed, judged, analysed, reported.
+
+What a gate reads is written first; a part that cannot be had (no Spark, a full disk) costs itself and is told.
+"""
+
+import contextlib
+import shutil
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from fencepost.harness.base.errors import FencepostError, HarnessError, UsageError
+from fencepost.harness.base.stop_request import StoppedTwice, StopRequest
+from fencepost.harness.history import History
+from fencepost.harness.judging.judge import Judgement, judge_by
+from fencepost.harness.plan import read_plan
+from fencepost.harness.plan.checked_plan import ResolvedPlan, resolve_plan
+from fencepost.harness.plugins import registry
+from fencepost.harness.results import run_folder as store
+from fencepost.harness.run.child import Outcome, Progress
+from fencepost.harness.verdict import Validity
+from fencepost.harness.warehouse.spark_session import SparkHandle
+
+#: How long Spark may keep the report waiting.
+_SPARK_DEADLINE_S: Final = 60.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """A finished run: where it is kept and what was found; `document` is what verdict.json holds."""
+
+    folder: Path
+    judgement: Judgement
+    warnings: tuple[str, ...]
+    document: dict[str, Any]
+
+
+def conclude_run(
+    folder: Path, outcome: Outcome, *, progress: Progress, stop: StopRequest, spark: SparkHandle | None
+) -> Result:
+    """Seal the history, judge it, analyse it, write the report; raises the runner's error when there is no history."""
+    from fencepost.harness.results.reader import seal
+
+    progress({"topic": "phase", "phase": "judge", "left_s": None})
+    if not (folder / store.HISTORY_LINES).exists() and not (folder / store.HISTORY).exists():
+        if stop.asked and outcome.error is None:
+            raise HarnessError(
+                "stopped before there was anything to judge", hint="the cluster had not been started yet"
+            )
+        raise outcome.error or HarnessError("the runner left no history", hint=f"look into {folder}")
+    if outcome.error is not None and not _has_operations(folder):
+        raise outcome.error
+    warnings = [f"the run ended early: {outcome.error.message}"] if outcome.error else []
+    if outcome.error is not None and not outcome.recorded:
+        warnings += _keep_failure(folder, outcome.error)
+    try:
+        seal(folder)
+    except OSError as error:
+        # No room for the columnar copy: the lines are the history too, and are judged as they are.
+        warnings.append(f"the history stays in {store.HISTORY_LINES}: {error.strerror}")
+    resolved = resolve_plan(read_plan(folder / store.PLAN, seed=0))
+    warnings += _keep_logs(resolved, folder)
+    with stop.on_request(lambda: _hurry(stop, spark)):
+        # Sealing is not broken off; an order that came meanwhile counts here.
+        stop.check()
+        late = None if stop.asked else spark
+        result = judge_and_report(resolved, folder, progress=progress, spark=late, stopped=stop.asked)
+    # What a handler raises is lost in a callback of the interpreter's own.
+    stop.check()
+    if not resolved.plan.keep_data and result.judgement.validity is not Validity.INVALID:
+        _drop_data(folder)
+    return replace(result, warnings=(*warnings, *result.warnings))
+
+
+def _keep_failure(folder: Path, error: FencepostError) -> list[str]:
+    """Write into `run.json` what ended the runner, so that every later check knows the cause; returns warnings."""
+    # The first line alone: what follows are lines of a server's log.
+    data = {**store.read_json(folder / store.RUN), "failure": error.message.partition("\n")[0]}
+    try:
+        store.write_json(folder / store.RUN, data)
+    except OSError as full:
+        return [f"{store.RUN} does not say why the run ended early: {full.strerror}"]
+    return []
+
+
+def _hurry(stop: StopRequest, spark: SparkHandle | None) -> None:
+    """Asked to end while judging: Spark's part is given up, and a person who insists gets nothing more."""
+    if spark is not None:
+        spark.abandon()
+    stop.check()
+
+
+def judge_stored(folder: Path, *, progress: Progress, spark: SparkHandle | None) -> Result:
+    """Judge a stored run anew; raises UsageError when its plan is missing and MalformedHistory as the reader does."""
+    if not (folder / store.PLAN).is_file():
+        raise UsageError(f"{folder}: no {store.PLAN}", hint="a history is judged by the plan that it was made with")
+    if spark is not None:
+        with contextlib.suppress(FencepostError):
+            spark.boot()
+    return judge_and_report(
+        resolve_plan(read_plan(folder / store.PLAN, seed=0)), folder, progress=progress, spark=spark
+    )
+
+
+def judge_and_report(
+    resolved: ResolvedPlan, folder: Path, *, progress: Progress, spark: SparkHandle | None, stopped: bool = False
+) -> Result:
+    """Judge a stored history and write verdict, JUnit and report beside it; Spark's part is optional."""
+    from fencepost.harness.report.documents.junit import junit_xml
+    from fencepost.harness.report.documents.verdict_json import verdict_document
+    from fencepost.harness.report.documents.verdict_json import write as write_verdict
+    from fencepost.harness.report.facts.case import ReportCase
+    from fencepost.harness.report.page.html import render
+
+    history, judgement = judge_by(resolved, folder)
+    case = ReportCase(
+        history=history,
+        facts=judgement.facts,
+        verdicts=judgement.verdicts,
+        validity=judgement.validity,
+        headline=judgement.headline,
+        run=store.read_json(folder / store.RUN),
+        command=f"fencepost run {folder / store.PLAN}",
+        plan_toml=(folder / store.PLAN).read_text(encoding="utf-8"),
+        effect_free=resolved.workload.effect_free,
+        folder=str(folder),
+    )
+    # First what a gate reads, so that nothing that happens to the analysis or the report can cost it.
+    warnings = _unforeseen(history)
+    with _unless_full(folder / store.VERDICT, warnings) as path:
+        write_verdict(case, path)
+    with _unless_full(folder / store.JUNIT, warnings) as path:
+        path.write_text(junit_xml(case), encoding="utf-8")
+    analysis, doubts = _analyse(folder, spark, stopped, subject=resolved.system.subjects[0])
+    warnings += doubts
+    case = msgspec.structs.replace(case, analysis=analysis)
+    rendered = render(case)
+    with _unless_full(folder / store.REPORT, warnings) as path:
+        path.write_text(rendered.html, encoding="utf-8")
+    warnings += [f"the report: {problem}" for problem in rendered.problems]
+    progress({"topic": "judged", "validity": judgement.validity.value, "seed": resolved.plan.seed})
+    return Result(folder=folder, judgement=judgement, warnings=tuple(warnings), document=verdict_document(case))
+
+
+def _analyse(
+    folder: Path, spark: SparkHandle | None, stopped: bool, *, subject: str
+) -> tuple[dict[str, Any] | None, list[str]]:
+    """Spark's results as plain data. Its failure costs the report a section, never the verdict."""
+    if spark is None:
+        return None, ["not analysed by Spark: the run was stopped"] if stopped else []
+    if not (folder / store.HISTORY).exists():
+        return None, [f"not analysed by Spark: there is no {store.HISTORY}"]
+    try:
+        from fencepost.harness.warehouse.pipeline import analyse
+
+        session = spark.session(timeout_s=_SPARK_DEADLINE_S)
+        found = analyse(session, str(folder / store.HISTORY), subject=subject)
+    except Exception as error:
+        return None, [f"not analysed by Spark: {type(error).__name__}: {str(error)[:300]}"]
+    return msgspec.to_builtins(found), []
+
+
+@contextlib.contextmanager
+def _unless_full(path: Path, warnings: list[str]) -> Iterator[Path]:
+    """A file that cannot be written costs itself and is told; the verdict is said and exits as it must."""
+    try:
+        yield path
+    except StoppedTwice:
+        path.unlink(missing_ok=True)
+        raise
+    except OSError as error:
+        path.unlink(missing_ok=True)
+        warnings.append(f"{path.name} could not be written: {error.strerror}")
+
+
+def _unforeseen(history: History) -> list[str]:
+    """Exceptions of clients that no table foresaw: `info`, sound, and a defect of the client to mend."""
+    prefix = "unforeseen: "
+    found = Counter(
+        operation.error.removeprefix(prefix).partition(":")[0]
+        for operation in history.operations
+        if operation.error is not None and operation.error.startswith(prefix)
+    )
+    return [f"{count} operations ended by an exception that no client foresaw: {name}" for name, count in found.items()]
+
+
+def _has_operations(folder: Path) -> bool:
+    lines = folder / store.HISTORY_LINES
+    if not lines.exists():
+        return True
+    with lines.open("rb") as file:
+        return any(b'"kind":"op"' in line for line in file)
+
+
+def _keep_logs(resolved: ResolvedPlan, folder: Path) -> list[str]:
+    """What the disks say, out of the kept data while it is there; what cannot be read is told."""
+    from fencepost.harness.results.voter_logs import keep_logs
+
+    read = registry.log_reader(resolved.plan.system)
+    return [] if read is None else keep_logs(folder, read)
+
+
+def _drop_data(folder: Path) -> None:
+    """Node data stays when the verdict is invalid or the plan says so; else it is only in the way."""
+    for archive in (folder / store.NODES).glob("*/data.tar.gz"):
+        archive.unlink()
+    for data in (folder / store.NODES).glob("*/data"):
+        shutil.rmtree(data, ignore_errors=True)
