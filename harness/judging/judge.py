@@ -1,9 +1,7 @@
 """From a run's folder to its verdict: every checker that the workload names, each behind its own guard.
 
-What decides a run: a violation of a guarantee that is promised, or that the plan requires by name, makes it
-`invalid`, whichever checker found it. What must be known for `valid`: the guarantee that the workload is about,
-those that the plan requires, and the coverage. Other verdicts are reported with their counts. A checker that throws is
-`unknown` with its reason and cannot hide another one's `invalid`.
+What decides a run is said by `harness.verdict.decision`; other verdicts are reported with their counts. A checker that
+throws is `unknown` with its reason and cannot hide another one's `invalid`.
 """
 
 import traceback
@@ -34,9 +32,10 @@ from fencepost.harness.verdict import (
     merge,
     violations_of,
 )
+from fencepost.harness.verdict.decision import COVERAGE, decides
 
 #: These judge every run, whatever the workload.
-ALWAYS: Final = ("leadership", "zombie-controllers", "coverage")
+ALWAYS: Final = ("leadership", "zombie-controllers", COVERAGE)
 CHECKER_LOG: Final = "checkers.log"
 
 
@@ -139,16 +138,11 @@ def _guarded(name: str, history: History, facts: Facts, folder: Path) -> list[Ve
 
 
 def conclude(history: History, facts: Facts, verdicts: tuple[Verdict, ...]) -> Judgement:
-    """Merge verdicts by what decides (see the module's docstring) and say it in one sentence."""
+    """Merge verdicts by what decides and say it in one sentence."""
     primary = {facts.read_guarantee, *facts.required}
-    broken = [v for v in verdicts if v.validity is Validity.INVALID and facts.decides(v.guarantee)]
-    doubtful = [
-        v
-        for v in verdicts
-        if v.validity is Validity.UNKNOWN
-        and v.weighs
-        and (v.guarantee in primary or v.checker == "coverage" or v.cause is Cause.FAILED)
-    ]
+    deciding = [v for v in verdicts if decides(v, facts)]
+    broken = [v for v in deciding if v.validity is Validity.INVALID]
+    doubtful = [v for v in deciding if v.validity is Validity.UNKNOWN]
     cut_short = next((v.figures["cut_short"] for v in doubtful if v.figures.get("cut_short")), None)
     unjudged = primary - {v.guarantee for v in verdicts}
     if broken:

@@ -14,6 +14,7 @@ from fencepost.harness.history import ending_of
 from fencepost.harness.report.facts.case import ReportCase
 from fencepost.harness.report.words.wording import clock, text
 from fencepost.harness.verdict import Standing, Validity, Verdict, in_words, violations_of
+from fencepost.harness.verdict.decision import decides
 
 _LINES_MAX: Final = 40
 
@@ -54,9 +55,8 @@ def junit_xml(case: ReportCase) -> str:
 
 def _case(case: ReportCase, verdict: Verdict) -> ET.Element:
     out = _testcase(case, f"{verdict.guarantee} ({verdict.checker})")
-    decides = case.facts.decides(verdict.guarantee)
     match verdict.validity:
-        case Validity.INVALID if decides:
+        case Validity.INVALID if decides(verdict, case.facts):
             _add(
                 out, "failure", _counted(verdict), _story(case, verdict), kind=next(iter(verdict.anomalies), "invalid")
             )
@@ -65,7 +65,7 @@ def _case(case: ReportCase, verdict: Verdict) -> ET.Element:
                 f"violated, but it does not decide ({_standing(case, verdict)}): {_counted(verdict)}\n"
                 + _story(case, verdict)
             )
-        case Validity.UNKNOWN if case.validity is not Validity.VALID and case.weighs(verdict):
+        case Validity.UNKNOWN if decides(verdict, case.facts):
             _add(out, "error", verdict.reason or "unknown", _story(case, verdict), kind="unknown")
         case Validity.UNKNOWN:
             ET.SubElement(out, "skipped", {"message": _clean(f"unknown, and it does not weigh: {verdict.reason}")})

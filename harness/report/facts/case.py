@@ -6,7 +6,7 @@ import msgspec
 
 from fencepost.harness.history import History
 from fencepost.harness.systems.contract.server_settings import Settings
-from fencepost.harness.verdict import Cause, Facts, Validity, Verdict
+from fencepost.harness.verdict import Facts, Validity, Verdict
 
 
 class ReportCase(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,15 +39,6 @@ class ReportCase(msgspec.Struct, frozen=True, kw_only=True):
     def not_deciding(self) -> tuple[Verdict, ...]:
         """The verdicts that are reported with their counts only."""
         return tuple(v for v in self.verdicts if not self.facts.decides(v.guarantee))
-
-    def weighs(self, verdict: Verdict) -> bool:
-        """Whether this verdict, if unknown, keeps the run from being valid: what the run is about must be known."""
-        about = {self.facts.read_guarantee, *self.facts.required}
-        return verdict.weighs and (
-            verdict.guarantee in about
-            or self.facts.guarantee(verdict.guarantee) is None
-            or verdict.cause is Cause.FAILED
-        )
 
     def fact(self, name: str) -> Any:
         """A fact of `run.json`, wherever it stands there: `version`, `seed`, `kernel`, ...; None when it is absent."""

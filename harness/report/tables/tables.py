@@ -13,6 +13,7 @@ from fencepost.harness.report.facts.case import ReportCase
 from fencepost.harness.report.words.evidence import Traced, rows_of, traced
 from fencepost.harness.report.words.wording import FAULT_SIGNS, SIGNS, STANDINGS, clock, count, length, text
 from fencepost.harness.verdict import Validity, Verdict, allowed_by, anomalies_of, merge_verdicts, violations_of
+from fencepost.harness.verdict.decision import must_be_known
 
 #: Longer tables are cut, and say so.
 ROWS_MAX: Final = 60
@@ -134,7 +135,7 @@ def _role(case: ReportCase, name: str, verdicts: list[Verdict]) -> str:
         return "what the run is about" if case.facts.decides(name) else "what the run is about, but not promised"
     if case.facts.decides(name):
         return "decides"
-    return "must be known" if any(case.weighs(v) for v in verdicts) else "does not decide"
+    return "must be known" if any(must_be_known(v, case.facts) for v in verdicts) else "does not decide"
 
 
 def _no_standing(name: str) -> str:
