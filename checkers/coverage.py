@@ -9,11 +9,12 @@ final read, servers that had all that they need, and a harness that was not itse
 from collections import Counter
 from typing import Any, Final
 
-from fencepost.checkers.facts.circumstances import duration
 from fencepost.checkers.facts.evidence import Rows, row, rows
 from fencepost.checkers.facts.positions import OCCASIONAL, final_reads
 from fencepost.checkers.facts.reigns import merged
 from fencepost.checkers.facts.stalls import harness_stalls, overlapping
+from fencepost.checkers.findings.ladder import Doubt, conclude
+from fencepost.checkers.findings.words import duration
 from fencepost.harness.history import (
     BROKEN_SERVER,
     FaultEvent,
@@ -26,7 +27,7 @@ from fencepost.harness.history import (
     PhaseName,
     ending_of,
 )
-from fencepost.harness.verdict import Facts, Validity, Verdict
+from fencepost.harness.verdict import Cause, Facts, Verdict
 
 CHECKER: Final = "coverage"
 GUARANTEE: Final = "coverage"
@@ -45,25 +46,34 @@ def check(history: History, facts: Facts) -> list[Verdict]:
     under_fault = None if inside is None else len(inside)
     ok, invoked = _counts(history, start_ns, end_ns)
     cut_short = ending_of(history, facts.planned_ns, facts.failure).cut_short
-    missing = [
-        *([cut_short] if cut_short else []),
-        *_operations_missing(ok, invoked, facts),
-        *_faults_missing(faults, under_fault, facts),
+    stalls = _stalls(history, facts, start_ns, end_ns)
+    thin = [*_operations_missing(ok, invoked, facts), *_faults_missing(faults, under_fault, facts)]
+    doubtful = [
         *_unproven(history),
         *([] if final_reads(history) else ["no final read was answered"]),
         *_broken_servers(history),
-        *_stalls(history, facts, start_ns, end_ns),
     ]
+    # The gravest first: the first one is the verdict's cause.
+    missing = [
+        *([(Cause.CUT_SHORT, cut_short)] if cut_short else []),
+        *((Cause.NO_EXPOSURE, text) for text in thin),
+        *((Cause.UNDECIDED, text) for text in doubtful),
+        *((Cause.STALLED, text) for text in stalls),
+    ]
+    texts = [text for _, text in missing]
+    doubt = Doubt(missing[0][0], "; ".join(texts)) if missing else None
+    validity, reason, cause = conclude(broken="", doubt=doubt)
     return [
         Verdict(
             checker=CHECKER,
             guarantee=GUARANTEE,
-            validity=Validity.UNKNOWN if missing else Validity.VALID,
-            reason="; ".join(missing),
+            validity=validity,
+            reason=reason,
+            cause=cause,
             exposure=under_fault,
             exposure_of="operations invoked while a fault was certainly in force" if under_fault is not None else "",
             figures={
-                **_figures(history, ok, invoked, faults, missing),
+                **_figures(history, ok, invoked, faults, texts),
                 **({"cut_short": cut_short} if cut_short else {}),
             },
             evidence={**_evidence(history, start_ns, end_ns), **({} if inside is None else {"exposure": inside})},

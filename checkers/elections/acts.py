@@ -10,8 +10,8 @@ from collections import Counter
 from typing import Any, Final
 
 from fencepost.checkers.elections.terms import End, Terms, named, position_of, token_of
-from fencepost.checkers.storage.register_anomalies import seconds
-from fencepost.checkers.storage.sets import Finding
+from fencepost.checkers.findings.finding import Finding
+from fencepost.checkers.findings.words import seconds
 from fencepost.harness.history import Operation, Outcome
 
 

@@ -12,8 +12,8 @@ import msgspec
 
 from fencepost.checkers.elections.terms import Belief, Terms, token_of
 from fencepost.checkers.facts.evidence import Rows, row
-from fencepost.checkers.storage.register_anomalies import seconds
-from fencepost.checkers.storage.sets import Finding
+from fencepost.checkers.findings.finding import Finding
+from fencepost.checkers.findings.words import seconds
 from fencepost.harness.history import Operation, Outcome
 
 #: The guarantee that observations are held to, by the mode of the read.

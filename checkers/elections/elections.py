@@ -13,7 +13,6 @@ The verdicts:
 Beside them, no acknowledged act may be missing (no-lost-acknowledged-writes).
 """
 
-from collections import Counter
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final
@@ -28,18 +27,19 @@ from fencepost.checkers.elections.beliefs import (
     went_back,
 )
 from fencepost.checkers.elections.terms import Belief, Terms, beliefs
-from fencepost.checkers.facts.evidence import Rows, rows, violations
-from fencepost.checkers.storage.register_anomalies import seconds
-from fencepost.checkers.storage.sets import Finding, weak_reads, witness
+from fencepost.checkers.facts.evidence import Rows, rows
+from fencepost.checkers.findings.finding import Finding, one_of_each_first
+from fencepost.checkers.findings.ladder import WITNESSES_MAX, Doubt, Findings
+from fencepost.checkers.findings.words import seconds
+from fencepost.checkers.storage.sets import weak_reads
 from fencepost.harness.history import History, Operation
-from fencepost.harness.verdict import Facts, Validity, Verdict
+from fencepost.harness.verdict import Cause, Facts, Verdict
 
 CHECKER: Final = "election"
 ACTING: Final = "one-acting-leader"
 BELIEVED: Final = "one-believed-leader"
 GROW: Final = "terms-grow"
 KEPT: Final = "no-lost-acknowledged-writes"
-_WITNESSES_MAX: Final = 5
 _NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 
 _EXPOSURE_OF: Final = {
@@ -120,33 +120,19 @@ def _verdict(
     lacks: str = "",
 ) -> Verdict:
     """`counted` are figures by the operations that they count; of other `figures`, `evidence` has the rows."""
-    exposure, unit = len(exposed), exposure_of or _EXPOSURE_OF[guarantee]
-    if findings:
-        validity, reason = Validity.INVALID, f"{len(findings)} violations"
-    elif lacks:
-        validity, reason = Validity.UNKNOWN, lacks
-    elif exposure < facts.thresholds.exposure_min:
-        least = facts.thresholds.exposure_min
-        validity, reason = Validity.UNKNOWN, f"{exposure} {unit}; at least {least} are asked for"
-    else:
-        validity, reason = Validity.VALID, ""
-    return Verdict(
+    return Findings(
         checker=CHECKER,
         guarantee=guarantee,
-        validity=validity,
-        reason=reason,
-        exposure=exposure,
-        exposure_of=unit,
-        anomalies=dict(Counter(finding.anomaly for finding in findings)),
-        witnesses=tuple(witness(finding) for finding in _one_of_each_first(findings)[:_WITNESSES_MAX]),
-        figures={**figures, **{name: len(own) for name, own in counted.items()}},
-        evidence={
-            "exposure": rows(exposed),
-            **violations((finding.anomaly, finding.counted) for finding in findings),
-            **{name: rows(own) for name, own in counted.items()},
-            **evidence,
-        },
-    )
+        found=findings,
+        broken=f"{len(findings)} violations",
+        doubt=Doubt(Cause.UNDECIDED, lacks) if lacks else None,
+        exposed=rows(exposed),
+        exposure_of=exposure_of or _EXPOSURE_OF[guarantee],
+        shown=one_of_each_first(findings)[:WITNESSES_MAX],
+        counted={name: rows(own) for name, own in counted.items()},
+        figures=figures,
+        evidence=evidence,
+    ).verdict(facts)
 
 
 def _believed(held: list[Belief], overlaps: list[Overlap]) -> dict[str, Any]:
@@ -202,13 +188,3 @@ def _grant(campaign: Operation) -> str:
         f"Process {campaign.process} on {campaign.node} was granted term {campaign.result[0]} "
         f"(event {campaign.invoke_index})"
     )
-
-
-def _one_of_each_first(findings: list[Finding]) -> list[Finding]:
-    """Every kind of anomaly is shown before a second one of the same kind."""
-    rank: Counter[str] = Counter()
-    ranked = []
-    for i, finding in enumerate(findings):
-        ranked.append((rank[finding.anomaly], i, finding))
-        rank[finding.anomaly] += 1
-    return [finding for _, _, finding in sorted(ranked, key=lambda entry: entry[:2])]

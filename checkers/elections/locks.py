@@ -7,23 +7,23 @@ locking", 2016); what must hold is that no acknowledged element is lost, no writ
 with a newer, and tokens grow with the order of the grants. Without fencing, two holders are the violation itself.
 """
 
-from collections import Counter
 from typing import Final
 
 import msgspec
 
-from fencepost.checkers.facts.evidence import rows, violations
-from fencepost.checkers.storage.register_anomalies import seconds
-from fencepost.checkers.storage.sets import Finding, SetHistory, counted_in, weak_reads, witness
+from fencepost.checkers.facts.evidence import rows
+from fencepost.checkers.findings.finding import Finding, one_of_each_first
+from fencepost.checkers.findings.ladder import WITNESSES_MAX, Doubt, Findings
+from fencepost.checkers.findings.words import seconds
+from fencepost.checkers.storage.sets import SetHistory, counted_in, weak_reads
 from fencepost.harness.base.errors import MalformedHistory
 from fencepost.harness.history import History, Operation, Outcome
-from fencepost.harness.verdict import Facts, Validity, Verdict
+from fencepost.harness.verdict import Cause, Facts, Verdict
 
 CHECKER: Final = "lock"
 FENCED: Final = "fenced-lock"
 UNFENCED: Final = "lock-mutual-exclusion"
 EXPOSURE_OF: Final = "acknowledged critical sections whose element a strong read after healing had to show"
-_WITNESSES_MAX: Final = 5
 
 
 class Section(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,42 +49,28 @@ def check(history: History, facts: Facts) -> list[Verdict]:
         findings += [finding for key in keys for finding in stale_tokens(sections[key])]
     else:
         findings += holders
-    exposed = [section for one in sets for section in one.exposed()]
-    exposure = len(exposed)
-    counted = _counted(sets, sections, holders)
-    validity, reason = _conclude(findings, exposure, sets, facts)
-    if validity is Validity.VALID and weak:
-        validity, reason = Validity.UNKNOWN, weak
     return [
-        Verdict(
+        Findings(
             checker=CHECKER,
             guarantee=FENCED if fenced else UNFENCED,
-            validity=validity,
-            reason=reason,
-            exposure=exposure,
+            found=findings,
+            broken=f"{len(findings)} violations",
+            doubt=_doubt(weak, sets),
+            exposed=rows(section for one in sets for section in one.exposed()),
             exposure_of=EXPOSURE_OF,
-            anomalies=dict(Counter(finding.anomaly for finding in findings)),
-            witnesses=tuple(witness(finding) for finding in _one_of_each_first(findings)[:_WITNESSES_MAX]),
-            figures={"fencing": "on" if fenced else "off", **{name: len(own) for name, own in counted.items()}},
-            evidence={
-                "exposure": rows(exposed),
-                **violations((finding.anomaly, finding.counted) for finding in findings),
-                **{name: rows(own) for name, own in counted.items()},
-            },
-        )
+            shown=one_of_each_first(findings)[:WITNESSES_MAX],
+            counted={name: rows(own) for name, own in _counted(sets, sections, holders).items()},
+            figures={"fencing": "on" if fenced else "off"},
+        ).verdict(facts)
     ]
 
 
-def _conclude(findings: list[Finding], exposure: int, sets: list[SetHistory], facts: Facts) -> tuple[Validity, str]:
-    if findings:
-        return Validity.INVALID, f"{len(findings)} violations"
+def _doubt(weak: str, sets: list[SetHistory]) -> Doubt | None:
     if not sets:
-        return Validity.UNKNOWN, "no critical section in this history"
+        return Doubt(Cause.NO_EXPOSURE, "no critical section in this history")
     if any(not one.final_reads for one in sets):
-        return Validity.UNKNOWN, "no strong read after healing, so lost updates cannot be told"
-    if exposure < facts.thresholds.exposure_min:
-        return Validity.UNKNOWN, f"{exposure} {EXPOSURE_OF}; at least {facts.thresholds.exposure_min} are asked for"
-    return Validity.VALID, ""
+        return Doubt(Cause.UNDECIDED, "no strong read after healing, so lost updates cannot be told")
+    return Doubt(Cause.UNDECIDED, weak) if weak else None
 
 
 def _sections(operations: list[Operation], key: str) -> list[Section]:
@@ -187,13 +173,3 @@ def _counted(
         "two_holders": [finding.counted for finding in holders],
         "tokens": list(first_of_token.values()),
     }
-
-
-def _one_of_each_first(findings: list[Finding]) -> list[Finding]:
-    """Every kind of anomaly is shown before a second one of the same kind."""
-    rank: Counter[str] = Counter()
-    ranked = []
-    for i, finding in enumerate(findings):
-        ranked.append((rank[finding.anomaly], i, finding))
-        rank[finding.anomaly] += 1
-    return [finding for _, _, finding in sorted(ranked, key=lambda entry: entry[:2])]

@@ -4,19 +4,18 @@ A producer with the id and epoch of another is taken for it: its records are dro
 Source: KIP-98 ("producer id ... unique"), KIP-730 (blocks are allotted by the controller).
 """
 
-from collections import Counter
 from typing import Final
 
-from fencepost.checkers.facts.evidence import Rows, rows, violations
-from fencepost.checkers.storage.register_anomalies import seconds
-from fencepost.checkers.storage.sets import Finding, witness
+from fencepost.checkers.facts.evidence import rows
+from fencepost.checkers.findings.finding import Finding
+from fencepost.checkers.findings.ladder import Findings
+from fencepost.checkers.findings.words import seconds
 from fencepost.harness.history import History, Operation, Outcome
-from fencepost.harness.verdict import Facts, Validity, Verdict
+from fencepost.harness.verdict import Facts, Verdict
 
 CHECKER: Final = "producer-ids"
 GUARANTEE: Final = "unique-producer-ids"
 EXPOSURE_OF: Final = "ids given out"
-_WITNESSES_MAX: Final = 5
 
 
 def check(history: History, facts: Facts) -> list[Verdict]:
@@ -28,48 +27,33 @@ def check(history: History, facts: Facts) -> list[Verdict]:
         other = first.setdefault(allocation.result, allocation)
         if other is not allocation:
             twice.append(_twice(other, allocation))
-    if twice:
-        validity, reason = Validity.INVALID, f"{len(twice)} ids were given out again"
-    elif len(given) < facts.thresholds.exposure_min:
-        validity, reason = Validity.UNKNOWN, f"{len(given)} {EXPOSURE_OF}"
-    else:
-        validity, reason = Validity.VALID, f"{len(given)} {EXPOSURE_OF}, all different"
-    nodes = Counter(o.node for o in given)
+    of_node: dict[str, list[Operation]] = {}
+    for allocation in given:
+        of_node.setdefault(allocation.node, []).append(allocation)
     numbers = sorted(first)
     return [
-        Verdict(
+        Findings(
             checker=CHECKER,
             guarantee=GUARANTEE,
-            validity=validity,
-            reason=reason,
-            exposure=len(given),
+            found=twice,
+            broken=f"{len(twice)} ids were given out again",
+            exposed=rows(given),
             exposure_of=EXPOSURE_OF,
-            anomalies={"producer-id-given-twice": len(twice)} if twice else {},
-            witnesses=tuple(witness(finding) for finding in twice[:_WITNESSES_MAX]),
+            untested=f"{len(given)} {EXPOSURE_OF}",
+            kept=f"{len(given)} {EXPOSURE_OF}, all different",
+            counted={"ids": rows(given)},
             figures={
-                "ids": len(given),
-                "ids_of_node": dict(nodes),
+                "ids_of_node": {node: len(own) for node, own in of_node.items()},
                 "id_min": numbers[0] if numbers else None,
                 "id_max": numbers[-1] if numbers else None,
             },
             evidence={
-                **violations((finding.anomaly, finding.counted) for finding in twice),
-                **_evidence(given),
+                **{f"ids_of_node.{node}": rows(own) for node, own in of_node.items()},
                 "id_min": rows(first[number] for number in numbers[:1]),
                 "id_max": rows(first[number] for number in numbers[-1:]),
             },
-        )
+        ).verdict(facts)
     ]
-
-
-def _evidence(given: list[Operation]) -> dict[str, Rows]:
-    """Every id by the answer that gave it, all of them and those of each node."""
-    of_node: dict[str, list[Operation]] = {}
-    for allocation in given:
-        of_node.setdefault(allocation.node, []).append(allocation)
-    all_of_them = rows(given)
-    by_node = {f"ids_of_node.{node}": rows(own) for node, own in of_node.items()}
-    return {"exposure": all_of_them, "ids": all_of_them, **by_node}
 
 
 def _twice(first: Operation, second: Operation) -> Finding:

@@ -81,10 +81,3 @@ def events_of(*operations: Operation) -> tuple[int, ...]:
     found = {o.invoke_index for o in operations}
     found |= {o.complete_index for o in operations if o.complete_index is not None}
     return tuple(sorted(found))
-
-
-def shown(position: int | None) -> str:
-    """A position in words; those of two parts, as a zxid, are read in hexadecimal."""
-    if position is None:
-        return "unknown"
-    return f"{position:#x}" if position >= 1 << 32 else str(position)

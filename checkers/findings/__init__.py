@@ -1,1 +1,1 @@
-"""From findings to a verdict: the one ladder, and its words."""
+"""From what was found to a verdict: findings, the one ladder, and the words that all checkers say things in."""

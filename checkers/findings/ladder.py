@@ -1,69 +1,105 @@
-"""What a rule about metadata found, before it becomes part of a verdict."""
+"""The ladder from findings to a verdict, the same for every checker.
+
+Something was found: `invalid`. Else something keeps it from being said: `unknown`, by that cause. Else the guarantee
+was put to the test too seldom: `unknown`. Else it was kept: `valid`.
+"""
 
 from collections import Counter
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from fencepost.checkers.facts.evidence import Rows, violations
-from fencepost.checkers.facts.positions import events_of
-from fencepost.harness.history import Operation
-from fencepost.harness.verdict import Proof, Validity, Verdict, Witness
+from fencepost.checkers.facts.evidence import Rows
+from fencepost.checkers.findings.finding import Finding, violations
+from fencepost.harness.verdict import Cause, Facts, Proof, Validity, Verdict, in_words
 
-_WITNESSES_MAX = 5
-
-
-class Finding(msgspec.Struct, frozen=True, kw_only=True):
-    """One violation: what it is called, the operations that show it, and why in words."""
-
-    anomaly: str
-    operations: tuple[Operation, ...]
-    steps: tuple[str, ...]
+#: Findings of one verdict that become witnesses; all are counted.
+WITNESSES_MAX: Final = 5
+_NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
-def verdict_of(
-    findings: Sequence[Finding],
-    *,
-    checker: str,
-    guarantee: str,
-    broken: str,
-    otherwise: tuple[Validity, str],
-    exposure: int,
-    exposure_of: str,
-    figures: dict[str, Any],
-    evidence: dict[str, Rows],
-    proofs: tuple[Proof, ...] = (),
-) -> Verdict:
-    """`invalid` with `broken` as the reason when anything was found, else what `otherwise` says.
+class Doubt(NamedTuple):
+    """What keeps a verdict from being `valid` though nothing was found."""
 
-    A finding is counted by the answer that shows it: the last of its operations.
+    cause: Cause
+    reason: str
+
+
+class Conclusion(NamedTuple):
+    """Where the ladder ends; `cause` is that of an `unknown`."""
+
+    validity: Validity
+    reason: str
+    cause: Cause | None = None
+
+
+def conclude(*, broken: str, doubt: Doubt | None = None, untested: str = "", kept: str = "") -> Conclusion:
+    """Go up the ladder; each text is the reason at its rung, and an empty one (or None) leaves the rung out."""
+    if broken:
+        return Conclusion(Validity.INVALID, broken)
+    if doubt is not None:
+        return Conclusion(Validity.UNKNOWN, doubt.reason, doubt.cause)
+    if untested:
+        return Conclusion(Validity.UNKNOWN, untested, Cause.NO_EXPOSURE)
+    return Conclusion(Validity.VALID, kept)
+
+
+def too_few(exposure: int, exposure_of: str, facts: Facts, instead: str = "") -> str:
+    """Why so little exposure makes a pass vacuous, in words of the checker's own if it has any; empty: it suffices."""
+    least = facts.thresholds.exposure_min
+    return "" if exposure >= least else instead or f"{exposure} {exposure_of}; at least {least} are asked for"
+
+
+class Findings(msgspec.Struct, frozen=True, kw_only=True):
+    """What one checker found about one guarantee, and what must be known to say it.
+
+    `broken`, `untested` and `kept` are the reasons of an invalid verdict, of one that rests on too little exposure, and
+    of a valid one; without `broken` the anomalies are counted by name. `exposed` has a row for each time that the
+    guarantee was put to the test; `exposure` is their number where the rows are not those. `shown` become witnesses:
+    the first of `found` where it is None. `counted` are figures that count rows; other `figures` have their rows in
+    `evidence`.
     """
-    shown = violations((finding.anomaly, finding.operations[-1]) for finding in findings)
-    validity, reason = (Validity.INVALID, f"{len(findings)} {broken}") if findings else otherwise
-    return Verdict(
-        checker=checker,
-        guarantee=guarantee,
-        validity=validity,
-        reason=reason,
-        exposure=exposure,
-        exposure_of=exposure_of,
-        anomalies=dict(Counter(finding.anomaly for finding in findings)),
-        witnesses=tuple(_witness(finding) for finding in findings[:_WITNESSES_MAX]),
-        figures=figures,
-        evidence={**evidence, **shown},
-        proofs=proofs,
-    )
 
+    checker: str
+    guarantee: str
+    found: Sequence[Finding] = ()
+    broken: str = ""
+    doubt: Doubt | None = None
+    exposed: Rows = ()
+    exposure: int | None = None
+    exposure_of: str
+    untested: str = ""
+    kept: str = ""
+    shown: Sequence[Finding] | None = None
+    counted: Mapping[str, Rows] = _NOTHING
+    figures: Mapping[str, Any] = _NOTHING
+    evidence: Mapping[str, Rows] = _NOTHING
+    proofs: tuple[Proof, ...] = ()
 
-def _witness(finding: Finding) -> Witness:
-    shown = finding.operations
-    return Witness(
-        anomaly=finding.anomaly,
-        events=events_of(*shown),
-        steps=finding.steps,
-        from_ns=min(o.invoked_ns for o in shown),
-        to_ns=max(o.invoked_ns if o.completed_ns is None else o.completed_ns for o in shown),
-        key=shown[-1].key,
-        nodes=tuple(dict.fromkeys(o.node for o in shown)),
-    )
+    def verdict(self, facts: Facts) -> Verdict:
+        """The verdict, by the plan's threshold of exposure."""
+        anomalies = dict(Counter(finding.anomaly for finding in self.found))
+        exposure = len(self.exposed) if self.exposure is None else self.exposure
+        validity, reason, cause = conclude(
+            broken=(self.broken or in_words(anomalies)) if self.found else "",
+            doubt=self.doubt,
+            untested=too_few(exposure, self.exposure_of, facts, self.untested),
+            kept=self.kept,
+        )
+        shown = self.found[:WITNESSES_MAX] if self.shown is None else self.shown
+        return Verdict(
+            checker=self.checker,
+            guarantee=self.guarantee,
+            validity=validity,
+            reason=reason,
+            cause=cause,
+            exposure=exposure,
+            exposure_of=self.exposure_of,
+            anomalies=anomalies,
+            witnesses=tuple(finding.witness() for finding in shown),
+            figures={**self.figures, **{name: len(own) for name, own in self.counted.items()}},
+            evidence={"exposure": self.exposed, **violations(self.found), **self.counted, **self.evidence},
+            proofs=self.proofs,
+        )

@@ -12,24 +12,27 @@ stays 0 in the best of runs, and linearizability itself is judged whole by anoth
 """
 
 import re
+from collections import Counter
 from typing import Any, Final
 
 import msgspec
 
-from fencepost.checkers.facts.circumstances import answered_words, duration
 from fencepost.checkers.facts.evidence import Rows, rows
 from fencepost.checkers.facts.fault_index import Landmarks
-from fencepost.checkers.facts.positions import CURRENT, events_of, shown, view_position, write_position
+from fencepost.checkers.facts.positions import CURRENT, view_position, write_position
 from fencepost.checkers.facts.reigns import Reigns, reigns_of, subjects
+from fencepost.checkers.findings.circumstances import answered_words
+from fencepost.checkers.findings.finding import Finding
+from fencepost.checkers.findings.ladder import WITNESSES_MAX, Findings
+from fencepost.checkers.findings.words import duration, shown
 from fencepost.checkers.leadership import one_leader, self_fencing
 from fencepost.checkers.leadership.acted import Acts, Lost, Stale, Stamped, find_acts
 from fencepost.checkers.leadership.claims import claim_evidence, claim_figures
 from fencepost.harness.history import History, Operation
-from fencepost.harness.verdict import Facts, Validity, Verdict, Witness
+from fencepost.harness.verdict import Facts, Validity, Verdict, in_words
 
 CHECKER: Final = "leadership"
 NO_ACT: Final = "superseded-leader-does-not-act"
-_WITNESSES_MAX: Final = 5
 _TOPIC_PARTITION: Final = re.compile(r"p\d+")
 
 
@@ -47,12 +50,10 @@ def check(history: History, facts: Facts) -> list[Verdict]:
         reigns = reigns_of(history, subject)
         acts = find_acts(history, facts, reigns)
         figures = {**claim_figures(reigns, marks), **{name: len(own) for name, own in _act_operations(acts).items()}}
+        no_act = _no_act(history, facts, reigns, acts, figures)
         found = [
             *_stale_answers(history, facts, acts),
-            msgspec.structs.replace(
-                _no_act(history, facts, reigns, acts, figures),
-                evidence={**claim_evidence(reigns, marks), **_act_evidence(acts)},
-            ),
+            msgspec.structs.replace(no_act, evidence={**claim_evidence(reigns, marks), **no_act.evidence}),
             *self_fencing.judge(history, facts, reigns),
             *one_leader.judge(history, facts, reigns),
         ]
@@ -105,8 +106,6 @@ def _act_evidence(acts: Acts) -> dict[str, Rows]:
     return {
         **evidence,
         "exposure": max(evidence["asked_of_superseded_leader"], evidence["served_by_superseded_leader"], key=len),
-        "anomalies.lost-acknowledgement": rows(lost.add for lost in acts.lost),
-        "anomalies.stamped-effect": rows(stamped.write for stamped in acts.stamped),
     }
 
 
@@ -114,85 +113,59 @@ def _stale_answers(history: History, facts: Facts, acts: Acts) -> list[Verdict]:
     guarantee = facts.read_guarantee
     if guarantee not in CURRENT or (guarantee == "linearizable" and not acts.stale):
         return []
-    if acts.stale:
-        validity = Validity.INVALID
-        reason = f"a superseded leader gave {len(acts.stale)} stale answers to reads that had to be current"
-    elif len(acts.fresh_reads_exposed) < facts.thresholds.exposure_min:
-        validity = Validity.UNKNOWN
-        reason = "no fresh read was asked of a superseded leader after a newer acknowledged write, and answered"
-    else:
-        validity = Validity.VALID
-        reason = f"{len(acts.fresh_reads_exposed)} fresh reads asked of a superseded leader got current answers"
+    found = [_stale_finding(history, stale) for stale in acts.stale]
     return [
-        Verdict(
+        Findings(
             checker=CHECKER,
             guarantee=guarantee,
-            validity=validity,
-            reason=reason,
-            exposure=len(acts.fresh_reads_exposed),
+            found=found,
+            broken=f"a superseded leader gave {len(found)} stale answers to reads that had to be current",
+            exposed=rows(acts.fresh_reads_exposed),
             exposure_of="fresh reads asked of a superseded leader after a newer acknowledged write, and answered",
-            anomalies={"stale-answer-by-superseded-leader": len(acts.stale)} if acts.stale else {},
-            witnesses=tuple(_stale_witness(history, s) for s in acts.stale[:_WITNESSES_MAX]),
-            evidence={
-                "exposure": rows(acts.fresh_reads_exposed),
-                "anomalies.stale-answer-by-superseded-leader": rows(s.read for s in acts.stale),
-            },
-        )
+            untested="no fresh read was asked of a superseded leader after a newer acknowledged write, and answered",
+            kept=f"{len(acts.fresh_reads_exposed)} fresh reads asked of a superseded leader got current answers",
+        ).verdict(facts)
     ]
 
 
 def _no_act(history: History, facts: Facts, reigns: Reigns, acts: Acts, figures: dict[str, Any]) -> Verdict:
-    anomalies = {
-        name: count
-        for name, count in (("lost-acknowledgement", len(acts.lost)), ("stamped-effect", len(acts.stamped)))
-        if count
-    }
-    if anomalies:
-        validity = Validity.INVALID
-        reason = "a superseded leader acted: " + ", ".join(f"{n} {name}" for name, n in anomalies.items())
-    elif not reigns.samples:
-        validity, reason = Validity.UNKNOWN, "no node was ever asked whether it leads"
-    elif len(acts.asked) + len(acts.served) < facts.thresholds.exposure_min:
-        validity = Validity.UNKNOWN
-        claimed = figures["claimed_count"]
-        reason = (
-            "no operation was asked of a superseded leader"
-            if claimed
-            else "no node certainly claimed a superseded epoch, so nothing could be asked of one"
-        )
-    else:
-        validity = Validity.VALID
-        reason = (
-            f"of {len(acts.asked)} operations asked of superseded leaders {len(acts.served)} were answered while they "
-            f"led, {len(acts.fenced)} fenced, {len(acts.unknown)} left unknown; none had an effect of its own"
-        )
-    if acts.stale:
-        reason += f"; {len(acts.stale)} stale answers are held against {facts.read_guarantee}"
-    return Verdict(
+    lost = [_lost_finding(history, one) for one in acts.lost]
+    stamped = [_stamped_finding(one) for one in acts.stamped]
+    counts = Counter(finding.anomaly for finding in (*lost, *stamped))
+    beside = f"; {len(acts.stale)} stale answers are held against {facts.read_guarantee}" if acts.stale else ""
+    return Findings(
         checker=CHECKER,
         guarantee=NO_ACT,
-        validity=validity,
-        reason=reason,
+        found=[*lost, *stamped],
+        broken=f"a superseded leader acted: {in_words(counts)}{beside}",
         exposure=max(len(acts.asked), len(acts.served)),
         exposure_of="operations asked of a superseded leader",
-        anomalies=anomalies,
-        witnesses=(
-            *(_lost_witness(history, lost) for lost in acts.lost[:_WITNESSES_MAX]),
-            *(_stamped_witness(stamped) for stamped in acts.stamped[:_WITNESSES_MAX]),
-        ),
+        untested=_untested_words(reigns, figures) + beside,
+        kept=f"of {len(acts.asked)} operations asked of superseded leaders {len(acts.served)} were answered while they "
+        f"led, {len(acts.fenced)} fenced, {len(acts.unknown)} left unknown; none had an effect of its own{beside}",
+        shown=[*lost[:WITNESSES_MAX], *stamped[:WITNESSES_MAX]],
         figures=figures,
-    )
+        evidence=_act_evidence(acts),
+    ).verdict(facts)
 
 
-def _stale_witness(history: History, stale: Stale) -> Witness:
+def _untested_words(reigns: Reigns, figures: dict[str, Any]) -> str:
+    if not reigns.samples:
+        return "no node was ever asked whether it leads"
+    if figures["claimed_count"]:
+        return "no operation was asked of a superseded leader"
+    return "no node certainly claimed a superseded epoch, so nothing could be asked of one"
+
+
+def _stale_finding(history: History, stale: Stale) -> Finding:
     read, write, reign = stale.read, stale.write, stale.reign
     begin = reign.superseded
     assert begin is not None
     assert write.completed_ns is not None
-    events = {*events_of(write, read), begin.event, *_nearest_claims(stale)}
-    return Witness(
+    return Finding(
         anomaly="stale-answer-by-superseded-leader",
-        events=tuple(sorted(events)),
+        operations=(write, read),
+        events=(begin.event, *_nearest_claims(stale)),
         steps=(
             f"Epoch {begin.epoch} had begun: {begin.how}.",
             f"{write.f} of {write.value!r} to {write.key} was acknowledged by {write.node} in epoch {write.epoch}, at "
@@ -204,7 +177,6 @@ def _stale_witness(history: History, stale: Stale) -> Witness:
         ),
         from_ns=min(begin.at_ns, write.invoked_ns),
         to_ns=read.completed_ns if read.completed_ns is not None else read.invoked_ns,
-        key=read.key,
         nodes=tuple(dict.fromkeys((read.node, write.node))),
     )
 
@@ -216,12 +188,14 @@ def _nearest_claims(stale: Stale) -> list[int]:
     return [nearest.index]
 
 
-def _lost_witness(history: History, lost: Lost) -> Witness:
+def _lost_finding(history: History, lost: Lost) -> Finding:
     add, read, begin = lost.add, lost.read, lost.reign.superseded
     assert begin is not None
-    return Witness(
+    return Finding(
         anomaly="lost-acknowledgement",
-        events=tuple(sorted({*events_of(add, read), begin.event})),
+        operations=(add, read),
+        about=0,
+        events=(begin.event,),
         steps=(
             f"Epoch {begin.epoch} had begun: {begin.how}.",
             f"After that process {add.process} asked {add.node} to add {add.value!r}.",
@@ -230,25 +204,21 @@ def _lost_witness(history: History, lost: Lost) -> Witness:
         ),
         from_ns=begin.at_ns,
         to_ns=read.completed_ns if read.completed_ns is not None else read.invoked_ns,
-        key=add.key,
         nodes=tuple(dict.fromkeys((add.node, read.node))),
     )
 
 
-def _stamped_witness(stamped: Stamped) -> Witness:
+def _stamped_finding(stamped: Stamped) -> Finding:
     write, earlier, reader = stamped.write, stamped.earlier, stamped.seen_by
-    ends = [o.completed_ns or o.invoked_ns for o in (write, earlier, reader)]
-    return Witness(
+    return Finding(
         anomaly="stamped-effect",
-        events=events_of(write, earlier, reader),
+        operations=(write, earlier, reader),
+        about=0,
         steps=(
             f"{_placed(earlier)} is stamped with epoch {earlier.epoch}.",
             f"{_placed(write)} stands after it, stamped with the superseded epoch {write.epoch}.",
             f"{reader.node} answered a read in epoch {reader.epoch} with it, so it is committed.",
         ),
-        from_ns=min(o.invoked_ns for o in (write, earlier, reader)),
-        to_ns=max(ends),
-        key=write.key,
         nodes=tuple(dict.fromkeys((write.node, earlier.node, reader.node))),
     )
 

@@ -19,28 +19,28 @@ from typing import Any, Final
 
 import msgspec
 
-from fencepost.checkers.facts.circumstances import answered_words, duration, leader_of
 from fencepost.checkers.facts.evidence import Rows, row, rows
 from fencepost.checkers.facts.positions import (
     CURRENT,
     WRITES,
     by_key,
-    events_of,
     ok_reads,
     ok_writes,
-    shown,
     view_position,
     write_position,
     written,
 )
 from fencepost.checkers.facts.reigns import Reign, Reigns, reigns_of, subjects
+from fencepost.checkers.findings.circumstances import answered_words, leader_of
+from fencepost.checkers.findings.finding import Finding
+from fencepost.checkers.findings.ladder import WITNESSES_MAX, Findings
+from fencepost.checkers.findings.words import duration, shown
 from fencepost.checkers.leadership.acted import find_acts
 from fencepost.harness.history import History, Operation, Outcome
-from fencepost.harness.verdict import Facts, Validity, Verdict, Witness
+from fencepost.harness.verdict import Facts, Verdict
 
 CHECKER: Final = "freshness"
 RENUMBERED: Final = "renumbered-write"
-_WITNESSES_MAX: Final = 5
 
 
 class StaleRead(msgspec.Struct, frozen=True, kw_only=True):
@@ -91,18 +91,9 @@ def check(history: History, facts: Facts) -> list[Verdict]:
     if facts.read_guarantee not in CURRENT:
         return []
     found = find_stale(history)
-    exposure, judged = len(found.exposed), len(found.reads)
+    judged = len(found.reads)
     reigns = reigns_of(history, subjects(history)[0])
     stale = [msgspec.structs.replace(s, reign=_superseded(reigns, s.read)) for s in found.stale]
-    if stale or found.renumbered:
-        validity = Validity.INVALID
-        reason = _reason(stale, len(found.renumbered), judged)
-    elif exposure < facts.thresholds.exposure_min:
-        validity = Validity.UNKNOWN
-        reason = "no read came after a newer write acknowledged through another node: nothing could be stale"
-    else:
-        validity = Validity.VALID
-        reason = f"{judged} reads held every write acknowledged before them"
     counted = {
         "reads_judged": found.reads,
         "stale_reads": [s.read for s in stale],
@@ -110,30 +101,22 @@ def check(history: History, facts: Facts) -> list[Verdict]:
         "stale_reads_of_superseded_leader": [s.read for s in stale if s.reign is not None],
         "fresh_reads_answered_by_superseded_leader": find_acts(history, facts, reigns).fresh_reads_exposed,
     }
-    counted_rows = {name: rows(own) for name, own in counted.items()}
-    shown = sorted(stale, key=lambda s: (s.reign is None, s.read.invoked_ns))[:_WITNESSES_MAX]
+    telling = sorted(stale, key=lambda s: (s.reign is None, s.read.invoked_ns))[:WITNESSES_MAX]
+    renumbered = [_renumbered(history, *pair) for pair in found.renumbered]
     return [
-        Verdict(
+        Findings(
             checker=CHECKER,
             guarantee=facts.read_guarantee,
-            validity=validity,
-            reason=reason,
-            exposure=exposure,
+            found=[*(_finding(history, s) for s in stale), *renumbered],
+            broken=_reason(stale, len(found.renumbered), judged),
+            exposed=rows(found.exposed),
             exposure_of="answered reads whose key had a newer write acknowledged through another node",
-            anomalies={name: len(own) for name, own in (("stale-read", stale), (RENUMBERED, found.renumbered)) if own},
-            witnesses=(
-                *(_witness(history, s) for s in shown),
-                *(_renumbered(history, *pair) for pair in found.renumbered[:_WITNESSES_MAX]),
-            ),
+            untested="no read came after a newer write acknowledged through another node: nothing could be stale",
+            kept=f"{judged} reads held every write acknowledged before them",
+            shown=[*(_finding(history, s) for s in telling), *renumbered[:WITNESSES_MAX]],
             figures={**{name: len(own) for name, own in counted.items()}, **_figures(stale)},
-            evidence={
-                "exposure": rows(found.exposed),
-                "anomalies.stale-read": counted_rows["stale_reads"],
-                f"anomalies.{RENUMBERED}": counted_rows["renumbered_writes"],
-                **counted_rows,
-                **_evidence(history, stale),
-            },
-        )
+            evidence={**{name: rows(own) for name, own in counted.items()}, **_evidence(history, stale)},
+        ).verdict(facts)
     ]
 
 
@@ -263,11 +246,11 @@ def _missing(history: History, stale: StaleRead) -> list[Operation]:
     ]
 
 
-def _witness(history: History, stale: StaleRead) -> Witness:
+def _finding(history: History, stale: StaleRead) -> Finding:
     read, write, reign = stale.read, stale.write, stale.reign
     assert write.completed_ns is not None
     begin = reign.superseded if reign is not None else None
-    events = set(events_of(write, read)) | ({begin.event} if begin else set())
+    events = {begin.event} if begin else set()
     faults = [f for f in history.faults if read.node in f.nodes and f.began_ns <= (read.completed_ns or 0)]
     pauses = [f for f in faults if f.fault == "pause"]
     events |= set(pauses[-1].events) if pauses and begin else set()
@@ -286,21 +269,21 @@ def _witness(history: History, stale: StaleRead) -> Witness:
     ]
     if begin is not None:
         steps.insert(0, f"Epoch {begin.epoch} had begun: {begin.how}.")
-    return Witness(
+    return Finding(
         anomaly="stale-read",
-        events=tuple(sorted(events)),
+        operations=(write, read),
+        events=tuple(events),
         steps=tuple(steps),
         from_ns=min(write.invoked_ns, begin.at_ns if begin else write.invoked_ns),
         to_ns=read.completed_ns if read.completed_ns is not None else read.invoked_ns,
-        key=read.key,
         nodes=tuple(dict.fromkeys((read.node, write.node))),
     )
 
 
-def _renumbered(history: History, read: Operation, write: Operation) -> Witness:
-    return Witness(
+def _renumbered(history: History, read: Operation, write: Operation) -> Finding:
+    return Finding(
         anomaly=RENUMBERED,
-        events=events_of(write, read),
+        operations=(write, read),
         steps=(
             f"{write.f} of {write.value!r} to {write.key} was acknowledged by {write.node}{_epoch(write)}, at position "
             f"{shown(write_position(write))}; nobody else wrote that.",
@@ -308,9 +291,6 @@ def _renumbered(history: History, read: Operation, write: Operation) -> Witness:
             f"{shown(read.value_position)}{_epoch(read)}.",
             "A write has one position: the two servers do not hold the same store.",
         ),
-        from_ns=min(write.invoked_ns, read.invoked_ns),
-        to_ns=max(write.completed_ns or 0, read.completed_ns or 0),
-        key=read.key,
         nodes=tuple(dict.fromkeys((read.node, write.node))),
     )
 

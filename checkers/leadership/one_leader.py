@@ -8,10 +8,13 @@ from collections import defaultdict
 from typing import Final
 
 from fencepost.checkers.facts.reigns import Reigns
+from fencepost.checkers.findings.finding import Finding
+from fencepost.checkers.findings.ladder import Findings
 from fencepost.harness.history import BeliefEvent, EpochEvent, History
-from fencepost.harness.verdict import Facts, Validity, Verdict, Witness
+from fencepost.harness.verdict import Facts, Verdict
 
 GUARANTEE: Final = "one-leader-per-epoch"
+_WITNESSES_MAX: Final = 3
 
 
 def judge(history: History, facts: Facts, reigns: Reigns) -> list[Verdict]:
@@ -19,29 +22,20 @@ def judge(history: History, facts: Facts, reigns: Reigns) -> list[Verdict]:
     if facts.leadership is None or not facts.leadership.one_leader_per_epoch:
         return []
     evidence = _evidence(history, reigns)
-    double = {epoch: nodes for epoch, nodes in evidence.items() if len(nodes) > 1}
-    exposure = len(evidence)
-    if double:
-        validity, reason = Validity.INVALID, f"{len(double)} epochs had two leaders"
-    elif exposure < facts.thresholds.exposure_min:
-        validity, reason = Validity.UNKNOWN, "nobody said that it led, in any epoch"
-    else:
-        validity, reason = Validity.VALID, f"each of {exposure} epochs had one leader"
+    double = [(epoch, nodes) for epoch, nodes in sorted(evidence.items()) if len(nodes) > 1]
+    found = [_finding(history, epoch, nodes) for epoch, nodes in double]
     return [
-        Verdict(
+        Findings(
             checker="leadership",
             guarantee=GUARANTEE,
-            validity=validity,
-            reason=reason,
-            exposure=exposure,
+            found=found,
+            broken=f"{len(found)} epochs had two leaders",
+            exposed=tuple(next(iter(nodes.values())) for _, nodes in sorted(evidence.items())),
             exposure_of="epochs that a node said it led",
-            anomalies={"two-leaders-in-one-epoch": len(double)} if double else {},
-            witnesses=tuple(_witness(history, epoch, nodes) for epoch, nodes in sorted(double.items())[:3]),
-            evidence={
-                "exposure": tuple(next(iter(nodes.values())) for _, nodes in sorted(evidence.items())),
-                "anomalies.two-leaders-in-one-epoch": tuple(max(nodes.values()) for _, nodes in sorted(double.items())),
-            },
-        )
+            untested="nobody said that it led, in any epoch",
+            kept=f"each of {len(evidence)} epochs had one leader",
+            shown=found[:_WITNESSES_MAX],
+        ).verdict(facts)
     ]
 
 
@@ -60,7 +54,7 @@ def _evidence(history: History, reigns: Reigns) -> dict[int, dict[str, int]]:
     return found
 
 
-def _witness(history: History, epoch: int, nodes: dict[str, int]) -> Witness:
+def _finding(history: History, epoch: int, nodes: dict[str, int]) -> Finding:
     ordered = sorted(nodes.items(), key=lambda item: item[1])
     times = [history.events[index].time_ns for _, index in ordered]
     steps = []
@@ -68,9 +62,10 @@ def _witness(history: History, epoch: int, nodes: dict[str, int]) -> Witness:
         event = history.events[index]
         said = "answered that it led" if isinstance(event, BeliefEvent) else "wrote in its log that it came to lead"
         steps.append(f"{node} {said} epoch {epoch}.")
-    return Witness(
+    return Finding(
         anomaly="two-leaders-in-one-epoch",
-        events=tuple(index for _, index in ordered),
+        events=tuple(nodes.values()),
+        counted_by=max(nodes.values()),
         steps=(*steps, "An epoch belongs to at most one leader."),
         from_ns=min(times),
         to_ns=max(times),

@@ -18,17 +18,20 @@ from typing import Final
 
 import msgspec
 
-from fencepost.checkers.facts.circumstances import duration
 from fencepost.checkers.facts.evidence import Rows
 from fencepost.checkers.facts.fault_index import Landmarks
 from fencepost.checkers.facts.own_time import OwnTime
 from fencepost.checkers.facts.reigns import Intervals, Reign, Reigns, Sample, merged
 from fencepost.checkers.facts.stalls import Stall, harness_stalls, machine_stalls, overlapping, watched_until
+from fencepost.checkers.findings.finding import Finding
+from fencepost.checkers.findings.ladder import Doubt, Findings
+from fencepost.checkers.findings.words import duration
 from fencepost.harness.history import Claim, FaultOutcome, FaultSpan, History
-from fencepost.harness.verdict import Facts, LeadershipBound, Standing, Validity, Verdict, Witness
+from fencepost.harness.verdict import Cause, Facts, LeadershipBound, Standing, Verdict
 
 GUARANTEE: Final = "leader-self-fencing"
 SAMPLES_MIN: Final = 3
+_WITNESSES_MAX: Final = 3
 SPAN_NS_MIN: Final = 1_000_000_000
 _CUTS_SHOWN: Final = 50
 _STOPPING: Final = ("churn", "gray", "kill", "pause")
@@ -157,10 +160,8 @@ def judge(history: History, facts: Facts, reigns: Reigns) -> list[Verdict]:
         "running_ns_max_when_claimed": () if worst is None else _ran_rows(worst, times[worst.cut.node], marks),
         "claims_in_doubt": tuple(c.samples[-1].index for c in found if _doubtful(c)),
     }
-    verdict = _verdict(history, facts, bound, found, len(beyond), all_cuts, figures)
-    failed = tuple(c.samples[-1].index for c in found if not _doubtful(c))
-    evidence |= {"exposure": evidence["samples_beyond_bound"], "anomalies.self-fencing-failed": failed}
-    return [msgspec.structs.replace(verdict, evidence=evidence)]
+    verdict = _verdict(history, facts, bound, found, evidence["samples_beyond_bound"], all_cuts, figures)
+    return [msgspec.structs.replace(verdict, evidence={**evidence, **verdict.evidence})]
 
 
 def _cut_rows(cut: Cut, marks: Landmarks) -> dict[str, Rows]:
@@ -232,7 +233,7 @@ def _verdict(
     facts: Facts,
     bound: LeadershipBound,
     found: list[Claimed],
-    exposure: int,
+    exposed: Rows,
     all_cuts: list[Cut],
     figures: dict[str, object],
 ) -> Verdict:
@@ -240,40 +241,37 @@ def _verdict(
     limit_ns = bound.limit_ns
     assert limit_ns is not None
     policy = "" if bound.standing is Standing.PROMISED else " (the system promises no bound: this one is policy)"
-    if proven:
-        validity = Validity.INVALID
-        worst = max(c.running_ns for c in proven)
-        reason = (
-            f"a leader cut off from every majority still claimed to lead after {duration(worst)} of running{policy}"
-        )
-    elif found:
-        validity = Validity.UNKNOWN
-        stall = next((s for c in found for s in c.stalls), None)
-        what = f"{stall.what} stalled for {duration(stall.length_ns)}" if stall else "no health samples cover it"
-        reason = f"a cut-off leader claimed beyond the bound, but {what}"
-    elif exposure < facts.thresholds.exposure_min:
-        validity = Validity.UNKNOWN
-        reason = "no leader was cut off from every majority and then observed for longer than its bound"
-        longest_ns = max((c.to_ns - c.from_ns for c in all_cuts), default=0)
-        if 0 < longest_ns <= limit_ns:
-            reason += f": cuts lasted {duration(longest_ns)} at most, and {duration(limit_ns)} must pass in one"
-    else:
-        validity = Validity.VALID
-        reason = f"every cut-off leader gave up within its bound{policy}"
-    return Verdict(
+    ran = duration(max((c.running_ns for c in proven), default=0))
+    untested = "no leader was cut off from every majority and then observed for longer than its bound"
+    longest_ns = max((c.to_ns - c.from_ns for c in all_cuts), default=0)
+    if 0 < longest_ns <= limit_ns:
+        untested += f": cuts lasted {duration(longest_ns)} at most, and {duration(limit_ns)} must pass in one"
+    failed = [_finding(history, bound, c) for c in proven]
+    return Findings(
         checker="leadership",
         guarantee=GUARANTEE,
-        validity=validity,
-        reason=reason,
-        exposure=exposure,
+        found=failed,
+        broken=f"a leader cut off from every majority still claimed to lead after {ran} of running{policy}",
+        doubt=_doubt(found),
+        exposed=exposed,
         exposure_of="answers of a cut-off leader given beyond its bound",
-        anomalies={"self-fencing-failed": len(proven)} if proven else {},
-        witnesses=tuple(_witness(history, bound, c) for c in proven[:3]),
+        untested=untested,
+        kept=f"every cut-off leader gave up within its bound{policy}",
+        shown=failed[:_WITNESSES_MAX],
         figures=figures,
-    )
+    ).verdict(facts)
 
 
-def _witness(history: History, bound: LeadershipBound, claimed: Claimed) -> Witness:
+def _doubt(found: list[Claimed]) -> Doubt | None:
+    """What else explains claims beyond the bound."""
+    if not found:
+        return None
+    stall = next((s for c in found for s in c.stalls), None)
+    what = f"{stall.what} stalled for {duration(stall.length_ns)}" if stall else "no health samples cover it"
+    return Doubt(Cause.STALLED, f"a cut-off leader claimed beyond the bound, but {what}")
+
+
+def _finding(history: History, bound: LeadershipBound, claimed: Claimed) -> Finding:
     reign, cut, samples = claimed.reign, claimed.cut, claimed.samples
     begin = reign.superseded
     assert begin is not None
@@ -281,9 +279,10 @@ def _witness(history: History, bound: LeadershipBound, claimed: Claimed) -> Witn
     faults = [f for f in history.faults if f.fault_id in cut.fault_ids]
     events = {i for f in faults for i in f.events} | {begin.event, samples[0].index, samples[-1].index}
     middle = samples[len(samples) // 2]
-    return Witness(
+    return Finding(
         anomaly="self-fencing-failed",
-        events=tuple(sorted(events | {middle.index})),
+        events=tuple(events | {middle.index}),
+        counted_by=samples[-1].index,
         steps=(
             f"{cut.node} was cut off from every majority, in both directions, for {duration(cut.to_ns - cut.from_ns)}.",
             f"Epoch {begin.epoch} had begun {duration(begin.at_ns - cut.from_ns)} after the cut: {begin.how}."

@@ -3,21 +3,22 @@
 Five guarantees, each with its own verdict. Where nothing bounds leases, or nobody looked, they are `unknown`.
 """
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from fencepost.checkers.facts.evidence import Rows, row, rows, violations
-from fencepost.checkers.facts.positions import events_of
+import msgspec
+
+from fencepost.checkers.facts.evidence import Rows, row, rows
 from fencepost.checkers.facts.reigns import Reigns, reigns_of, subjects
+from fencepost.checkers.findings.ladder import WITNESSES_MAX, Doubt, Findings
 from fencepost.checkers.leases.findings import (
     BACK,
     DEAD,
     IN_VAIN,
     OUTLIVED,
     REVOKED,
-    Finding,
     Judged,
+    LeaseFinding,
     asked_after,
     end_of,
     judge,
@@ -26,7 +27,7 @@ from fencepost.checkers.leases.leading import Superseded, superseded_leader
 from fencepost.checkers.leases.lives import Lives
 from fencepost.checkers.leases.view import Lease, Look, leases_of, looks_of
 from fencepost.harness.history import AttemptEvent, History, Operation, Outcome
-from fencepost.harness.verdict import Facts, LeaseBound, Validity, Verdict, Witness
+from fencepost.harness.verdict import Cause, Facts, LeaseBound, Verdict
 
 CHECKER: Final = "lease"
 LIVES: Final = "live-lease-lives"
@@ -34,7 +35,6 @@ COUNTS: Final = "answered-keep-alive-counts"
 ENDS: Final = "expired-lease-ends"
 STAYS: Final = "ended-lease-stays-ended"
 NO_DEAD: Final = "no-keep-alive-of-the-dead"
-_WITNESSES_MAX: Final = 5
 
 #: Of each guarantee: the anomaly that breaks it, what its exposure counts, and why nothing can be said without.
 _GUARANTEES: Final = {
@@ -70,55 +70,42 @@ def check(history: History, facts: Facts) -> list[Verdict]:
     counted = _counted(history, judged)
     leaders = {id(f): superseded_leader(f, history, reigns) for one in judged for f in one.findings if _early(f)}
     figures, evidence = _figures(history, judged, reigns, leaders)
+    unbounded = Doubt(Cause.NOT_APPLICABLE, f"{facts.system} does not say when a lease is over")
     verdicts = []
-    for guarantee, (anomaly, exposure_of, otherwise) in _GUARANTEES.items():
+    for guarantee, (anomaly, exposure_of, untested) in _GUARANTEES.items():
         findings = [f for one in judged for f in one.findings if f.anomaly == anomaly]
-        exposure = exposed[guarantee]
-        validity, reason = _conclude(findings, leaders, len(exposure), facts, otherwise)
         first = guarantee == LIVES
         verdicts.append(
-            Verdict(
+            Findings(
                 checker=CHECKER,
                 guarantee=guarantee,
-                validity=validity,
-                reason=reason,
-                exposure=len(exposure),
+                found=findings,
+                broken=_broken(findings, leaders),
+                doubt=unbounded if facts.leases is None else None,
+                exposed=exposed[guarantee],
                 exposure_of=exposure_of,
-                anomalies=dict(Counter(f.anomaly for f in findings)),
-                witnesses=tuple(_witness(f, leaders.get(id(f)), lives) for f in findings[:_WITNESSES_MAX]),
-                figures={**{name: len(own) for name, own in counted.items()}, **figures} if first else {},
-                evidence={
-                    "exposure": exposure,
-                    **violations((f.anomaly, f.counted) for f in findings),
-                    **({**counted, **evidence} if first else {}),
-                },
-            )
+                untested=untested,
+                shown=[_shown(f, leaders.get(id(f)), lives) for f in findings[:WITNESSES_MAX]],
+                counted=counted if first else {},
+                figures=figures if first else {},
+                evidence=evidence if first else {},
+            ).verdict(facts)
         )
     return verdicts
 
 
-def _early(finding: Finding) -> bool:
+def _early(finding: LeaseFinding) -> bool:
     return finding.anomaly in (REVOKED, IN_VAIN)
 
 
-def _conclude(
-    findings: Sequence[Finding],
-    leaders: dict[int, Superseded | None],
-    exposure: int,
-    facts: Facts,
-    otherwise: str,
-) -> tuple[Validity, str]:
-    if findings:
-        zombies = [leader for f in findings if (leader := leaders.get(id(f))) is not None]
-        acted = sum(bool(leader.attempts) for leader in zombies)
-        beside = f"; {len(zombies)} under a superseded leader that claimed or had just woken" if zombies else ""
-        beside += f", and its own log names {acted} of these leases" if acted else ""
-        return Validity.INVALID, f"{len(findings)} x {findings[0].anomaly}{beside}"
-    if facts.leases is None:
-        return Validity.UNKNOWN, f"{facts.system} does not say when a lease is over"
-    if exposure < facts.thresholds.exposure_min:
-        return Validity.UNKNOWN, otherwise
-    return Validity.VALID, ""
+def _broken(findings: Sequence[LeaseFinding], leaders: dict[int, Superseded | None]) -> str:
+    if not findings:
+        return ""
+    zombies = [leader for f in findings if (leader := leaders.get(id(f))) is not None]
+    acted = sum(bool(leader.attempts) for leader in zombies)
+    beside = f"; {len(zombies)} under a superseded leader that claimed or had just woken" if zombies else ""
+    beside += f", and its own log names {acted} of these leases" if acted else ""
+    return f"{len(findings)} x {findings[0].anomaly}{beside}"
 
 
 def _exposed(judged: Sequence[Judged], lives: Lives, looks: Sequence[Look]) -> dict[str, Rows]:
@@ -204,18 +191,14 @@ def _gone_after(lease: Lease) -> tuple[int, Rows] | None:
     return lease.gone.completed_ns - last_ns, (row(last), row(lease.gone.op))
 
 
-def _witness(finding: Finding, leader: Superseded | None, lives: Lives) -> Witness:
-    events = {*events_of(*finding.operations), *lives.fastest.rows(finding.from_ns, finding.to_ns)}
-    nodes: Iterable[str] = (o.node for o in finding.operations)
-    if leader is not None:
-        events |= set(leader.events)
-        nodes = (leader.reign.node, *nodes)
-    return Witness(
-        anomaly=finding.anomaly,
-        events=tuple(sorted(events)),
-        steps=(*finding.steps, *(leader.steps if leader is not None else ())),
+def _shown(finding: LeaseFinding, leader: Superseded | None, lives: Lives) -> LeaseFinding:
+    """The finding with what clocks and a superseded leader add to it."""
+    nodes = (*(() if leader is None else (leader.reign.node,)), *(o.node for o in finding.operations))
+    return msgspec.structs.replace(
+        finding,
+        events=(*lives.fastest.rows(finding.since_ns, finding.by_ns), *(() if leader is None else leader.events)),
+        steps=(*finding.steps, *(() if leader is None else leader.steps)),
         from_ns=min(o.invoked_ns for o in finding.operations[-2:]),
-        to_ns=finding.to_ns,
-        key=finding.lease.grant.op.key,
+        to_ns=finding.by_ns,
         nodes=tuple(dict.fromkeys(nodes)),
     )

@@ -15,13 +15,12 @@ from typing import Final
 
 import msgspec
 
-from fencepost.checkers.facts.circumstances import duration
 from fencepost.checkers.facts.evidence import row
-from fencepost.checkers.facts.positions import shown
 from fencepost.checkers.facts.reigns import Intervals
+from fencepost.checkers.findings.finding import Finding
+from fencepost.checkers.findings.words import duration, seconds, shown
 from fencepost.checkers.leases.lives import Lives
 from fencepost.checkers.leases.view import Lease, Look, Renewal
-from fencepost.checkers.storage.register_anomalies import seconds
 from fencepost.harness.history import Operation
 
 REVOKED: Final = "live-lease-revoked"
@@ -31,16 +30,12 @@ BACK: Final = "ended-lease-came-back"
 DEAD: Final = "keep-alive-of-the-dead"
 
 
-class Finding(msgspec.Struct, frozen=True, kw_only=True):
-    """One violation. `counted` is the operation that it is counted by; between `from_ns` and `to_ns` it came about."""
+class LeaseFinding(Finding, frozen=True, kw_only=True):
+    """A violation about one lease, which came about between `since_ns` and `by_ns`."""
 
-    anomaly: str
     lease: Lease
-    counted: Operation
-    operations: tuple[Operation, ...]
-    steps: tuple[str, ...]
-    from_ns: int
-    to_ns: int
+    since_ns: int
+    by_ns: int
 
 
 class Judged(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,14 +44,14 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True):
     lease: Lease
     alive: Intervals
     in_doubt: tuple[Renewal, ...]
-    findings: tuple[Finding, ...]
+    findings: tuple[LeaseFinding, ...]
 
 
 def judge(lease: Lease, lives: Lives, looks: Sequence[Look]) -> Judged:
     doubtful = tuple(r for r in lease.renewals if lives.superseded_by(r) is not None)
     heard = lives.certain(lease, [r for r in lease.renewals if r not in doubtful])
     answered = lives.certain(lease, lease.renewals)
-    findings: list[Finding] = []
+    findings: list[LeaseFinding] = []
     end, gone = end_of(lease), lease.gone
     if gone is not None and (early := _vanished(lease, gone, lives, heard, answered)) is not None:
         findings.append(early)
@@ -86,7 +81,7 @@ def asked_after(op: Operation, end: Operation | None) -> bool:
     return end is not None and op.invoke_index > row(end)
 
 
-def _vanished(lease: Lease, gone: Look, lives: Lives, heard: Intervals, answered: Intervals) -> Finding | None:
+def _vanished(lease: Lease, gone: Look, lives: Lives, heard: Intervals, answered: Intervals) -> LeaseFinding | None:
     """That it vanished while it was certainly alive."""
     since_ns, by_ns = vanished_since_ns(lease, gone), gone.completed_ns
     if _covers(heard, since_ns, by_ns):
@@ -105,7 +100,7 @@ def _latest_lawful(answered: Intervals, by_ns: int) -> int:
     return next((start - 1 for start, end in answered if start <= by_ns < end), by_ns)
 
 
-def _of_the_dead(lease: Lease, lives: Lives, end: Operation, ended_at_ns: int) -> list[Finding]:
+def _of_the_dead(lease: Lease, lives: Lives, end: Operation, ended_at_ns: int) -> list[LeaseFinding]:
     """Keep-alives that were answered, although the lease ended no later than that."""
     found = []
     asked_to_end = lease.revoke_asked_ns is not None and lease.revoke_asked_ns <= ended_at_ns
@@ -121,20 +116,19 @@ def _of_the_dead(lease: Lease, lives: Lives, end: Operation, ended_at_ns: int) -
             f"It cannot have lived later than {seconds(ended_at_ns)}: the dead was kept alive.",
         )
         found.append(
-            Finding(
+            LeaseFinding(
                 anomaly=DEAD,
                 lease=lease,
-                counted=renewal.op,
                 operations=(lease.grant.op, end, renewal.op),
                 steps=steps,
-                from_ns=min(ended_at_ns, renewal.asked_ns),
-                to_ns=renewal.answered_ns,
+                since_ns=min(ended_at_ns, renewal.asked_ns),
+                by_ns=renewal.answered_ns,
             )
         )
     return found
 
 
-def _revoked(anomaly: str, lease: Lease, gone: Look, lives: Lives, since_ns: int) -> Finding:
+def _revoked(anomaly: str, lease: Lease, gone: Look, lives: Lives, since_ns: int) -> LeaseFinding:
     before = [r for r in lease.renewals if r.answered_ns <= gone.completed_ns]
     if anomaly == REVOKED:
         before = [r for r in before if lives.superseded_by(r) is None]
@@ -168,14 +162,13 @@ def _revoked(anomaly: str, lease: Lease, gone: Look, lives: Lives, since_ns: int
         steps.append(_in_vain_words(lives, renewal))
     attach = () if lease.attach is None else (lease.attach,)
     last_seen = () if seen is None else (seen.op,)
-    return Finding(
+    return LeaseFinding(
         anomaly=anomaly,
         lease=lease,
-        counted=gone.op,
         operations=(lease.grant.op, *attach, renewal.op, *last_seen, gone.op),
         steps=tuple(steps),
-        from_ns=since_ns,
-        to_ns=gone.completed_ns,
+        since_ns=since_ns,
+        by_ns=gone.completed_ns,
     )
 
 
@@ -189,7 +182,7 @@ def _in_vain_words(lives: Lives, renewal: Renewal) -> str:
     )
 
 
-def _came_back(lease: Lease) -> list[Finding]:
+def _came_back(lease: Lease) -> list[LeaseFinding]:
     """The first current look that shows the key, although it was asked for after the end of the lease was known."""
     end = end_of(lease)
     back = next((look for look in lease.seen if asked_after(look.op, end)), None)
@@ -202,19 +195,18 @@ def _came_back(lease: Lease) -> list[Finding]:
         f"{_at(back.op)}.",
     )
     return [
-        Finding(
+        LeaseFinding(
             anomaly=BACK,
             lease=lease,
-            counted=back.op,
             operations=(lease.grant.op, end, back.op),
             steps=steps,
-            from_ns=end.completed_ns or end.invoked_ns,
-            to_ns=back.completed_ns,
+            since_ns=end.completed_ns or end.invoked_ns,
+            by_ns=back.completed_ns,
         )
     ]
 
 
-def _lives_on(lease: Lease, lives: Lives) -> list[Finding]:
+def _lives_on(lease: Lease, lives: Lives) -> list[LeaseFinding]:
     late = next((look for look in lease.seen if lives.certainly_over(lease, look)), None)
     over = None if late is None else lives.over_ns(lease, late.invoked_ns)
     if late is None or over is None:
@@ -229,14 +221,13 @@ def _lives_on(lease: Lease, lives: Lives) -> list[Finding]:
         f"{duration(late.invoked_ns - since_ns)} later: {duration(length_ns)} are the bound ({lives.bound.source}).",
     )
     return [
-        Finding(
+        LeaseFinding(
             anomaly=OUTLIVED,
             lease=lease,
-            counted=late.op,
             operations=(lease.grant.op, last, late.op),
             steps=steps,
-            from_ns=since_ns,
-            to_ns=late.completed_ns,
+            since_ns=since_ns,
+            by_ns=late.completed_ns,
         )
     ]
 

@@ -10,12 +10,11 @@ from typing import Final
 
 import msgspec
 
-from fencepost.checkers.facts.circumstances import duration
 from fencepost.checkers.facts.evidence import Rows
 from fencepost.checkers.facts.fault_index import Landmarks
 from fencepost.checkers.facts.reigns import Begin, Reign, Reigns
-from fencepost.checkers.leases.findings import Finding
-from fencepost.checkers.storage.register_anomalies import seconds
+from fencepost.checkers.findings.words import duration, seconds
+from fencepost.checkers.leases.findings import LeaseFinding
 from fencepost.harness.history import AttemptEvent, History
 
 #: So long after it led, what a leader had queued may still go out: etcd has 16 revokes under way at a time, which wait
@@ -43,21 +42,21 @@ class Superseded(msgspec.Struct, frozen=True, kw_only=True):
     events: tuple[int, ...]
 
 
-def superseded_leader(finding: Finding, history: History, reigns: Reigns) -> Superseded | None:
+def superseded_leader(finding: LeaseFinding, history: History, reigns: Reigns) -> Superseded | None:
     """The one that a finding may be the work of, the one that its log names first; None where there was none."""
     found = [one for reign in reigns.reigns if (one := _told(reign, finding, history, reigns)) is not None]
     return max(found, key=lambda s: (bool(s.attempts), s.reign.last_ns), default=None)
 
 
-def _told(reign: Reign, finding: Finding, history: History, reigns: Reigns) -> Superseded | None:
+def _told(reign: Reign, finding: LeaseFinding, history: History, reigns: Reigns) -> Superseded | None:
     begin = reign.superseded
-    if begin is None or begin.at_ns > finding.to_ns:
+    if begin is None or begin.at_ns > finding.by_ns:
         return None
     lines = [
         e for e in history.events if type(e) is AttemptEvent and e.node == reign.node and e.error != _FENCED and e.key
     ]
     own = tuple(e for e in lines if e.key == finding.lease.handle and _in_its_time(e, finding))
-    beside = [e for e in lines if e.key != finding.lease.handle and abs(e.time_ns - finding.to_ns) <= _BESIDE_NS]
+    beside = [e for e in lines if e.key != finding.lease.handle and abs(e.time_ns - finding.by_ns) <= _BESIDE_NS]
     how = _claimed(reign, begin, finding, named=bool(own)) or _woke(reign, begin, finding, history, reigns)
     if how is None:
         return None
@@ -71,32 +70,34 @@ def _told(reign: Reign, finding: Finding, history: History, reigns: Reigns) -> S
     )
 
 
-def _in_its_time(event: AttemptEvent, finding: Finding) -> bool:
-    return finding.lease.grant.asked_ns <= event.time_ns <= finding.to_ns + _SAID_LATER_NS
+def _in_its_time(event: AttemptEvent, finding: LeaseFinding) -> bool:
+    return finding.lease.grant.asked_ns <= event.time_ns <= finding.by_ns + _SAID_LATER_NS
 
 
-def _claimed(reign: Reign, begin: Begin, finding: Finding, *, named: bool) -> tuple[str, Rows] | None:
+def _claimed(reign: Reign, begin: Begin, finding: LeaseFinding, *, named: bool) -> tuple[str, Rows] | None:
     """It certainly claimed after it was superseded, in the lease's life.
 
     Where its log does not name the lease, only if it claimed until shortly before the key vanished at the earliest.
     """
-    since_ns = finding.lease.grant.asked_ns if named else finding.from_ns - _SHORTLY_NS
+    since_ns = finding.lease.grant.asked_ns if named else finding.since_ns - _SHORTLY_NS
     if not reign.claimed or reign.last_ns < since_ns:
         return None
-    last = max((s for s in reign.claimed if s.lo_ns <= finding.to_ns), key=lambda s: s.lo_ns, default=reign.claimed[0])
+    last = max((s for s in reign.claimed if s.lo_ns <= finding.by_ns), key=lambda s: s.lo_ns, default=reign.claimed[0])
     said = f"{begin.how}; {reign.node} still said {duration(last.lo_ns - begin.at_ns)} after that that it leads."
     return said, (last.index,)
 
 
-def _woke(reign: Reign, begin: Begin, finding: Finding, history: History, reigns: Reigns) -> tuple[str, Rows] | None:
+def _woke(
+    reign: Reign, begin: Begin, finding: LeaseFinding, history: History, reigns: Reigns
+) -> tuple[str, Rows] | None:
     """It was stopped while it led, superseded meanwhile, and woke shortly before."""
     for start_ns, end_ns in reigns.stopped.get(reign.node, []):
         led = reign.first_ns <= start_ns and start_ns < begin.at_ns <= end_ns
         over = reign.over_ns is not None and reign.over_ns <= start_ns
-        if led and not over and finding.from_ns - _SHORTLY_NS <= end_ns <= finding.to_ns:
+        if led and not over and finding.since_ns - _SHORTLY_NS <= end_ns <= finding.by_ns:
             said = (
                 f"{begin.how}. {reign.node} had been stopped at {seconds(start_ns)}, as its leader, and ran again from "
-                f"{seconds(end_ns)} on: {duration(finding.to_ns - end_ns)} later the key was seen to be gone."
+                f"{seconds(end_ns)} on: {duration(finding.by_ns - end_ns)} later the key was seen to be gone."
             )
             marks = Landmarks(history)
             return said, (reign.samples[-1].index, *marks.at(start_ns), *marks.at(end_ns))

@@ -4,19 +4,19 @@ One history gives six verdicts, each over all partitions: durable, offsets stabl
 and duplicates. Under which name each is judged follows from what the run's options promise (`standing`).
 """
 
-from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 import msgspec
 
-from fencepost.checkers.facts.evidence import row, rows
+from fencepost.checkers.facts.evidence import rows
+from fencepost.checkers.findings.finding import Finding, few_of_each
+from fencepost.checkers.findings.ladder import Doubt, Findings
 from fencepost.checkers.log import findings as find
 from fencepost.checkers.log.standing import COMMITTED, DUPLICATES, DURABLE, EPOCHS, ORDER, STABLE, judged_as
 from fencepost.checkers.log.view import PartitionView, partitions
-from fencepost.checkers.storage.sets import Finding, witness
 from fencepost.harness.history import History, Operation, Outcome
-from fencepost.harness.verdict import Facts, Validity, Verdict
+from fencepost.harness.verdict import Cause, Facts, Verdict
 
 CHECKER: Final = "log"
 _WITNESSES_OF_EACH: Final = 2
@@ -105,51 +105,29 @@ def check(history: History, facts: Facts) -> list[Verdict]:
 
 
 def _verdict(question: Question, views: list[PartitionView], history: History, facts: Facts) -> Verdict:
-    counts: Counter[str] = Counter()
-    found: dict[str, list[int]] = {}
-    shown: list[Finding] = []
-    for view in views:
-        for finding in question.broken(view):
-            counts[finding.anomaly] += 1
-            found.setdefault(f"anomalies.{finding.anomaly}", []).append(row(finding.operations[0]))
-            if counts[finding.anomaly] <= _WITNESSES_OF_EACH:
-                shown.append(finding)
-    exposed = [operation for view in views for operation in question.exposure(view)]
-    exposure = len(exposed)
-    evidence = {"exposure": rows(exposed), **{name: tuple(own) for name, own in found.items()}}
-    validity, reason = _conclude(question, views, counts, exposure, history, facts)
-    return Verdict(
+    found = [finding for view in views for finding in question.broken(view)]
+    exposed = rows(operation for view in views for operation in question.exposure(view))
+    return Findings(
         checker=CHECKER,
         guarantee=judged_as(question.guarantee, facts),
-        validity=validity,
-        reason=reason,
-        exposure=exposure,
+        found=found,
+        doubt=_doubt(question, views, history),
+        exposed=exposed,
         exposure_of=question.exposure_of,
-        anomalies=dict(counts),
-        witnesses=tuple(witness(finding) for finding in shown),
-        evidence=evidence,
-    )
+        kept=f"{len(exposed)} {question.exposure_of}",
+        shown=few_of_each(found, _WITNESSES_OF_EACH),
+    ).verdict(facts)
 
 
-def _conclude(
-    question: Question,
-    views: list[PartitionView],
-    counts: Counter[str],
-    exposure: int,
-    history: History,
-    facts: Facts,
-) -> tuple[Validity, str]:
-    if counts:
-        return Validity.INVALID, ", ".join(f"{n} {name}" for name, n in counts.items())
+def _doubt(question: Question, views: list[PartitionView], history: History) -> Doubt | None:
     if not views:
-        return Validity.UNKNOWN, "no append and no poll in this history"
+        return Doubt(Cause.NO_EXPOSURE, "no append and no poll in this history")
     unread = [view.key for view in views if not view.complete]
-    if question.needs_final and unread:
-        why = "the run never healed" if history.healed_ns is None else "the final scan did not reach the end of"
-        return Validity.UNKNOWN, why if history.healed_ns is None else f"{why} {', '.join(unread)}"
-    if exposure < facts.thresholds.exposure_min:
-        return Validity.UNKNOWN, f"{exposure} {question.exposure_of}; {facts.thresholds.exposure_min} are asked for"
-    return Validity.VALID, f"{exposure} {question.exposure_of}"
+    if not question.needs_final or not unread:
+        return None
+    if history.healed_ns is None:
+        return Doubt(Cause.CUT_SHORT, "the run never healed")
+    return Doubt(Cause.UNDECIDED, f"the final scan did not reach the end of {', '.join(unread)}")
 
 
 def _counted(views: list[PartitionView]) -> dict[str, list[Operation]]:

@@ -20,9 +20,9 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
 
+from fencepost.checkers.findings.finding import Finding
+from fencepost.checkers.findings.words import by, seconds
 from fencepost.checkers.log.view import PartitionView, Row
-from fencepost.checkers.storage.register_anomalies import seconds
-from fencepost.checkers.storage.sets import Finding
 from fencepost.harness.history import Operation, Outcome
 
 
@@ -43,7 +43,7 @@ def lost(view: PartitionView) -> Iterator[Finding]:
             f"The {_told(scan)}, invoked after healing at {seconds(scan.invoked_ns)}, passes that offset: {instead}, "
             f"and {append.value} stands nowhere else.",
         )
-        yield Finding(anomaly="lost-append", operations=(append, *shown[-1:], scan), steps=steps)
+        yield Finding(about=0, anomaly="lost-append", operations=(append, *shown[-1:], scan), steps=steps)
 
 
 def _must_show(view: PartitionView, append: Operation) -> bool:
@@ -72,7 +72,7 @@ def unstable(view: PartitionView) -> Iterator[Finding]:
                 f"By the {_told(one)}, ended at {_at(one)}, offset {offset} of {view.key} holds {first}.",
                 f"By the {_told(other)}, ended at {_at(other)}, it holds {second}.",
             )
-            yield Finding(anomaly="reassigned-offset", operations=(one, other), steps=steps)
+            yield Finding(about=0, anomaly="reassigned-offset", operations=(one, other), steps=steps)
     for append in view.acknowledged:
         offsets = view.offsets_of.get(append.value, ())
         if offsets and append.position not in offsets:
@@ -81,7 +81,7 @@ def unstable(view: PartitionView) -> Iterator[Finding]:
                 f"{_told(append)} was acknowledged with offset {append.position}.",
                 f"The {_told(read)} shows it at offset {offsets[0]}.",
             )
-            yield Finding(anomaly="moved-record", operations=(append, read), steps=steps)
+            yield Finding(about=0, anomaly="moved-record", operations=(append, read), steps=steps)
 
 
 def duplicated(view: PartitionView) -> Iterator[Finding]:
@@ -98,7 +98,7 @@ def duplicated(view: PartitionView) -> Iterator[Finding]:
             f"The {_told(second)} shows it at offset {offsets[1]}.",
         )
         shown = (*sent, first) if first is second else (*sent, first, second)
-        yield Finding(anomaly="duplicated-record", operations=shown, steps=steps)
+        yield Finding(about=0, anomaly="duplicated-record", operations=shown, steps=steps)
 
 
 def disordered(view: PartitionView) -> Iterator[Finding]:
@@ -111,7 +111,7 @@ def disordered(view: PartitionView) -> Iterator[Finding]:
                 f"{_told(before)} was acknowledged at {_at(before)} with offset {before.position}.",
                 f"{_told(append)}, sent by the same process after that, got offset {append.position}.",
             )
-            yield Finding(anomaly="append-order", operations=(before, append), steps=steps)
+            yield Finding(about=0, anomaly="append-order", operations=(before, append), steps=steps)
         last[append.process] = append
     for read in view.reads:
         yield from _disordered_reply(view, read, view.rows[read.invoke_index])
@@ -124,7 +124,7 @@ def _disordered_reply(view: PartitionView, read: Operation, rows: list[Row]) -> 
             f"The {_told(read)} asked for offset {read.value} and got offsets {_few(offsets)}.",
             "A reply's offsets ascend, from the one asked for on.",
         )
-        yield Finding(anomaly="unordered-poll", operations=(read,), steps=steps)
+        yield Finding(about=0, anomaly="unordered-poll", operations=(read,), steps=steps)
         return
     skipped = _skipped(view, read.value, rows)
     if skipped is None:
@@ -135,7 +135,7 @@ def _disordered_reply(view: PartitionView, read: Operation, rows: list[Row]) -> 
         f"It left out offset {skipped}, where {row.value} stands by the final scan.",
     )
     shown = (read,) if scan is None else (read, scan)
-    yield Finding(anomaly="skipped-record", operations=shown, steps=steps)
+    yield Finding(about=0, anomaly="skipped-record", operations=shown, steps=steps)
 
 
 def _skipped(view: PartitionView, asked: int, rows: list[Row]) -> int | None:
@@ -175,7 +175,7 @@ def _vanished(view: PartitionView, offset: int, value: int, read: Operation) -> 
         "else.",
     )
     shown = (read,) if scan is None else (read, scan)
-    return Finding(anomaly="read-uncommitted" if above else "vanished-read", operations=shown, steps=steps)
+    return Finding(about=0, anomaly="read-uncommitted" if above else "vanished-read", operations=shown, steps=steps)
 
 
 def _phantom(value: int, read: Operation, append: Operation | None) -> Finding:
@@ -186,7 +186,9 @@ def _phantom(value: int, read: Operation, append: Operation | None) -> Finding:
     else:
         why = f"{_told(append)} was invoked only later, at {seconds(append.invoked_ns)}."
     shown = (read,) if append is None else (append, read)
-    return Finding(anomaly="phantom-record", operations=shown, steps=(f"The {_told(read)} shows {value}.", why))
+    return Finding(
+        about=0, anomaly="phantom-record", operations=shown, steps=(f"The {_told(read)} shows {value}.", why)
+    )
 
 
 def stale_epochs(view: PartitionView) -> Iterator[Finding]:
@@ -203,7 +205,7 @@ def stale_epochs(view: PartitionView) -> Iterator[Finding]:
             f"{_told(append)}, sent after that at {seconds(append.invoked_ns)}, was acknowledged with offset "
             f"{append.position} in the superseded epoch {epoch}.",
         )
-        yield Finding(anomaly="stale-leader-epoch", operations=(begun.proof, append), steps=steps)
+        yield Finding(about=0, anomaly="stale-leader-epoch", operations=(begun.proof, append), steps=steps)
     highest: Row | None = None
     for offset in view.final_order:
         row = view.final[offset]
@@ -213,7 +215,7 @@ def stale_epochs(view: PartitionView) -> Iterator[Finding]:
                 f"By the {_told(read)}, {highest.value} at offset {highest.offset} is of epoch {highest.epoch}.",
                 f"{row.value} stands after it, at offset {row.offset}, and is of epoch {row.epoch}.",
             )
-            yield Finding(anomaly="epoch-went-back", operations=(read,), steps=steps)
+            yield Finding(about=0, anomaly="epoch-went-back", operations=(read,), steps=steps)
         elif row.epoch is not None and (highest is None or row.epoch > (highest.epoch or 0)):
             highest = row
 
@@ -243,7 +245,7 @@ def real_time_inversions(appends: Iterable[Operation]) -> list[Operation]:
 
 def _told(op: Operation) -> str:
     what = f"append of {op.value}" if op.f == "append" else f"{op.f} from offset {op.value}"
-    return f"{what} in {op.key} by process {op.process} on {op.node} (event {op.invoke_index})"
+    return f"{what} in {op.key} {by(op)}"
 
 
 def _at(op: Operation) -> str:

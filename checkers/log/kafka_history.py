@@ -25,17 +25,20 @@ from typing import Any, Final
 
 import msgspec
 
-from fencepost.checkers.facts.evidence import row, rows, violations
-from fencepost.checkers.objects.calls import Numbers, integer, is_ok, something, wrong
-from fencepost.checkers.objects.judging import Flaw, describe, witness_of
+from fencepost.checkers.facts.answers import is_ok
+from fencepost.checkers.facts.evidence import row, rows
+from fencepost.checkers.findings.finding import Finding, one_of_each_first
+from fencepost.checkers.findings.ladder import WITNESSES_MAX, Doubt, Findings
+from fencepost.checkers.findings.numbers import Numbers
+from fencepost.checkers.findings.words import describe
+from fencepost.checkers.objects.calls import integer, something, wrong
 from fencepost.harness.history import History, Operation, Outcome, Value
-from fencepost.harness.verdict import Facts, Validity, Verdict
+from fencepost.harness.verdict import Cause, Facts, Verdict
 
 CHECKER: Final = "kafka-log"
 GUARANTEE: Final = "log-consistency"
 EXPOSURE_OF: Final = "acknowledged sends that a poll showed or went past"
 _MOVES: Final = frozenset({"send", "poll", "txn"})
-_WITNESSES_MAX: Final = 5
 
 
 class Record(msgspec.Struct, frozen=True):
@@ -68,40 +71,26 @@ def check(history: History, facts: Facts) -> list[Verdict]:
     flaws = [*logs.disagreements(), *logs.unsent(), *_within(moved, logs), *_between(history.operations, moved, logs)]
     lost, untold = logs.lost()
     flaws += lost
-    exposed = logs.passed()
     operations = [each.op for each in moved]
-    validity, reason = Validity.VALID, ""
-    if flaws:
-        validity, reason = Validity.INVALID, f"{len(flaws)} violations"
-    elif untold:
-        validity = Validity.UNKNOWN
-        reason = f"{len(untold)} acknowledged sends were shown by no poll, unless by one that did not end ok"
-    elif len(exposed) < facts.thresholds.exposure_min:
-        least = facts.thresholds.exposure_min
-        validity, reason = Validity.UNKNOWN, f"{len(exposed)} {EXPOSURE_OF}; at least {least} are asked for"
+    shown_by_none = f"{len(untold)} acknowledged sends were shown by no poll, unless by one that did not end ok"
     return [
-        Verdict(
+        Findings(
             checker=CHECKER,
             guarantee=GUARANTEE,
-            validity=validity,
-            reason=reason,
-            exposure=len(exposed),
+            found=flaws,
+            broken=f"{len(flaws)} violations",
+            doubt=Doubt(Cause.UNDECIDED, shown_by_none) if untold else None,
+            exposed=tuple(row(record.op) for record in logs.passed()),
             exposure_of=EXPOSURE_OF,
-            anomalies=dict(Counter(flaw.anomaly for flaw in flaws)),
-            witnesses=tuple(witness_of(flaw) for flaw in _one_of_each_first(flaws)[:_WITNESSES_MAX]),
+            shown=one_of_each_first(flaws)[:WITNESSES_MAX],
+            counted={"operations": rows(operations)},
             figures={
                 "keys": len(logs.keys),
-                "operations": len(operations),
                 "info_operations": sum(op.type is Outcome.INFO for op in operations),
                 "records_sent": sum(len(each.sent) for each in moved if is_ok(each.op)),
                 "records_polled": sum(len(each.polled) for each in moved),
             },
-            evidence={
-                "exposure": tuple(row(record.op) for record in exposed),
-                **violations((flaw.anomaly, flaw.operations[0]) for flaw in flaws),
-                "operations": rows(operations),
-            },
-        )
+        ).verdict(facts)
     ]
 
 
@@ -197,7 +186,7 @@ class _Logs:
         at = bisect_right(offsets, low)
         return offsets[at] if at < len(offsets) and offsets[at] < high else None
 
-    def disagreements(self) -> Iterator[Flaw]:
+    def disagreements(self) -> Iterator[Finding]:
         """Two values at one offset, and values at more offsets than they were sent."""
         at: dict[tuple[str, int], Record] = {}
         places: dict[tuple[str, int], dict[int, Record]] = {}
@@ -214,7 +203,7 @@ class _Logs:
                     f"{describe(other.op)} has {other.value!r:.80} at offset {record.offset} of {record.key}.",
                     f"{describe(record.op)} has {record.value!r:.80} there.",
                 )
-                yield Flaw(anomaly="inconsistent-offsets", operations=(record.op, other.op), steps=steps)
+                yield Finding(about=0, anomaly="inconsistent-offsets", operations=(record.op, other.op), steps=steps)
         sends = Counter(
             (record.key, self._number(record))
             for each in self._moved
@@ -230,9 +219,9 @@ class _Logs:
                     f"{len(offsets)} offsets: {where}.",
                 )
                 operations = tuple({record.op.invoke_index: record.op for record in reversed(shows[:8])}.values())
-                yield Flaw(anomaly="duplicate", operations=operations, steps=steps)
+                yield Finding(about=0, anomaly="duplicate", operations=operations, steps=steps)
 
-    def unsent(self) -> Iterator[Flaw]:
+    def unsent(self) -> Iterator[Finding]:
         """Polls of what was not sent, or was by nobody but those that failed."""
         alive, failed = set[tuple[str, int]](), dict[tuple[str, int], Operation]()
         for each in self._moved:
@@ -251,12 +240,14 @@ class _Logs:
             maker = failed.get(what)
             shows = f"{describe(record.op)} shows {record.value!r:.80} at offset {record.offset} of {record.key}."
             if maker is None:
-                yield Flaw(anomaly="phantom-read", operations=(record.op,), steps=(shows, "Nobody ever sent that."))
+                yield Finding(
+                    about=0, anomaly="phantom-read", operations=(record.op,), steps=(shows, "Nobody ever sent that.")
+                )
             else:
                 steps = (shows, f"Only {describe(maker)} sent that, and it failed.")
-                yield Flaw(anomaly="aborted-read", operations=(record.op, maker), steps=steps)
+                yield Finding(about=0, anomaly="aborted-read", operations=(record.op, maker), steps=steps)
 
-    def lost(self) -> tuple[list[Flaw], list[Record]]:
+    def lost(self) -> tuple[list[Finding], list[Record]]:
         """Acknowledged sends that polls went past and none showed; and those that an unanswered poll may have shown."""
         flaws, untold = [], []
         for record in self.sent:
@@ -271,7 +262,7 @@ class _Logs:
                 f"{describe(record.op)} was acknowledged, with {record.value!r:.80} at offset {record.offset}.",
                 f"Polls showed offsets from {low} to {high} of it; none showed this value.",
             )
-            flaws.append(Flaw(anomaly="lost-write", operations=(record.op,), steps=steps))
+            flaws.append(Finding(about=0, anomaly="lost-write", operations=(record.op,), steps=steps))
         return flaws, untold
 
     def _is_skipped(self, key: str, offset: int) -> bool:
@@ -291,7 +282,7 @@ def _polls(op: Operation) -> bool:
     return any(isinstance(micro, list) and str(micro[0]).endswith("poll") for micro in op.value or () if micro)
 
 
-def _within(moved: Sequence[Moved], logs: _Logs) -> Iterator[Flaw]:
+def _within(moved: Sequence[Moved], logs: _Logs) -> Iterator[Finding]:
     """Order within one operation."""
     numbers = Numbers()
     for each in moved:
@@ -307,11 +298,11 @@ def _within(moved: Sequence[Moved], logs: _Logs) -> Iterator[Flaw]:
                 at[record.key] = record.offset or 0
                 if (record.key, numbers.number(record.value)) in own:
                     steps = (f"{describe(each.op)} polled {record.value!r:.80} of {record.key}, which it sent itself.",)
-                    yield Flaw(anomaly="precommitted-read", operations=(each.op,), steps=steps)
+                    yield Finding(about=0, anomaly="precommitted-read", operations=(each.op,), steps=steps)
         yield from _sends(each.sent, {}, "int-")
 
 
-def _between(operations: Sequence[Operation], moved: Sequence[Moved], logs: _Logs) -> Iterator[Flaw]:
+def _between(operations: Sequence[Operation], moved: Sequence[Moved], logs: _Logs) -> Iterator[Finding]:
     """Order from one operation of a process to its next."""
     of = {id(each.op): each for each in moved}
     position: dict[int, dict[str, Record]] = {}
@@ -343,7 +334,7 @@ def _first_of_keys(records: Sequence[Record]) -> Iterator[Record]:
     return iter(found.values())
 
 
-def _step(record: Record, last: int | None, before: Operation | None, logs: _Logs, prefix: str) -> Iterator[Flaw]:
+def _step(record: Record, last: int | None, before: Operation | None, logs: _Logs, prefix: str) -> Iterator[Finding]:
     """From offset `last` of a key to the next that was polled."""
     if last is None or record.offset is None:
         return
@@ -351,17 +342,17 @@ def _step(record: Record, last: int | None, before: Operation | None, logs: _Log
     after = f"after {last}" if before is None else f"after {last} by {describe(before)}"
     if record.offset <= last:
         steps = (f"{describe(record.op)} polled offset {record.offset} of {record.key} {after}.",)
-        yield Flaw(anomaly=f"{prefix}nonmonotonic-poll", operations=shown, steps=steps)
+        yield Finding(about=0, anomaly=f"{prefix}nonmonotonic-poll", operations=shown, steps=steps)
     elif (skipped := logs.between(record.key, last, record.offset)) is not None:
         logs.skips.append((record.key, last, record.offset))
         steps = (
             f"{describe(record.op)} polled offset {record.offset} of {record.key} {after}, past offset {skipped}, "
             "where a send was acknowledged.",
         )
-        yield Flaw(anomaly=f"{prefix}poll-skip", operations=shown, steps=steps)
+        yield Finding(about=0, anomaly=f"{prefix}poll-skip", operations=shown, steps=steps)
 
 
-def _sends(sent: Sequence[Record], last: dict[str, Record], prefix: str) -> Iterator[Flaw]:
+def _sends(sent: Sequence[Record], last: dict[str, Record], prefix: str) -> Iterator[Finding]:
     """Offsets of one producer's sends to a key grow, since each was sent after the one before."""
     last = dict(last)
     for record in sent:
@@ -374,15 +365,5 @@ def _sends(sent: Sequence[Record], last: dict[str, Record], prefix: str) -> Iter
                 f"Before that the same process had sent {before.value!r:.80}, to offset {before.offset}.",
             )
             operations = (record.op,) if before.op is record.op else (record.op, before.op)
-            yield Flaw(anomaly=f"{prefix}nonmonotonic-send", operations=operations, steps=steps)
+            yield Finding(about=0, anomaly=f"{prefix}nonmonotonic-send", operations=operations, steps=steps)
         last[record.key] = record
-
-
-def _one_of_each_first(flaws: Sequence[Flaw]) -> list[Flaw]:
-    """Every kind of anomaly is shown before a second one of the same kind."""
-    rank: Counter[str] = Counter()
-    ranked = []
-    for i, flaw in enumerate(flaws):
-        ranked.append((rank[flaw.anomaly], i, flaw))
-        rank[flaw.anomaly] += 1
-    return [flaw for _, _, flaw in sorted(ranked, key=lambda entry: entry[:2])]

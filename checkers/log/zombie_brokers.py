@@ -20,19 +20,19 @@ from typing import Any, Final
 
 import msgspec
 
-from fencepost.checkers.facts.circumstances import duration
 from fencepost.checkers.facts.evidence import Rows, row, rows
 from fencepost.checkers.facts.fault_index import Landmarks
 from fencepost.checkers.facts.reigns import Reign, Reigns
+from fencepost.checkers.findings.finding import Finding
+from fencepost.checkers.findings.ladder import Findings
+from fencepost.checkers.findings.words import duration, seconds
 from fencepost.checkers.leadership.claims import claim_evidence, claim_figures, claimed_spans
 from fencepost.checkers.log.cut_brokers import cut_brokers
 from fencepost.checkers.log.reigns import NodeFacts, reigns_of_partition
 from fencepost.checkers.log.standing import ZOMBIE, judged_as
 from fencepost.checkers.log.view import PartitionView, partitions
-from fencepost.checkers.storage.register_anomalies import seconds
-from fencepost.checkers.storage.sets import Finding, witness
 from fencepost.harness.history import History, Operation, Outcome
-from fencepost.harness.verdict import Facts, Validity, Verdict
+from fencepost.harness.verdict import Facts, Verdict, in_words
 
 CHECKER: Final = "zombie-brokers"
 EXPOSURE_OF: Final = "operations asked of a superseded partition leader"
@@ -76,26 +76,18 @@ def check(history: History, facts: Facts) -> list[Verdict]:
     views = partitions(history)
     reigns = {view.key: reigns_of_partition(view, node_facts) for view in views}
     deeds = [one for view in views for one in _deeds(history, view, reigns[view.key])]
-    anomalies = Counter(finding.anomaly for one in deeds for finding in one.findings)
-    asked = sum(len(one.asked) for one in deeds)
-    if anomalies:
-        validity = Validity.INVALID
-        reason = "a superseded partition leader acted: " + ", ".join(f"{n} {name}" for name, n in anomalies.items())
-    elif asked < facts.thresholds.exposure_min:
-        validity, reason = Validity.UNKNOWN, f"{asked} {EXPOSURE_OF}; {facts.thresholds.exposure_min} are asked for"
-    else:
-        validity, reason = Validity.VALID, f"of {asked} {EXPOSURE_OF} none had an effect that was lost"
-    shown = [finding for one in deeds for finding in one.findings]
+    found = [finding for one in deeds for finding in one.findings]
+    asked = [operation for one in deeds for operation in one.asked]
     return [
-        Verdict(
+        Findings(
             checker=CHECKER,
             guarantee=judged_as(ZOMBIE, facts),
-            validity=validity,
-            reason=reason,
-            exposure=asked,
+            found=found,
+            broken=f"a superseded partition leader acted: {in_words(Counter(f.anomaly for f in found))}",
+            exposed=rows(asked),
             exposure_of=EXPOSURE_OF,
-            anomalies=dict(anomalies),
-            witnesses=tuple(witness(finding) for finding in shown[:_WITNESSES_MAX]),
+            kept=f"of {len(asked)} {EXPOSURE_OF} none had an effect that was lost",
+            shown=found[:_WITNESSES_MAX],
             figures={
                 "acks": str(facts.options.get("acks", "all")),
                 **_claims(reigns, marks),
@@ -106,7 +98,7 @@ def check(history: History, facts: Facts) -> list[Verdict]:
                 **_who_led(views, reigns, marks),
             },
             evidence={**_evidence(reigns, deeds, marks), **_partition_rows(views, reigns)},
-        )
+        ).verdict(facts)
     ]
 
 
@@ -190,7 +182,7 @@ def _acted(view: PartitionView, reign: Reign, op: Operation, anomaly: str, *, go
         f"{duration(op.invoked_ns - begin.at_ns)} and answered {duration(done_ns - begin.at_ns)} after that.",
         f"The final content of {view.key} lacks {value}.",
     )
-    return Finding(anomaly=anomaly, operations=(op,) if scan is None else (op, scan), steps=steps)
+    return Finding(about=0, anomaly=anomaly, operations=(op,) if scan is None else (op, scan), steps=steps)
 
 
 class _NewerAppends:
@@ -263,18 +255,12 @@ def _evidence(reigns: dict[str, Reigns], deeds: list[Deeds], marks: Landmarks) -
         reigns.values(), key=lambda own: max((s.length_ns for s in claimed_spans(own)), default=0), default=None
     )
     stale = max((s for one in deeds for s in one.stale), key=lambda s: s.age_ns, default=None)
-    anomalies: dict[str, Rows] = {}
-    for finding in (f for one in deeds for f in one.findings):
-        name = f"anomalies.{finding.anomaly}"
-        anomalies[name] = (*anomalies.get(name, ()), row(finding.operations[0]))
     return {
-        "exposure": rows(o for one in deeds for o in one.asked),
         "superseded_leaders": tuple(i for own in claims for i in own["claimed_count"]),
         "superseded_for_ns_max": () if longest is None else claim_evidence(longest, marks)["claimed_ns_max"],
         "two_leaders_ns": tuple(i for own in claims for i in own["two_leaders_ns"]),
         **{name: rows(own) for name, own in _counted(deeds).items()},
         "reads_stale_ns_max": () if stale is None else (row(stale.missed), stale.read.invoke_index),
-        **anomalies,
     }
 
 

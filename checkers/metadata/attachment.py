@@ -10,9 +10,9 @@ from typing import Final
 
 import msgspec
 
-from fencepost.checkers.facts.circumstances import duration
 from fencepost.checkers.facts.evidence import Rows, row, rows
 from fencepost.checkers.facts.reigns import Begin, Reigns, subjects
+from fencepost.checkers.findings.words import duration
 from fencepost.checkers.metadata.staleness import StaleRead
 from fencepost.harness.history import BeliefEvent, Claim, History
 from fencepost.harness.verdict import Facts

@@ -8,10 +8,11 @@ the log and differ contradict each other, whenever they were given.
 from typing import Any, Final
 
 from fencepost.checkers.facts.evidence import Rows, row, rows
-from fencepost.checkers.findings.ladder import Finding, verdict_of
+from fencepost.checkers.findings.finding import Finding
+from fencepost.checkers.findings.ladder import Doubt, Findings
 from fencepost.checkers.metadata.changes import Changes, completed
 from fencepost.harness.history import History, Operation, Outcome, PhaseName, Value
-from fencepost.harness.verdict import Facts, Validity, Verdict
+from fencepost.harness.verdict import Cause, Facts, Verdict
 
 GUARANTEE: Final = "metadata-converges"
 EXPOSURE_OF: Final = "settings and names that several nodes were asked for in the final phase, and answered"
@@ -35,20 +36,16 @@ def judge(history: History, changes: Changes, facts: Facts, *, checker: str) -> 
     }
     silent = _silent(asked)
     seen = _propagation(changes)
-    if not compared:
-        otherwise = Validity.UNKNOWN, "no two nodes answered the same question in the final phase"
-    elif differing or silent:
-        otherwise = Validity.UNKNOWN, _slow(differing, silent)
-    else:
-        otherwise = Validity.VALID, f"all nodes gave the same answers to {len(compared)} questions"
-    return verdict_of(
-        _contradictions(changes),
+    found = _contradictions(changes)
+    return Findings(
         checker=checker,
         guarantee=GUARANTEE,
-        broken="answers at one offset differ",
-        otherwise=otherwise,
-        exposure=len(compared),
+        found=found,
+        broken=f"{len(found)} answers at one offset differ",
+        doubt=_doubt(compared, differing, silent),
+        exposed=tuple(max(rows(last.values())) for last in compared.values()),
         exposure_of=EXPOSURE_OF,
+        kept=f"all nodes gave the same answers to {len(compared)} questions",
         figures={
             "differing": [_row(question, last) for question, last in list(differing.items())[:_SHOWN_MAX]],
             "differing_count": len(differing),
@@ -56,11 +53,16 @@ def judge(history: History, changes: Changes, facts: Facts, *, checker: str) -> 
             "last_change_seen_after_ns": {node: late_ns for node, (late_ns, _) in seen.items()},
         },
         evidence={
-            "exposure": tuple(max(rows(last.values())) for last in compared.values()),
             "differing_count": tuple(max(rows(last.values())) for last in differing.values()),
             **{f"last_change_seen_after_ns.{node}": proof for node, (_, proof) in seen.items()},
         },
-    )
+    ).verdict(facts)
+
+
+def _doubt(compared: _Answers, differing: _Answers, silent: list[str]) -> Doubt | None:
+    if not compared:
+        return Doubt(Cause.NO_EXPOSURE, "no two nodes answered the same question in the final phase")
+    return Doubt(Cause.UNDECIDED, _slow(differing, silent)) if differing or silent else None
 
 
 def _silent(asked: list[Operation]) -> list[str]:

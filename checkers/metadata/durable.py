@@ -14,12 +14,13 @@ from typing import Final
 
 import msgspec
 
-from fencepost.checkers.facts.circumstances import duration
 from fencepost.checkers.facts.evidence import Rows, row, rows
-from fencepost.checkers.findings.ladder import Finding, verdict_of
+from fencepost.checkers.findings.finding import Finding
+from fencepost.checkers.findings.ladder import Doubt, Findings
+from fencepost.checkers.findings.words import duration
 from fencepost.checkers.metadata.changes import Change, Changes, Incarnations, completed, direct_nodes
 from fencepost.harness.history import History, Operation, Outcome, PhaseName
-from fencepost.harness.verdict import Facts, Validity, Verdict
+from fencepost.harness.verdict import Cause, Facts, Verdict
 
 GUARANTEE: Final = "metadata-durable"
 EXPOSURE_OF: Final = "acknowledged changes that a final view, proven to be later, had to show"
@@ -36,31 +37,24 @@ class _Evidence(msgspec.Struct, frozen=True):
 def judge(history: History, changes: Changes, incarnations: Incarnations, facts: Facts, *, checker: str) -> Verdict:
     """Cost: O(n log n)."""
     final = _final(history, history.operations)
-    evidence = _counted(history, changes)
     findings = [*_refused_but_shown(changes)]
     lost, exposed = _settings(final, changes, incarnations)
     lost_names, exposed_names = _names(history, final, incarnations, facts)
     findings += [*lost, *lost_names]
     exposed += exposed_names
-    exposure = len(exposed)
     acknowledged = sum(o.type is Outcome.OK for o in history.operations if o.f in ("alter", "create"))
-    if not final:
-        otherwise = Validity.UNKNOWN, "nothing was read in the final phase"
-    elif exposure < facts.thresholds.exposure_min:
-        otherwise = Validity.UNKNOWN, "no final view was proven to be late enough to miss anything"
-    else:
-        otherwise = Validity.VALID, f"{acknowledged} acknowledged changes: none is missing from a final view"
-    return verdict_of(
-        findings,
+    return Findings(
         checker=checker,
         guarantee=GUARANTEE,
-        broken="acknowledged changes are missing, or refused ones took effect",
-        otherwise=otherwise,
-        exposure=exposure,
+        found=findings,
+        broken=f"{len(findings)} acknowledged changes are missing, or refused ones took effect",
+        doubt=None if final else Doubt(Cause.NO_EXPOSURE, "nothing was read in the final phase"),
+        exposed=rows(exposed),
         exposure_of=EXPOSURE_OF,
-        figures={name: len(own) for name, own in evidence.items()},
-        evidence={**evidence, "exposure": rows(exposed)},
-    )
+        untested="no final view was proven to be late enough to miss anything",
+        kept=f"{acknowledged} acknowledged changes: none is missing from a final view",
+        counted=_counted(history, changes),
+    ).verdict(facts)
 
 
 def _final(history: History, operations: list[Operation]) -> list[Operation]:

@@ -6,14 +6,15 @@ after the earlier one had come. What a broker forwards is another node's word.
 
 from typing import Final
 
-from fencepost.checkers.facts.circumstances import duration
+from fencepost.checkers.findings.finding import Finding
+from fencepost.checkers.findings.ladder import Findings
+from fencepost.checkers.findings.words import duration
 from fencepost.harness.history import BeliefEvent, Claim, History
-from fencepost.harness.verdict import Facts, Validity, Verdict, Witness
+from fencepost.harness.verdict import Facts, Verdict
 
 GUARANTEE: Final = "epochs-never-go-back"
 EXPOSURE_OF: Final = "claims to lead by a server that had claimed before"
 ANOMALY: Final = "epoch-went-back"
-_WITNESSES_MAX: Final = 5
 
 
 def judge(history: History, facts: Facts, *, checker: str) -> Verdict:
@@ -22,41 +23,27 @@ def judge(history: History, facts: Facts, *, checker: str) -> Verdict:
     for event in history.events:
         if type(event) is BeliefEvent and event.claims is Claim.YES and event.epoch is not None and event.epoch_exact:
             claims.setdefault((event.subject, event.node, event.incarnation), []).append(event)
-    witnesses: list[Witness] = []
-    fallen: list[int] = []
+    found: list[Finding] = []
     again: list[int] = []
     led: dict[int, int] = {}
     for own in claims.values():
         for claim in own:
             led.setdefault(claim.epoch or 0, claim.index)
         again += [claim.index for claim in own[1:]]
-        for before, after in _steps_back(own):
-            fallen.append(after.index)
-            witnesses.append(_witness(before, after))
-    steps_back, exposure = len(fallen), len(again)
-    if steps_back:
-        validity, reason = Validity.INVALID, f"{steps_back} claims are of a lower epoch than the server's claim before"
-    elif exposure < facts.thresholds.exposure_min:
-        validity, reason = Validity.UNKNOWN, "no server claimed twice to lead in an epoch that is exactly known"
-    else:
-        validity, reason = Validity.VALID, f"{exposure + len(claims)} claims, of {len(led)} epochs"
-    return Verdict(
+        found += [_finding(before, after) for before, after in _steps_back(own)]
+    return Findings(
         checker=checker,
         guarantee=GUARANTEE,
-        validity=validity,
-        reason=reason,
-        exposure=exposure,
+        found=found,
+        broken=f"{len(found)} claims are of a lower epoch than the server's claim before",
+        exposed=tuple(again),
         exposure_of=EXPOSURE_OF,
-        anomalies={ANOMALY: steps_back} if steps_back else {},
-        witnesses=tuple(witnesses[:_WITNESSES_MAX]),
-        figures={"epochs_led": len(led), "epoch_max": max(led, default=None)},
-        evidence={
-            "exposure": tuple(again),
-            f"anomalies.{ANOMALY}": tuple(fallen),
-            "epochs_led": tuple(led.values()),
-            "epoch_max": (led[max(led)],) if led else (),
-        },
-    )
+        untested="no server claimed twice to lead in an epoch that is exactly known",
+        kept=f"{len(again) + len(claims)} claims, of {len(led)} epochs",
+        counted={"epochs_led": tuple(led.values())},
+        figures={"epoch_max": max(led, default=None)},
+        evidence={"epoch_max": (led[max(led)],) if led else ()},
+    ).verdict(facts)
 
 
 def _steps_back(claims: list[BeliefEvent]) -> list[tuple[BeliefEvent, BeliefEvent]]:
@@ -74,10 +61,11 @@ def _steps_back(claims: list[BeliefEvent]) -> list[tuple[BeliefEvent, BeliefEven
     return found
 
 
-def _witness(before: BeliefEvent, after: BeliefEvent) -> Witness:
-    return Witness(
+def _finding(before: BeliefEvent, after: BeliefEvent) -> Finding:
+    return Finding(
         anomaly=ANOMALY,
         events=(before.index, after.index),
+        counted_by=after.index,
         steps=(
             f"{before.node} said that it led {before.subject} epoch {before.epoch}.",
             f"Asked again {duration(after.asked_ns - before.answered_ns)} later, the same server said that it led "

@@ -8,12 +8,13 @@ from typing import Final
 
 import msgspec
 
-from fencepost.checkers.facts.circumstances import duration
 from fencepost.checkers.facts.evidence import rows
-from fencepost.checkers.findings.ladder import Finding, verdict_of
+from fencepost.checkers.findings.finding import Finding
+from fencepost.checkers.findings.ladder import Findings
+from fencepost.checkers.findings.words import duration
 from fencepost.checkers.metadata.changes import Change, Changes, Incarnations, completed
 from fencepost.harness.history import Operation
-from fencepost.harness.verdict import Facts, Validity, Verdict
+from fencepost.harness.verdict import Facts, Verdict
 
 GUARANTEE: Final = "metadata-forward"
 EXPOSURE_OF: Final = "answered reads of a setting through a node that had shown a change of it before"
@@ -44,32 +45,22 @@ def judge(changes: Changes, incarnations: Incarnations, facts: Facts, *, checker
         findings += found
         exposed += again
         unprovable += doubtful
-    exposure = len(exposed)
-    if exposure < facts.thresholds.exposure_min:
-        otherwise = Validity.UNKNOWN, "no node was read again after it had shown a change"
-    else:
-        otherwise = Validity.VALID, f"{exposure} answers went back behind no change that their node had shown"
     findings.sort(key=lambda f: f.operations[-1].invoked_ns)
-    return verdict_of(
-        findings,
+    return Findings(
         checker=checker,
         guarantee=GUARANTEE,
-        broken="answers went back behind a change that the same server had shown",
-        otherwise=otherwise,
-        exposure=exposure,
+        found=findings,
+        broken=f"{len(findings)} answers went back behind a change that the same server had shown",
+        exposed=rows(exposed),
         exposure_of=EXPOSURE_OF,
-        figures={
-            "describes": len(changes.reads),
-            "describes_across_a_restart": len(straddling),
-            "steps_back_not_provable": len(unprovable),
-        },
-        evidence={
-            "exposure": rows(exposed),
+        untested="no node was read again after it had shown a change",
+        kept=f"{len(exposed)} answers went back behind no change that their node had shown",
+        counted={
             "describes": rows(changes.reads),
             "describes_across_a_restart": rows(straddling),
             "steps_back_not_provable": rows(unprovable),
         },
-    )
+    ).verdict(facts)
 
 
 def _view(changes: Changes, reads: list[Operation]) -> tuple[list[Finding], list[Operation], list[Operation]]:

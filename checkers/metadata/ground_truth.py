@@ -20,21 +20,22 @@ because a snapshot took its place, is looked for in the snapshot and else left u
 Source: Ongaro & Ousterhout (2014), figure 3 (Log Matching, Leader Completeness); KIP-595.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import combinations, pairwise
 from typing import Any, Final
 
 import msgspec
 
-from fencepost.checkers.facts.evidence import rows, violations
-from fencepost.checkers.facts.positions import events_of
+from fencepost.checkers.facts.evidence import rows
+from fencepost.checkers.findings.finding import Finding
+from fencepost.checkers.findings.ladder import Doubt, Findings
 from fencepost.harness.history import History, LogEntry, NodeLog, Operation, Outcome
-from fencepost.harness.verdict import Facts, Validity, Verdict, Witness
+from fencepost.harness.verdict import Cause, Facts, Verdict, in_words
 
 CHECKER: Final = "ground-truth"
 AGREES: Final = "metadata-log-agrees"
 DURABLE: Final = "metadata-durable"
-_WITNESSES_MAX: Final = 5
 _CHANGES: Final = frozenset({"alter", "create"})
 
 
@@ -42,21 +43,11 @@ _CHANGES: Final = frozenset({"alter", "create"})
 _Name = tuple[str, ...]
 
 
-class Breach(msgspec.Struct, frozen=True, kw_only=True):
-    """One violation: what it is called, in which nodes' logs, by which operations, and why in words."""
-
-    anomaly: str
-    steps: tuple[str, ...]
-    nodes: tuple[str, ...] = ()
-    operations: tuple[Operation, ...] = ()
-    key: str | None = None
-
-
 def check(history: History, facts: Facts) -> list[Verdict]:
     """Cost: O(n log n) in entries and operations, for each pair of logs."""
     if not history.logs:
-        reason = "no metadata log was kept"
-        return [Verdict(checker=CHECKER, guarantee=AGREES, validity=Validity.UNKNOWN, reason=reason, exposure=0)]
+        nothing = Doubt(Cause.NO_EXPOSURE, "no metadata log was kept")
+        return [Findings(checker=CHECKER, guarantee=AGREES, doubt=nothing, exposure_of="").verdict(facts)]
     logs = {node: Log(log) for node, log in history.logs.items()}
     placed = Placed(history, logs)
     agreement = [
@@ -66,22 +57,43 @@ def check(history: History, facts: Facts) -> list[Verdict]:
         *_out_of_order(placed, logs),
     ]
     below = _common_entries(logs)
-    lost, refused = list(_lost(placed, logs, facts)), list(_refused(placed))
+    lost = [*_lost(placed, logs, facts), *_refused(placed)]
     counted = _counted(placed, logs, facts)
-    evidence = {name: rows(own) for name, own in counted.items()}
-    figures = {**_figures(logs, counted), "entries_compared": below}
-    verdicts = [
-        _verdict(history, AGREES, agreement, below, "entries that several logs hold at one offset", figures, facts)
-    ]
-    found = len(counted["acknowledged_found"])
-    if found or lost or refused:
-        exposure_of = "acknowledged changes found on disk"
-        verdicts.append(_verdict(history, DURABLE, [*lost, *refused], found, exposure_of, {}, facts))
-        evidence_of_durable = {"exposure": evidence["acknowledged_found"], **verdicts[1].evidence}
-        verdicts[1] = msgspec.structs.replace(verdicts[1], evidence=evidence_of_durable)
+    found = rows(counted["acknowledged_found"])
     # What stands on disk only is no row of the history: `nodes/<name>/metadata-log.jsonl` holds it.
-    verdicts[0] = msgspec.structs.replace(verdicts[0], evidence={**evidence, **verdicts[0].evidence})
-    return verdicts
+    agrees = Findings(
+        checker=CHECKER,
+        guarantee=AGREES,
+        found=_drawn(agreement, history),
+        broken=_broken(agreement),
+        exposure=below,
+        exposure_of="entries that several logs hold at one offset",
+        untested="no entries that several logs hold at one offset",
+        kept=f"{below} entries that several logs hold at one offset",
+        figures={**_figures(logs, counted), "entries_compared": below},
+        evidence={name: rows(own) for name, own in counted.items()},
+    )
+    durable = Findings(
+        checker=CHECKER,
+        guarantee=DURABLE,
+        found=_drawn(lost, history),
+        broken=_broken(lost),
+        exposed=found,
+        exposure_of="acknowledged changes found on disk",
+        untested="no acknowledged changes found on disk",
+        kept=f"{len(found)} acknowledged changes found on disk",
+    )
+    return [agrees.verdict(facts), *([durable.verdict(facts)] if found or lost else [])]
+
+
+def _broken(found: list[Finding]) -> str:
+    return f"by the logs on disk: {in_words(Counter(finding.anomaly for finding in found))}"
+
+
+def _drawn(found: list[Finding], history: History) -> list[Finding]:
+    """Counted by the first of their operations; where only disks tell of one, it is drawn at the end of the run."""
+    at_the_end = {"from_ns": history.end_ns, "to_ns": history.end_ns}
+    return [msgspec.structs.replace(f, about=0, **({} if f.operations else at_the_end)) for f in found]
 
 
 class Log:
@@ -162,11 +174,11 @@ def _name_of(entry: LogEntry) -> _Name | None:
 # -- logs against each other --------------------------------------------------------------------------------------
 
 
-def _epochs_back(logs: Mapping[str, Log]) -> Iterator[Breach]:
+def _epochs_back(logs: Mapping[str, Log]) -> Iterator[Finding]:
     for log in logs.values():
         for before, after in pairwise(log.log.entries):
             if after.epoch < before.epoch:
-                yield Breach(
+                yield Finding(
                     anomaly="epoch-went-back",
                     nodes=(log.node,),
                     steps=(
@@ -177,7 +189,7 @@ def _epochs_back(logs: Mapping[str, Log]) -> Iterator[Breach]:
                 break
 
 
-def _differences(a: Log, b: Log) -> Iterator[Breach]:
+def _differences(a: Log, b: Log) -> Iterator[Finding]:
     """The first offset at which two logs differ though they may not."""
     shared = [offset for offset in a.at if offset in b.at]
     agreed = max((offset for offset in shared if a.at[offset] == b.at[offset]), default=-1)
@@ -192,11 +204,11 @@ def _differences(a: Log, b: Log) -> Iterator[Breach]:
         else:
             continue
         steps = (f"At offset {offset} {a.node} holds {_shown(one)}.", f"{b.node} holds {_shown(other)}.", why)
-        yield Breach(anomaly="logs-differ", nodes=(a.node, b.node), steps=steps)
+        yield Finding(anomaly="logs-differ", nodes=(a.node, b.node), steps=steps)
         return
 
 
-def _overwritten(placed: Placed, logs: Mapping[str, Log]) -> Iterator[Breach]:
+def _overwritten(placed: Placed, logs: Mapping[str, Log]) -> Iterator[Finding]:
     for change, places in placed.items:
         if change.type is not Outcome.OK or not places:
             continue
@@ -206,7 +218,7 @@ def _overwritten(placed: Placed, logs: Mapping[str, Log]) -> Iterator[Breach]:
                 there = other.at.get(entry.offset)
                 if there is None or there == entry or there.epoch <= entry.epoch or other.node in places:
                     continue
-                yield Breach(
+                yield Finding(
                     anomaly="committed-overwritten",
                     nodes=(node, other.node),
                     operations=(change,),
@@ -234,7 +246,7 @@ def _common_entries(logs: Mapping[str, Log]) -> int:
 # -- logs against the history -------------------------------------------------------------------------------------
 
 
-def _out_of_order(placed: Placed, logs: Mapping[str, Log]) -> Iterator[Breach]:
+def _out_of_order(placed: Placed, logs: Mapping[str, Log]) -> Iterator[Finding]:
     """By first offsets in one log: what was acknowledged before another was asked for stands before it.
 
     Not across logs: the tail of a superseded leader takes offsets that others give again.
@@ -246,7 +258,7 @@ def _out_of_order(placed: Placed, logs: Mapping[str, Log]) -> Iterator[Breach]:
             if change[0].invoke_index in told:
                 continue
             told.add(change[0].invoke_index)
-            yield Breach(
+            yield Finding(
                 anomaly="order-contradicts-time",
                 nodes=(node,),
                 operations=(before[0], change[0]),
@@ -277,7 +289,7 @@ def _contradictions(firsts: list[_At]) -> Iterator[tuple[_At, _At]]:
             yield highest, (change, at)
 
 
-def _lost(placed: Placed, logs: Mapping[str, Log], facts: Facts) -> Iterator[Breach]:
+def _lost(placed: Placed, logs: Mapping[str, Log], facts: Facts) -> Iterator[Finding]:
     """Acknowledged changes that no majority of voters can hold; a voter whose log is not known counts as a holder."""
     known = [logs[node] for node in facts.voters if node in logs]
     majority = len(facts.voters) // 2 + 1
@@ -293,7 +305,7 @@ def _lost(placed: Placed, logs: Mapping[str, Log], facts: Facts) -> Iterator[Bre
             and log.log.start_offset == 0
         ]
         if len(facts.voters) - len(lack) < majority:
-            yield Breach(
+            yield Finding(
                 anomaly="lost-acknowledged-change",
                 nodes=tuple(lack),
                 operations=(change,),
@@ -305,14 +317,14 @@ def _lost(placed: Placed, logs: Mapping[str, Log], facts: Facts) -> Iterator[Bre
             )
 
 
-def _refused(placed: Placed) -> Iterator[Breach]:
+def _refused(placed: Placed) -> Iterator[Finding]:
     """Refused settings whose entry is committed: it stands below an acknowledged change in the same log."""
     for change, places in placed.items:
         if change.type is not Outcome.FAIL or change.f != "alter":
             continue
         below = placed.committed_in(places)
         if below:
-            yield Breach(
+            yield Finding(
                 anomaly="refused-change-took-effect",
                 nodes=tuple(below),
                 operations=(change,),
@@ -375,50 +387,3 @@ def _told(change: Operation) -> str:
 def _shown(entry: LogEntry) -> str:
     fields = ", ".join(f"{name}={value!r}" for name, value in entry.fields.items())
     return f"{entry.type}({fields[:200]}) of epoch {entry.epoch}"
-
-
-def _verdict(
-    history: History,
-    guarantee: str,
-    breaches: list[Breach],
-    exposure: int,
-    exposure_of: str,
-    figures: dict[str, Any],
-    facts: Facts,
-) -> Verdict:
-    anomalies: dict[str, int] = {}
-    for breach in breaches:
-        anomalies[breach.anomaly] = anomalies.get(breach.anomaly, 0) + 1
-    if breaches:
-        validity = Validity.INVALID
-        reason = "by the logs on disk: " + ", ".join(f"{n} {name}" for name, n in anomalies.items())
-    elif exposure < facts.thresholds.exposure_min:
-        validity, reason = Validity.UNKNOWN, f"no {exposure_of}"
-    else:
-        validity, reason = Validity.VALID, f"{exposure} {exposure_of}"
-    return Verdict(
-        checker=CHECKER,
-        guarantee=guarantee,
-        validity=validity,
-        reason=reason,
-        exposure=exposure,
-        exposure_of=exposure_of,
-        anomalies=anomalies,
-        witnesses=tuple(_witness(history, breach) for breach in breaches[:_WITNESSES_MAX]),
-        figures=figures,
-        evidence=violations((b.anomaly, o) for b in breaches for o in b.operations[:1]),
-    )
-
-
-def _witness(history: History, breach: Breach) -> Witness:
-    shown = breach.operations
-    times = [o.invoked_ns for o in shown] + [o.completed_ns for o in shown if o.completed_ns is not None]
-    return Witness(
-        anomaly=breach.anomaly,
-        events=events_of(*shown),
-        steps=breach.steps,
-        from_ns=min(times, default=history.end_ns),
-        to_ns=max(times, default=history.end_ns),
-        key=breach.key,
-        nodes=breach.nodes or tuple(dict.fromkeys(o.node for o in shown)),
-    )

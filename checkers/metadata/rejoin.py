@@ -12,17 +12,19 @@ from typing import Final
 
 import msgspec
 
-from fencepost.checkers.facts.circumstances import duration
 from fencepost.checkers.facts.evidence import Rows, row
 from fencepost.checkers.facts.fault_index import Landmarks
 from fencepost.checkers.facts.reigns import Begin, Reign, Reigns, Sample, reigns_of
 from fencepost.checkers.facts.stalls import harness_stalls, machine_stalls, overlapping
+from fencepost.checkers.findings.finding import Finding
+from fencepost.checkers.findings.ladder import Doubt, Findings
+from fencepost.checkers.findings.words import duration
 from fencepost.checkers.leadership.self_fencing import cuts
 from fencepost.checkers.metadata.attachment import AT_ONCE_NS, Attachment, attachments, epoch_subject
 from fencepost.checkers.metadata.changes import Changes
 from fencepost.checkers.metadata.staleness import stale_reads
 from fencepost.harness.history import BeliefEvent, FaultSpan, History, Operation, Outcome
-from fencepost.harness.verdict import Facts, Validity, Verdict, Witness
+from fencepost.harness.verdict import Cause, Facts, Verdict
 
 CHECKER: Final = "rejoin"
 GUARANTEE: Final = "no-disruptive-rejoin"
@@ -72,15 +74,15 @@ def check(history: History, facts: Facts) -> list[Verdict]:
     """Figures for every fault that held, and one verdict on rejoins. Cost: O(faults x n)."""
     subject = epoch_subject(history)
     if subject is None:
-        return [_verdict([], [], [], "no node named the epoch of a leader")]
+        return [_verdict([], [], [], "no node named the epoch of a leader", facts)]
     reigns = reigns_of(history, subject)
     marks = Landmarks(history)
     costs = [_cost(history, facts, reigns, fault, later, marks) for fault, later in _held(history)]
     stale = stale_reads(Changes(history, facts))
     attached = attachments(history, facts, reigns, subject, stale)
     disruptive = [c for c in costs if c.deposed_after_ns is not None and not _doubtful(c)]
-    witnesses = [_witness(history, reigns, cost) for cost in disruptive]
-    return [_verdict(costs, attached, witnesses, "no voter came back while another one led")]
+    found = [_finding(history, reigns, cost) for cost in disruptive]
+    return [_verdict(costs, attached, found, "no voter came back while another one led", facts)]
 
 
 def _held(history: History) -> list[tuple[FaultSpan, int]]:
@@ -247,29 +249,23 @@ def _resumed(history: History, from_ns: int) -> Operation | None:
     return min((o for o in done if o.completed_ns is not None), key=lambda o: o.completed_ns or 0, default=None)
 
 
-def _verdict(costs: list[Cost], attached: list[Attachment], witnesses: list[Witness], vacuous: str) -> Verdict:
+def _verdict(
+    costs: list[Cost], attached: list[Attachment], found: list[Finding], vacuous: str, facts: Facts
+) -> Verdict:
     exposed = [c for c in costs if c.healthy_leader is not None and c.came_back]
-    doubtful = [c for c in exposed if _doubtful(c)]
-    if witnesses:
-        validity = Validity.INVALID
-        reason = f"{len(witnesses)} of {len(exposed)} returning voters deposed a healthy leader"
-    elif not exposed or doubtful:
-        validity = Validity.UNKNOWN
-        reason = "a leader was deposed as a voter came back, but the machine stalled" if doubtful else vacuous
-    else:
-        validity = Validity.VALID
-        reason = f"{len(exposed)} voters came back, and the leader stayed"
+    stalled = Doubt(Cause.STALLED, "a leader was deposed as a voter came back, but the machine stalled")
     slow = [a for a in attached if a.length_ns >= AT_ONCE_NS]
     shown = sorted(sorted(attached, key=lambda a: -a.length_ns)[:_SHOWN_MAX], key=lambda a: a.from_ns)
-    return Verdict(
+    return Findings(
         checker=CHECKER,
         guarantee=GUARANTEE,
-        validity=validity,
-        reason=reason,
+        found=found,
+        broken=f"{len(found)} of {len(exposed)} returning voters deposed a healthy leader",
+        doubt=stalled if any(map(_doubtful, exposed)) else None,
         exposure=len(exposed),
         exposure_of=EXPOSURE_OF,
-        anomalies={ANOMALY: len(witnesses)} if witnesses else {},
-        witnesses=tuple(witnesses[:5]),
+        untested="" if exposed else vacuous,
+        kept=f"{len(exposed)} voters came back, and the leader stayed",
         figures={
             "faults": [msgspec.to_builtins(c) for c in costs[:_SHOWN_MAX]],
             "leaderless_ns_max": max((c.leaderless_ns or 0 for c in costs), default=0),
@@ -278,20 +274,17 @@ def _verdict(costs: list[Cost], attached: list[Attachment], witnesses: list[Witn
             "attached_ns_max": max((a.length_ns for a in attached), default=0),
             "told": [a.told() for a in slow[:_SHOWN_MAX]],
         },
-        evidence=_evidence(costs, attached, exposed, [c for c in exposed if c.deposed_after_ns is not None]),
-    )
+        evidence=_evidence(costs, attached, exposed),
+    ).verdict(facts)
 
 
-def _evidence(
-    costs: list[Cost], attached: list[Attachment], exposed: list[Cost], deposed: list[Cost]
-) -> dict[str, Rows]:
+def _evidence(costs: list[Cost], attached: list[Attachment], exposed: list[Cost]) -> dict[str, Rows]:
     leaderless = max(costs, key=lambda c: c.leaderless_ns or 0, default=None)
     inflated = max(costs, key=_used, default=None)
     longest = max(attached, key=lambda a: a.length_ns, default=None)
     stayed = "named_ns" if longest is not None and longest.followed_ns is None else "followed_ns"
     return {
         "exposure": tuple(i for c in exposed for i in c.events["to_ns"]),
-        f"anomalies.{ANOMALY}": tuple(c.events["deposed_epochs"][1] for c in deposed if not _doubtful(c)),
         "leaderless_ns_max": () if leaderless is None else leaderless.events.get("leaderless_ns", ()),
         "epochs_used_max": ()
         if inflated is None
@@ -304,16 +297,17 @@ def _used(cost: Cost) -> int:
     return (cost.epoch_after or 0) - (cost.epoch_before or 0) if cost.epoch_before is not None else 0
 
 
-def _witness(history: History, reigns: Reigns, cost: Cost) -> Witness:
+def _finding(history: History, reigns: Reigns, cost: Cost) -> Finding:
     fault = next(f for f in history.faults if f.fault_id == cost.fault_id)
     healthy = _leader_at(reigns, cost.to_ns, cost.came_back)
     assert healthy is not None
     begin = _next_begin(reigns, healthy.epoch, cost.to_ns)
     assert begin is not None
     last = _claim_at(healthy, begin.at_ns)
-    return Witness(
+    return Finding(
         anomaly=ANOMALY,
-        events=tuple(sorted({*fault.events, last.index, begin.event})),
+        events=(*fault.events, last.index, begin.event),
+        counted_by=cost.events["deposed_epochs"][1],
         steps=(
             f"{', '.join(cost.came_back)} was away for {duration(cost.to_ns - cost.from_ns)} ({fault.fault}).",
             f"{healthy.node} led epoch {healthy.epoch} when it came back, and no fault touched {healthy.node}.",

@@ -19,17 +19,19 @@ from typing import Any, Final
 
 import msgspec
 
-from fencepost.checkers.facts.circumstances import answered_words, duration, leader_of
 from fencepost.checkers.facts.evidence import Rows, row
 from fencepost.checkers.facts.reigns import Reigns, reigns_of
-from fencepost.checkers.findings.ladder import Finding, verdict_of
+from fencepost.checkers.findings.circumstances import answered_words, leader_of
+from fencepost.checkers.findings.finding import Finding
+from fencepost.checkers.findings.ladder import Doubt, Findings
+from fencepost.checkers.findings.words import duration
 from fencepost.checkers.metadata.attachment import epoch_subject
 from fencepost.checkers.metadata.changes import completed
 from fencepost.checkers.storage.models import encode
 from fencepost.checkers.storage.register_proofs import proof_of
 from fencepost.checkers.storage.registers import search
 from fencepost.harness.history import BeliefEvent, History, Operation, Outcome
-from fencepost.harness.verdict import Facts, Validity, Verdict
+from fencepost.harness.verdict import Cause, Facts, Verdict
 
 CHECKER: Final = "topic-names"
 GUARANTEE: Final = "topic-names-linearizable"
@@ -57,31 +59,25 @@ def check(history: History, facts: Facts) -> list[Verdict]:
     unexplained = refuted - {f.operations[-1].key for f in findings}
     findings += [_unexplained(names[name]) for name in sorted(unexplained, key=str)]
     denials = [f.operations[-1] for f in findings if f.anomaly == "denied-taken-name"]
-    exposed = [o for own in names.values() for o in _exposed(own)]
-    exposure = len(exposed)
-    if unfinished:
-        otherwise = Validity.UNKNOWN, f"{len(unfinished)} of {len(results)} names were not decided"
-    elif exposure < facts.thresholds.exposure_min:
-        otherwise = Validity.UNKNOWN, "no name was asked for after another process had taken it"
-    else:
-        otherwise = Validity.VALID, f"{len(results)} names: every answer is explained"
     findings.sort(key=lambda f: f.operations[-1].invoked_ns)
     told = _Teller(history).told(findings)
     denied = _denied_rows(denials, _proofs(told))
     proven = [(r.minimal, columns.keys[r.key]) for r in results if r.minimal is not None]
+    undecided = Doubt(Cause.OUT_OF_BUDGET, f"{len(unfinished)} of {len(results)} names were not decided")
     return [
-        verdict_of(
-            told,
-            proofs=tuple(proof_of(found, columns.operations, name) for found, name in proven[:_PROOFS_MAX]),
+        Findings(
             checker=CHECKER,
             guarantee=GUARANTEE,
-            broken="false answers about names",
-            otherwise=otherwise,
-            exposure=exposure,
+            found=told,
+            broken=f"{len(told)} false answers about names",
+            doubt=undecided if unfinished else None,
+            exposed=tuple(row(o) for own in names.values() for o in _exposed(own)),
             exposure_of=EXPOSURE_OF,
+            untested="no name was asked for after another process had taken it",
+            kept=f"{len(results)} names: every answer is explained",
+            proofs=tuple(proof_of(found, columns.operations, name) for found, name in proven[:_PROOFS_MAX]),
             figures={"names": len(results), "answers": sum(o.f == "read" for o in rows), **_figures(denials, told)},
             evidence={
-                "exposure": tuple(row(o) for o in exposed),
                 "names": tuple(row(own[0]) for own in names.values()),
                 "answers": tuple(row(o) for o in rows if o.f == "read"),
                 "denials": denied.get("denials", ()),
@@ -89,7 +85,7 @@ def check(history: History, facts: Facts) -> list[Verdict]:
                 "denials_from_ns": denied.get("from_ns", ()),
                 "denials_to_ns": denied.get("to_ns", ()),
             },
-        )
+        ).verdict(facts)
     ]
 
 

@@ -23,8 +23,10 @@ from typing import Final
 import msgspec
 
 from fencepost.checkers.facts.reigns import LOG_DELAY_NS
+from fencepost.checkers.findings.finding import Finding
+from fencepost.checkers.findings.ladder import Findings
 from fencepost.harness.history import AttemptEvent, EpochEvent, History, LogEntry, Operation, Outcome
-from fencepost.harness.verdict import Facts, Validity, Verdict, Witness
+from fencepost.harness.verdict import Facts, Verdict
 
 CHECKER: Final = "zombie-controllers"
 GUARANTEE: Final = "superseded-leader-does-not-act"
@@ -37,7 +39,6 @@ BY_SESSION: Final = "session-expired"
 _BAD_VERSION: Final = -103
 _CLIENTS: Final = {"topic": "make topic", "remove-topic": "delete topic"}
 _SHOWN_MAX: Final = 50
-_WITNESSES_MAX: Final = 5
 
 
 class Reign(msgspec.Struct, frozen=True, kw_only=True):
@@ -244,27 +245,21 @@ def _made(entries: list[LogEntry], event: AttemptEvent) -> bool:
 
 
 def _verdict(history: History, facts: Facts, deeds: Deeds) -> Verdict:
-    exposure = len(deeds.fenced) + len(deeds.stamped) + len(deeds.unfenced)
     by = {name: sum(d.refused_by == name for d in deeds.fenced) for name in (BY_EPOCH, BY_BROKER, BY_SESSION)}
-    if deeds.stamped:
-        validity = Validity.INVALID
-        reason = f"{len(deeds.stamped)} writes of superseded controllers took effect under an earlier controller epoch"
-    elif exposure < facts.thresholds.exposure_min:
-        validity, reason = Validity.UNKNOWN, f"of {len(deeds.reigns)} controllers none tried anything once superseded"
-    else:
-        validity = Validity.VALID
-        reason = f"{len(deeds.fenced)} attempts of superseded controllers were fenced ({_counts(by)}), none got through"
-    if deeds.unfenced:
-        reason += f"; {len(deeds.unfenced)} changes for clients took effect, which carry no epoch"
-    return Verdict(
+    unfenced = (
+        f"; {len(deeds.unfenced)} changes for clients took effect, which carry no epoch" if deeds.unfenced else ""
+    )
+    stamped = f"{len(deeds.stamped)} writes of superseded controllers took effect under an earlier controller epoch"
+    fenced = f"{len(deeds.fenced)} attempts of superseded controllers were fenced ({_counts(by)}), none got through"
+    verdict = Findings(
         checker=CHECKER,
         guarantee=GUARANTEE,
-        validity=validity,
-        reason=reason,
-        exposure=exposure,
+        found=[_finding(history, deeds, deed) for deed in deeds.stamped],
+        broken=stamped + unfenced,
+        exposure=len(deeds.fenced) + len(deeds.stamped) + len(deeds.unfenced),
         exposure_of="attempts of superseded controllers to change metadata",
-        anomalies={"stamped-effect": len(deeds.stamped)} if deeds.stamped else {},
-        witnesses=tuple(_witness(history, deeds, deed) for deed in deeds.stamped[:_WITNESSES_MAX]),
+        untested=f"of {len(deeds.reigns)} controllers none tried anything once superseded{unfenced}",
+        kept=fenced + unfenced,
         figures={
             "subject": SUBJECT,
             "controllers": len(deeds.reigns),
@@ -282,9 +277,9 @@ def _verdict(history: History, facts: Facts, deeds: Deeds) -> Verdict:
             ],
         },
         evidence={"attempted_but_fenced": tuple(sorted({i for deed in deeds.fenced for i in deed.indexes}))},
-        # The clients' view of the same guarantee is judged by another checker.
-        weighs=validity is not Validity.UNKNOWN,
-    )
+    ).verdict(facts)
+    # The clients' view of the same guarantee is judged by another checker.
+    return msgspec.structs.replace(verdict, weighs=verdict.cause is None)
 
 
 def _lines(history: History, reign: Reign) -> tuple[int, ...]:
@@ -297,7 +292,7 @@ def _counts(by: Mapping[str, int]) -> str:
     return ", ".join(f"{number} by {name}" for name, number in by.items() if number) or "none"
 
 
-def _witness(history: History, deeds: Deeds, deed: Deed) -> Witness:
+def _finding(history: History, deeds: Deeds, deed: Deed) -> Finding:
     old, new = (next(r for r in deeds.reigns if r.epoch == epoch) for epoch in (deed.epoch, deed.superseded_by))
     lines = [history.events[index] for reign in (old, new) for index in _lines(history, reign)]
     steps = (
@@ -306,7 +301,7 @@ def _witness(history: History, deeds: Deeds, deed: Deed) -> Witness:
         f"Transaction {deed.zxid} came after it: {deed.node} {deed.what} under epoch {deed.epoch}.",
         "A majority of the ZooKeepers has it on disk, so it took effect.",
     )
-    return Witness(
+    return Finding(
         anomaly="stamped-effect",
         events=tuple(line.index for line in lines),
         steps=steps,

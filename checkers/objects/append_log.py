@@ -7,8 +7,12 @@ from collections import Counter
 from collections.abc import Hashable, Iterator, Sequence
 from typing import Final
 
-from fencepost.checkers.objects.calls import Calls, Numbers, integer, is_ok, not_failed, something, wrong
-from fencepost.checkers.objects.judging import Flaw, Kind, Refused, describe, judge
+from fencepost.checkers.facts.answers import is_ok, not_failed
+from fencepost.checkers.findings.finding import Finding
+from fencepost.checkers.findings.numbers import Numbers
+from fencepost.checkers.findings.words import describe
+from fencepost.checkers.objects.calls import Calls, integer, something, wrong
+from fencepost.checkers.objects.judging import Kind, Refused, judge
 from fencepost.harness.history import History, Operation, Value
 from fencepost.harness.verdict import Facts, Verdict
 
@@ -70,11 +74,11 @@ def _encode(calls: Calls, subject: Hashable, operations: Sequence[Operation]) ->
                 calls.add(op, subject, _READ if value is not None else _PAST, offset)
 
 
-def _flaws(operations: Sequence[Operation]) -> list[Flaw]:
+def _flaws(operations: Sequence[Operation]) -> list[Finding]:
     return list(_found(operations))
 
 
-def _found(operations: Sequence[Operation]) -> Iterator[Flaw]:
+def _found(operations: Sequence[Operation]) -> Iterator[Finding]:
     """Offsets with two values, offsets given out twice, values in more places than were appended."""
     numbers = Numbers()
     at: dict[int, Operation] = {}
@@ -97,11 +101,11 @@ def _found(operations: Sequence[Operation]) -> Iterator[Flaw]:
                 f"{describe(op)} says that {value!r:.80} stands at offset {offset}.",
                 f"{describe(other)} says that {record(other)[1]!r:.80} does.",
             )
-            yield Flaw(anomaly="inconsistent-offsets", operations=(op, other), steps=steps)
+            yield Finding(about=0, anomaly="inconsistent-offsets", operations=(op, other), steps=steps)
         elif op.f == "append" and given.setdefault(offset, op) is not op and offset not in told:
             told.add(offset)
             steps = (f"{describe(op)} and {describe(given[offset])} were both given offset {offset}.",)
-            yield Flaw(anomaly="duplicate-offset", operations=(op, given[offset]), steps=steps)
+            yield Finding(about=0, anomaly="duplicate-offset", operations=(op, given[offset]), steps=steps)
     appended = Counter(numbers.number(op.value) for op in not_failed(operations) if op.f == "append")
     for number, offsets in places.items():
         if len(offsets) > appended[number]:
@@ -109,7 +113,7 @@ def _found(operations: Sequence[Operation]) -> Iterator[Flaw]:
             value = numbers.named[number]
             steps = (f"{value!r:.80} stands at {len(offsets)} offsets and was appended {appended[number]} times.",)
             anomaly = "duplicate-element" if appended[number] else "invented-element"
-            yield Flaw(anomaly=anomaly, operations=(shows[-1], *shows[:-1]), steps=steps)
+            yield Finding(about=0, anomaly=anomaly, operations=(shows[-1], *shows[:-1]), steps=steps)
 
 
 def _explain(refused: Refused) -> tuple[str, tuple[str, ...]]:

@@ -9,8 +9,11 @@ from typing import Any, Final
 
 import msgspec
 
-from fencepost.checkers.objects.calls import Calls, integer, is_ok, not_failed, same_again, wrong
-from fencepost.checkers.objects.judging import Flaw, Kind, Refused, describe, judge
+from fencepost.checkers.facts.answers import is_ok, not_failed
+from fencepost.checkers.findings.finding import Finding
+from fencepost.checkers.findings.words import describe
+from fencepost.checkers.objects.calls import Calls, integer, same_again, wrong
+from fencepost.checkers.objects.judging import Kind, Refused, judge
 from fencepost.harness.history import History, Operation, Value
 from fencepost.harness.verdict import Facts, Verdict
 
@@ -87,11 +90,11 @@ def _encode(calls: Calls, subject: Hashable, operations: Sequence[Operation]) ->
             calls.add(op, subject, _READ, *(balances[name] for name in accounts))
 
 
-def _flaws(operations: Sequence[Operation]) -> list[Flaw]:
+def _flaws(operations: Sequence[Operation]) -> list[Finding]:
     return list(_found(operations))
 
 
-def _found(operations: Sequence[Operation]) -> Iterator[Flaw]:
+def _found(operations: Sequence[Operation]) -> Iterator[Finding]:
     """Balances below 0, and totals that are not that of the first read: transfers move, they make nothing."""
     first: tuple[Operation, int] | None = None
     accounts_of(operations)
@@ -100,7 +103,7 @@ def _found(operations: Sequence[Operation]) -> Iterator[Flaw]:
         below = [f"{name} has {balance}" for name, balance in balances.items() if balance < 0]
         if below:
             steps: tuple[str, ...] = (f"{describe(op)} returned a balance below 0: {', '.join(below[:5])}.",)
-            yield Flaw(anomaly="negative-balance", operations=(op,), steps=steps)
+            yield Finding(about=0, anomaly="negative-balance", operations=(op,), steps=steps)
         elif first is None:
             first = op, total
         elif total != first[1]:
@@ -108,7 +111,7 @@ def _found(operations: Sequence[Operation]) -> Iterator[Flaw]:
                 f"{describe(op)} returned balances of {total} in all.",
                 f"{describe(first[0])} returned {first[1]} in all; transfers move money and make none.",
             )
-            yield Flaw(anomaly="wrong-total", operations=(op, first[0]), steps=steps)
+            yield Finding(about=0, anomaly="wrong-total", operations=(op, first[0]), steps=steps)
 
 
 def _explain(refused: Refused) -> tuple[str, tuple[str, ...]]:

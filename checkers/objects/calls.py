@@ -4,35 +4,20 @@ An operation that failed constrains nothing and has no row; one of unknown outco
 numbers mean is said by each object's file, and by its twin under `native/src/objects/`.
 """
 
-from collections.abc import Hashable, Iterable, Sequence
-from typing import Any, NoReturn
+from collections.abc import Hashable, Sequence
+from typing import NoReturn
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from fencepost.checkers import _core
+from fencepost.checkers.facts.answers import is_ok
+from fencepost.checkers.findings.numbers import Numbers
 from fencepost.harness.base.errors import MalformedHistory
 from fencepost.harness.history import Operation, Outcome, Value
 from fencepost.harness.verdict import Budget
 
 _Column = NDArray[np.int64]
-
-
-class Numbers:
-    """Values that are equal as JSON get one number, in the order in which they were met."""
-
-    def __init__(self) -> None:
-        self.named: list[Value] = []
-        self._numbers: dict[tuple[type, Any], int] = {}
-
-    def number(self, value: Value) -> int:
-        plain = isinstance(value, (int, str, float, bool, type(None)))
-        known = type(value), value if plain else msgspec.json.encode(value, order="deterministic")
-        if known not in self._numbers:
-            self._numbers[known] = len(self.named)
-            self.named.append(value)
-        return self._numbers[known]
 
 
 class Calls:
@@ -81,20 +66,6 @@ class Calls:
 
 def _column(numbers: Sequence[int]) -> _Column:
     return np.array(numbers, dtype=np.int64)
-
-
-def is_ok(op: Operation) -> bool:
-    return op.type is Outcome.OK and op.complete_index is not None
-
-
-def answered(op: Operation) -> int:
-    """The event at which an `ok` operation returned."""
-    assert op.complete_index is not None
-    return op.complete_index
-
-
-def not_failed(operations: Iterable[Operation]) -> list[Operation]:
-    return [op for op in operations if op.type is not Outcome.FAIL]
 
 
 def integer(op: Operation, value: Value, what: str, least: int = -(2**62)) -> int:

@@ -4,8 +4,11 @@ from bisect import bisect_right
 from collections.abc import Hashable, Sequence
 from typing import Final
 
-from fencepost.checkers.objects.calls import Calls, integer, is_ok, not_failed, same_again, something
-from fencepost.checkers.objects.judging import Flaw, Kind, Refused, describe, judge
+from fencepost.checkers.facts.answers import is_ok, not_failed
+from fencepost.checkers.findings.finding import Finding
+from fencepost.checkers.findings.words import describe
+from fencepost.checkers.objects.calls import Calls, integer, same_again, something
+from fencepost.checkers.objects.judging import Kind, Refused, judge
 from fencepost.harness.history import History, Operation, Value
 from fencepost.harness.verdict import Facts, Verdict
 
@@ -34,7 +37,7 @@ def _encode(calls: Calls, subject: Hashable, operations: Sequence[Operation]) ->
             calls.add(op, subject, _READ, integer(op, op.result, "what a counter's read returns"))
 
 
-def _flaws(operations: Sequence[Operation]) -> list[Flaw]:
+def _flaws(operations: Sequence[Operation]) -> list[Finding]:
     """The first read beyond what all changes that may have come before it can make."""
     changes = [(op, change_of(op)) for op in not_failed(operations) if op.f != "read"]
     # Bounds as the events pass: invoked changes may count, acknowledged ones must.
@@ -53,7 +56,7 @@ def _flaws(operations: Sequence[Operation]) -> list[Flaw]:
                 f"{describe(read)} returned {read.result}.",
                 f"Whatever of the concurrent and unknown changes it saw, the sum is from {least} to {most}.",
             )
-            return [Flaw(anomaly="impossible-value", operations=(read,), steps=steps)]
+            return [Finding(about=0, anomaly="impossible-value", operations=(read,), steps=steps)]
     return []
 
 

@@ -5,44 +5,33 @@ everything else the native search decides, within its budget. Keys are independe
 Herlihy & Wing, 1990).
 """
 
-from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
 from typing import Final
 
 import msgspec
 
 from fencepost.checkers import _core
-from fencepost.checkers.facts.evidence import row, rows, violations
-from fencepost.checkers.objects.calls import Calls, answered, is_ok
+from fencepost.checkers.facts.answers import exposed, is_ok
+from fencepost.checkers.facts.evidence import row, rows
+from fencepost.checkers.findings.finding import Finding
+from fencepost.checkers.findings.ladder import WITNESSES_MAX, Doubt, Findings
+from fencepost.checkers.findings.words import describe, seconds
+from fencepost.checkers.objects.calls import Calls
 from fencepost.checkers.objects.minimal import minimal_proof
 from fencepost.checkers.objects.python_search import LATE
 from fencepost.checkers.objects.specification import text
 from fencepost.checkers.objects.sub_history import Rows, wrong_in
-from fencepost.checkers.storage.register_anomalies import seconds
 from fencepost.harness.history import History, Operation, Outcome, Value
-from fencepost.harness.verdict import Facts, Proof, Validity, Verdict, Witness
+from fencepost.harness.verdict import Cause, Facts, Proof, Verdict
 
 GUARANTEE: Final = "linearizable"
 NON_LINEARIZABLE: Final = "non-linearizable"
-_WITNESSES_MAX: Final = 5
 #: Of histories with more operations the orders that prove them valid are not kept in the verdict.
 ORDERED_MAX: Final = 5_000
 _NAMED_MAX: Final = 6
 _TOLD_MAX: Final = 8
 #: A proof of more operations is not added to those that a witness shows.
 _DRAWN_MAX: Final = 24
-
-
-class Flaw(msgspec.Struct, frozen=True, kw_only=True):
-    """Why no order can explain an object: `operations` show it, the first of them stands for it.
-
-    `proof` is one that was found on the way.
-    """
-
-    anomaly: str
-    operations: tuple[Operation, ...]
-    steps: tuple[str, ...]
-    proof: Proof | None = None
 
 
 class Refused(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,11 +59,11 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
     changes: frozenset[str]
     tells: frozenset[str]
     encode: Callable[[Calls, Hashable, Sequence[Operation]], None]
-    flaws: Callable[[Sequence[Operation]], list[Flaw]]
+    flaws: Callable[[Sequence[Operation]], list[Finding]]
     explain: Callable[[Refused], tuple[str, tuple[str, ...]]]
     #: Without the native search: an order that explains one key's operations (by their events), and was replayed, or a
     #: flaw that was proven.
-    settle: Callable[[Sequence[Operation]], list[int] | Flaw | None] = lambda operations: None
+    settle: Callable[[Sequence[Operation]], list[int] | Finding | None] = lambda operations: None
     holds: Callable[[Sequence[int], Sequence[Value]], str]
 
     @property
@@ -95,7 +84,7 @@ def judge(kind: Kind, history: History, facts: Facts, *, permits: int = 1) -> li
             groups.setdefault(op.key, []).append(op)
     name = f"{kind.name}:{permits}" if kind.native == "semaphore" else kind.name
     keeps_orders = sum(map(len, groups.values())) <= ORDERED_MAX
-    calls, found, orders = Calls(), list[Flaw](), dict[Hashable, Sequence[int]]()
+    calls, found, orders = Calls(), list[Finding](), dict[Hashable, Sequence[int]]()
     for key, operations in groups.items():
         flaws = kind.flaws(operations)
         found += flaws
@@ -104,7 +93,7 @@ def judge(kind: Kind, history: History, facts: Facts, *, permits: int = 1) -> li
         match kind.settle(operations):
             case None:
                 kind.encode(calls, (key,), operations)
-            case Flaw() as flaw:
+            case Finding() as flaw:
                 found.append(flaw)
             case order:
                 orders[(key,)] = order
@@ -115,24 +104,24 @@ def judge(kind: Kind, history: History, facts: Facts, *, permits: int = 1) -> li
     refused = [result for result in results if result.verdict == "invalid"]
     unfinished = [result for result in results if result.verdict == "unknown"]
     found += [_explained(kind, calls, result, groups) for result in refused]
-    proven = [_proven(flaw, name, groups[flaw.operations[0].key]) for flaw in found[:_WITNESSES_MAX]]
+    proven = [_proven(flaw, name, groups[flaw.operations[0].key]) for flaw in found[:WITNESSES_MAX]]
     seen = [
         op
         for operations in groups.values()
         for op in exposed(operations, lambda op: op.f in kind.changes, lambda op: op.f in kind.tells)
     ]
     counted = [op for operations in groups.values() for op in operations]
-    validity, reason = _conclude(kind, found, unfinished, seen, facts, len(counted))
+    more = f"; {len(unfinished)} objects more were not finished" if unfinished else ""
     return [
-        Verdict(
+        Findings(
             checker=kind.name,
             guarantee=GUARANTEE,
-            validity=validity,
-            reason=reason,
-            exposure=len(seen),
+            found=found,
+            broken=f"{len(found)} violations{more}",
+            doubt=_doubt(kind, unfinished, counted),
+            exposed=rows(seen),
             exposure_of=kind.exposure_of,
-            anomalies=dict(Counter(flaw.anomaly for flaw in found)),
-            witnesses=tuple(proven),
+            shown=proven,
             proofs=_orders(name, groups, orders, calls) if keeps_orders and not found and not unfinished else (),
             figures={
                 "keys": len(groups),
@@ -142,59 +131,25 @@ def judge(kind: Kind, history: History, facts: Facts, *, permits: int = 1) -> li
                 "steps": sum(result.steps for result in results),
             },
             evidence={
-                "exposure": rows(seen),
-                **violations((flaw.anomaly, flaw.operations[0]) for flaw in found),
                 "keys": tuple(row(operations[0]) for operations in groups.values()),
                 "operations": rows(counted),
                 "info_operations": rows(op for op in counted if op.type is Outcome.INFO),
             },
-        )
+        ).verdict(facts)
     ]
 
 
-def _conclude(
-    kind: Kind,
-    found: Sequence[object],
-    unfinished: Sequence[_core.ObjectResult],
-    seen: Sequence[Operation],
-    facts: Facts,
-    operations: int,
-) -> tuple[Validity, str]:
-    if found:
-        more = f"; {len(unfinished)} objects more were not finished" if unfinished else ""
-        return Validity.INVALID, f"{len(found)} violations{more}"
+def _doubt(kind: Kind, unfinished: Sequence[_core.ObjectResult], operations: Sequence[Operation]) -> Doubt | None:
     if not operations:
-        return Validity.UNKNOWN, f"no {' or '.join(sorted(kind.functions))} in this history"
-    if unfinished:
-        why = ", ".join(sorted({result.reason for result in unfinished}))
-        return Validity.UNKNOWN, f"{len(unfinished)} objects were not finished, none is invalid; {why}"
-    if len(seen) < facts.thresholds.exposure_min:
-        least = facts.thresholds.exposure_min
-        return Validity.UNKNOWN, f"{len(seen)} {kind.exposure_of}; at least {least} are asked for"
-    return Validity.VALID, ""
+        return Doubt(Cause.NO_EXPOSURE, f"no {' or '.join(sorted(kind.functions))} in this history")
+    why = ", ".join(sorted({result.reason for result in unfinished}))
+    told = f"{len(unfinished)} objects were not finished, none is invalid; {why}"
+    return Doubt(Cause.OUT_OF_BUDGET, told) if unfinished else None
 
 
-def exposed(
-    operations: Sequence[Operation], changes: Callable[[Operation], bool], tells: Callable[[Operation], bool]
-) -> list[Operation]:
-    """The ok operations that tell something, invoked after a change by another process was acknowledged."""
-    # The first acknowledged change, its process, and the first of another process.
-    never = max((answered(op) for op in operations if is_ok(op)), default=0) + 1
-    done, process, other = never, -1, never
-    for op in sorted((op for op in operations if is_ok(op) and changes(op)), key=answered):
-        if done == never:
-            done, process = answered(op), op.process
-        elif op.process != process:
-            other = answered(op)
-            break
-    return [
-        op
-        for op in operations
-        if is_ok(op) and tells(op) and (other if op.process == process else done) < op.invoke_index
-    ]
-
-
-def _explained(kind: Kind, calls: Calls, result: _core.ObjectResult, groups: dict[str | None, list[Operation]]) -> Flaw:
+def _explained(
+    kind: Kind, calls: Calls, result: _core.ObjectResult, groups: dict[str | None, list[Operation]]
+) -> Finding:
     assert result.failed is not None
     failed = calls.operations[result.failed]
     refused = Refused(
@@ -208,7 +163,7 @@ def _explained(kind: Kind, calls: Calls, result: _core.ObjectResult, groups: dic
     )
     anomaly, why = kind.explain(refused)
     steps = (f"{describe(failed)} {times(failed)}.", *why, *_search_words(kind, refused))
-    return Flaw(anomaly=anomaly, operations=(failed, *refused.open[:8]), steps=steps)
+    return Finding(about=0, anomaly=anomaly, operations=(failed, *refused.open[:8]), steps=steps)
 
 
 def _orders(
@@ -229,32 +184,22 @@ def _orders(
     return tuple(found)
 
 
-def _proven(flaw: Flaw, name: str, operations: Sequence[Operation]) -> Witness:
-    """The witness with the smallest proof that was found, which was confirmed."""
+def _proven(flaw: Finding, name: str, operations: Sequence[Operation]) -> Finding:
+    """The finding with the smallest proof that was found, which was confirmed, and the operations of that."""
     proof = flaw.proof or minimal_proof(name, operations, flaw.operations)
     wrong = None if proof is None else wrong_in(operations, proof)
     # What was found in time may be confirmed too late, by a machine that was stopped meanwhile: that refutes no proof.
     if proof is None or (wrong is not None and wrong.endswith(LATE)):
         why = "No smaller part of the history was found that has no order by itself."
-        return witness_of(msgspec.structs.replace(flaw, steps=(*flaw.steps, why)))
+        return msgspec.structs.replace(flaw, steps=(*flaw.steps, why), proof=None)
     if wrong is not None:
         raise RuntimeError(f"a proof about {name} that was found does not hold: {wrong}")
     at = {op.invoke_index: op for op in operations}
     must, may = [at[row] for row in proof.rows], [at[row] for row in proof.may]
     since = [] if proof.since is None else [at[proof.since]]
-    said = witness_of(msgspec.structs.replace(flaw, steps=(*flaw.steps, *_proof_words(since, must, may))))
-    if len(must) > _DRAWN_MAX:
-        return msgspec.structs.replace(said, proof=proof)
-    events = {event for op in (*since, *must) for event in (op.invoke_index, op.complete_index) if event is not None}
-    shown = (*flaw.operations, *since, *must)
-    return msgspec.structs.replace(
-        said,
-        proof=proof,
-        events=tuple(sorted({*said.events, *events})),
-        from_ns=min(op.invoked_ns for op in shown),
-        to_ns=max(op.completed_ns if op.completed_ns is not None else op.invoked_ns for op in shown),
-        nodes=tuple(sorted({op.node for op in shown})),
-    )
+    told = (*flaw.steps, *_proof_words(since, must, may))
+    drawn = () if len(must) > _DRAWN_MAX else (*since, *must)
+    return msgspec.structs.replace(flaw, steps=told, proof=proof, operations=(*flaw.operations, *drawn))
 
 
 def _proof_words(since: Sequence[Operation], must: Sequence[Operation], may: Sequence[Operation]) -> list[str]:
@@ -299,33 +244,11 @@ def _search_words(kind: Kind, refused: Refused) -> list[str]:
     return words
 
 
-def witness_of(flaw: Flaw) -> Witness:
-    shown = flaw.operations
-    events = {op.invoke_index for op in shown} | {op.complete_index for op in shown if op.complete_index is not None}
-    ends = [op.completed_ns for op in shown if op.completed_ns is not None]
-    return Witness(
-        anomaly=flaw.anomaly,
-        events=tuple(sorted(events)),
-        steps=flaw.steps,
-        from_ns=min(op.invoked_ns for op in shown),
-        to_ns=max(ends, default=max(op.invoked_ns for op in shown)),
-        key=shown[0].key,
-        nodes=tuple(sorted({op.node for op in shown})),
-    )
-
-
-def describe(op: Operation) -> str:
-    """Which operation, so that it can be found in the history."""
-    what = "" if op.value is None else f" of {op.value!r:.80}"
-    on = f" of {op.key}" if op.key is not None else ""
-    return f"{op.f}{what}{on} by process {op.process} on {op.node} (event {op.invoke_index})"
-
-
 def times(op: Operation) -> str:
     said = "" if op.result is None or op.result == op.value else f"returned {op.result!r:.200} "
     completed = op.completed_ns if op.completed_ns is not None else op.invoked_ns
     return f"{said}(invoked at {seconds(op.invoked_ns)}, answered at {seconds(completed)})"
 
 
-def no_flaws(operations: Sequence[Operation]) -> list[Flaw]:
+def no_flaws(operations: Sequence[Operation]) -> list[Finding]:
     return []

@@ -6,8 +6,12 @@
 from collections.abc import Hashable, Iterator, Sequence
 from typing import Any, Final
 
-from fencepost.checkers.objects.calls import Calls, Numbers, is_ok, not_failed, something, wrong
-from fencepost.checkers.objects.judging import NON_LINEARIZABLE, Flaw, Kind, Refused, describe, judge
+from fencepost.checkers.facts.answers import is_ok, not_failed
+from fencepost.checkers.findings.finding import Finding
+from fencepost.checkers.findings.numbers import Numbers
+from fencepost.checkers.findings.words import describe
+from fencepost.checkers.objects.calls import Calls, something, wrong
+from fencepost.checkers.objects.judging import NON_LINEARIZABLE, Kind, Refused, judge
 from fencepost.harness.history import History, Operation, Value
 from fencepost.harness.verdict import Facts, Verdict
 
@@ -91,11 +95,11 @@ def _kind() -> Kind:
     )
 
 
-def _flaws(operations: Sequence[Operation]) -> list[Flaw]:
+def _flaws(operations: Sequence[Operation]) -> list[Finding]:
     return list(_found(operations))
 
 
-def _found(operations: Sequence[Operation]) -> Iterator[Flaw]:
+def _found(operations: Sequence[Operation]) -> Iterator[Finding]:
     """Reads that disagree with their own transaction, and of values that nobody ever wrote."""
     numbers = Numbers()
     written = {
@@ -114,10 +118,10 @@ def _found(operations: Sequence[Operation]) -> Iterator[Flaw]:
                 steps: tuple[str, ...] = (
                     f"{describe(op)} read {value!r:.80} of {register}, which to itself held {known!r:.80}.",
                 )
-                yield Flaw(anomaly="internal", operations=(op,), steps=steps)
+                yield Finding(about=0, anomaly="internal", operations=(op,), steps=steps)
                 break
             held[place] = number
             if not writes and value is not None and (place, number) not in written | told:
                 told.add((place, number))
                 steps = (f"{describe(op)} read {value!r:.80} of {register}.", "Nobody ever wrote that.")
-                yield Flaw(anomaly="phantom-read", operations=(op,), steps=steps)
+                yield Finding(about=0, anomaly="phantom-read", operations=(op,), steps=steps)

@@ -9,8 +9,11 @@ whose operation has no answer never acts again, so what it holds then stays held
 from collections.abc import Hashable, Sequence
 from typing import Any, Final
 
-from fencepost.checkers.objects.calls import Calls, answered, integer, is_ok, not_failed, wrong
-from fencepost.checkers.objects.judging import Flaw, Kind, Refused, describe, judge, no_flaws
+from fencepost.checkers.facts.answers import answered, is_ok, not_failed
+from fencepost.checkers.findings.finding import Finding
+from fencepost.checkers.findings.words import describe
+from fencepost.checkers.objects.calls import Calls, integer, wrong
+from fencepost.checkers.objects.judging import Kind, Refused, judge, no_flaws
 from fencepost.harness.base.errors import UsageError
 from fencepost.harness.history import History, Operation, Value
 from fencepost.harness.verdict import Facts, Verdict
@@ -87,7 +90,7 @@ def token_of(op: Operation) -> int:
     return integer(op, value, "the fencing token of an ok acquire", least=0)
 
 
-def _token_flaws(operations: Sequence[Operation]) -> list[Flaw]:
+def _token_flaws(operations: Sequence[Operation]) -> list[Finding]:
     """The first acquire that was asked for after another one was granted, and got no greater token; or the same one."""
     acquired = [op for op in operations if op.f == "acquire" and is_ok(op)]
     granted, at = sorted(acquired, key=answered), 0
@@ -104,10 +107,10 @@ def _token_flaws(operations: Sequence[Operation]) -> list[Flaw]:
                 f"{describe(greatest)} returned the token {token_of(greatest)}.",
                 f"{describe(op)} was asked for after that and returned {token_of(op)}: tokens grow with every acquire.",
             )
-            return [Flaw(anomaly="token-order", operations=(op, greatest), steps=steps)]
+            return [Finding(about=0, anomaly="token-order", operations=(op, greatest), steps=steps)]
         if other is not op:
             steps = (f"{describe(op)} and {describe(other)} both returned the token {token_of(op)}.",)
-            return [Flaw(anomaly="duplicate-token", operations=(op, other), steps=steps)]
+            return [Finding(about=0, anomaly="duplicate-token", operations=(op, other), steps=steps)]
     return []
 
 

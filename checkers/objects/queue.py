@@ -12,8 +12,12 @@ from typing import Final
 
 import msgspec
 
-from fencepost.checkers.objects.calls import Calls, Numbers, answered, is_ok, not_failed, same_again, something, wrong
-from fencepost.checkers.objects.judging import NON_LINEARIZABLE, Flaw, Kind, Refused, describe, judge
+from fencepost.checkers.facts.answers import answered, is_ok, not_failed
+from fencepost.checkers.findings.finding import Finding
+from fencepost.checkers.findings.numbers import Numbers
+from fencepost.checkers.findings.words import describe
+from fencepost.checkers.objects.calls import Calls, same_again, something, wrong
+from fencepost.checkers.objects.judging import NON_LINEARIZABLE, Kind, Refused, judge
 from fencepost.checkers.objects.minimal import minimal_proof
 from fencepost.checkers.objects.queue_order import walked
 from fencepost.harness.history import History, Operation, Value
@@ -95,7 +99,7 @@ class _Element(msgspec.Struct):
     out: list[Operation]
 
 
-def _flaws(operations: Sequence[Operation]) -> list[Flaw]:
+def _flaws(operations: Sequence[Operation]) -> list[Finding]:
     """Elements that nobody had enqueued yet, and those that were taken more often than they were enqueued."""
     numbers = Numbers()
     elements: list[_Element] = []
@@ -115,7 +119,7 @@ def _flaws(operations: Sequence[Operation]) -> list[Flaw]:
     return found or list(_out_of_order(operations, elements)) or list(_too_few_takers(operations, elements))
 
 
-def _out_of_order(operations: Sequence[Operation], elements: Sequence[_Element]) -> Iterator[Flaw]:
+def _out_of_order(operations: Sequence[Operation], elements: Sequence[_Element]) -> Iterator[Finding]:
     """The first element that was taken before one that was certainly enqueued before it, and a queue found empty though
     an element was certainly in it all the while (Henzinger, Sezgin & Vafeiadis, CONCUR 2013).
 
@@ -142,7 +146,7 @@ def _out_of_order(operations: Sequence[Operation], elements: Sequence[_Element])
             f"{describe(first)} came before, and {taken_by}.",
         )
         anomaly = "lost-element" if lost else "reordered-element"
-        yield Flaw(anomaly=anomaly, operations=(op, first, *longest.out), steps=steps)
+        yield Finding(about=0, anomaly=anomaly, operations=(op, first, *longest.out), steps=steps)
         return
 
 
@@ -158,7 +162,7 @@ def _found_later(operations: Sequence[Operation], once: Sequence[_Element]) -> l
     return sorted(found, key=lambda entry: entry[:2])
 
 
-def _too_few_takers(operations: Sequence[Operation], elements: Sequence[_Element]) -> Iterator[Flaw]:
+def _too_few_takers(operations: Sequence[Operation], elements: Sequence[_Element]) -> Iterator[Finding]:
     """Elements that nobody returned and that were gone by some answer, more of them than there were dequeues of unknown
     result invoked by then. Only of elements that were enqueued once, and where no drain is of unknown outcome."""
     unknown = [op for op in not_failed(operations) if op.f != "enqueue" and not is_ok(op)]
@@ -191,7 +195,9 @@ def _too_few_takers(operations: Sequence[Operation], elements: Sequence[_Element
             )
             by_then = tuple(taker for taker in unknown if taker.invoke_index < until)
             into = tuple(element.into[0] for element in shown)
-            yield Flaw(anomaly="lost-element", operations=(op, *into, *by_then), steps=(steps[0] + steps[1], steps[2]))
+            yield Finding(
+                about=0, anomaly="lost-element", operations=(op, *into, *by_then), steps=(steps[0] + steps[1], steps[2])
+            )
             return
 
 
@@ -200,7 +206,7 @@ def _in_until(element: _Element) -> float:
     return element.out[0].invoke_index if element.out else math.inf
 
 
-def _flaw_of(element: _Element) -> Iterator[Flaw]:
+def _flaw_of(element: _Element) -> Iterator[Finding]:
     for op in element.out:
         if all(answered(op) < other.invoke_index for other in element.into):
             later = f"; {describe(element.into[0])} came after" if element.into else ""
@@ -208,7 +214,7 @@ def _flaw_of(element: _Element) -> Iterator[Flaw]:
                 f"{describe(op)} returned {element.value!r:.80}.",
                 f"Nobody had enqueued that{later}.",
             )
-            yield Flaw(anomaly="invented-element", operations=(op, *element.into[:1]), steps=steps)
+            yield Finding(about=0, anomaly="invented-element", operations=(op, *element.into[:1]), steps=steps)
             return
     if len(element.out) > len(element.into):
         steps = (
@@ -216,7 +222,9 @@ def _flaw_of(element: _Element) -> Iterator[Flaw]:
             + "; ".join(describe(op) for op in element.out[:_SHOWN_MAX])
             + ".",
         )
-        yield Flaw(anomaly="duplicate-element", operations=(element.out[-1], *element.out[:-1]), steps=steps)
+        yield Finding(
+            about=0, anomaly="duplicate-element", operations=(element.out[-1], *element.out[:-1]), steps=steps
+        )
 
 
 def _explain(refused: Refused) -> tuple[str, tuple[str, ...]]:
@@ -236,7 +244,7 @@ def _explain(refused: Refused) -> tuple[str, tuple[str, ...]]:
     return NON_LINEARIZABLE, ()
 
 
-def _settled(operations: Sequence[Operation]) -> list[int] | Flaw | None:
+def _settled(operations: Sequence[Operation]) -> list[int] | Finding | None:
     """An order, found without a search; or why there is none.
 
     Where no order was found to pass an operation, a few elements and what came shortly before it may suffice to prove
@@ -250,7 +258,7 @@ def _settled(operations: Sequence[Operation]) -> list[int] | Flaw | None:
     if stuck is None or proof is None:
         return None
     if not taken(stuck):
-        return Flaw(
+        return Finding(
             anomaly="lost-element",
             operations=(stuck,),
             steps=(f"{describe(stuck)} found the queue empty, which in every order held something then.",),
@@ -258,7 +266,7 @@ def _settled(operations: Sequence[Operation]) -> list[int] | Flaw | None:
         )
     anomaly = "duplicate-element" if proof.about is not None and len(proof.about) == 1 else "reordered-element"
     steps = (f"{describe(stuck)} returned {stuck.result!r:.80}, which in every order did not stand first then.",)
-    return Flaw(anomaly=anomaly, operations=(stuck,), steps=steps, proof=proof)
+    return Finding(about=0, anomaly=anomaly, operations=(stuck,), steps=steps, proof=proof)
 
 
 def _holds(state: Sequence[int], names: Sequence[Value]) -> str:

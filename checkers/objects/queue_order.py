@@ -17,7 +17,8 @@ from typing import Final
 
 import msgspec
 
-from fencepost.checkers.objects.calls import Numbers, answered, is_ok
+from fencepost.checkers.facts.answers import answered, is_ok
+from fencepost.checkers.findings.numbers import Numbers
 from fencepost.harness.history import Operation
 
 _ENQUEUE: Final = 0

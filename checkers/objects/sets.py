@@ -6,8 +6,12 @@ Without a read of all elements each element is an object of its own, and is judg
 from collections.abc import Hashable, Iterator, Sequence
 from typing import Final
 
-from fencepost.checkers.objects.calls import Calls, Numbers, answered, is_ok, not_failed, same_again, something, wrong
-from fencepost.checkers.objects.judging import NON_LINEARIZABLE, Flaw, Kind, Refused, describe, judge
+from fencepost.checkers.facts.answers import answered, is_ok, not_failed
+from fencepost.checkers.findings.finding import Finding
+from fencepost.checkers.findings.numbers import Numbers
+from fencepost.checkers.findings.words import describe
+from fencepost.checkers.objects.calls import Calls, same_again, something, wrong
+from fencepost.checkers.objects.judging import NON_LINEARIZABLE, Kind, Refused, judge
 from fencepost.harness.history import History, Operation, Value
 from fencepost.harness.verdict import Facts, Verdict
 
@@ -65,11 +69,11 @@ def _seen(op: Operation) -> Sequence[Value]:
     return shown(op) if op.f == "members" else (op.value,) if op.f == "contains" and is_in(op) else ()
 
 
-def _flaws(operations: Sequence[Operation]) -> list[Flaw]:
+def _flaws(operations: Sequence[Operation]) -> list[Finding]:
     return list(_found(operations))
 
 
-def _found(operations: Sequence[Operation]) -> Iterator[Flaw]:
+def _found(operations: Sequence[Operation]) -> Iterator[Finding]:
     """Elements that nobody had added yet, each where it was first seen; and elements that one read shows twice."""
     numbers = Numbers()
     added: dict[int, Operation] = {}
@@ -84,14 +88,16 @@ def _found(operations: Sequence[Operation]) -> Iterator[Flaw]:
             maker = added.get(number)
             if number in in_this:
                 steps: tuple[str, ...] = (f"{describe(op)} returned {element!r:.80} more than once.",)
-                yield Flaw(anomaly="duplicate-element", operations=(op,), steps=steps)
+                yield Finding(about=0, anomaly="duplicate-element", operations=(op,), steps=steps)
                 return
             in_this.add(number)
             if number not in told and (maker is None or answered(op) < maker.invoke_index):
                 told.add(number)
                 later = f"; {describe(maker)} came after" if maker else ""
                 steps = (f"{describe(op)} showed {element!r:.80}.", f"Nobody had added that{later}.")
-                yield Flaw(anomaly="invented-element", operations=(op, *([maker] if maker else [])), steps=steps)
+                yield Finding(
+                    about=0, anomaly="invented-element", operations=(op, *([maker] if maker else [])), steps=steps
+                )
 
 
 def _explain(refused: Refused) -> tuple[str, tuple[str, ...]]:

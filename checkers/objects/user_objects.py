@@ -7,27 +7,28 @@ not ends as a mistake of the model's, with its name and the operation, never as 
 import importlib
 import sys
 import time
-from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import msgspec
 
-from fencepost.checkers.facts.evidence import rows, violations
-from fencepost.checkers.objects.calls import is_ok, not_failed
-from fencepost.checkers.objects.judging import GUARANTEE, NON_LINEARIZABLE, Flaw, describe, exposed, times, witness_of
+from fencepost.checkers.facts.answers import exposed, is_ok, not_failed
+from fencepost.checkers.facts.evidence import rows
+from fencepost.checkers.findings.finding import Finding
+from fencepost.checkers.findings.ladder import Doubt, Findings
+from fencepost.checkers.findings.words import describe
+from fencepost.checkers.objects.judging import GUARANTEE, NON_LINEARIZABLE, times
 from fencepost.checkers.objects.python_search import Call, Found, fault_in, kinds_of, search
 from fencepost.checkers.objects.user_model import UNKNOWN
 from fencepost.harness.base.errors import UsageError
 from fencepost.harness.history import History, Operation, Outcome
-from fencepost.harness.verdict import Budget, Facts, Validity, Verdict
+from fencepost.harness.verdict import Budget, Cause, Facts, Verdict
 
 CHECKER: Final = "user-model"
 EXPOSURE_OF: Final = "ok operations invoked after one of another process was acknowledged"
 #: A step in Python costs microseconds: what a native search may spend would be hours.
 STEPS_MAX: Final = 5_000_000
-_WITNESSES_MAX: Final = 5
 _SHOWN_MAX: Final = 6
 
 T = TypeVar("T")
@@ -83,40 +84,20 @@ def judge(name: str, model: Any, history: History, facts: Facts) -> list[Verdict
             flaws.append(key.flaw(found))
     operations = [op for group in groups.values() for op in group]
     unknown = [op for op in operations if op.type is Outcome.INFO]
-    validity, reason = Validity.VALID, ""
-    least = facts.thresholds.exposure_min
-    if flaws:
-        more = f"; {len(stopped)} more were not finished" if stopped else ""
-        validity, reason = Validity.INVALID, f"no order explains {len(flaws)} of {len(groups)} keys{more}"
-    elif stopped:
-        validity = Validity.UNKNOWN
-        reason = f"{len(stopped)} of {len(groups)} keys were not finished, none is invalid; {stopped[0]}"
-    elif len(seen) < least:
-        validity, reason = Validity.UNKNOWN, f"{len(seen)} {EXPOSURE_OF}; at least {least} are asked for"
+    more = f"; {len(stopped)} more were not finished" if stopped else ""
+    unfinished = f"{len(stopped)} of {len(groups)} keys were not finished, none is invalid; {''.join(stopped[:1])}"
     return [
-        Verdict(
+        Findings(
             checker=CHECKER,
             guarantee=GUARANTEE,
-            validity=validity,
-            reason=reason,
-            exposure=len(seen),
+            found=flaws,
+            broken=f"no order explains {len(flaws)} of {len(groups)} keys{more}",
+            doubt=Doubt(Cause.OUT_OF_BUDGET, unfinished) if stopped else None,
+            exposed=rows(seen),
             exposure_of=EXPOSURE_OF,
-            anomalies=dict(Counter(flaw.anomaly for flaw in flaws)),
-            witnesses=tuple(witness_of(flaw) for flaw in flaws[:_WITNESSES_MAX]),
-            figures={
-                "model": name,
-                "keys": len(groups),
-                "operations": len(operations),
-                "info_operations": len(unknown),
-                "steps": budget.spent,
-            },
-            evidence={
-                "exposure": rows(seen),
-                **violations((flaw.anomaly, flaw.operations[0]) for flaw in flaws),
-                "operations": rows(operations),
-                "info_operations": rows(unknown),
-            },
-        )
+            counted={"operations": rows(operations), "info_operations": rows(unknown)},
+            figures={"model": name, "keys": len(groups), "steps": budget.spent},
+        ).verdict(facts)
     ]
 
 
@@ -167,7 +148,7 @@ class _Object:
             raise self._wrong(f"step() answered otherwise when it was asked again: {fault}")
         return found
 
-    def flaw(self, found: Found) -> Flaw:
+    def flaw(self, found: Found) -> Finding:
         """What the search refused, in words."""
         assert found.failed is not None
         failed = self._operations[found.failed]
@@ -183,7 +164,7 @@ class _Object:
         ]
         if open_then:
             steps.append(f"Open at that moment: {'; '.join(describe(op) for op in open_then[:_SHOWN_MAX])}.")
-        return Flaw(anomaly=NON_LINEARIZABLE, operations=(failed, *open_then[:8]), steps=tuple(steps))
+        return Finding(about=0, anomaly=NON_LINEARIZABLE, operations=(failed, *open_then[:8]), steps=tuple(steps))
 
     def _remembered(self, state: int, kind: int) -> int | None:
         way = state, kind

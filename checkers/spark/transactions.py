@@ -29,6 +29,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from pyspark.sql.pandas.types import to_arrow_schema
 
+from fencepost.checkers.findings.ladder import Conclusion, Doubt, conclude
 from fencepost.checkers.spark.registers import tuned
 from fencepost.checkers.tables import transactions_windows as transaction_windows
 from fencepost.checkers.tables.transactions import (
@@ -64,11 +65,11 @@ from fencepost.checkers.tables.transactions_core import Transactions, collected
 from fencepost.checkers.tables.transactions_core import judged as judged_core
 from fencepost.checkers.tables.transactions_file import judge, judged, rows_of
 from fencepost.checkers.tables.transactions_windows import UNRAISED, Column, Edges, Points, Windows
-from fencepost.checkers.transactions.anomalies import Finding
+from fencepost.checkers.transactions.anomalies import NOTHING_READ, Finding
 from fencepost.checkers.transactions.columns import INFO, NEVER, OK
 from fencepost.checkers.transactions.weak_isolation import CommitCircle
 from fencepost.harness.base.errors import HarnessError, MalformedHistory, unknown_choice
-from fencepost.harness.verdict import Facts, Validity, Verdict
+from fencepost.harness.verdict import Cause, Facts, Validity, Verdict
 from fencepost.harness.verdict.consistency_models import NAMES, implied, ruled_out, ruled_out_of_registers
 from fencepost.harness.warehouse.schemas import MICRO_OPERATIONS, PIECES, UNEXPLAINED, conforms
 
@@ -142,13 +143,13 @@ class Judging:
             )
         searched = self._search(assumed)
         if searched.is_clean and not self._counts["reads"]:
-            return self._say(Validity.UNKNOWN, "no ok transaction read anything: there is nothing to judge", searched)
+            return self._say(conclude(broken="", doubt=Doubt(Cause.NO_EXPOSURE, NOTHING_READ)), searched)
         if not searched.is_clean:
             return self._found(searched, assumed)
         if searched.ended:
-            return self._say(Validity.UNKNOWN, searched.ended, searched)
+            return self._say(conclude(broken="", doubt=Doubt(Cause.OUT_OF_BUDGET, searched.ended)), searched)
         if searched.points is not None and self._is_order(searched.points):
-            return self._say(Validity.VALID, "", searched, certificate="a serial order that keeps real time")
+            return self._say(conclude(broken=""), searched, certificate="a serial order that keeps real time")
         return self._whole(searched, "no anomaly was found, and the order that was tried does not explain all reads")
 
     # What concerns transactions apart from their micro-operations; the rules of these are looked at where they are.
@@ -358,7 +359,8 @@ class Judging:
             names = ", ".join(anomalies)
             return self._whole(searched, f"{names} do not rule out {self._held}", anomalies, told.findings, rows)
         figures = {"ruled_out": list(told.ruled_out), "weakest_ruled_out": list(told.weakest)}
-        return self._say(told.validity, told.reason, searched, anomalies, told.findings, rows, **figures)
+        said = Conclusion(told.validity, told.reason, told.cause)
+        return self._say(said, searched, anomalies, told.findings, rows, **figures)
 
     def _whole(
         self,
@@ -374,7 +376,8 @@ class Judging:
             return judged(whole, self._facts, self._model, self._source, self._figures(searched))
         beyond = f"an order that proves it is looked for on one machine, and takes {self._needed():,} bytes"
         limit = f"the budget has {self._facts.budget.memory_bytes:,}"
-        return self._say(Validity.UNKNOWN, f"{reason}; {beyond}: {limit}", searched, anomalies, findings, rows)
+        doubt = Doubt(Cause.OUT_OF_BUDGET, f"{reason}; {beyond}: {limit}")
+        return self._say(conclude(broken="", doubt=doubt), searched, anomalies, findings, rows)
 
     def _fits(self) -> bool:
         return self._needed() <= self._facts.budget.memory_bytes
@@ -386,8 +389,7 @@ class Judging:
 
     def _say(
         self,
-        validity: Validity,
-        reason: str,
+        said: Conclusion,
         searched: _Searched,
         anomalies: dict[str, int] | None = None,
         findings: Sequence[Finding] = (),
@@ -399,8 +401,7 @@ class Judging:
         return verdict(
             self._facts,
             model=self._model,
-            validity=validity,
-            reason=reason,
+            said=said,
             reads=self._counts["reads"],
             anomalies=anomalies or {},
             findings=findings,

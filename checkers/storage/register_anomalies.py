@@ -10,8 +10,11 @@ from typing import Final
 
 import msgspec
 
+from fencepost.checkers.findings.finding import Finding
+from fencepost.checkers.findings.words import by, seconds
 from fencepost.checkers.storage.models import makes, sees
 from fencepost.harness.history import Operation, Outcome, Value
+from fencepost.harness.verdict import Proof
 
 _NAMED_VALUES_MAX: Final = 6
 _SHOWN_MAX: Final = 8
@@ -34,16 +37,8 @@ class Refusal(msgspec.Struct, frozen=True, kw_only=True):
     since: int | None = None
 
 
-class Explanation(msgspec.Struct, frozen=True, kw_only=True):
-    """A named anomaly, the operations that show it, and the sentences."""
-
-    anomaly: str
-    operations: tuple[Operation, ...]
-    steps: tuple[str, ...]
-
-
-def explain(refusal: Refusal) -> Explanation:
-    """The most telling reason why `refusal.failed` passes in no order."""
+def explain(refusal: Refusal, proof: Proof | None = None) -> Finding:
+    """The most telling reason why `refusal.failed` passes in no order; `proof` goes with it."""
     found = _Subhistory(refusal.subhistory).reason(refusal.failed)
     anomaly, operations, steps = found or ("non-linearizable", (), ())
     lead = f"{describe(refusal.failed)} {_outcome(refusal.failed)}"
@@ -52,12 +47,12 @@ def explain(refusal: Refusal) -> Explanation:
         others = [op for op in (*refusal.must, *refusal.may) if op is not refusal.failed]
         shown = (refusal.failed, *(others or refusal.open)[:_SHOWN_MAX])
     words = (f"{lead}.", *steps, *_search_words(refusal), *_proof_words(refusal))
-    return Explanation(anomaly=anomaly, operations=shown, steps=words)
+    return Finding(anomaly=anomaly, operations=shown, steps=words, about=0, proof=proof)
 
 
 def describe(op: Operation) -> str:
     """Which operation, so that it can be found in the history."""
-    return f"{_phrase(op)} by process {op.process} on {op.node} (event {op.invoke_index})"
+    return f"{_phrase(op)} {by(op)}"
 
 
 def _phrase(op: Operation) -> str:
@@ -78,11 +73,6 @@ def _outcome(op: Operation) -> str:
 
 def _named(value: Value) -> str:
     return "nothing (the value before any write)" if value is None else repr(value)
-
-
-def seconds(ns: int) -> str:
-    """A time of the run, as the report's axis shows it."""
-    return f"{ns / 1e9:.6f} s"
 
 
 def _search_words(refusal: Refusal) -> list[str]:

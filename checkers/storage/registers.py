@@ -8,7 +8,6 @@ budget is spent on a key the answer for that key is unknown, never valid.
 
 import sys
 import time
-from collections import Counter
 from collections.abc import Sequence
 from typing import Final
 
@@ -16,17 +15,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fencepost.checkers import _core
-from fencepost.checkers.facts.evidence import row, violations
+from fencepost.checkers.facts.evidence import row
+from fencepost.checkers.findings.finding import Finding
+from fencepost.checkers.findings.ladder import Doubt, Findings
 from fencepost.checkers.storage.models import CAS, CAS_REGISTER, READ, Columns, encode
 from fencepost.checkers.storage.register_anomalies import Refusal, explain
 from fencepost.checkers.storage.register_proofs import order_of, proof_of
 from fencepost.harness.history import History, Operation, Outcome
-from fencepost.harness.verdict import Budget, Facts, Validity, Verdict, Witness
+from fencepost.harness.verdict import Budget, Cause, Facts, Verdict
 
 CHECKER: Final = "linearizable"
 GUARANTEE: Final = "linearizable"
 EXPOSURE_OF: Final = "ok reads and cas invoked after another process's write of the same key was acknowledged"
-_WITNESSES_MAX: Final = 5
 #: Of histories with more operations the orders that prove them valid are not kept in the verdict.
 ORDERED_MAX: Final = 5_000
 _NEVER: Final = sys.maxsize
@@ -36,17 +36,21 @@ def check(history: History, facts: Facts) -> list[Verdict]:
     """One verdict on all reads, writes and compare-and-sets of the history, key by key."""
     columns = encode(history.operations, CAS_REGISTER)
     if not columns.operations:
-        return [_verdict(Validity.UNKNOWN, reason="no read, write or cas in this history")]
+        nothing = Doubt(Cause.NO_EXPOSURE, "no read, write or cas in this history")
+        return [
+            Findings(checker=CHECKER, guarantee=GUARANTEE, doubt=nothing, exposed=(), exposure_of=EXPOSURE_OF).verdict(
+                facts
+            )
+        ]
     started = time.monotonic()
     results = search(columns, facts.budget, orders=len(columns.operations) <= ORDERED_MAX)
     wall_ms = round((time.monotonic() - started) * 1000, 3)
     invalid = [result for result in results if result.verdict == "invalid"]
     unfinished = [result for result in results if result.verdict == "unknown"]
     subhistories = _subhistories(history.operations, {columns.keys[result.key] for result in invalid})
-    witnesses = [witness(result, columns, subhistories[columns.keys[result.key]]) for result in invalid]
+    found = [finding(result, columns, subhistories[columns.keys[result.key]]) for result in invalid]
     ended = _rows(columns)
     places = exposed(columns.operations)
-    exposure = len(places)
     first_of_key = ended[np.unique(columns.key, return_index=True)[1]].tolist()
     keys_by_method: dict[str, list[int]] = {}
     for result, first in zip(results, first_of_key, strict=True):
@@ -62,17 +66,15 @@ def check(history: History, facts: Facts) -> list[Verdict]:
         "wall_ms": wall_ms,
         **{f"core_{name}": value for name, value in _core.build_info().items()},
     }
-    validity, reason = _conclude(results, invalid, unfinished, exposure, facts)
     return [
-        Verdict(
+        Findings(
             checker=CHECKER,
             guarantee=GUARANTEE,
-            validity=validity,
-            reason=reason,
-            exposure=exposure,
+            found=found,
+            broken=refuted(len(invalid), len(unfinished), len(results)),
+            doubt=out_of_budget([result.reason for result in unfinished], len(results)),
+            exposed=tuple(ended[places].tolist()),
             exposure_of=EXPOSURE_OF,
-            anomalies=dict(Counter(witness.anomaly for witness in witnesses)),
-            witnesses=tuple(witnesses[:_WITNESSES_MAX]),
             proofs=tuple(
                 order_of(result, columns.operations, columns.keys[result.key])
                 for result in results
@@ -80,18 +82,12 @@ def check(history: History, facts: Facts) -> list[Verdict]:
             ),
             figures=figures,
             evidence={
-                "exposure": tuple(ended[places].tolist()),
-                **violations(
-                    (witness.anomaly, columns.operations[result.failed])
-                    for witness, result in zip(witnesses, invalid, strict=True)
-                    if result.failed is not None
-                ),
                 "keys": tuple(first_of_key),
                 **{f"keys_by_method.{method}": tuple(rows) for method, rows in keys_by_method.items()},
                 "operations": tuple(ended.tolist()),
                 "info_operations": tuple(ended[columns.returned < 0].tolist()),
             },
-        )
+        ).verdict(facts)
     ]
 
 
@@ -144,29 +140,16 @@ def _rows(columns: Columns) -> NDArray[np.int64]:
     return ended
 
 
-def _conclude(
-    results: list[_core.KeyResult],
-    invalid: list[_core.KeyResult],
-    unfinished: list[_core.KeyResult],
-    exposure: int,
-    facts: Facts,
-) -> tuple[Validity, str]:
-    total = len(results)
-    if invalid:
-        reason = f"no order explains {len(invalid)} of {total} keys"
-        return Validity.INVALID, f"{reason}; {len(unfinished)} more were not finished" if unfinished else reason
-    if unfinished:
-        why = ", ".join(sorted({result.reason for result in unfinished}))
-        return Validity.UNKNOWN, f"{total - len(unfinished)} of {total} keys checked, none invalid; {why}"
-    if exposure < facts.thresholds.exposure_min:
-        return Validity.UNKNOWN, f"{exposure} {EXPOSURE_OF}; at least {facts.thresholds.exposure_min} are asked for"
-    return Validity.VALID, ""
+def refuted(invalid: int, unfinished: int, of: int) -> str:
+    """How many keys no order explains; empty: none."""
+    more = f"; {unfinished} more were not finished" if unfinished else ""
+    return f"no order explains {invalid} of {of} keys{more}" if invalid else ""
 
 
-def _verdict(validity: Validity, *, reason: str) -> Verdict:
-    return Verdict(
-        checker=CHECKER, guarantee=GUARANTEE, validity=validity, reason=reason, exposure=0, exposure_of=EXPOSURE_OF
-    )
+def out_of_budget(reasons: Sequence[str], of: int) -> Doubt | None:
+    """Why nothing can be said of the keys that were not finished, each with its reason."""
+    why = f"{of - len(reasons)} of {of} keys checked, none invalid; {', '.join(sorted(set(reasons)))}"
+    return Doubt(Cause.OUT_OF_BUDGET, why) if reasons else None
 
 
 def _subhistories(operations: Sequence[Operation], keys: set[str | None]) -> dict[str | None, list[Operation]]:
@@ -187,13 +170,13 @@ def _unique(columns: Columns) -> bool:
     return len(np.unique(pairs)) == len(pairs)
 
 
-def witness(result: _core.KeyResult, columns: Columns, subhistory: Sequence[Operation]) -> Witness:
+def finding(result: _core.KeyResult, columns: Columns, subhistory: Sequence[Operation]) -> Finding:
     """What the search says of an invalid key, in words; `subhistory` is all of its operations, failed ones too."""
     assert result.failed is not None
     failed = columns.operations[result.failed]
     minimal = result.minimal or result.proof
     proof = None if minimal is None else proof_of(minimal, columns.operations, failed.key)
-    explanation = explain(
+    return explain(
         Refusal(
             failed=failed,
             subhistory=subhistory,
@@ -203,18 +186,6 @@ def witness(result: _core.KeyResult, columns: Columns, subhistory: Sequence[Oper
             must=[] if minimal is None else [columns.operations[row] for row in minimal.must],
             may=[] if minimal is None else [columns.operations[row] for row in minimal.may],
             since=None if minimal is None else minimal.since,
-        )
-    )
-    shown = explanation.operations
-    events = {op.invoke_index for op in shown} | {op.complete_index for op in shown if op.complete_index is not None}
-    ends = [op.completed_ns for op in shown if op.completed_ns is not None]
-    return Witness(
-        anomaly=explanation.anomaly,
-        events=tuple(sorted(events)),
-        steps=explanation.steps,
-        from_ns=min(op.invoked_ns for op in shown),
-        to_ns=max(ends),
-        key=failed.key,
-        nodes=tuple(sorted({op.node for op in shown})),
-        proof=proof,
+        ),
+        proof,
     )

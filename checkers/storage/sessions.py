@@ -24,20 +24,13 @@ from typing import Final
 
 import msgspec
 
-from fencepost.checkers.facts.evidence import rows, violations
-from fencepost.checkers.facts.positions import (
-    READS,
-    WRITES,
-    by_key,
-    events_of,
-    ok_reads,
-    ok_writes,
-    shown,
-    write_position,
-    written,
-)
+from fencepost.checkers.facts.evidence import rows
+from fencepost.checkers.facts.positions import READS, WRITES, by_key, ok_reads, ok_writes, write_position, written
+from fencepost.checkers.findings.finding import Finding, few_of_each
+from fencepost.checkers.findings.ladder import Findings
+from fencepost.checkers.findings.words import shown
 from fencepost.harness.history import History, Operation, Outcome, Value
-from fencepost.harness.verdict import Facts, Validity, Verdict, Witness
+from fencepost.harness.verdict import Facts, Verdict
 
 CHECKER: Final = "session-order"
 GUARANTEE: Final = "session-order"
@@ -46,66 +39,35 @@ _WITNESSES_OF_EACH: Final = 2
 _REGISTER_WRITES: Final = frozenset({"write", "cas", "create"})
 
 
-class Breach(msgspec.Struct, frozen=True, kw_only=True):
-    """One violation: its name, the operations that show it, the last of them at fault, and why in words."""
-
-    anomaly: str
-    operations: tuple[Operation, ...]
-    steps: tuple[str, ...]
-
-
 def check(history: History, facts: Facts) -> list[Verdict]:
     """Judge sessions, values and writes by position. Cost: O(n log n)."""
     judged = [
         o for o in history.operations if o.position is not None and o.type is Outcome.OK and o.f in READS | WRITES
     ]
-    parts: tuple[Callable[[], Iterator[Breach]], ...] = (
+    parts: tuple[Callable[[], Iterator[Finding]], ...] = (
         lambda: session_breaches(judged),
         lambda: skipped_writes(history),
         lambda: value_breaches(history),
         lambda: write_order_breaches(history),
         lambda: cas_breaches(history),
     )
-    broken: list[tuple[str, Operation]] = []
-    counts: dict[str, int] = {}
-    witnesses: list[Witness] = []
-    for part in parts:
-        for breach in part():
-            broken.append((breach.anomaly, breach.operations[-1]))
-            counts[breach.anomaly] = counts.get(breach.anomaly, 0) + 1
-            if counts[breach.anomaly] <= _WITNESSES_OF_EACH:
-                witnesses.append(_witness(breach))
-    exposed = _exposed(history)
-    exposure = len(exposed)
-    sessions = _first_replies(judged)
-    if counts:
-        validity, reason = Validity.INVALID, ", ".join(f"{n} {name}" for name, n in counts.items())
-    elif exposure < facts.thresholds.exposure_min:
-        validity, reason = Validity.UNKNOWN, "no session read a key after another process's acknowledged write to it"
-    else:
-        validity, reason = Validity.VALID, f"{len(judged)} replies stand in the order of their sessions"
+    found = [breach for part in parts for breach in part()]
     return [
-        Verdict(
+        Findings(
             checker=CHECKER,
             guarantee=GUARANTEE,
-            validity=validity,
-            reason=reason,
-            exposure=exposure,
+            found=found,
+            exposed=rows(_exposed(history)),
             exposure_of="answered reads of a key after another process's acknowledged write to it",
-            anomalies=counts,
-            witnesses=tuple(witnesses),
-            figures={"replies_judged": len(judged), "sessions": len(sessions)},
-            evidence={
-                "exposure": rows(exposed),
-                **violations(broken),
-                "replies_judged": rows(judged),
-                "sessions": rows(sessions),
-            },
-        )
+            untested="no session read a key after another process's acknowledged write to it",
+            kept=f"{len(judged)} replies stand in the order of their sessions",
+            shown=few_of_each(found, _WITNESSES_OF_EACH),
+            counted={"replies_judged": rows(judged), "sessions": rows(_first_replies(judged))},
+        ).verdict(facts)
     ]
 
 
-def session_breaches(judged: list[Operation]) -> Iterator[Breach]:
+def session_breaches(judged: list[Operation]) -> Iterator[Finding]:
     """Positions and values that went back within a session; `judged` in the order of invocation."""
     latest: dict[tuple[str, int], Operation] = {}
     known: dict[tuple[str, int, str | None], tuple[int, Operation]] = {}
@@ -113,9 +75,10 @@ def session_breaches(judged: list[Operation]) -> Iterator[Breach]:
         session = _session(operation)
         before = latest.get(session)
         if before is not None and _known(before.position) > _known(operation.position):
-            yield Breach(
+            yield Finding(
                 anomaly="position-went-back",
                 operations=(before, operation),
+                key=operation.key,
                 steps=(
                     f"{_title(session)} got a reply from {before.node} that stands at {shown(before.position)}.",
                     f"After that {operation.node} answered its {operation.f} from {shown(operation.position)}.",
@@ -129,7 +92,7 @@ def session_breaches(judged: list[Operation]) -> Iterator[Breach]:
         place = (*session, operation.key)
         seen = known.get(place)
         if seen is not None and seen[0] > value_position:
-            yield Breach(
+            yield Finding(
                 anomaly="value-went-back",
                 operations=(seen[1], operation),
                 steps=(
@@ -142,7 +105,7 @@ def session_breaches(judged: list[Operation]) -> Iterator[Breach]:
             known[place] = (value_position, operation)
 
 
-def skipped_writes(history: History) -> Iterator[Breach]:
+def skipped_writes(history: History) -> Iterator[Finding]:
     """Answers that lack an acknowledged write at or below their own position."""
     placed: dict[str | None, tuple[list[int], list[Operation]]] = {}
     for key, writes in by_key(ok_writes(history)).items():
@@ -154,7 +117,7 @@ def skipped_writes(history: History) -> Iterator[Breach]:
         positions, writes = placed[read.key]
         i = bisect_right(positions, read.position)
         if i and positions[i - 1] > read.value_position:
-            yield Breach(
+            yield Finding(
                 anomaly="skipped-write",
                 operations=(writes[i - 1], read),
                 steps=(
@@ -166,7 +129,7 @@ def skipped_writes(history: History) -> Iterator[Breach]:
             )
 
 
-def value_breaches(history: History) -> Iterator[Breach]:
+def value_breaches(history: History) -> Iterator[Finding]:
     """Positions with two values, and values that nobody can have written where they were read."""
     attempts = by_key(o for o in history.operations if o.f not in READS and o.type is not Outcome.FAIL)
     # Values below every acknowledged write were there before the first operation: the keys are made beforehand.
@@ -192,7 +155,7 @@ def value_breaches(history: History) -> Iterator[Breach]:
                 and at >= lowest
                 and not sources.may_have_written(read)
             ):
-                yield Breach(
+                yield Finding(
                     anomaly="value-from-nowhere",
                     operations=(read,),
                     steps=(
@@ -218,9 +181,9 @@ class _Sources:
         return earliest is not None and earliest <= _known(read.completed_ns)
 
 
-def _two_values(key: str | None, at: int, other: Operation, read: Operation) -> Breach:
+def _two_values(key: str | None, at: int, other: Operation, read: Operation) -> Finding:
     said = "wrote" if other.f in WRITES else "read"
-    return Breach(
+    return Finding(
         anomaly="two-values",
         operations=(other, read),
         steps=(
@@ -230,7 +193,7 @@ def _two_values(key: str | None, at: int, other: Operation, read: Operation) -> 
     )
 
 
-def write_order_breaches(history: History) -> Iterator[Breach]:
+def write_order_breaches(history: History) -> Iterator[Finding]:
     """Acknowledged writes whose positions contradict real time, or are shared."""
     writes = [w for w in ok_writes(history) if write_position(w) is not None and w.completed_ns is not None]
     completed = sorted(writes, key=lambda w: _known(w.completed_ns))
@@ -251,10 +214,11 @@ def write_order_breaches(history: History) -> Iterator[Breach]:
             yield _order(other, write, "has a position of its own, but both were given the same")
 
 
-def _order(first: Operation, second: Operation, why: str) -> Breach:
-    return Breach(
+def _order(first: Operation, second: Operation, why: str) -> Finding:
+    return Finding(
         anomaly="write-order",
         operations=(first, second),
+        key=second.key,
         steps=(
             f"{first.f} of {first.value!r} to {first.key} through {first.node} stands at "
             f"{shown(write_position(first))}.",
@@ -265,7 +229,7 @@ def _order(first: Operation, second: Operation, why: str) -> Breach:
     )
 
 
-def cas_breaches(history: History) -> Iterator[Breach]:
+def cas_breaches(history: History) -> Iterator[Finding]:
     """Compare-and-sets that follow, by position, directly on another value than they compared with."""
     attempts = by_key(o for o in history.operations if o.f not in READS and o.type is not Outcome.FAIL)
     for key, own in attempts.items():
@@ -286,7 +250,7 @@ def cas_breaches(history: History) -> Iterator[Breach]:
             compared = msgspec.structs.replace(cas, result=cas.value[0])
             if sources.may_have_written(compared):
                 continue
-            yield Breach(
+            yield Finding(
                 anomaly="cas-on-wrong-value",
                 operations=(before, cas),
                 steps=(
@@ -344,16 +308,3 @@ def _known(number: int | None) -> int:
     """A number that the caller has made sure of."""
     assert number is not None
     return number
-
-
-def _witness(breach: Breach) -> Witness:
-    operations = breach.operations
-    return Witness(
-        anomaly=breach.anomaly,
-        events=events_of(*operations),
-        steps=breach.steps,
-        from_ns=min(o.invoked_ns for o in operations),
-        to_ns=max(o.completed_ns if o.completed_ns is not None else o.invoked_ns for o in operations),
-        key=operations[-1].key,
-        nodes=tuple(dict.fromkeys(o.node for o in operations)),
-    )

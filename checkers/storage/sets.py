@@ -6,90 +6,53 @@ too, whatever became of its add, since nothing is ever removed. An add of unknow
 """
 
 from bisect import bisect_left
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-import msgspec
-
-from fencepost.checkers.facts.evidence import rows, violations
-from fencepost.checkers.storage.register_anomalies import describe, seconds
+from fencepost.checkers.facts.evidence import rows
+from fencepost.checkers.findings.finding import Finding
+from fencepost.checkers.findings.ladder import Doubt, Findings
+from fencepost.checkers.findings.words import by, seconds
+from fencepost.checkers.storage.register_anomalies import describe
 from fencepost.harness.history import History, Operation, Outcome, Value
-from fencepost.harness.verdict import Facts, Validity, Verdict, Witness
+from fencepost.harness.verdict import Cause, Facts, Verdict
 
 CHECKER: Final = "set"
 GUARANTEE: Final = "no-lost-acknowledged-writes"
 EXPOSURE_OF: Final = "acknowledged elements that a strong read invoked after healing had to show"
 READS: Final = frozenset({"members", "read-all"})
-_WITNESSES_MAX: Final = 5
-
-
-class Finding(msgspec.Struct, frozen=True, kw_only=True):
-    """One violation: what it is called, the operations that show it and the sentences.
-
-    Of `operations` the one at `about` stands for the violation where violations are counted.
-    """
-
-    anomaly: str
-    operations: tuple[Operation, ...]
-    steps: tuple[str, ...]
-    about: int = -1
-
-    @property
-    def counted(self) -> Operation:
-        return self.operations[self.about]
 
 
 def check(history: History, facts: Facts) -> list[Verdict]:
     """One verdict on all adds and strong reads of the history; every key is a set of its own."""
     keys = sorted({o.key or "" for o in history.operations if o.f in READS or o.f == "add"})
     sets = [SetHistory(history, key=key, adds="add") for key in keys]
-    findings = [finding for one in sets for finding in one.findings()]
-    counted = counted_in(sets)
-    exposed = [add for one in sets for add in one.exposed()]
-    exposure = len(exposed)
-    unread = [one.key for one in sets if not one.final_reads]
-    validity, reason = _conclude(findings, exposure, unread, bool(sets), history.healed_ns, facts)
-    if weak := weak_reads(facts):
-        findings, validity, reason = [], Validity.UNKNOWN, weak
+    counted = {name: rows(own) for name, own in counted_in(sets).items()}
+    weak = weak_reads(facts)
+    found = [] if weak else [finding for one in sets for finding in one.findings()]
     return [
-        Verdict(
+        Findings(
             checker=CHECKER,
             guarantee=GUARANTEE,
-            validity=validity,
-            reason=reason,
-            exposure=exposure,
+            found=found,
+            broken=f"{len(found)} elements are lost or were never added",
+            doubt=_doubt(weak, sets, history.healed_ns),
+            exposed=rows(add for one in sets for add in one.exposed()),
             exposure_of=EXPOSURE_OF,
-            anomalies=dict(Counter(finding.anomaly for finding in findings)),
-            witnesses=tuple(witness(finding) for finding in findings[:_WITNESSES_MAX]),
-            figures={name: len(own) for name, own in counted.items()},
-            evidence={
-                "exposure": rows(exposed),
-                **violations((finding.anomaly, finding.counted) for finding in findings),
-                **{name: rows(own) for name, own in counted.items()},
-            },
-        )
+            counted=counted,
+        ).verdict(facts)
     ]
 
 
-def _conclude(
-    findings: Sequence[Finding],
-    exposure: int,
-    unread: Sequence[str],
-    any_set: bool,
-    healed_ns: int | None,
-    facts: Facts,
-) -> tuple[Validity, str]:
-    if findings:
-        return Validity.INVALID, f"{len(findings)} elements are lost or were never added"
-    if not any_set:
-        return Validity.UNKNOWN, "no add and no read of a set in this history"
-    if unread:
-        why = "the run never healed" if healed_ns is None else "none was answered"
-        return Validity.UNKNOWN, f"no strong read after healing: {why}"
-    if exposure < facts.thresholds.exposure_min:
-        return Validity.UNKNOWN, f"{exposure} {EXPOSURE_OF}; at least {facts.thresholds.exposure_min} are asked for"
-    return Validity.VALID, ""
+def _doubt(weak: str, sets: Sequence["SetHistory"], healed_ns: int | None) -> Doubt | None:
+    if weak:
+        return Doubt(Cause.UNDECIDED, weak)
+    if not sets:
+        return Doubt(Cause.NO_EXPOSURE, "no add and no read of a set in this history")
+    if all(one.final_reads for one in sets):
+        return None
+    why = "the run never healed" if healed_ns is None else "none was answered"
+    return Doubt(Cause.UNDECIDED, f"no strong read after healing: {why}")
 
 
 def weak_reads(facts: Facts) -> str:
@@ -107,21 +70,6 @@ def counted_in(sets: Sequence["SetHistory"]) -> dict[str, list[Operation]]:
         for name, own in one.counted().items():
             found.setdefault(name, []).extend(own)
     return found
-
-
-def witness(finding: Finding) -> Witness:
-    """The finding as events of the history."""
-    shown = finding.operations
-    events = {o.invoke_index for o in shown} | {o.complete_index for o in shown if o.complete_index is not None}
-    return Witness(
-        anomaly=finding.anomaly,
-        events=tuple(sorted(events)),
-        steps=finding.steps,
-        from_ns=min(o.invoked_ns for o in shown),
-        to_ns=max(o.invoked_ns if o.completed_ns is None else o.completed_ns for o in shown),
-        key=shown[0].key,
-        nodes=tuple(sorted({o.node for o in shown})),
-    )
 
 
 class SetHistory:
@@ -259,7 +207,7 @@ def _phantom(element: Value, read: Operation, add: Operation | None) -> Finding:
 
 
 def _adding(add: Operation) -> str:
-    return f"{add.f} of {add.value!r} by process {add.process} on {add.node} (event {add.invoke_index})"
+    return f"{add.f} of {add.value!r} {by(add)}"
 
 
 def _name(value: Value) -> Value:

@@ -18,12 +18,13 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from fencepost.checkers import _core
+from fencepost.checkers.findings.ladder import Doubt, conclude, too_few
 from fencepost.checkers.storage import registers as linearizable
 from fencepost.checkers.storage.models import CAS, READ, WRITE, encode
-from fencepost.checkers.storage.registers import CHECKER, EXPOSURE_OF, GUARANTEE
+from fencepost.checkers.storage.registers import CHECKER, EXPOSURE_OF, GUARANTEE, out_of_budget, refuted
 from fencepost.harness.base.errors import MalformedHistory
 from fencepost.harness.history import Operation, Outcome, Value
-from fencepost.harness.verdict import Budget, Facts, Validity, Verdict, Witness
+from fencepost.harness.verdict import Budget, Cause, Facts, Verdict, Witness
 
 #: Name and type of every column; others may stand beside them and are not read.
 COLUMNS: Final[dict[str, Any]] = {
@@ -298,12 +299,18 @@ def verdict(
     anomalies = Counter(witness.anomaly for witness in witnesses)
     if len(invalid) > len(witnesses):
         anomalies["non-linearizable"] += len(invalid) - len(witnesses)
-    validity, reason = _conclude(found, invalid, unfinished, facts)
+    nothing = Doubt(Cause.NO_EXPOSURE, "no read, write or cas in this table")
+    validity, reason, cause = conclude(
+        broken=refuted(len(invalid), len(unfinished), found.keys),
+        doubt=out_of_budget([one.reason for one in unfinished], found.keys) if found.keys else nothing,
+        untested=too_few(found.exposure, EXPOSURE_OF, facts),
+    )
     return Verdict(
         checker=CHECKER,
         guarantee=GUARANTEE,
         validity=validity,
         reason=reason,
+        cause=cause,
         exposure=found.exposure,
         exposure_of=EXPOSURE_OF,
         anomalies=dict(anomalies),
@@ -350,7 +357,8 @@ def explain(operations: Sequence[Operation], budget: Budget) -> list[Witness]:
         if result.verdict == "valid":
             raise RuntimeError(f"key {key} was found invalid, and valid when it was searched again")
         own = subhistories[key]
-        witnesses.append(linearizable.witness(result, columns, own) if result.verdict == "invalid" else _unshown(own))
+        told = result.verdict == "invalid"
+        witnesses.append(linearizable.finding(result, columns, own).witness() if told else _unshown(own))
     return witnesses
 
 
@@ -364,23 +372,6 @@ def _unshown(operations: Sequence[Operation]) -> Witness:
         to_ns=max(op.completed_ns or op.invoked_ns for op in operations),
         key=operations[0].key,
     )
-
-
-def _conclude(
-    found: Tally, invalid: Sequence[Found], unfinished: Sequence[Found], facts: Facts
-) -> tuple[Validity, str]:
-    if not found.keys:
-        return Validity.UNKNOWN, "no read, write or cas in this table"
-    if invalid:
-        reason = f"no order explains {len(invalid)} of {found.keys} keys"
-        return Validity.INVALID, f"{reason}; {len(unfinished)} more were not finished" if unfinished else reason
-    if unfinished:
-        why = ", ".join(sorted({one.reason for one in unfinished}))
-        return Validity.UNKNOWN, f"{found.keys - len(unfinished)} of {found.keys} keys checked, none invalid; {why}"
-    if found.exposure < facts.thresholds.exposure_min:
-        wanted = facts.thresholds.exposure_min
-        return Validity.UNKNOWN, f"{found.exposure} {EXPOSURE_OF}; at least {wanted} are asked for"
-    return Validity.VALID, ""
 
 
 def _part(rows: Rows, start: int, end: int) -> Rows:

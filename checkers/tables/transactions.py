@@ -15,11 +15,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from fencepost.checkers.findings.ladder import Conclusion
 from fencepost.checkers.transactions.anomalies import Finding
 from fencepost.checkers.transactions.columns import INFO, NEVER, NIL, OK, READ, READ_UNKNOWN, WRITE, TransactionColumns
 from fencepost.checkers.transactions.history import EXPOSURE_OF, most_telling
 from fencepost.harness.base.errors import MalformedHistory
-from fencepost.harness.verdict import Facts, Validity, Verdict, Witness
+from fencepost.harness.verdict import Facts, Verdict, Witness
 
 LIST_APPEND: Final = "list-append"
 RW_REGISTER: Final = "rw-register"
@@ -342,8 +343,7 @@ def verdict(
     facts: Facts,
     *,
     model: str,
-    validity: Validity,
-    reason: str,
+    said: Conclusion,
     reads: int,
     anomalies: dict[str, int],
     findings: Sequence[Finding],
@@ -356,8 +356,9 @@ def verdict(
     return Verdict(
         checker=model,
         guarantee=held,
-        validity=validity,
-        reason=reason,
+        validity=said.validity,
+        reason=said.reason,
+        cause=said.cause,
         exposure=reads,
         exposure_of=EXPOSURE_OF,
         anomalies=anomalies,

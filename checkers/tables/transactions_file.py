@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
+from fencepost.checkers.findings.ladder import Conclusion
 from fencepost.checkers.tables.parquet import ParquetFiles
 from fencepost.checkers.tables.transactions import (
     LIST_APPEND,
@@ -102,8 +103,7 @@ def judged(rows: Rows, facts: Facts, model: str, source: str, figures: dict[str,
     return verdict(
         facts,
         model=model,
-        validity=found.validity,
-        reason=found.reason,
+        said=Conclusion(found.validity, found.reason, found.cause),
         reads=reads,
         anomalies=found.anomalies,
         findings=found.findings,

@@ -26,14 +26,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fencepost.checkers import _core
+from fencepost.checkers.findings.ladder import Conclusion, Doubt, conclude
 from fencepost.checkers.transactions import weak_isolation
 from fencepost.checkers.transactions.columns import INFO, NIL, OK, READ, WRITE, TransactionColumns
 from fencepost.checkers.transactions.proof import Anomaly, Cycle, ListProof, RegisterProof, Step
 from fencepost.harness.base.errors import HarnessError, MalformedHistory, unknown_choice
-from fencepost.harness.verdict import Validity
+from fencepost.harness.verdict import Cause, Validity
 from fencepost.harness.verdict.consistency_models import NAMES, implied, ruled_out, ruled_out_of_registers, weakest
 
 STRICT: Final = "strict-serializable"
+NOTHING_READ: Final = "no ok transaction read anything: there is nothing to judge"
 #: Steps that the search for shortest cycles may take; whether there is a cycle costs none of them.
 STEPS: Final = 30_000_000
 #: Findings of one name that are confirmed and told; the others are counted.
@@ -68,6 +70,7 @@ class TransactionVerdict:
     validity: Validity
     model: str
     reason: str = ""
+    cause: Cause | None = None
     anomalies: dict[str, int]
     allowed: tuple[str, ...] = ()
     findings: tuple[Finding, ...] = ()
@@ -194,12 +197,13 @@ def _verdict(
     elif model not in findings.ruled_out() and _anything_read(columns):
         found = _certify(columns, model, findings, ask, lists=lists)
     out = findings.ruled_out()
-    validity, reason = _conclude(columns, model, out, findings, found, unfinished=bool(report.unfinished))
+    validity, reason, cause = _conclude(columns, model, out, findings, found, unfinished=bool(report.unfinished))
     proven = found if validity is Validity.VALID else None
     return TransactionVerdict(
         validity=validity,
         model=model,
         reason=reason,
+        cause=cause,
         anomalies=dict(findings.counts),
         allowed=tuple(name for name in findings.counts if name not in findings.against(model)),
         findings=tuple(findings.told),
@@ -433,20 +437,23 @@ def _conclude(
     proof: _Certificate | None,
     *,
     unfinished: bool,
-) -> tuple[Validity, str]:
-    if model in out:
-        return Validity.INVALID, f"{model} is ruled out by {', '.join(findings.against(model))}"
+) -> Conclusion:
+    beside = f"{', '.join(findings.counts)} do not rule out {model}" if findings.counts else ""
+    kept, doubt = "", None
     if not _anything_read(columns):
-        return Validity.UNKNOWN, "no ok transaction read anything: there is nothing to judge"
-    if proof is not None and model in implied(proof.model):
-        found = f"{', '.join(findings.counts)} do not rule out {model}; " if findings.counts else ""
-        return Validity.VALID, "" if proof.model == STRICT else f"{found}{proof.words} shows it"
-    if findings.counts:
-        found = f"{', '.join(findings.counts)} do not rule out {model}"
-        return Validity.UNKNOWN, f"{found}, and no order of the transactions proves it"
-    if unfinished:
-        return Validity.UNKNOWN, "there are cycles; the budget ended before any of them was found"
-    return Validity.UNKNOWN, "no anomaly was found, and no order of the transactions that explains what they returned"
+        doubt = Doubt(Cause.NO_EXPOSURE, NOTHING_READ)
+    elif proof is not None and model in implied(proof.model):
+        shows = f"{proof.words} shows it"
+        kept = "" if proof.model == STRICT else f"{beside}; {shows}" if beside else shows
+    elif beside:
+        doubt = Doubt(Cause.UNDECIDED, f"{beside}, and no order of the transactions proves it")
+    elif unfinished:
+        doubt = Doubt(Cause.OUT_OF_BUDGET, "there are cycles; the budget ended before any of them was found")
+    else:
+        why = "no anomaly was found, and no order of the transactions that explains what they returned"
+        doubt = Doubt(Cause.UNDECIDED, why)
+    broken = f"{model} is ruled out by {', '.join(findings.against(model))}" if model in out else ""
+    return conclude(broken=broken, doubt=doubt, kept=kept)
 
 
 class _Words:

@@ -161,6 +161,7 @@ def _verdict(checker: str, operations: Sequence[Operation], judged: TransactionV
         guarantee=judged.model,
         validity=judged.validity,
         reason=judged.reason,
+        cause=judged.cause,
         exposure=reads,
         exposure_of=EXPOSURE_OF,
         anomalies=judged.anomalies,

@@ -6,14 +6,16 @@ the run ends with a change that every listener must hear of; if one does not by 
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Final
 
 import msgspec
 
-from fencepost.checkers.facts.evidence import rows, violations
-from fencepost.checkers.storage.sets import Finding, witness
-from fencepost.checkers.watches.changes import Changes, shown
+from fencepost.checkers.facts.evidence import rows
+from fencepost.checkers.findings.finding import Finding, few_of_each
+from fencepost.checkers.findings.ladder import Doubt, Findings
+from fencepost.checkers.findings.words import shown
+from fencepost.checkers.watches.changes import Changes
 from fencepost.checkers.watches.heard import Event, Mark, stretches
 from fencepost.checkers.watches.listening import (
     BEFORE_START,
@@ -30,7 +32,7 @@ from fencepost.checkers.watches.listening import (
     unplaced,
 )
 from fencepost.harness.history import History, Operation, Outcome, PhaseName
-from fencepost.harness.verdict import Facts, Validity, Verdict
+from fencepost.harness.verdict import Cause, Facts, Verdict
 
 CHECKER: Final = "watch"
 RELIABLE: Final = "watch-reliable"
@@ -204,35 +206,17 @@ def _of(question: Question, case: Case) -> list[Finding]:
 
 def _verdict(question: Question, case: Case, doubts: list[str], facts: Facts) -> Verdict:
     found = _of(question, case)
-    counts = Counter(finding.anomaly for finding in found)
-    exposed = question.exposure(case)
-    validity, reason = _conclude(question, counts, len(exposed), doubts, facts)
-    return Verdict(
+    exposed = rows(question.exposure(case))
+    return Findings(
         checker=CHECKER,
         guarantee=question.guarantee,
-        validity=validity,
-        reason=reason,
-        exposure=len(exposed),
+        found=found,
+        doubt=Doubt(Cause.UNDECIDED, "; ".join(doubts)) if doubts and question.guarantee == RELIABLE else None,
+        exposed=exposed,
         exposure_of=question.exposure_of,
-        anomalies=dict(counts),
-        witnesses=tuple(witness(finding) for finding in _few_of_each(found)),
-        evidence={
-            "exposure": rows(exposed),
-            **violations((finding.anomaly, finding.operations[-1]) for finding in found),
-        },
-    )
-
-
-def _conclude(
-    question: Question, counts: Counter[str], exposure: int, doubts: list[str], facts: Facts
-) -> tuple[Validity, str]:
-    if counts:
-        return Validity.INVALID, ", ".join(f"{n} {name}" for name, n in counts.items())
-    if doubts and question.guarantee == RELIABLE:
-        return Validity.UNKNOWN, "; ".join(doubts)
-    if exposure < facts.thresholds.exposure_min:
-        return Validity.UNKNOWN, f"{exposure} {question.exposure_of}; {facts.thresholds.exposure_min} are asked for"
-    return Validity.VALID, f"{exposure} {question.exposure_of}"
+        kept=f"{len(exposed)} {question.exposure_of}",
+        shown=few_of_each(found, _WITNESSES_OF_EACH),
+    ).verdict(facts)
 
 
 def _doubts(history: History, case: Case, blind: list[Event]) -> list[str]:
@@ -265,16 +249,6 @@ def _ends(history: History, case: Case) -> list[Heard]:
         return []
     ends = {one.stretch.watch.process: one for one in case.heard}
     return [one for one in ends.values() if one.stretch.last.invoked_ns >= final[0]]
-
-
-def _few_of_each(findings: Iterable[Finding]) -> list[Finding]:
-    seen: Counter[str] = Counter()
-    few = []
-    for finding in findings:
-        seen[finding.anomaly] += 1
-        if seen[finding.anomaly] <= _WITNESSES_OF_EACH:
-            few.append(finding)
-    return few
 
 
 def _counted(history: History, case: Case) -> dict[str, list[Operation]]:

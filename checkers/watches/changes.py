@@ -14,8 +14,8 @@ from typing import Final
 
 import msgspec
 
-from fencepost.checkers.storage.register_anomalies import seconds
-from fencepost.checkers.storage.sets import Finding
+from fencepost.checkers.findings.finding import Finding
+from fencepost.checkers.findings.words import by, seconds, shown
 from fencepost.checkers.watches.heard import Event, Mark, Stretch
 from fencepost.harness.history import History, Operation, Outcome
 
@@ -185,11 +185,6 @@ def _why_not(event: Event, op: Operation) -> str:
             return f"The {_describe(op)} is known to have been made at another position."
 
 
-def shown(position: int | None) -> str:
-    """A position in words; a zxid in hexadecimal."""
-    return "unknown" if position is None else f"{position:#x}" if position >= 1 << 32 else str(position)
-
-
 def _phrase(event: Event) -> str:
     return f"The {tell(event)}"
 
@@ -205,7 +200,7 @@ def tell(event: Event) -> str:
 
 def _describe(op: Operation) -> str:
     what = f"{op.f} of {op.key}" if op.f != ENTRIES else "final read"
-    return f"{what} by process {op.process} on {op.node} (event {op.invoke_index})"
+    return f"{what} {by(op)}"
 
 
 def describe(known: Known) -> str:

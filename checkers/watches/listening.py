@@ -21,9 +21,9 @@ from typing import Final
 
 import msgspec
 
-from fencepost.checkers.storage.register_anomalies import seconds
-from fencepost.checkers.storage.sets import Finding
-from fencepost.checkers.watches.changes import Changes, Known, describe, shown, tell
+from fencepost.checkers.findings.finding import Finding
+from fencepost.checkers.findings.words import seconds, shown
+from fencepost.checkers.watches.changes import Changes, Known, describe, tell
 from fencepost.checkers.watches.heard import Event, Mark, Stretch
 from fencepost.harness.history import Operation
 

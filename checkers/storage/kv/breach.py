@@ -2,8 +2,7 @@
 
 from typing import NamedTuple
 
-from fencepost.checkers.facts.positions import shown
-from fencepost.checkers.objects.judging import describe
+from fencepost.checkers.findings.words import describe, shown
 from fencepost.checkers.storage.kv.acts import Act, Kind
 
 

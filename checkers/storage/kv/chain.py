@@ -3,7 +3,7 @@
 from bisect import bisect_left
 from typing import Final
 
-from fencepost.checkers.facts.positions import shown
+from fencepost.checkers.findings.words import shown
 from fencepost.checkers.storage.kv.acts import Act, Condition, Dialect, Kind
 from fencepost.checkers.storage.kv.breach import Breach, breach_of
 from fencepost.checkers.storage.kv.versions import Key, Need, Version, by_whom

@@ -1,6 +1,5 @@
 """From a history of a store with numbered writes to its verdict; what is valid has been carried out once more."""
 
-from collections import Counter
 from collections.abc import Sequence
 from functools import partial
 from itertools import product
@@ -8,8 +7,10 @@ from typing import Final
 
 import msgspec
 
-from fencepost.checkers.facts.evidence import rows, violations
-from fencepost.checkers.objects.judging import exposed
+from fencepost.checkers.facts.answers import exposed
+from fencepost.checkers.facts.evidence import rows
+from fencepost.checkers.findings.finding import Finding, few_of_each, one_of_each_first
+from fencepost.checkers.findings.ladder import Doubt, Findings
 from fencepost.checkers.storage.kv.acts import Act, Dialect, Kind, by_key
 from fencepost.checkers.storage.kv.breach import Breach, breach_of
 from fencepost.checkers.storage.kv.deciding import decided, in_doubt, unsettled
@@ -20,7 +21,7 @@ from fencepost.checkers.storage.kv.reading import acts_of, operations_as_acts
 from fencepost.checkers.storage.kv.refutation import PROVEN, holds
 from fencepost.checkers.storage.kv.replay import order_of, refusal, unheld
 from fencepost.harness.history import History, Operation, Outcome
-from fencepost.harness.verdict import Facts, Proof, Validity, Verdict, Witness
+from fencepost.harness.verdict import Cause, Facts, Proof, Validity, Verdict
 
 #: Of longer histories the order is not kept in the verdict.
 ORDERED_MAX: Final = 5_000
@@ -46,9 +47,7 @@ def judged(history: History, facts: Facts, dialect: Dialect) -> list[Verdict]:
     proven = {breach.anomaly for breach, proof in shown if proof is not None}
     unproven = [breach for breach, proof in shown if proof is None]
     breaches = [breach for breach in found.breaches if breach.anomaly in proven and breach not in unproven]
-    witnesses = tuple(_witness(breach, proof) for breach, proof in shown if proof is not None)
     seen = _exposed(acts, dialect)
-    validity, reason = _conclude(breaches, found.doubts, acts, seen, facts, dialect)
     answered = [act for act in acts if act.done is not None]
     keys: dict[str | None, Operation] = {}
     for act in by_key(acts):
@@ -61,25 +60,20 @@ def judged(history: History, facts: Facts, dialect: Dialect) -> list[Verdict]:
         "info_operations": [op for op in operations if op.type is Outcome.INFO],
         "info_that_took_effect": [act.op for act in placed],
     }
-    return [
-        Verdict(
-            checker=dialect.name,
-            guarantee=facts.read_guarantee,
-            validity=validity,
-            reason=reason,
-            exposure=len(seen),
-            exposure_of=_exposure_of(dialect),
-            anomalies=dict(Counter(breach.anomaly for breach in breaches)),
-            witnesses=witnesses,
-            proofs=_proofs(found.order, validity),
-            figures={name: len(own) for name, own in counted.items()},
-            evidence={
-                "exposure": rows(seen),
-                **violations((breach.anomaly, breach.acts[-1].op) for breach in breaches),
-                **{name: rows(own) for name, own in counted.items()},
-            },
-        )
-    ]
+    verdict = Findings(
+        checker=dialect.name,
+        guarantee=facts.read_guarantee,
+        found=[_finding(breach) for breach in breaches],
+        broken=f"{len(breaches)} answers fit no order of the {dialect.number}s",
+        doubt=_doubt(found.doubts, answered, dialect),
+        exposed=rows(seen),
+        exposure_of=_exposure_of(dialect),
+        shown=[_finding(breach, proof) for breach, proof in shown if proof is not None],
+        counted={name: rows(own) for name, own in counted.items()},
+    ).verdict(facts)
+    if verdict.validity is not Validity.VALID:
+        return [verdict]
+    return [msgspec.structs.replace(verdict, proofs=_proofs(found.order))]
 
 
 def _exposed(acts: Sequence[Act], dialect: Dialect) -> list[Operation]:
@@ -105,28 +99,15 @@ def _exposure_of(dialect: Dialect) -> str:
     return f"ok reads of a key invoked after another process's write of it had its {dialect.number}"
 
 
-def _conclude(
-    breaches: Sequence[Breach],
-    doubts: Sequence[str],
-    acts: Sequence[Act],
-    seen: Sequence[Operation],
-    facts: Facts,
-    dialect: Dialect,
-) -> tuple[Validity, str]:
-    if breaches:
-        return Validity.INVALID, f"{len(breaches)} answers fit no order of the {dialect.number}s"
-    if not any(act.done is not None for act in acts):
-        return Validity.UNKNOWN, f"no {', '.join(dialect.functions)} was answered in this history"
-    if doubts:
-        more = len(doubts) - 1
-        return Validity.UNKNOWN, f"{doubts[0]}{f'; and {more} more' if more else ''}"
-    if len(seen) < facts.thresholds.exposure_min:
-        return Validity.UNKNOWN, f"{len(seen)} {_exposure_of(dialect)}; at least {facts.thresholds.exposure_min}"
-    return Validity.VALID, ""
+def _doubt(doubts: Sequence[str], answered: Sequence[Act], dialect: Dialect) -> Doubt | None:
+    if not answered:
+        return Doubt(Cause.NO_EXPOSURE, f"no {', '.join(dialect.functions)} was answered in this history")
+    more = f"; and {len(doubts) - 1} more" if len(doubts) > 1 else ""
+    return Doubt(Cause.UNDECIDED, f"{doubts[0]}{more}") if doubts else None
 
 
-def _proofs(order: Sequence[tuple[Act, int]], validity: Validity) -> tuple[Proof, ...]:
-    if validity is not Validity.VALID or len(order) > ORDERED_MAX:
+def _proofs(order: Sequence[tuple[Act, int]]) -> tuple[Proof, ...]:
+    if len(order) > ORDERED_MAX:
         return ()
     links = tuple(
         (act.row, at) if act.txn is None else (act.row, at, int(act.txn.succeeded))
@@ -138,13 +119,8 @@ def _proofs(order: Sequence[tuple[Act, int]], validity: Validity) -> tuple[Proof
 
 def _most_telling(breaches: Sequence[Breach]) -> list[Breach]:
     """The first ones of each name; those of few operations before those of many."""
-    met: Counter[str] = Counter()
-    shown = []
-    for breach in sorted(breaches, key=lambda b: len(b.acts)):
-        met[breach.anomaly] += 1
-        if met[breach.anomaly] <= _WITNESSES_OF_EACH:
-            shown.append((met[breach.anomaly], breach))
-    return [breach for _, breach in sorted(shown, key=lambda s: s[0])][:_WITNESSES_MAX]
+    by_size = sorted(breaches, key=lambda b: len(b.acts))
+    return one_of_each_first(few_of_each(by_size, _WITNESSES_OF_EACH))[:_WITNESSES_MAX]
 
 
 def _proven(breaches: Sequence[Breach], store: Store) -> list[tuple[Breach, Proof | None]]:
@@ -195,17 +171,12 @@ def _proof(breach: Breach, store: Store) -> Proof | None:
     return proof
 
 
-def _witness(breach: Breach, proof: Proof) -> Witness:
-    shown = [act.op for act in breach.acts]
-    events = {op.invoke_index for op in shown} | {op.complete_index for op in shown if op.complete_index is not None}
-    return Witness(
+def _finding(breach: Breach, proof: Proof | None = None) -> Finding:
+    return Finding(
         anomaly=breach.anomaly,
-        events=tuple(sorted(events)),
+        operations=tuple(act.op for act in breach.acts),
         steps=breach.steps,
-        from_ns=min(op.invoked_ns for op in shown),
-        to_ns=max(op.completed_ns if op.completed_ns is not None else op.invoked_ns for op in shown),
         key=breach.acts[-1].key,
-        nodes=tuple(sorted({op.node for op in shown})),
         proof=proof,
     )
 

@@ -1,6 +1,6 @@
 """What the numbers of one version must have to do with each other."""
 
-from fencepost.checkers.facts.positions import shown
+from fencepost.checkers.findings.words import shown
 from fencepost.checkers.storage.kv.acts import Act, Dialect
 
 

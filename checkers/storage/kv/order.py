@@ -17,7 +17,7 @@ from typing import Final
 
 import msgspec
 
-from fencepost.checkers.facts.positions import shown
+from fencepost.checkers.findings.words import shown
 from fencepost.checkers.storage.kv.acts import Act, Condition, Dialect, Kind, by_key
 from fencepost.checkers.storage.kv.breach import Breach, breach_of, named
 from fencepost.checkers.storage.kv.chain import Chain, open_question

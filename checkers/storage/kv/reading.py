@@ -8,7 +8,7 @@ are listed in docs/models.md.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fencepost.checkers.objects.calls import Numbers
+from fencepost.checkers.findings.numbers import Numbers
 from fencepost.checkers.storage.kv.acts import Act, Condition, Dialect, Expected, Kind
 from fencepost.checkers.storage.kv.fields import fields_of, number_of, wrong_with
 from fencepost.checkers.storage.kv.txns import txn_acts

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
-from fencepost.checkers.facts.positions import shown
+from fencepost.checkers.findings.words import shown
 from fencepost.checkers.storage.kv.acts import Act, Dialect, Kind
 from fencepost.checkers.storage.kv.breach import Breach, breach_of, reached_words
 from fencepost.checkers.storage.kv.floors import Floors, Session

@@ -9,7 +9,7 @@ Source: etcd's API reference, "Transaction"; `server/etcdserver/txn` for what a 
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
-from fencepost.checkers.objects.calls import Numbers
+from fencepost.checkers.findings.numbers import Numbers
 from fencepost.checkers.storage.kv.acts import Act, Compare, Condition, Dialect, Expected, Kind, Target, Txn
 from fencepost.checkers.storage.kv.fields import fields_of, number_of, wrong_with
 from fencepost.harness.history import Operation, Outcome, Value

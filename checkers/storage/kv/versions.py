@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from fencepost.checkers.facts.positions import shown
+from fencepost.checkers.findings.words import shown
 from fencepost.checkers.storage.kv.acts import Act, Condition, Dialect, Kind
 from fencepost.checkers.storage.kv.breach import Breach, breach_of
 

@@ -63,7 +63,7 @@ def test_the_witness_says_that_a_broker_stayed_with_a_superseded_leader() -> Non
     ask(tale, False, (240, 250), "b1")
     ask(tale, False, (300, 310), "n1")
     first, second = judged(tale).witnesses
-    assert first.nodes == ("n2", "n1")
+    assert first.nodes == ("n1", "n2")
     assert second.steps[-1] == "b1 answered; it was attached to n1 (epoch 11), 169 ms after epoch 13 began."
 
 

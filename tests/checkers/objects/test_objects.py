@@ -8,8 +8,8 @@ from typing import Any, cast
 import msgspec
 import pytest
 
+from fencepost.checkers.facts.answers import is_ok
 from fencepost.checkers.objects import user_objects
-from fencepost.checkers.objects.calls import is_ok
 from fencepost.checkers.objects.queue_order import Step, replays, steps_of, walked
 from fencepost.harness.history import History, Operation
 from fencepost.harness.interchange.formats.family import choose

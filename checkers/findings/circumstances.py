@@ -1,19 +1,11 @@
 """What was going on around a node at a moment, in words for a witness: paused, just woken, cut off, superseded."""
 
 from fencepost.checkers.facts.reigns import Reign, Reigns
+from fencepost.checkers.findings.words import duration
 from fencepost.harness.history import History, Operation
 
 #: Longer after it woke, a node's answers are no longer told by its waking.
 _JUST_WOKEN_NS = 10_000_000_000
-
-
-def duration(ns: int) -> str:
-    """A length of time as a person says it: "4 ms", "5.2 s"."""
-    if ns >= 1_000_000_000:
-        return f"{ns / 1e9:.1f} s"
-    if ns >= 1_000_000:
-        return f"{ns / 1e6:.0f} ms" if ns >= 10_000_000 else f"{ns / 1e6:.1f} ms"
-    return f"{ns / 1e3:.0f} µs"
 
 
 def leader_of(reigns: Reigns, operation: Operation) -> Reign | None:
