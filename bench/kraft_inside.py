@@ -22,7 +22,7 @@ from fencepost.harness.runtime.node import Member
 from fencepost.harness.systems.kafka.client.client import open_node
 from fencepost.harness.systems.kafka.kraft import KRAFT
 from fencepost.harness.systems.kafka.kraft.configuration import CONTROLLER
-from fencepost.harness.systems.kafka.server.start import CLIENT_PORT
+from fencepost.harness.systems.kafka.names import CLIENT_PORT
 from fencepost.harness.systems.kafka.wire.values import ALL_BROKERS
 
 _START_S: Final = 60.0

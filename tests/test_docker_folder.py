@@ -13,7 +13,7 @@ import pytest
 from fencepost.harness.plugins import registry
 from fencepost.harness.runtime.containers import images
 from fencepost.harness.runtime.containers.engine.network import POOL, EngineNetwork
-from fencepost.harness.systems.kafka.server.start import BROKER_PORT, CLIENT_PORT, CONTROLLER_PORT
+from fencepost.harness.systems.kafka.names import BROKER_PORT, CLIENT_PORT, CONTROLLER_PORT
 
 DOCKER = Path(__file__).resolve().parent.parent / "docker"
 PINS: dict[str, dict[str, Any]] = tomllib.loads((DOCKER / "versions.toml").read_text(encoding="utf-8"))

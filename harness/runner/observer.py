@@ -11,12 +11,12 @@ import asyncio
 import math
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
 from fencepost.harness.history import BROKEN_SERVER, AttemptEvent, BeliefEvent, Claim, EpochEvent, NoteEvent
 from fencepost.harness.results.recorder import Recorder
 from fencepost.harness.runtime.node import Node
+from fencepost.harness.runtime.server_log import LogFollower
 from fencepost.harness.systems.contract.fenced_attempts import Attempt, AttemptReader, TellsAttempts
 from fencepost.harness.systems.contract.system import Answer, Question, System
 
@@ -25,7 +25,6 @@ QUESTIONS_MAX: Final = 4
 ANSWER_DEADLINE_S: Final = 1.0
 #: A belief older than this does not count as "now".
 FRESH_NS: Final = 1_000_000_000
-_LOG_CHUNK: Final = 1 << 16
 
 
 @dataclass(slots=True)
@@ -138,7 +137,7 @@ class Observers:
         finally:
             self._read_log(node, follower, attempts)
 
-    def _read_log(self, node: Node, follower: "LogFollower", attempts: AttemptReader | None) -> None:
+    def _read_log(self, node: Node, follower: LogFollower, attempts: AttemptReader | None) -> None:
         for line in follower.lines():
             attempt = attempts.read(line) if attempts is not None else None
             if attempt is not None:
@@ -181,28 +180,3 @@ async def _beats(every_s: float) -> AsyncIterator[None]:
         late = math.floor((loop.time() - due_s) / every_s)
         due_s += max(1, late) * every_s
         await asyncio.sleep(max(0.0, due_s - loop.time()))
-
-
-class LogFollower:
-    """Whole lines of a growing file, each once, without waiting."""
-
-    def __init__(self, path: Path, *, from_end: bool = False) -> None:
-        self._path = path
-        self._offset = path.stat().st_size if from_end and path.exists() else 0
-        self._rest = b""
-
-    def lines(self) -> list[str]:
-        """The lines completed since the last call; none while the file does not exist."""
-        found: list[str] = []
-        try:
-            if self._path.stat().st_size == self._offset:
-                return found
-            with self._path.open("rb") as file:
-                file.seek(self._offset)
-                while chunk := file.read(_LOG_CHUNK):
-                    self._offset += len(chunk)
-                    *whole, self._rest = (self._rest + chunk).split(b"\n")
-                    found.extend(line.decode("utf-8", "replace") for line in whole)
-        except FileNotFoundError:
-            return []
-        return found

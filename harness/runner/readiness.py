@@ -11,8 +11,8 @@ from typing import Final
 from fencepost.harness.base.errors import NodeNotReady
 from fencepost.harness.history import NodeChange, NodeEvent
 from fencepost.harness.results.recorder import Recorder
-from fencepost.harness.runner.observer import LogFollower
 from fencepost.harness.runtime.node import Layout, Node, NodeState
+from fencepost.harness.runtime.server_log import LogFollower
 from fencepost.harness.systems.contract.system import System
 
 _POLL_S: Final = 0.02

@@ -25,7 +25,7 @@ from fencepost.harness.runtime.provider import Links, Setting
 from fencepost.harness.systems.contract.system import Question
 from fencepost.harness.systems.kafka.client.client import open_node
 from fencepost.harness.systems.kafka.client.elect_leaders import elect_preferred_leaders
-from fencepost.harness.systems.kafka.server.start import CLIENT_PORT, CONTROLLER_PORT
+from fencepost.harness.systems.kafka.names import CLIENT_PORT, CONTROLLER_PORT
 from fencepost.harness.systems.kafka.wire.errors import TOPIC_ALREADY_EXISTS, ServerDoubt, ServerRefusal
 from fencepost.harness.systems.kafka.wire.values import TopicView
 

@@ -16,7 +16,7 @@ A session that was lost is not resumed: the watch is gone with it, and what happ
 import asyncio
 import time
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from fencepost.harness.coordination import (
     Change,
@@ -32,13 +32,11 @@ from fencepost.harness.coordination import (
     WatchBegun,
     WatchMode,
 )
+from fencepost.harness.systems.zookeeper.storage import ZooKeeperStorage
 from fencepost.harness.systems.zookeeper.wire import jute as wire
 from fencepost.harness.systems.zookeeper.wire.errors import CONNECTION_LOST, NO_NODE, ServerError, raised
 from fencepost.harness.systems.zookeeper.wire.jute import HEADER_BYTES, Op
 from fencepost.harness.systems.zookeeper.wire.session import ANY_VERSION, ZooKeeperSession, raise_outcome, zxid_of
-
-if TYPE_CHECKING:
-    from fencepost.harness.systems.zookeeper.client import ZooKeeperClient
 
 _ADD_WATCH: Final = 106
 _PERSISTENT_RECURSIVE: Final = wire.INT.pack(1)
@@ -47,13 +45,13 @@ _NOT_WATCHING: Final = "not-watching"
 
 
 class ZooKeeperWatches:
-    """`harness.coordination.Watches` on the session of a client; `root` is the znode above the keys."""
+    """`harness.coordination.Watches` on the session of a storage client; `root` is the znode above the keys."""
 
     def __init__(
-        self, client: "ZooKeeperClient", root: str, mode: WatchMode, keys: tuple[str, ...], now_ns: Callable[[], int]
+        self, storage: ZooKeeperStorage, root: str, mode: WatchMode, keys: tuple[str, ...], now_ns: Callable[[], int]
     ) -> None:
-        self._client = client
-        self._session: ZooKeeperSession = client.session
+        self._storage = storage
+        self._session: ZooKeeperSession = storage.session
         self._root = root
         self._mode = mode
         self._keys = keys
@@ -67,24 +65,24 @@ class ZooKeeperWatches:
 
     @property
     def session_id(self) -> int | None:
-        return self._client.session_id
+        return self._storage.session_id
 
     async def close(self) -> None:
-        await self._client.close()
+        await self._storage.close()
 
     # Writes
 
     async def put(self, key: str, value: bytes) -> Reply:
         """A plain look for the znode, then `setData` or `create`; a look that is lost wrote nothing."""
         try:
-            await self._client.read(key, ReadMode.PLAIN)
+            await self._storage.read(key, ReadMode.PLAIN)
         except Definite as refused:
             if refused.code != "no-node":
                 raise
-            return await self._client.create(key, value)
+            return await self._storage.create(key, value)
         except Indefinite as error:
             raise NotSent(error.code, "at the read") from None
-        return await self._client.write(key, value)
+        return await self._storage.write(key, value)
 
     async def delete(self, key: str) -> Reply:
         """The answer's zxid is the deletion's own: a server answers a write as it applies it, one at a time."""
@@ -95,7 +93,7 @@ class ZooKeeperWatches:
         return Reply(position=zxid, value_position=zxid, epoch=zxid >> 32)
 
     async def cas(self, key: str, old: bytes, new: bytes) -> Reply:
-        return await self._client.cas(key, old, new)
+        return await self._storage.cas(key, old, new)
 
     async def put_all(self, pairs: tuple[tuple[str, bytes], ...]) -> Reply:
         sets = [(Op.SET_DATA, wire.set_record(self._path(key), value, ANY_VERSION)) for key, value in pairs]
@@ -116,7 +114,7 @@ class ZooKeeperWatches:
         mode = ReadMode.BARRIER
         for key in self._keys:
             try:
-                reply = await self._client.read(key, mode)
+                reply = await self._storage.read(key, mode)
             except Definite as refused:
                 if refused.code != "no-node":
                     raise

@@ -11,7 +11,7 @@ from fencepost.harness.systems.kafka.client import transactions
 from fencepost.harness.systems.kafka.client.client import KafkaNode, open_node
 from fencepost.harness.systems.kafka.client.elections import producer_of
 from fencepost.harness.systems.kafka.client.session import KafkaSession
-from fencepost.harness.systems.kafka.server.start import CLIENT_PORT
+from fencepost.harness.systems.kafka.names import CLIENT_PORT
 from fencepost.harness.systems.kafka.wire.errors import ServerRefusal
 from fencepost.harness.systems.kafka.wire.records import Producer
 from fencepost.harness.systems.kafka.wire.values import ProducerId

@@ -51,7 +51,8 @@ async def together(lab: Lab, _: dict[str, Any]) -> dict[str, Any]:
     hanging = asyncio.create_task(outcome(old.create_topic("hangs"), 2 * PATIENCE_S))
     said: dict[str, list[Answer]] = {name: [] for name in lab.layout}
     asked = {
-        place.number: QuorumQuestion(place.number, *place.dial(CONTROLLER_PORT), names) for place in lab.layout.values()
+        place.number: QuorumQuestion(place.number, *place.dial(CONTROLLER_PORT), names.__getitem__)
+        for place in lab.layout.values()
     }
 
     async def replaced() -> bool:
@@ -187,7 +188,7 @@ async def leading(lab: Lab, names: dict[int, str]) -> tuple[str, int]:
     async with asyncio.timeout(2 * PATIENCE_S):
         while True:
             for place in lab.layout.values():
-                question = QuorumQuestion(place.number, *place.dial(CONTROLLER_PORT), names)
+                question = QuorumQuestion(place.number, *place.dial(CONTROLLER_PORT), names.__getitem__)
                 answer = await answer_of(question)
                 await question.close()
                 if answer.claims == "yes":

@@ -313,11 +313,13 @@ async def damaged(broker: KafkaNode) -> None:
 
 
 async def questions(place: Place) -> dict[str, Any]:
-    names = {place.number: place.name}
+    def name_of(number: int) -> str:
+        return place.name if number == place.number else str(number)
+
     asked: dict[str, QuorumQuestion | ControllerQuestion] = {
-        "raft": QuorumQuestion(place.number, *place.dial(CONTROLLER_PORT), names),
-        "controller": ControllerQuestion(place.number, *place.dial(CONTROLLER_PORT), names),
-        "broker": QuorumQuestion(place.number, *place.dial(BROKER_PORT), names),
+        "raft": QuorumQuestion(place.number, *place.dial(CONTROLLER_PORT), name_of),
+        "controller": ControllerQuestion(place.number, *place.dial(CONTROLLER_PORT), name_of),
+        "broker": QuorumQuestion(place.number, *place.dial(BROKER_PORT), name_of),
     }
     said = {}
     for name, question in asked.items():

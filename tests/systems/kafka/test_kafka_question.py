@@ -33,6 +33,10 @@ from tests.systems.contract.patience import PATIENCE_S, refused_port, until
 NAMES = {1: "n1", 2: "n2"}
 
 
+def name_of(number: int) -> str:
+    return NAMES.get(number, str(number))
+
+
 @pytest.fixture(autouse=True)
 def _dials_patiently(monkeypatch: pytest.MonkeyPatch) -> None:
     """These nodes share a process, which may be busy, with whoever dials."""
@@ -52,7 +56,7 @@ def created(number: int) -> messages.CreateTopicsResponse:
 
 
 def asking(kind: type[Question], fake: FakeNode) -> Question:
-    return kind(2, "127.0.0.1", fake.port, NAMES)
+    return kind(2, "127.0.0.1", fake.port, name_of)
 
 
 @pytest.mark.parametrize(
@@ -184,7 +188,7 @@ def test_a_dead_node_is_no_answer_and_is_seen_again() -> None:
     async def scenario() -> None:
         async with node(lambda asked: quorum(0, 2, 11), everything(CONTROLLER)) as fake:
             port = fake.port
-            question = QuorumQuestion(2, "127.0.0.1", port, NAMES)
+            question = QuorumQuestion(2, "127.0.0.1", port, name_of)
             await question.ask()
             kept = line_of(question)
         await until(lambda: kept.ended)

@@ -12,7 +12,8 @@ from fencepost.harness.coordination import Definite, Held, Indefinite, NotSent, 
 from fencepost.harness.runtime.lab.lab import Lab
 from fencepost.harness.runtime.node import CLIENT, Effect, Link
 from fencepost.harness.systems.zookeeper import ZOOKEEPER
-from fencepost.harness.systems.zookeeper.client import LOCKS, ROOT, ZooKeeperClient
+from fencepost.harness.systems.zookeeper.client import LOCKS, ZooKeeperClient
+from fencepost.harness.systems.zookeeper.storage import ROOT
 from fencepost.harness.systems.zookeeper.wire.connection import WatchEvent
 from fencepost.harness.systems.zookeeper.wire.session import EPHEMERAL, SEQUENTIAL
 from tests.systems.contract.patience import PATIENCE_S, Disturbed, Pace, once, stopped, until

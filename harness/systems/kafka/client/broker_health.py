@@ -6,7 +6,7 @@ from typing import Final
 
 from fencepost.harness.runtime.node import Place
 from fencepost.harness.systems.kafka.client.client import open_node
-from fencepost.harness.systems.kafka.server.start import CLIENT_PORT
+from fencepost.harness.systems.kafka.names import CLIENT_PORT
 from fencepost.harness.systems.kafka.wire.values import Metadata
 
 #: One question to one node, its connection included.

@@ -15,7 +15,7 @@
   memory, also while it is cut off. It names no epoch.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable
 from typing import Final
 
 from fencepost.harness.history import Claim
@@ -45,18 +45,18 @@ _PROBE_TIMEOUT_MS: Final = 1000
 
 
 class _OfOneNode:
-    """What the questions share: a line of their own, the node's Kafka id, and the nodes' names by id."""
+    """What the questions share: a connection of their own, the node's Kafka id, and the nodes' names by id."""
 
-    def __init__(self, number: int, address: str, port: int, names: Mapping[int, str]) -> None:
+    def __init__(self, number: int, address: str, port: int, name_of: Callable[[int], str]) -> None:
         self._number = number
-        self._names = names
+        self._name_of = name_of
         self._line = KeptLine(address, port)
 
     async def close(self) -> None:
         await self._line.close()
 
     def _name(self, number: int) -> str | None:
-        return self._names.get(number, str(number)) if number >= 0 else None
+        return self._name_of(number) if number >= 0 else None
 
 
 class QuorumQuestion(_OfOneNode):

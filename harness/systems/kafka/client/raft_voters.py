@@ -10,7 +10,7 @@ Source: the definitions in kafka-clients 3.9.2 and 4.3.1; AddVoterHandler and Re
 from typing import Annotated, Final
 
 from fencepost.harness.systems.kafka.client.client import KafkaNode
-from fencepost.harness.systems.kafka.server.storage import CLUSTER_ID
+from fencepost.harness.systems.kafka.names import CLUSTER_ID
 from fencepost.harness.systems.kafka.wire.errors import Kind, answered
 from fencepost.harness.systems.kafka.wire.fields import NO_UUID, Body, Bool, Int16, Int32, Since, Text, UInt16, Uuid
 from fencepost.harness.systems.kafka.wire.messages import Api

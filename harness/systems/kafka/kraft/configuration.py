@@ -17,11 +17,11 @@ from typing import Any, Final
 from fencepost.harness.base.errors import UsageError
 from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.node import Layout, Member, NodeSpec, Place
+from fencepost.harness.systems.kafka.names import BROKER_PORT, CLIENT_PORT, CONTROLLER_PORT
 from fencepost.harness.systems.kafka.server import images, storage
 from fencepost.harness.systems.kafka.server import settings as server_settings
 from fencepost.harness.systems.kafka.server import start as server
 from fencepost.harness.systems.kafka.server.options import checked
-from fencepost.harness.systems.kafka.server.start import BROKER_PORT, CLIENT_PORT, CONTROLLER_PORT
 from fencepost.harness.systems.kafka.server.versions import numbers
 
 CONTROLLER: Final = "controller"
@@ -85,11 +85,16 @@ def members(nodes: int, settings: Mapping[str, Any]) -> tuple[Member, ...]:
     roles = (CONTROLLER, BROKER) if settings["combined"] else (CONTROLLER,)
     # A controller's "client" is its own; that of a combined node is its broker's.
     dialled = ("client", "controller") if settings["combined"] else ("client",)
-    controllers = tuple(Member(f"n{number}", roles, dialled=dialled) for number in range(1, nodes + 1))
+    controllers = tuple(Member(voter_name(number), roles, dialled=dialled) for number in range(1, nodes + 1))
     if settings["combined"]:
         return controllers
     brokers = (Member(f"b{number}", (BROKER,), votes=False) for number in range(1, settings["brokers"] + 1))
     return (*controllers, *brokers)
+
+
+def voter_name(number: int) -> str:
+    """The node of a voter's id: voters are the first places, and places are numbered in the order of `members`."""
+    return f"n{number}"
 
 
 def spec(

@@ -12,7 +12,7 @@ from fencepost.harness.runtime.node import Layout, Place
 from fencepost.harness.systems.kafka.client.broker_health import ASK_S, brokers_wrong, lists_itself, view_of
 from fencepost.harness.systems.kafka.client.client import open_node
 from fencepost.harness.systems.kafka.kraft.configuration import BROKER, CONTROLLER
-from fencepost.harness.systems.kafka.server.start import CLIENT_PORT, CONTROLLER_PORT
+from fencepost.harness.systems.kafka.names import CLIENT_PORT, CONTROLLER_PORT
 from fencepost.harness.systems.kafka.wire.errors import NOT_LEADER_OR_FOLLOWER, ServerRefusal
 from fencepost.harness.systems.kafka.wire.values import Quorum, Replica
 

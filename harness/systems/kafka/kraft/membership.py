@@ -27,8 +27,9 @@ from fencepost.harness.systems.kafka.client import raft_voters
 from fencepost.harness.systems.kafka.client.client import KafkaNode, open_node
 from fencepost.harness.systems.kafka.kraft import health
 from fencepost.harness.systems.kafka.kraft.configuration import CONTROLLER
+from fencepost.harness.systems.kafka.names import CLIENT_PORT, CONTROLLER_PORT
 from fencepost.harness.systems.kafka.server import storage, versions
-from fencepost.harness.systems.kafka.server.start import CLIENT_PORT, CONTROLLER_PORT, PROPERTIES
+from fencepost.harness.systems.kafka.server.start import PROPERTIES
 from fencepost.harness.systems.kafka.server.storage import Voter
 from fencepost.harness.systems.kafka.wire.errors import NOT_LEADER_OR_FOLLOWER, ServerRefusal
 from fencepost.harness.systems.kafka.wire.values import Quorum

@@ -17,13 +17,14 @@ from fencepost.harness.systems.kafka.kraft import configuration, health, members
 from fencepost.harness.systems.kafka.kraft.configuration import BROKER, CONTROLLER
 from fencepost.harness.systems.kafka.kraft.guarantees import leadership_bound, promises
 from fencepost.harness.systems.kafka.kraft.membership import KraftMembership
+from fencepost.harness.systems.kafka.names import CLIENT_PORT, CONTROLLER_PORT
 from fencepost.harness.systems.kafka.server import images, versions
 from fencepost.harness.systems.kafka.server import reported_version as told_version
 from fencepost.harness.systems.kafka.server import settings as server_settings
 from fencepost.harness.systems.kafka.server import start as server
 from fencepost.harness.systems.kafka.server.archive_training import train
 from fencepost.harness.systems.kafka.server.log_lines import Layer, became_leader
-from fencepost.harness.systems.kafka.server.start import CLIENT_PORT, CONTROLLER_PORT, DEFAULT_VERSION
+from fencepost.harness.systems.kafka.server.start import DEFAULT_VERSION
 from fencepost.harness.verdict import Guarantee, LeadershipBound
 
 #: Who leads, by the layer that says so.
@@ -128,12 +129,10 @@ class Kraft:
     def question(self, place: Place, subject: str) -> Question | None:
         """Controllers about both layers; brokers about the raft layer, which tells whom they are attached to."""
         port = CONTROLLER_PORT if {CONTROLLER, BROKER} <= set(place.roles) else CLIENT_PORT
-        # Voters are the first places, and their numbers are their ids.
-        names = {number: f"n{number}" for number in range(1, 100)}
         if subject == RAFT:
-            return QuorumQuestion(place.number, *place.dial(port), names)
+            return QuorumQuestion(place.number, *place.dial(port), configuration.voter_name)
         if subject == ACTIVE_CONTROLLER and CONTROLLER in place.roles:
-            return ControllerQuestion(place.number, *place.dial(port), names)
+            return ControllerQuestion(place.number, *place.dial(port), configuration.voter_name)
         return None
 
     async def prepare(self, client: Any, keys: tuple[str, ...]) -> None:

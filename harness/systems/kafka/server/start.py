@@ -15,10 +15,6 @@ from fencepost.harness.runtime.artifacts.java import QUICK_FLAGS, Java, find_jav
 from fencepost.harness.systems.kafka.server import images, versions
 
 MAIN_CLASS: Final = "kafka.Kafka"
-CLIENT_PORT: Final = 9092
-CONTROLLER_PORT: Final = 9093
-#: Far enough from the controllers' for a port of its own on each node behind Toxiproxy.
-BROKER_PORT: Final = 9194
 PROPERTIES: Final = "server.properties"
 DEFAULT_VERSION: Final = "4.3.1"
 

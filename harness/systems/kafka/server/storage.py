@@ -17,12 +17,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from fencepost.harness.systems.kafka.names import CLUSTER_ID
 from fencepost.harness.systems.kafka.server.versions import numbers
 from fencepost.harness.systems.kafka.wire.crc32c import crc32c
 from fencepost.harness.systems.kafka.wire.encoding import varint
-
-#: Any id will do: no two of our clusters can reach one another.
-CLUSTER_ID: Final = "ZmVuY2Vwb3N0LWtyYWZ0MQ"
 
 _SINCE_4_2: Final = {
     "eligible.leader.replicas.version": 1,

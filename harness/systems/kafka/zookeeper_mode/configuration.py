@@ -15,11 +15,11 @@ from fencepost.harness.base.errors import UsageError
 from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.node import Layout, Member, NodeSpec, Place
 from fencepost.harness.systems.contract.server_settings import Settings
+from fencepost.harness.systems.kafka.names import BROKER_PORT, CLIENT_PORT
 from fencepost.harness.systems.kafka.server import images
 from fencepost.harness.systems.kafka.server import settings as server_settings
 from fencepost.harness.systems.kafka.server import start as server
 from fencepost.harness.systems.kafka.server.options import checked
-from fencepost.harness.systems.kafka.server.start import BROKER_PORT, CLIENT_PORT
 from fencepost.harness.systems.zookeeper import server as zookeeper
 from fencepost.harness.systems.zookeeper import settings as keeper_settings
 

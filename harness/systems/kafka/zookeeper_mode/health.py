@@ -8,7 +8,7 @@ from fencepost.harness.history import Claim
 from fencepost.harness.runtime.node import Layout, Place
 from fencepost.harness.systems.kafka.client.broker_health import ASK_S, brokers_wrong, lists_itself, view_of
 from fencepost.harness.systems.kafka.client.question import ControllerQuestion
-from fencepost.harness.systems.kafka.server.start import CLIENT_PORT
+from fencepost.harness.systems.kafka.names import CLIENT_PORT
 from fencepost.harness.systems.kafka.zookeeper_mode.configuration import BROKER, KEEPER, name_of
 from fencepost.harness.systems.zookeeper.question import SrvrQuestion
 from fencepost.harness.systems.zookeeper.server import CLIENT_PORT as KEEPER_PORT
@@ -51,7 +51,7 @@ async def _mode(place: Place) -> str | None:
 
 
 async def _acts(place: Place) -> bool:
-    question = ControllerQuestion(place.number, *place.dial(CLIENT_PORT), {place.number: place.name})
+    question = ControllerQuestion(place.number, *place.dial(CLIENT_PORT), name_of)
     try:
         async with asyncio.timeout(ASK_S):
             return (await question.ask()).claims is Claim.YES

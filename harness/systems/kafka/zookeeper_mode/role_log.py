@@ -13,7 +13,7 @@ import re
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from fencepost.harness.runner.observer import LogFollower
+from fencepost.harness.runtime.server_log import LogFollower
 from fencepost.harness.systems.kafka.server.log_lines import Layer, read_role_change
 
 _STARTING: Final = re.compile(r"KafkaServer - (\[KafkaServer id=\d+\] )?starting$")

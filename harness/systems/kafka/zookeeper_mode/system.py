@@ -17,13 +17,14 @@ from fencepost.harness.systems.contract.system import PartitionReign, Question
 from fencepost.harness.systems.kafka.client import partition_leaders
 from fencepost.harness.systems.kafka.client.question import ControllerQuestion, ViewQuestion
 from fencepost.harness.systems.kafka.client.session import KafkaSession, open_session
+from fencepost.harness.systems.kafka.names import CLIENT_PORT
 from fencepost.harness.systems.kafka.server import images, versions
 from fencepost.harness.systems.kafka.server import reported_version as told_version
 from fencepost.harness.systems.kafka.server import settings as server_settings
 from fencepost.harness.systems.kafka.server import start as server
 from fencepost.harness.systems.kafka.server.fenced_attempts import ZooKeeperModeAttempts
 from fencepost.harness.systems.kafka.server.log_lines import Layer, became_leader
-from fencepost.harness.systems.kafka.server.start import CLIENT_PORT, MAIN_CLASS
+from fencepost.harness.systems.kafka.server.start import MAIN_CLASS
 from fencepost.harness.systems.kafka.zookeeper_mode import configuration, health
 from fencepost.harness.systems.kafka.zookeeper_mode.archive_training import train
 from fencepost.harness.systems.kafka.zookeeper_mode.configuration import BROKER, KEEPER_CLASS, name_of
@@ -139,13 +140,12 @@ class KafkaZk:
         """Brokers about both subjects; ZooKeeper servers about what their copy of /controller says."""
         if BROKER not in place.roles:
             return ZnodeQuestion(*place.dial(KEEPER_PORT)) if subject == CONTROLLER else None
-        names = {number: name_of(number) for number in range(1, 100)}
         log = RoleLog(place.kept / LOG)
         if subject == CONTROLLER:
-            asked = ControllerQuestion(place.number, *place.dial(CLIENT_PORT), names)
+            asked = ControllerQuestion(place.number, *place.dial(CLIENT_PORT), name_of)
             return DatedQuestion(asked, log, dated_controller)
         if subject == VIEW:
-            return DatedQuestion(ViewQuestion(place.number, *place.dial(CLIENT_PORT), names), log, dated_view)
+            return DatedQuestion(ViewQuestion(place.number, *place.dial(CLIENT_PORT), name_of), log, dated_view)
         return None
 
     async def prepare(self, client: Any, keys: tuple[str, ...]) -> None:

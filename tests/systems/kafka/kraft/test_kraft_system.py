@@ -16,6 +16,7 @@ from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.artifacts.java import Java
 from fencepost.harness.runtime.node import Member, NodeSpec, Place
 from fencepost.harness.systems.kafka.kraft import KRAFT
+from fencepost.harness.systems.kafka.names import CLUSTER_ID
 from fencepost.harness.systems.kafka.server import start as server
 from fencepost.harness.systems.kafka.server import storage, versions
 from fencepost.harness.systems.kafka.wire.crc32c import crc32c
@@ -103,7 +104,7 @@ def test_only_controllers_begin_with_feature_levels(tmp_path: Path) -> None:
     found = specs(tmp_path)
     assert set(found["n1"].data_files) == {"meta.properties", "bootstrap.checkpoint"}
     assert set(found["b1"].data_files) == {"meta.properties"}
-    assert found["b1"].data_files["meta.properties"] == f"version=1\ncluster.id={storage.CLUSTER_ID}\nnode.id=4\n"
+    assert found["b1"].data_files["meta.properties"] == f"version=1\ncluster.id={CLUSTER_ID}\nnode.id=4\n"
 
 
 #: What `StorageTool format` of 3.6.0 wrote, with the times and the checksums that depend on them set to zero.
