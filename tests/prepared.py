@@ -16,11 +16,12 @@ from fencepost.harness.base.errors import FencepostError
 def _images() -> None:
     from fencepost.harness.runtime.containers import images
     from fencepost.harness.runtime.containers.engine.engine import connect
+    from fencepost.harness.systems.etcd import ETCD
 
     client = connect()
     try:
-        for name in ("etcd", "sidecar", "toxiproxy"):
-            images.ensure(client, name, progress=_say)
+        for source in (images.of_system(ETCD.image_recipe), images.own()["sidecar"], images.own()["toxiproxy"]):
+            images.ensure(client, source, progress=_say)
     finally:
         client.close()
 

@@ -17,6 +17,9 @@ from fencepost.harness.systems.kafka.names import BROKER_PORT, CLIENT_PORT, CONT
 
 DOCKER = Path(__file__).resolve().parent.parent / "docker"
 PINS: dict[str, dict[str, Any]] = tomllib.loads((DOCKER / "versions.toml").read_text(encoding="utf-8"))
+SYSTEMS = {name: registry.system(name) for name in registry.SYSTEMS}
+RECIPES = {name: recipe for name, system in SYSTEMS.items() if (recipe := system.image_recipe) is not None}
+IMAGES = images.known(RECIPES.values())
 DOCKERFILES = sorted(DOCKER.glob("*/Dockerfile"))
 #: Neither runs anything while it is built: RUN, ADD (which fetches), ONBUILD, HEALTHCHECK with a shell are left out.
 ALLOWED = {"ARG", "FROM", "COPY", "ENV", "EXPOSE", "LABEL", "ENTRYPOINT", "CMD"}
@@ -54,7 +57,7 @@ class TestDockerfile:
 
     def test_its_default_base_is_the_pinned_one(self, dockerfile: Path) -> None:
         name = dockerfile.parent.name
-        base = PINS[name].get("base")
+        base = IMAGES[name].base
         expected = PINS[base]["official"] if base else "scratch"
         assert instructions(dockerfile)[0] == ("ARG", f"BASE={expected}")
 
@@ -65,17 +68,18 @@ class TestDockerfile:
         assert ("org.fencepost.system" in labels) == is_system
 
 
-def test_one_folder_one_table_one_recipe() -> None:
-    assert {path.parent.name for path in DOCKERFILES} == set(PINS) == set(images.names())
+def test_one_folder_one_recipe() -> None:
+    assert {path.parent.name for path in DOCKERFILES} == set(IMAGES)
+    assert set(PINS) | set(RECIPES) == set(IMAGES) and not set(PINS) & set(RECIPES)
 
 
 def test_folder_does_not_shadow_the_sdk() -> None:
     assert not list(DOCKER.rglob("*.py"))
 
 
-@pytest.mark.parametrize("name", [name for name in PINS if name in registry.SYSTEMS])
-def test_pinned_system_is_the_one_that_the_lab_runs(name: str) -> None:
-    assert PINS[name]["version"] == registry.system(name).default_version
+@pytest.mark.parametrize("name", SYSTEMS)
+def test_image_of_a_system_is_the_release_that_the_lab_runs(name: str) -> None:
+    assert (RECIPES[name].name, RECIPES[name].version) == (name, SYSTEMS[name].default_version)
 
 
 def test_official_bases_name_no_registry() -> None:
@@ -85,7 +89,8 @@ def test_official_bases_name_no_registry() -> None:
 
 
 def test_no_version_stands_anywhere_else() -> None:
-    versions = [pin["version"] for pin in PINS.values() if pin.get("version", "").count(".") == 2]
+    versions = [source.version for source in IMAGES.values() if source.version.count(".") == 2]
+    assert len(versions) == 5
     for path in [*DOCKERFILES, DOCKER / "README.md", DOCKER / "engine.sh"]:
         text = path.read_text(encoding="utf-8")
         assert [version for version in versions if version in text] == [], path
@@ -97,7 +102,7 @@ class TestCompose:
 
     def test_runs_the_pinned_images(self) -> None:
         found = dict(re.findall(r"image: fencepost/(\w+):\$\{\w+:-([\w.]+)\}", self.text))
-        assert found == {name: PINS[name]["version"] for name in self.systems}
+        assert found == {name: IMAGES[name].version for name in self.systems}
 
     def test_has_three_nodes_a_system_with_the_addresses_of_a_run(self) -> None:
         services = re.findall(r"^  (\w+)-(\d):\n    <<: \*(\w+)$", self.text, re.MULTILINE)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from fencepost.harness.base.errors import UsageError
+from fencepost.harness.plugins import registry
 from fencepost.harness.runtime.containers import images
 
 if TYPE_CHECKING:
@@ -16,12 +17,12 @@ if TYPE_CHECKING:
 
 def build(names: Sequence[str], *, base: Mapping[str, str], versions: Mapping[str, str], anew: bool) -> int:
     """One line per image on stdout; what takes long is said on stderr."""
-    images.build(_connect(), names, base=base, versions=versions, anew=anew, done=_say_built, progress=_say)
+    images.build(_connect(), _known(), names, base=base, versions=versions, anew=anew, done=_say_built, progress=_say)
     return 0
 
 
 def list_images() -> int:
-    found = images.listed(_connect())
+    found = images.listed(_connect(), _known())
     width = max(len(line.reference) for line in found)
     head = ("IMAGE", "STATE", "ID", "SIZE", "AGE", "PARTS", "BASE")
     click.echo(_row(width, *head))
@@ -38,9 +39,14 @@ def context(name: str, into: Path, *, version: str, base: str) -> int:
     """Fill the folder, then say on stdout the command that builds from it."""
     if into.exists() and (not into.is_dir() or any(into.iterdir())):
         raise UsageError(f"{into}: expected a folder that is empty or not there", hint="name another one")
-    command = images.write_context(name, into, version=version, base=base)
+    command = images.write_context(_known(), name, into, version=version, base=base)
     click.echo(command)
     return 0
+
+
+def _known() -> dict[str, images.Source]:
+    recipes = [registry.system(name).image_recipe for name in registry.SYSTEMS]
+    return images.known(recipe for recipe in recipes if recipe is not None)
 
 
 def _connect() -> "docker.DockerClient":

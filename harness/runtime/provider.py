@@ -8,13 +8,10 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
+from fencepost.harness.runtime.artifacts import Artifacts, ImageFacts, ImageRecipe
 from fencepost.harness.runtime.node import Member, Runtime, members_alike
-
-if TYPE_CHECKING:
-    from fencepost.harness.runtime.artifacts import Artifacts
-    from fencepost.harness.systems.contract.system import System
 
 
 class Links(StrEnum):
@@ -63,6 +60,23 @@ class Check:
 Say = Callable[[str], None]
 
 
+class Served(Protocol):
+    """What a runtime needs of the system that its nodes run: where the binaries are, outside of images and inside."""
+
+    def resolve(self, version: str) -> Artifacts:
+        """Find the binaries of `version`, or of a path; raises UsageError or MachineError with the remedy."""
+        ...
+
+    def in_image(self, image: ImageFacts) -> Artifacts:
+        """Name the binaries inside an image, ours or a person's; the path "image" names it. Raises UsageError."""
+        ...
+
+    @property
+    def image_recipe(self) -> ImageRecipe | None:
+        """What an image of this system is made of; None when it runs in containers only from a person's image."""
+        ...
+
+
 class Provider(Protocol):
     @property
     def name(self) -> str: ...
@@ -91,13 +105,11 @@ class Provider(Protocol):
         """
         ...
 
-    def resolve(self, system: "System", version: str, setting: Setting, say: Say) -> "Artifacts":
+    def resolve(self, system: Served, version: str, setting: Setting, say: Say) -> Artifacts:
         """The binaries or the image that nodes will run; may build or pull. Raises UsageError or MachineError."""
         ...
 
-    async def open(
-        self, folder: Path, setting: Setting, listeners: Mapping[str, int], artifacts: "Artifacts"
-    ) -> Runtime:
+    async def open(self, folder: Path, setting: Setting, listeners: Mapping[str, int], artifacts: Artifacts) -> Runtime:
         """Make the nodes' places; what is kept of them lies below `folder`/nodes. No server runs yet.
 
         `listeners` are the system's: nodes dial every one but "client", the harness those that each member names.

@@ -255,9 +255,10 @@ def test_other_ways_of_links(engine: "DockerClient", tmp_path: Path, links: str,
 @needs_engine
 def test_an_image_of_your_own(engine: "DockerClient", tmp_path: Path) -> None:
     from fencepost.harness.runtime.containers import images
+    from fencepost.harness.systems.etcd import ETCD
 
     mine = f"fencepost-test-{os.getpid()}/my-etcd"
-    engine.images.get(images.ensure(engine, "etcd")).tag(mine, "nightly")
+    engine.images.get(images.ensure(engine, images.of_system(ETCD.image_recipe))).tag(mine, "nightly")
     try:
         done, results = _undisturbed(
             tmp_path, "--image", f"{mine}:nightly", "--system", "etcd", "--workload", "register",

@@ -8,6 +8,7 @@ One module, one source; each is imported by whoever needs it, since some know Ja
     go_modules        a module and its version: a binary built with the user's `go`
     debian            Debian packages, unpacked, not installed
     binaries          values: what a source found, and what an engine knows of an image
+    image_recipe      values: what the image of a system is made of
     sums              the SHA-256 sums recorded beside our sources, and the check against them
 
 What is fetched or built is kept in the user's cache folder (`cache`): whole or not at all, made once when two runs
@@ -17,6 +18,7 @@ start together, usable without a network afterwards. docs/2026-11-21-artifacts.m
 from fencepost.harness.runtime.artifacts.binaries import Artifacts, ImageFacts
 from fencepost.harness.runtime.artifacts.cache import cache_folder, kept, sha256_of, write_atomically
 from fencepost.harness.runtime.artifacts.given import asked_version, executable
+from fencepost.harness.runtime.artifacts.image_recipe import ImageContents, ImageRecipe
 from fencepost.harness.runtime.artifacts.python_packages import (
     python_package_folder,
     python_package_version,
@@ -25,7 +27,9 @@ from fencepost.harness.runtime.artifacts.python_packages import (
 
 __all__ = [
     "Artifacts",
+    "ImageContents",
     "ImageFacts",
+    "ImageRecipe",
     "asked_version",
     "cache_folder",
     "executable",

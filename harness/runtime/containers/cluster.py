@@ -161,7 +161,7 @@ class Containers:
     def _image_of_ours(self, name: str) -> str:
         from fencepost.harness.runtime.containers import images
 
-        return images.ensure(self._client, name, progress=say)
+        return images.ensure(self._client, images.own()[name], progress=say)
 
     async def realise(self, specs: Iterable[NodeSpec]) -> None:
         by_name = {spec.name: spec for spec in specs}

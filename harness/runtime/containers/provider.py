@@ -10,18 +10,15 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from fencepost.harness.base.errors import FencepostError, MachineError, UsageError
+from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.containers.cluster import FABRICS, NODES_MAX, NOTE, Containers, say
 from fencepost.harness.runtime.containers.engine import engine as engines
 from fencepost.harness.runtime.containers.engine import ownership
 from fencepost.harness.runtime.containers.engine.engine import EngineFacts, asking
-from fencepost.harness.runtime.provider import Check, Links, Say, Setting
-
-if TYPE_CHECKING:
-    from fencepost.harness.runtime.artifacts import Artifacts
-    from fencepost.harness.systems.contract.system import System
+from fencepost.harness.runtime.provider import Check, Links, Say, Served, Setting
 
 
 class ContainersProvider:
@@ -55,25 +52,26 @@ class ContainersProvider:
             )
         return replace(setting, links=chosen_links(setting.links, facts))
 
-    def resolve(self, system: "System", version: str, setting: Setting, say: Say) -> "Artifacts":
+    def resolve(self, system: Served, version: str, setting: Setting, say: Say) -> Artifacts:
         from fencepost.harness.runtime.containers import images
         from fencepost.harness.runtime.containers.given_image import image_facts, present
 
-        if system.name not in images.names():
-            raise UsageError(f"{system.name} does not run in containers: there is no image of it", hint="--runtime lab")
+        recipe = system.image_recipe
+        if recipe is None and not setting.image:
+            raise UsageError("this system has no image to run in containers", hint="--runtime lab, or --image")
         client = engines.connect()
         try:
-            if setting.image:
+            if recipe is None or setting.image:
                 found = present(client, setting.image, say)
             else:
-                reference = images.ensure(client, system.name, version=version, progress=say)
+                reference = images.ensure(client, images.of_system(recipe), version=version, progress=say)
                 found = image_facts(client, reference)
             return system.in_image(found)
         finally:
             client.close()
 
     async def open(
-        self, folder: Path, setting: Setting, listeners: Mapping[str, int], artifacts: "Artifacts"
+        self, folder: Path, setting: Setting, listeners: Mapping[str, int], artifacts: Artifacts
     ) -> Containers:
         client = await asyncio.to_thread(engines.connect)
         facts = await asyncio.to_thread(engines.facts, client)

@@ -7,8 +7,7 @@ from typing import Final
 from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.lab import doctor
 from fencepost.harness.runtime.lab.lab import Lab
-from fencepost.harness.runtime.provider import Check, Links, Say, Setting
-from fencepost.harness.systems.contract.system import System
+from fencepost.harness.runtime.provider import Check, Links, Say, Served, Setting
 
 
 class LabProvider:
@@ -32,7 +31,7 @@ class LabProvider:
         doctor.refuse_if_impossible()
         return setting
 
-    def resolve(self, system: System, version: str, setting: Setting, say: Say) -> Artifacts:
+    def resolve(self, system: Served, version: str, setting: Setting, say: Say) -> Artifacts:
         return system.resolve(version)
 
     async def open(self, folder: Path, setting: Setting, listeners: Mapping[str, int], artifacts: Artifacts) -> Lab:

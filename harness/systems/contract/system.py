@@ -10,7 +10,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from fencepost.harness.coordination import Interface, ReadMode, Session
 from fencepost.harness.history import Claim
-from fencepost.harness.runtime.artifacts import Artifacts, ImageFacts
+from fencepost.harness.runtime.artifacts import Artifacts, ImageFacts, ImageRecipe
 from fencepost.harness.runtime.node import Layout, Member, Node, NodeSpec, Place
 from fencepost.harness.systems.contract.server_settings import NO_SETTINGS, Settings
 from fencepost.harness.verdict import Guarantee, LeadershipBound
@@ -90,6 +90,11 @@ class System(Protocol):
 
     def at_hand(self, version: str) -> bool:
         """Whether `resolve` has nothing to fetch or to build for this release. Asks no network."""
+        ...
+
+    @property
+    def image_recipe(self) -> ImageRecipe | None:
+        """What an image of this system is made of; None when it runs in containers only from a person's image."""
         ...
 
     def in_image(self, image: ImageFacts) -> Artifacts:

@@ -14,7 +14,7 @@ from fencepost.harness.base.errors import UsageError
 from fencepost.harness.coordination import Interface, Locks, ReadMode, WatchMode
 from fencepost.harness.history import Clock
 from fencepost.harness.runtime import artifacts as binaries
-from fencepost.harness.runtime.artifacts import Artifacts, ImageFacts
+from fencepost.harness.runtime.artifacts import Artifacts, ImageFacts, ImageRecipe
 from fencepost.harness.runtime.node import Layout, Member, Node, NodeSpec, Place, members_alike
 from fencepost.harness.systems.contract.fenced_attempts import AttemptReader
 from fencepost.harness.systems.contract.server_clock import ToldTime
@@ -25,6 +25,7 @@ from fencepost.harness.systems.etcd import settings as server_settings
 from fencepost.harness.systems.etcd import versions
 from fencepost.harness.systems.etcd.fenced_attempts import LeaseAttempts
 from fencepost.harness.systems.etcd.guarantees import CHECK_QUORUM, GUARANTEES
+from fencepost.harness.systems.etcd.image import recipe
 from fencepost.harness.systems.etcd.lease_guarantees import lease_bound
 from fencepost.harness.systems.etcd.watch_guarantees import watch_guarantees
 from fencepost.harness.verdict import Guarantee, LeadershipBound, LeaseBound, Standing
@@ -95,6 +96,10 @@ class Etcd:
 
     def members(self, nodes: int, options: Mapping[str, object]) -> tuple[Member, ...]:
         return members_alike(nodes)
+
+    @property
+    def image_recipe(self) -> ImageRecipe:
+        return recipe(self.default_version, self.resolve)
 
     def in_image(self, image: ImageFacts) -> Artifacts:
         """`etcd` on the image's PATH, whoever made it; its own entry point is not used."""

@@ -14,12 +14,13 @@ from typing import Final
 from fencepost.harness.base.errors import UsageError, unknown_choice
 from fencepost.harness.coordination import Definite, Indefinite, Interface, Locks, ReadMode, WatchMode
 from fencepost.harness.history import Claim, Clock
-from fencepost.harness.runtime.artifacts import Artifacts, ImageFacts
+from fencepost.harness.runtime.artifacts import Artifacts, ImageFacts, ImageRecipe
 from fencepost.harness.runtime.artifacts.java import archive
 from fencepost.harness.runtime.node import Layout, Member, Node, NodeSpec, Place, members_alike
 from fencepost.harness.systems.contract.server_clock import ToldTime
 from fencepost.harness.systems.contract.server_settings import NO_SETTINGS, Settings, Taken
 from fencepost.harness.systems.contract.system import Answer, Question
+from fencepost.harness.systems.zookeeper import image as zookeeper_image
 from fencepost.harness.systems.zookeeper import membership, server, versions
 from fencepost.harness.systems.zookeeper import server_clock as told_time
 from fencepost.harness.systems.zookeeper import settings as server_settings
@@ -108,6 +109,10 @@ class ZooKeeper:
 
     def members(self, nodes: int, options: Mapping[str, object]) -> tuple[Member, ...]:
         return members_alike(nodes)
+
+    @property
+    def image_recipe(self) -> ImageRecipe:
+        return zookeeper_image.RECIPE
 
     def in_image(self, image: ImageFacts) -> Artifacts:
         return server.in_image(image)

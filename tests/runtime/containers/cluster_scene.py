@@ -54,7 +54,7 @@ async def cluster(
     client = engines.connect(address, timeout_s=20.0)
     facts = engines.facts(client)
     setting = Setting(runtime="containers", nodes=nodes, links=chosen_links(links, facts), limited_data=limited)
-    image = await asyncio.to_thread(images.ensure, client, "sidecar")
+    image = await asyncio.to_thread(images.ensure, client, images.own()["sidecar"])
     opened = await Containers.open(client, facts, folder, setting, {"client": 9000}, image)
     try:
         yield opened

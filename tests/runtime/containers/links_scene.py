@@ -140,7 +140,7 @@ class Scene:
 @contextlib.asynccontextmanager
 async def scene(kind: str, folder: Path, nodes: int = 3) -> AsyncIterator[Scene]:
     """A fabric of this kind with no server started yet."""
-    from fencepost.harness.runtime.containers.images import ensure
+    from fencepost.harness.runtime.containers.images import ensure, own
 
     client = engine()
     prefix = f"fencepost-t{uuid.uuid4().hex[:8]}"
@@ -150,7 +150,7 @@ async def scene(kind: str, folder: Path, nodes: int = 3) -> AsyncIterator[Scene]
         why = "container addresses cannot be reached from here"
     refuse(why and f"{why}; remedy: run the tests as root, with the engine on this machine")
     opened, publish = KINDS[kind]
-    image = await asyncio.to_thread(ensure, client, "sidecar")
+    image = await asyncio.to_thread(ensure, client, own()["sidecar"])
     site = Site(
         client=client,
         engine=found,
@@ -159,7 +159,7 @@ async def scene(kind: str, folder: Path, nodes: int = 3) -> AsyncIterator[Scene]
         folder=folder,
         members=members_alike(nodes),
         listeners={"client": PORT},
-        image=lambda name: ensure(client, name),
+        image=lambda name: ensure(client, own()[name]),
         publish=publish,
     )
     made: Scene | None = None

@@ -129,13 +129,13 @@ class Star:
 @contextlib.asynccontextmanager
 async def star(folder: Path, *, publish: bool = False, starts: bool = True) -> AsyncIterator[Star]:
     """A star with its servers running, all links found open."""
-    from fencepost.harness.runtime.containers.images import ensure
+    from fencepost.harness.runtime.containers.images import ensure, own
     from fencepost.harness.runtime.containers.toxiproxy.star import StarFabric
 
     client = engine()
     prefix = f"fencepost-t{uuid.uuid4().hex[:8]}"
     facts = SimpleNamespace(kind="docker", rootless=False, same_kernel=True, architecture=platform.machine())
-    images = {name: await asyncio.to_thread(ensure, client, name) for name in ("toxiproxy", "sidecar")}
+    images = {name: await asyncio.to_thread(ensure, client, own()[name]) for name in ("toxiproxy", "sidecar")}
     site = Site(
         client=client,
         engine=facts,  # type: ignore[arg-type]  # what fabrics look at

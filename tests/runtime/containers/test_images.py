@@ -16,11 +16,11 @@ from typing import Any
 import pytest
 
 from fencepost.harness.base.errors import HarnessError, MachineError, UsageError
+from fencepost.harness.plugins import registry
 from fencepost.harness.runtime.artifacts import maven
 from fencepost.harness.runtime.containers import images
 from fencepost.harness.runtime.containers.images import (
     agent,
-    building,
     folder,
     machine,
     parts,
@@ -43,10 +43,20 @@ class TestAgentFiles:
             "fencepost/harness/base/errors.py",
         ]
 
-    def test_imports_for_the_type_checker_are_left_out(self) -> None:
-        found = agent.module_files("fencepost.harness.runtime.provider")
-        assert "fencepost/harness/runtime/node.py" in found
-        assert "fencepost/harness/systems/contract/system.py" not in found
+    def test_imports_for_the_type_checker_are_left_out(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+        monkeypatch.setattr(agent, "source_tree", lambda: tmp_path)
+        (tmp_path / "fencepost").mkdir()
+        (tmp_path / "fencepost" / "__init__.py").touch()
+        (tmp_path / "fencepost" / "used.py").touch()
+        (tmp_path / "fencepost" / "typed.py").write_text("import msgspec\n")
+        (tmp_path / "fencepost" / "agent.py").write_text(
+            "from typing import TYPE_CHECKING\n"
+            "from fencepost import used\n"
+            "if TYPE_CHECKING:\n"
+            "    from fencepost.typed import Typed\n"
+        )
+        files = agent.module_files("fencepost.agent")
+        assert list(files) == ["fencepost/__init__.py", "fencepost/agent.py", "fencepost/used.py"]
 
     def test_anything_but_the_standard_library_is_refused(self) -> None:
         with pytest.raises(HarnessError, match=r"imports click, but its Python has the standard library only"):
@@ -180,10 +190,28 @@ def a_recipe(**changed: Any) -> recipes.Recipe:
     return recipes.Recipe(**{**values, **changed})
 
 
+def known() -> dict[str, images.Source]:
+    """Every image: those that the systems declare, and the runtime's own."""
+    declared = (registry.system(name).image_recipe for name in registry.SYSTEMS)
+    return images.known(recipe for recipe in declared if recipe is not None)
+
+
+def source(made: recipes.Recipe | MachineError) -> images.Source:
+    """An image of which this is the recipe, whatever version is asked for; or none can be made."""
+
+    def make(version: str) -> recipes.Recipe:
+        if isinstance(made, MachineError):
+            raise made
+        return made
+
+    return images.Source(name="etcd" if isinstance(made, MachineError) else made.name, make=make, version="1.2.3")
+
+
 class TestRecipes:
     def test_every_image_has_one(self) -> None:
-        for name in images.names():
-            assert images.recipe(name).reference.startswith(f"fencepost/{name}:")
+        assert set(known()) == {*registry.SYSTEMS, *images.own()}
+        for name, image in known().items():
+            assert image.recipe().reference.startswith(f"fencepost/{name}:")
 
     def test_digest_is_of_everything(self, monkeypatch: pytest.MonkeyPatch) -> None:
         digests = {a_recipe().digest(""), a_recipe().digest("java"), a_recipe(identity={"etcd": "ab"}).digest("")}
@@ -211,13 +239,14 @@ class TestRecipes:
             return []
 
         monkeypatch.setattr(maven, "jars", jars)
-        made = recipes.recipe("kafka-zk", "3.9.2")
+        made = known()["kafka-zk"].recipe("3.9.2")
         assert not asked
         assert (made.version, made.base, made.is_given) == ("3.9.2", "java", False)
-        assert made.identity["kafka_2.13-3.9.2.jar"] == (versions.recorded_sums("3.9.2") or {})["kafka_2.13-3.9.2.jar"]
-        assert {"zookeeper-3.8.4.jar", "slf4j-simple-1.7.36.jar"} < set(made.identity)
+        recorded = versions.recorded_sums("3.9.2") or {}
+        assert made.identity["libs/kafka_2.13-3.9.2.jar"] == recorded["kafka_2.13-3.9.2.jar"]
+        assert {"libs/zookeeper-3.8.4.jar", "libs/slf4j-simple-1.7.36.jar"} < set(made.identity)
         with pytest.raises(UsageError, match=r"Kafka 4\.3\.1 is not run on ZooKeeper"):
-            recipes.recipe("kafka-zk", "4.3.1")
+            known()["kafka-zk"].recipe("4.3.1")
         assert not asked, "refused before it is fetched"
 
     def test_a_folder_of_kafkas_jars_is_compared_by_the_jars(
@@ -225,25 +254,21 @@ class TestRecipes:
     ) -> None:
         monkeypatch.setattr(maven, "jars", lambda *_, **__: [])
         (tmp_path / "kafka_2.13-4.4.0-SNAPSHOT.jar").write_bytes(b"mine")
-        made = recipes.recipe("kraft", str(tmp_path))
+        made = known()["kraft"].recipe(str(tmp_path))
         assert (made.version, made.is_given) == ("4.4.0-SNAPSHOT", True)
-        assert list(made.identity) == ["kafka_2.13-4.4.0-SNAPSHOT.jar"]
+        assert list(made.identity) == ["libs/kafka_2.13-4.4.0-SNAPSHOT.jar"]
         assert [part.target for part in made.parts()] == ["libs/kafka_2.13-4.4.0-SNAPSHOT.jar"]
-
-    def test_unknown_image(self) -> None:
-        with pytest.raises(UsageError, match="unknown image 'cassandra'"):
-            images.recipe("cassandra")
 
     def test_folder_of_an_installed_fencepost(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv(folder.FOLDER_VARIABLE, str(tmp_path))
         with pytest.raises(MachineError, match="no Dockerfiles") as caught:
-            images.names()
+            images.own()
         assert folder.FOLDER_VARIABLE in str(caught.value.hint)
 
     def test_python_is_of_debian(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("platform.freedesktop_os_release", lambda: {"PRETTY_NAME": "Other Linux 1"})
         with pytest.raises(MachineError, match="Other Linux 1") as caught:
-            images.recipe("python")
+            images.own()["python"].recipe()
         assert "--base python=" in str(caught.value.hint)
 
 
@@ -264,34 +289,27 @@ class Engine:
 
 
 class TestEnsure:
-    def test_image_that_is_up_to_date_needs_no_parts(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_image_that_is_up_to_date_needs_no_parts(self) -> None:
         made = a_recipe(parts=lambda: pytest.fail("parts were made"))
-        monkeypatch.setattr(building, "recipe", lambda name, version: made)
         engine: Any = Engine(**{"etcd_1.2.3": {plans.LABEL_PARTS: made.digest("")}})
-        assert images.ensure(engine, "etcd") == "fencepost/etcd:1.2.3"
+        assert images.ensure(engine, source(made)) == "fencepost/etcd:1.2.3"
 
-    def test_image_on_an_official_base_stays_on_it(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_image_on_an_official_base_stays_on_it(self) -> None:
         made = a_recipe(name="zookeeper", base="java", parts=lambda: pytest.fail("parts were made"))
-        monkeypatch.setattr(building, "recipe", lambda name, version: made)
         labels = {plans.LABEL_PARTS: made.digest("temurin:17"), plans.LABEL_BASE: "temurin:17"}
         engine: Any = Engine(**{"zookeeper_1.2.3": labels})
-        assert images.ensure(engine, "zookeeper") == "fencepost/zookeeper:1.2.3"
+        assert images.ensure(engine, source(made)) == "fencepost/zookeeper:1.2.3"
 
-    def test_without_parts_an_image_of_this_version_is_used_and_that_is_said(
-        self, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        def refuse(name: str, version: str) -> recipes.Recipe:
-            raise MachineError("there is no `go` on the PATH", hint="install Go")
-
-        monkeypatch.setattr(building, "recipe", refuse)
+    def test_without_parts_an_image_of_this_version_is_used_and_that_is_said(self) -> None:
+        etcd = source(MachineError("there is no `go` on the PATH", hint="install Go"))
         said: list[str] = []
         engine: Any = Engine(**{"etcd_3.4.5": {}})
-        assert images.ensure(engine, "etcd", version="3.4.5", progress=said.append) == "fencepost/etcd:3.4.5"
+        assert images.ensure(engine, etcd, version="3.4.5", progress=said.append) == "fencepost/etcd:3.4.5"
         assert "no `go` on the PATH" in said[0]
         with pytest.raises(MachineError, match="no `go`"):
-            images.ensure(engine, "etcd", version="3.4.6")
+            images.ensure(engine, etcd, version="3.4.6")
         with pytest.raises(MachineError, match="no `go`"):
-            images.ensure(engine, "etcd", version="./my-etcd")
+            images.ensure(engine, etcd, version="./my-etcd")
 
 
 class TestChoices:
@@ -306,13 +324,16 @@ class TestChoices:
     def test_refused_before_the_engine_is_asked(self, given: dict[str, Any], message: str) -> None:
         engine: Any = None
         with pytest.raises(UsageError, match=message):
-            images.build(engine, **given)
+            images.build(engine, known(), **given)
 
     def test_bases_first_and_none_that_an_official_image_replaces(self) -> None:
-        assert plans.in_order(["zookeeper"], {}) == ["java", "zookeeper"]
-        assert plans.in_order(["zookeeper"], {"java": "temurin:17"}) == ["zookeeper"]
-        everything = plans.in_order([], {})
-        assert sorted(everything) == sorted(images.names())
+        def order(*chosen: str, **base: str) -> list[str]:
+            return [image.name for image in plans.in_order(known(), chosen, base)]
+
+        assert order("zookeeper") == ["java", "zookeeper"]
+        assert order("zookeeper", java="temurin:17") == ["zookeeper"]
+        everything = order()
+        assert sorted(everything) == sorted(known())
         assert everything.index("java") < everything.index("zookeeper")
 
 
@@ -336,12 +357,11 @@ class TestRefusals:
             yield {"stream": "Step 1/2"}
             raise urllib3.exceptions.ProtocolError("Connection broken")
 
-        monkeypatch.setattr(building, "recipe", lambda name, version: a_recipe())
         engine: Any = Engine()
         engine.version = lambda: {"Arch": ""}
         engine.api = SimpleNamespace(build=events)
         with pytest.raises(MachineError, match=r"building the image fencepost/etcd:1\.2\.3: .* does not answer"):
-            images.ensure(engine, "etcd")
+            images.ensure(engine, source(a_recipe()))
 
     def test_other_architecture(self) -> None:
         engine: Any = SimpleNamespace(version=lambda: {"Arch": "sparc"})
@@ -352,10 +372,11 @@ class TestRefusals:
 def ensured_without_network(name: str) -> str:
     """`images.ensure` in a process that has no network at all, where this user may make one; the engine is a socket."""
     code = (
-        "import sys; from fencepost.harness.runtime.containers import images;"
+        "import sys; from fencepost.harness.plugins import registry;"
+        " from fencepost.harness.runtime.containers import images;"
         " from fencepost.harness.runtime.containers.engine.engine import connect;"
         " from fencepost.harness.runtime.containers.images import recipes; recipes.OWNER = sys.argv[1];"
-        " print(images.ensure(connect(), sys.argv[2]))"
+        " print(images.ensure(connect(), images.of_system(registry.system(sys.argv[2]).image_recipe)))"
     )
     alone = ["unshare", "--net"] if os.geteuid() == 0 and "tcp:" not in os.environ.get("DOCKER_HOST", "") else []
     command = [*alone, sys.executable, "-c", code, recipes.OWNER, name]
@@ -392,46 +413,43 @@ class TestOnAnEngine:
         server = tmp_path / "etcd"
         server.write_text(f"#!/bin/sh\necho etcd Version: 9.9.{os.getpid()}\n")
         server.chmod(0o755)
-        first = images.ensure(client, "etcd", version=str(server))
+        first = images.ensure(client, known()["etcd"], version=str(server))
         second = ensured_without_network("zookeeper")
         kept = client.images.get(second)
-        assert images.ensure(client, "zookeeper") == second
+        assert images.ensure(client, known()["zookeeper"]) == second
         assert client.images.get(second).id == kept.id
         assert kept.labels["org.fencepost.base"].startswith(f"{recipes.OWNER}/java:")
         assert client.images.get(first).labels["org.fencepost.system"] == "etcd"
 
         server.write_text(server.read_text() + "# changed\n")
-        assert images.ensure(client, "etcd", version=str(server)) != first
+        assert images.ensure(client, known()["etcd"], version=str(server)) != first
         with closing(
             client.events(since=int(begun), until=int(time.time()) + 1, filters={"type": "image"}, decode=True)
         ) as events:
             assert [event for event in events if event.get("Action") == "pull"] == []
 
-    def test_stale_image_is_replaced_and_removed(
-        self, client: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-    ) -> None:
+    def test_stale_image_is_replaced_and_removed(self, client: Any) -> None:
         made = {"content": b"1"}
 
-        def small(name: str, version: str = "") -> recipes.Recipe:
+        def small(version: str) -> recipes.Recipe:
             files = [Part(target="root/usr/local/bin/etcd", content=made["content"])]
             return a_recipe(identity={"etcd": made["content"].decode()}, parts=lambda: files)
 
-        monkeypatch.setattr(building, "recipe", small)
+        etcd = images.Source(name="etcd", make=small)
         lines: list[str] = []
-        reference = images.ensure(client, "etcd", progress=lines.append)
+        reference = images.ensure(client, etcd, progress=lines.append)
         old = client.images.get(reference).id
         made["content"] = b"2"
-        assert images.ensure(client, "etcd", progress=lines.append) == reference
+        assert images.ensure(client, etcd, progress=lines.append) == reference
         assert client.images.get(reference).id != old
         assert len(lines) == 2
         assert [image for image in client.images.list(all=True) if image.id == old] == []
-        (built,) = images.build(client, ["etcd"])
+        (built,) = images.build(client, {"etcd": etcd})
         assert built.was_current
 
-    def test_failed_build_shows_what_was_said(self, client: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(building, "recipe", lambda name, version="": a_recipe())
+    def test_failed_build_shows_what_was_said(self, client: Any) -> None:
         with pytest.raises(HarnessError, match=r"(?s)the build failed.*COPY root"):
-            images.ensure(client, "etcd")
+            images.ensure(client, source(a_recipe()))
 
 
 class TestCommands:
@@ -484,7 +502,7 @@ class TestCommands:
             ),
         ]
         monkeypatch.setattr(commands, "_connect", lambda: None)
-        monkeypatch.setattr(images, "listed", lambda client: some)
+        monkeypatch.setattr(images, "listed", lambda client, known: some)
         commands.list_images()
         lines = capsys.readouterr().out.splitlines()
         assert lines[1].split() == ["fencepost/etcd:1", "not", "built"] and "no `go`" in lines[2]

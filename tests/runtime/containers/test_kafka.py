@@ -144,8 +144,9 @@ def test_other_releases_find_their_controllers_through_toxiproxy(
 def foreign(engine: "DockerClient") -> str:
     """The files of our image without its labels, its command and its environment, as an image of somebody else's."""
     from fencepost.harness.runtime.containers import images
+    from fencepost.harness.systems.kafka.zookeeper_mode import KAFKA_ZK
 
-    ours = images.ensure(engine, "kafka-zk")
+    ours = images.ensure(engine, images.of_system(KAFKA_ZK.image_recipe))
     made = engine.containers.create(ours, entrypoint=["none"])
     reference = "fencepost-test/kafka:mine"
     try:

@@ -4,7 +4,7 @@
     parts     the files of a build context: as a digest, as the archive that an engine takes, as a folder for people
     machine   what is taken from this machine: a Java runtime, the libraries that a program needs
     agent     the modules of fencepost that the side-car runs
-    recipes   what each image is made of, by name
+    recipes   what each image is made of: a system says it of its own, the runtime of the others
     plans     each recipe on its base, and the labels that tell whether an image is that
     building  `ensure`, `build`: the engine's side
     listing   `listed`: what there is
@@ -17,6 +17,18 @@ the label `org.fencepost.parts`, a digest of everything that it was made of: an 
 
 from fencepost.harness.runtime.containers.images.building import Built, build, ensure, write_context
 from fencepost.harness.runtime.containers.images.listing import Listed, State, listed
-from fencepost.harness.runtime.containers.images.recipes import names, recipe
+from fencepost.harness.runtime.containers.images.recipes import Source, known, of_system, own
 
-__all__ = ["Built", "Listed", "State", "build", "ensure", "listed", "names", "recipe", "write_context"]
+__all__ = [
+    "Built",
+    "Listed",
+    "Source",
+    "State",
+    "build",
+    "ensure",
+    "known",
+    "listed",
+    "of_system",
+    "own",
+    "write_context",
+]

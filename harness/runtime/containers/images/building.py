@@ -18,7 +18,7 @@ from fencepost.harness.base.errors import HarnessError, MachineError, UsageError
 from fencepost.harness.runtime.artifacts.cache import cache_folder
 from fencepost.harness.runtime.containers.engine.engine import asking
 from fencepost.harness.runtime.containers.images import folder, parts, plans
-from fencepost.harness.runtime.containers.images.recipes import is_ours, recipe
+from fencepost.harness.runtime.containers.images.recipes import Source, is_ours, own
 from fencepost.harness.runtime.containers.images.refusals import failed_build, refuse_other_architecture
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class Built:
     was_current: bool
 
 
-def ensure(client: "docker.DockerClient", name: str, *, version: str = "", progress: Progress = _silent) -> str:
+def ensure(client: "docker.DockerClient", source: Source, *, version: str = "", progress: Progress = _silent) -> str:
     """The reference of an image that is on the engine and of the parts that are at hand; built when it is not.
 
     An image that was built on an official base stays on it. Where the parts cannot be found (no compiler, no package
@@ -60,10 +60,10 @@ def ensure(client: "docker.DockerClient", name: str, *, version: str = "", progr
         progress: is told in words what takes long.
     """
     try:
-        wanted = recipe(name, version)
+        wanted = source.recipe(version)
         plan = plans.plan_of(wanted, plans.official_base_of(plans.found(client, wanted.reference)))
     except MachineError as error:
-        reference = plans.pinned_reference(name, version)
+        reference = plans.pinned_reference(source, version)
         if not reference or plans.found(client, reference) is None:
             raise
         progress(f"the image {reference} is used as it is: it cannot be compared with its parts: {error.message}")
@@ -76,6 +76,7 @@ def ensure(client: "docker.DockerClient", name: str, *, version: str = "", progr
 
 def build(
     client: "docker.DockerClient",
+    known: Mapping[str, Source],
     chosen: Sequence[str] = (),
     *,
     base: Mapping[str, str] | None = None,
@@ -87,18 +88,19 @@ def build(
     """Build these images (none named: all), each after the base that it needs; `done` is told of each at once.
 
     Args:
+        known: every image by name (`recipes.known`).
         base: official images by the name of ours that they stand in for: {"java": "eclipse-temurin:17-jre"}. Without
             one an image stays on the base that it has.
         versions: instead of the pinned ones, by image.
         anew: also what is up to date, without the builder's cache, and on our own bases.
     """
     base, versions = dict(base or {}), dict(versions or {})
-    plans.refuse_unknown(chosen, base, versions)
+    plans.refuse_unknown(known, chosen, base, versions)
     result = []
     with _one_builder(progress):
-        for name in plans.in_order(chosen, base):
+        for source in plans.in_order(known, chosen, base):
             begun = time.monotonic()
-            wanted = recipe(name, versions.get(name, ""))
+            wanted = source.recipe(versions.get(source.name, ""))
             kept = "" if anew else plans.official_base_of(plans.found(client, wanted.reference))
             plan = plans.plan_of(wanted, base.get(wanted.base, kept))
             was_current = not anew and plans.is_current(client, plan)
@@ -109,10 +111,10 @@ def build(
     return result
 
 
-def write_context(name: str, into: Path, *, version: str = "", base: str = "") -> str:
+def write_context(known: Mapping[str, Source], name: str, into: Path, *, version: str = "", base: str = "") -> str:
     """Fill `into` with what an image is built from; returns the command that builds it by hand, labels included."""
-    plans.refuse_unknown([name], {}, {name: version} if version else {})
-    wanted = recipe(name, version)
+    plans.refuse_unknown(known, [name], {}, {name: version} if version else {})
+    wanted = known[name].recipe(version)
     if base and not wanted.base:
         raise UsageError(f"{name} is made from nothing", hint="leave --base out")
     plan = plans.plan_of(wanted, base)
@@ -125,9 +127,9 @@ def write_context(name: str, into: Path, *, version: str = "", base: str = "") -
 def _bring_up(client: "docker.DockerClient", plan: plans.Plan, progress: Progress, *, anew: bool = False) -> None:
     """Build the image, and before it its base where that is ours and not up to date. The caller holds the lock."""
     if is_ours(plan.base):
-        own = plans.plan_of(recipe(plan.recipe.base), "")
-        if not plans.is_current(client, own):
-            _bring_up(client, own, progress)
+        base = plans.plan_of(own()[plan.recipe.base].recipe(), "")
+        if not plans.is_current(client, base):
+            _bring_up(client, base, progress)
     reference = plan.recipe.reference
     before = plans.found(client, reference)
     if before is not None and not anew and before.labels.get(plans.LABEL_PARTS) == plan.digest:

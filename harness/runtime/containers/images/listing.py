@@ -1,5 +1,6 @@
 """What images there are: every one that we know, built or not, and those of other versions."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
@@ -7,7 +8,7 @@ from typing import TYPE_CHECKING
 from fencepost.harness.base.errors import FencepostError, MachineError
 from fencepost.harness.runtime.containers.engine.engine import asking
 from fencepost.harness.runtime.containers.images import plans
-from fencepost.harness.runtime.containers.images.recipes import names, recipe
+from fencepost.harness.runtime.containers.images.recipes import Source
 
 if TYPE_CHECKING:
     import docker
@@ -39,22 +40,22 @@ class Listed:
     why: str = ""
 
 
-def listed(client: "docker.DockerClient") -> list[Listed]:
+def listed(client: "docker.DockerClient", known: Mapping[str, Source]) -> list[Listed]:
     """Every image that we know, built or not, then images of other versions; fetches and builds nothing."""
-    found = [_listed(client, name) for name in names()]
-    known = {line.id for line in found if line.id}
+    found = [_listed(client, source) for source in known.values()]
+    ids = {line.id for line in found if line.id}
     with asking("listing the images", MachineError):
         others = client.images.list(filters={"label": plans.LABEL_IMAGE})
     for image in others:
-        if str(image.id).removeprefix("sha256:") not in known and image.tags:
+        if str(image.id).removeprefix("sha256:") not in ids and image.tags:
             found.append(_described(image, image.labels[plans.LABEL_IMAGE], image.tags[0], State.KEPT))
     return found
 
 
-def _listed(client: "docker.DockerClient", name: str) -> Listed:
-    reference = plans.pinned_reference(name, "")
+def _listed(client: "docker.DockerClient", source: Source) -> Listed:
+    name, reference = source.name, plans.pinned_reference(source, "")
     try:
-        wanted = recipe(name)
+        wanted = source.recipe()
         reference = wanted.reference
         image = plans.found(client, reference)
         if image is None:

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from fencepost.harness.base.errors import MachineError, UsageError, unknown_choice
 from fencepost.harness.runtime.containers.engine.engine import asking
-from fencepost.harness.runtime.containers.images import folder
-from fencepost.harness.runtime.containers.images.recipes import Recipe, is_ours, names, recipe, reference_of
+from fencepost.harness.runtime.containers.images.recipes import Recipe, Source, is_ours, own, reference_of
 
 if TYPE_CHECKING:
     import docker
@@ -23,8 +22,6 @@ LABEL_BASE: Final = "org.fencepost.base"
 _TITLE_VERSION: Final = "org.opencontainers.image.version"
 
 SCRATCH: Final = "scratch"
-#: The images whose version can be chosen; the others are of this machine or of this fencepost.
-VERSIONED: Final = ("etcd", "zookeeper", "kraft", "kafka-zk", "toxiproxy")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +38,8 @@ def plan_of(wanted: Recipe, official_base: str) -> Plan:
         return Plan(wanted, SCRATCH, wanted.digest(""))
     if official_base:
         return Plan(wanted, official_base, wanted.digest(official_base))
-    own = plan_of(recipe(wanted.base), "")
-    return Plan(wanted, own.recipe.reference, wanted.digest(own.digest))
+    base = plan_of(own()[wanted.base].recipe(), "")
+    return Plan(wanted, base.recipe.reference, wanted.digest(base.digest))
 
 
 def labels_of(plan: Plan) -> dict[str, str]:
@@ -51,37 +48,39 @@ def labels_of(plan: Plan) -> dict[str, str]:
     return {LABEL_VERSION: version, _TITLE_VERSION: version, LABEL_PARTS: plan.digest, LABEL_BASE: plan.base}
 
 
-def in_order(chosen: Sequence[str], base: Mapping[str, str]) -> list[str]:
+def in_order(known: Mapping[str, Source], chosen: Sequence[str], base: Mapping[str, str]) -> list[Source]:
     """Each once, our own bases before what stands on them; a base that an official image replaces is left out."""
-    pins = folder.pinned()
     order: list[str] = []
-    for name in chosen or names():
-        for one in (pins[name].base, name):
+    for name in chosen or known:
+        for one in (known[name].base, name):
             if one and one not in order and (one not in base or one in chosen):
                 order.append(one)
-    return order
+    return [known[name] for name in order]
 
 
-def refuse_unknown(chosen: Sequence[str], base: Mapping[str, str], versions: Mapping[str, str]) -> None:
+def refuse_unknown(
+    known: Mapping[str, Source], chosen: Sequence[str], base: Mapping[str, str], versions: Mapping[str, str]
+) -> None:
     for name in (*chosen, *versions):
-        if name not in names():
-            raise unknown_choice("image", name, names())
-    bases = sorted({pin.base for pin in folder.pinned().values() if pin.base})
+        if name not in known:
+            raise unknown_choice("image", name, list(known))
+    bases = sorted({source.base for source in known.values() if source.base})
     for name in base:
         if name not in bases:
             raise unknown_choice("base image", name, bases)
     for name in versions:
-        if name not in VERSIONED:
+        if not known[name].has_versions:
+            versioned = ", ".join(name for name, source in known.items() if source.has_versions)
             raise UsageError(
                 f"the version of {name} cannot be chosen: it is made of what this machine has",
-                hint=f"choose a version of: {', '.join(VERSIONED)}; or a base with --base",
+                hint=f"choose a version of: {versioned}; or a base with --base",
             )
 
 
-def pinned_reference(name: str, version: str) -> str:
+def pinned_reference(source: Source, version: str) -> str:
     """The tag as far as it is known without the parts; empty for what is of this machine, and for a path."""
-    word = version or folder.pinned()[name].version
-    return reference_of(name, word) if word and "/" not in word else ""
+    word = version or source.version
+    return reference_of(source.name, word) if word and "/" not in word else ""
 
 
 def official_base_of(image: "Image | None") -> str:

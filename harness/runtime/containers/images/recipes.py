@@ -10,13 +10,14 @@ import importlib.metadata
 import platform
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
-from fencepost.harness.base.errors import MachineError, unknown_choice
+from fencepost.harness.base.errors import MachineError
+from fencepost.harness.runtime.artifacts import ImageContents, ImageRecipe
 from fencepost.harness.runtime.artifacts.cache import sha256_of
 from fencepost.harness.runtime.containers.images import agent, folder, machine, parts
 from fencepost.harness.runtime.containers.images.parts import Part
@@ -68,98 +69,59 @@ def is_ours(reference: str) -> bool:
     return reference.startswith(f"{OWNER}/")
 
 
-def names() -> tuple[str, ...]:
-    """Every image, in the order in which versions.toml names them."""
-    return tuple(folder.pinned())
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """An image that can be built. `make` gives the recipe of a version; raises UsageError or MachineError.
 
-
-def recipe(name: str, version: str = "") -> Recipe:
-    """The recipe of an image; `version` stands in for the pinned one, for a system also a path as for `--version`.
-
-    Raises:
-        UsageError: no such image, or no such version.
-        MachineError: this machine lacks what the image would be made of.
+    `version` is built when nobody chooses another; empty when this machine decides it. `base` is another image's name,
+    or empty: from nothing.
     """
-    maker = _MAKERS.get(name)
-    if maker is None or name not in names():
-        raise unknown_choice("image", name, names())
-    return maker(version or folder.pinned()[name].version)
+
+    name: str
+    make: Callable[[str], Recipe]
+    version: str = ""
+    base: str = ""
+    has_versions: bool = False
+
+    def recipe(self, version: str = "") -> Recipe:
+        return self.make(version or self.version)
 
 
-def _etcd(version: str) -> Recipe:
-    from fencepost.harness.plugins import registry
+def of_system(system: ImageRecipe) -> Source:
+    """The image that a system declares; its version may also be a path, as for `--version`."""
 
-    found = registry.system("etcd").resolve(version)
-    binary = Path(found.paths["etcd"])
+    def make(version: str) -> Recipe:
+        contents = system.contents(version)
+        return Recipe(
+            name=system.name,
+            version=contents.version,
+            identity={f"{system.folder}/{name}": sha256 for name, sha256 in contents.sums.items()},
+            parts=lambda: _system_parts(system, contents),
+            base=system.base,
+            is_given="/" in version or Path(version).exists(),
+        )
 
-    def files() -> list[Part]:
-        target = "root/usr/local/bin/etcd"
-        return [*machine.skeleton(), parts.file(target, binary), *machine.libraries([binary])]
-
-    return Recipe(
-        name="etcd",
-        version=found.version,
-        identity={"etcd": found.sha256["etcd"]},
-        parts=files,
-        is_given=_is_path(version),
-    )
+    return Source(name=system.name, make=make, version=system.version, base=system.base, has_versions=True)
 
 
-def _zookeeper(version: str) -> Recipe:
-    from fencepost.harness.plugins import registry
-
-    found = registry.system("zookeeper").resolve(version)
-    jars = [Path(jar) for jar in found.paths["classpath"].split(":")]
-    return Recipe(
-        name="zookeeper",
-        version=found.version,
-        identity={jar.name: sha256_of(jar) for jar in jars},
-        parts=lambda: [parts.file(f"lib/{jar.name}", jar) for jar in jars],
-        base=folder.pinned()["zookeeper"].base,
-        is_given=_is_path(version),
-    )
+def _system_parts(system: ImageRecipe, contents: ImageContents) -> list[Part]:
+    files = contents.files()
+    own = [parts.file(f"{system.folder}/{name}", path) for name, path in files.items()]
+    return own if system.base else [*machine.skeleton(), *own, *machine.libraries(files.values())]
 
 
-def _kraft(version: str) -> Recipe:
-    from fencepost.harness.systems.kafka.kraft.system import refuse
-
-    return _kafka("kraft", version, refuse)
-
-
-def _kafka_zk(version: str) -> Recipe:
-    from fencepost.harness.systems.kafka.zookeeper_mode.system import refuse
-
-    return _kafka("kafka-zk", version, refuse)
+def own() -> dict[str, Source]:
+    """The runtime's own images by name: the proxy, the side-car, and the bases."""
+    makers = {"toxiproxy": _toxiproxy, "sidecar": _sidecar, "java": _java, "python": _python}
+    return {
+        name: Source(name=name, make=makers[name], version=pin.version, base=pin.base, has_versions=bool(pin.module))
+        for name, pin in folder.pinned().items()
+    }
 
 
-def _kafka(name: str, version: str, refuse: Callable[[str], None]) -> Recipe:
-    """The jars of a Kafka; of a known release their sums are recorded, so that nothing need be fetched to compare."""
-    from fencepost.harness.systems.kafka.server import start as server
-    from fencepost.harness.systems.kafka.server import versions
-
-    known = None if _is_path(version) else versions.recorded_sums(version)
-
-    def jars() -> list[Path]:
-        return server.found_jars(version, refuse=refuse)[1]
-
-    if known is not None:
-        refuse(version)
-        found, sums = version, known
-    else:
-        found, own = server.found_jars(version, refuse=refuse)
-        sums = {jar.name: sha256_of(jar) for jar in own}
-    return Recipe(
-        name=name,
-        version=found,
-        identity=sums,
-        parts=lambda: [parts.file(f"libs/{jar.name}", jar) for jar in jars()],
-        base=folder.pinned()[name].base,
-        is_given=_is_path(version),
-    )
-
-
-def _is_path(version: str) -> bool:
-    return "/" in version or Path(version).exists()
+def known(systems: Iterable[ImageRecipe]) -> dict[str, Source]:
+    """Every image by name: those of these systems, then the runtime's own."""
+    return {system.name: of_system(system) for system in systems} | own()
 
 
 def _toxiproxy(version: str) -> Recipe:
@@ -251,15 +213,3 @@ def _python_root(version: str, packages: tuple[str, ...]) -> list[Part]:
         Part(target="root/usr/bin/python3", link=f"python{version}"),
         *shell,
     ]
-
-
-_MAKERS: Final[Mapping[str, Callable[[str], Recipe]]] = {
-    "etcd": _etcd,
-    "zookeeper": _zookeeper,
-    "kraft": _kraft,
-    "kafka-zk": _kafka_zk,
-    "toxiproxy": _toxiproxy,
-    "sidecar": _sidecar,
-    "java": _java,
-    "python": _python,
-}

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from fencepost.harness.base.errors import UsageError, unknown_choice
 from fencepost.harness.coordination import Interface, ReadMode
-from fencepost.harness.runtime.artifacts import Artifacts, ImageFacts
+from fencepost.harness.runtime.artifacts import Artifacts, ImageFacts, ImageRecipe
 from fencepost.harness.runtime.artifacts.java import archive, existing_archive, find_java
 from fencepost.harness.runtime.node import Layout, Member, Node, NodeSpec, Place
 from fencepost.harness.systems.contract.server_settings import NO_SETTINGS, Settings, Taken
@@ -23,6 +23,7 @@ from fencepost.harness.systems.kafka.server import reported_version as told_vers
 from fencepost.harness.systems.kafka.server import settings as server_settings
 from fencepost.harness.systems.kafka.server import start as server
 from fencepost.harness.systems.kafka.server.archive_training import train
+from fencepost.harness.systems.kafka.server.image import recipe
 from fencepost.harness.systems.kafka.server.log_lines import Layer, became_leader
 from fencepost.harness.systems.kafka.server.start import DEFAULT_VERSION
 from fencepost.harness.verdict import Guarantee, LeadershipBound
@@ -77,6 +78,10 @@ class Kraft:
 
     def members(self, nodes: int, options: Mapping[str, object]) -> tuple[Member, ...]:
         return configuration.members(nodes, configuration.settings_of(options))
+
+    @property
+    def image_recipe(self) -> ImageRecipe:
+        return recipe(self.name, DEFAULT_VERSION, refuse)
 
     def in_image(self, image: ImageFacts) -> Artifacts:
         return images.in_image(image, refuse=refuse, keeper=False)

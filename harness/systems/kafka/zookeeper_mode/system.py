@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from fencepost.harness.base.errors import UsageError, unknown_choice
 from fencepost.harness.coordination import Interface, ReadMode
-from fencepost.harness.runtime.artifacts import Artifacts, ImageFacts
+from fencepost.harness.runtime.artifacts import Artifacts, ImageFacts, ImageRecipe
 from fencepost.harness.runtime.artifacts.java import Train, archive, existing_archive, find_java
 from fencepost.harness.runtime.node import Layout, Member, Node, NodeSpec, Place
 from fencepost.harness.systems.contract.fenced_attempts import AttemptReader
@@ -23,6 +23,7 @@ from fencepost.harness.systems.kafka.server import reported_version as told_vers
 from fencepost.harness.systems.kafka.server import settings as server_settings
 from fencepost.harness.systems.kafka.server import start as server
 from fencepost.harness.systems.kafka.server.fenced_attempts import ZooKeeperModeAttempts
+from fencepost.harness.systems.kafka.server.image import recipe
 from fencepost.harness.systems.kafka.server.log_lines import Layer, became_leader
 from fencepost.harness.systems.kafka.server.start import MAIN_CLASS
 from fencepost.harness.systems.kafka.zookeeper_mode import configuration, health
@@ -97,6 +98,10 @@ class KafkaZk:
 
     def members(self, nodes: int, options: Mapping[str, object]) -> tuple[Member, ...]:
         return configuration.members(nodes)
+
+    @property
+    def image_recipe(self) -> ImageRecipe:
+        return recipe(self.name, DEFAULT_VERSION, refuse)
 
     def in_image(self, image: ImageFacts) -> Artifacts:
         return images.in_image(image, refuse=refuse, keeper=True)

@@ -1,0 +1,25 @@
+"""What an image of ZooKeeper is made of: a server's jars, on a base with Java."""
+
+from pathlib import Path
+from typing import Final
+
+from fencepost.harness.runtime.artifacts import ImageContents, ImageRecipe, sha256_of
+from fencepost.harness.systems.zookeeper import server, versions
+
+
+def _contents(version: str) -> ImageContents:
+    """Of a known release, or of a folder of jars."""
+    if Path(version).is_dir():
+        version, jars = server.given(Path(version).absolute())
+    else:
+        jars = versions.jars(version)
+    return ImageContents(
+        version=version,
+        sums={jar.name: sha256_of(jar) for jar in jars},
+        files=lambda: {jar.name: jar for jar in jars},
+    )
+
+
+RECIPE: Final = ImageRecipe(
+    name="zookeeper", version=server.PACKAGED_VERSION, base="java", folder="lib", contents=_contents
+)
