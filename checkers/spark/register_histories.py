@@ -1,6 +1,6 @@
 """A stored history of registers becomes a table of operations, and is judged as one: pairing, numbering, the search.
 
-    events -> PAIRED               one window per process, as in `harness.warehouse.operations`; never a join
+    EVENTS -> PAIRED               one window per process, as in `harness.warehouse.operations`; never a join
     PAIRED -> OPERATIONS_TABLE     partitions of whole keys; `checkers.storage.models.encode` numbers keys and values
                                    in the executors' Python, so that equal here is what is equal on one machine
 
@@ -19,13 +19,13 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from fencepost.checkers.spark.registers import judge_table, partitions, tuned
+from fencepost.checkers.spark.schemas import EVENTS, NAMED_OPERATIONS, OPERATIONS_TABLE, PAIRED
 from fencepost.checkers.storage.models import CAS_REGISTER, encode
 from fencepost.checkers.tables.operations import COLUMNS, UNKNOWN, explain, verdict
 from fencepost.harness.base.errors import MalformedHistory, UsageError
+from fencepost.harness.base.spark_tables import conforms
 from fencepost.harness.history import Operation, Outcome
 from fencepost.harness.verdict import Facts, Verdict, Witness
-from fencepost.harness.warehouse.pipeline import read_history
-from fencepost.harness.warehouse.schemas import NAMED_OPERATIONS, OPERATIONS_TABLE, PAIRED, conforms
 
 #: Numbers of keys that one partition may give out.
 _KEYS_MAX: Final = 1 << 40
@@ -37,7 +37,7 @@ def check(spark: SparkSession, uri: str, facts: Facts) -> Verdict:
     Raises UsageError where there are other operations, MalformedHistory where a rule is broken.
     """
     own = tuned(spark)
-    pairs = read_history(own, uri).transform(paired).cache()
+    pairs = own.read.schema(EVENTS).parquet(uri).transform(paired).cache()
     try:
         operations = _look_over(pairs, uri)
         table = pairs.transform(numbered, operations).cache()
@@ -57,7 +57,7 @@ def check(spark: SparkSession, uri: str, facts: Facts) -> Verdict:
 
 def write_table(spark: SparkSession, history_uri: str, table_uri: str) -> None:
     """Write the table of the history's operations, a folder of part files; the column `name` has each key's name."""
-    pairs = read_history(tuned(spark), history_uri).transform(paired).cache()
+    pairs = tuned(spark).read.schema(EVENTS).parquet(history_uri).transform(paired).cache()
     try:
         pairs.transform(numbered, _look_over(pairs, history_uri)).write.parquet(table_uri)
     finally:
@@ -65,7 +65,7 @@ def write_table(spark: SparkSession, history_uri: str, table_uri: str) -> None:
 
 
 def paired(history: DataFrame) -> DataFrame:
-    """Invocations with their completions (HISTORY -> PAIRED); `broken` says which rule an event breaks."""
+    """Invocations with their completions (EVENTS -> PAIRED); `broken` says which rule an event breaks."""
     of_process = Window.partitionBy("process").orderBy("index")
     said = F.struct("index", "type", "f", "key", "node", "time_ns", "value")
     events = (

@@ -19,6 +19,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from pyspark.sql.pandas.types import to_arrow_schema
 
+from fencepost.checkers.spark.schemas import FOUND, OPERATIONS_TABLE
 from fencepost.checkers.tables.operations import (
     COLUMNS,
     Deal,
@@ -36,8 +37,8 @@ from fencepost.checkers.tables.operations import (
     whole_keys,
 )
 from fencepost.harness.base.errors import MalformedHistory
+from fencepost.harness.base.spark_tables import conforms
 from fencepost.harness.verdict import Budget, Facts, Verdict
-from fencepost.harness.warehouse.schemas import FOUND, OPERATIONS_TABLE, conforms
 
 #: One task's share: sorted in a few tens of megabytes, judged in a second or less.
 PARTITION_OPERATIONS: Final = 1_000_000

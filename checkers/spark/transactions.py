@@ -31,9 +31,9 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from fencepost.checkers.findings.ladder import Conclusion, Doubt, conclude
 from fencepost.checkers.spark.registers import tuned
+from fencepost.checkers.spark.schemas import MICRO_OPERATIONS, PIECES, UNEXPLAINED
 from fencepost.checkers.tables import transactions_windows as transaction_windows
 from fencepost.checkers.tables.transactions import (
-    LIST_APPEND,
     TIME_MAX,
     Rows,
     malformed,
@@ -69,9 +69,10 @@ from fencepost.checkers.transactions.anomalies import NOTHING_READ, Finding
 from fencepost.checkers.transactions.columns import INFO, NEVER, OK
 from fencepost.checkers.transactions.weak_isolation import CommitCircle
 from fencepost.harness.base.errors import HarnessError, MalformedHistory, unknown_choice
+from fencepost.harness.base.spark_tables import conforms
 from fencepost.harness.verdict import Cause, Facts, Validity, Verdict
 from fencepost.harness.verdict.consistency_models import NAMES, implied, ruled_out, ruled_out_of_registers
-from fencepost.harness.warehouse.schemas import MICRO_OPERATIONS, PIECES, UNEXPLAINED, conforms
+from fencepost.harness.verdict.tables import LIST_APPEND
 
 if TYPE_CHECKING:
     from pyspark import Broadcast

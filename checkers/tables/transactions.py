@@ -21,9 +21,8 @@ from fencepost.checkers.transactions.columns import INFO, NEVER, NIL, OK, READ, 
 from fencepost.checkers.transactions.history import EXPOSURE_OF, most_telling
 from fencepost.harness.base.errors import MalformedHistory
 from fencepost.harness.verdict import Facts, Verdict, Witness
+from fencepost.harness.verdict.tables import LIST_APPEND, RW_REGISTER
 
-LIST_APPEND: Final = "list-append"
-RW_REGISTER: Final = "rw-register"
 #: Times are doubled where transactions are ordered.
 TIME_MAX: Final = (1 << 62) - 1
 _HINT: Final = "docs/transactions-table.md says what each column means"

@@ -15,7 +15,6 @@ import pyarrow.parquet as pq
 from fencepost.checkers.findings.ladder import Conclusion
 from fencepost.checkers.tables.parquet import ParquetFiles
 from fencepost.checkers.tables.transactions import (
-    LIST_APPEND,
     Rows,
     arrow_table,
     malformed,
@@ -32,6 +31,7 @@ from fencepost.checkers.transactions.history import encode, transactions_of
 from fencepost.harness.base.errors import MalformedHistory
 from fencepost.harness.history import History
 from fencepost.harness.verdict import Facts, Verdict
+from fencepost.harness.verdict.tables import LIST_APPEND
 
 
 def check(path: Path, facts: Facts, model: str | None = None) -> Verdict:

@@ -88,9 +88,7 @@ def _kafka_jars() -> Check:
 
 def _native_core() -> Check:
     def look() -> str:
-        from fencepost.checkers._core import build_info
-
-        return " ".join(str(value) for value in build_info().values())
+        return " ".join(str(value) for value in registry.native("build-info")().values())
 
     return _guarded("native core", look)
 

@@ -14,6 +14,7 @@ from fencepost.harness.results.voter_logs import LogReader
 from fencepost.harness.runtime.provider import Provider
 from fencepost.harness.systems.contract.system import System
 from fencepost.harness.verdict import Facts, Verdict
+from fencepost.harness.verdict.tables import OpensTable
 
 SYSTEMS: Final = {
     "etcd": "fencepost.harness.systems.etcd:ETCD",
@@ -65,7 +66,7 @@ CHECKERS: Final = {
     "lease": "fencepost.checkers.leases:check",
     "linearizable": "fencepost.checkers.storage.registers:check",
     "lock": "fencepost.checkers.elections.locks:check",
-    "log": "checkers.log:check",
+    "log": "fencepost.checkers.log:check",
     "metadata": "fencepost.checkers.metadata:check",
     "producer-ids": "fencepost.checkers.elections.producer_ids:check",
     "rejoin": "fencepost.checkers.metadata.rejoin:check",
@@ -103,12 +104,34 @@ LOG_READERS: Final = {
     "kraft": "fencepost.harness.systems.kafka.kraft.metadata_log:read_archive",
 }
 
+#: Tables that are too large to be events, by what they hold, as this machine judges and shows them.
+TABLES: Final = {
+    "operations": "fencepost.checkers.tables.judged:Operations",
+    "transactions": "fencepost.checkers.tables.judged:Transactions",
+}
+
+#: The same judged through Spark; a history of registers becomes a table of operations there.
+TABLE_JUDGES: Final = {
+    "history": "fencepost.checkers.spark.register_histories:check",
+    "operations": "fencepost.checkers.spark.registers:check",
+    "transactions": "fencepost.checkers.spark.transactions:check",
+}
+
+#: What else the native core does.
+NATIVE: Final = {
+    "build-info": "fencepost.checkers._core:build_info",
+    "edn": "fencepost.checkers._core:read_edn",
+    "edn-form": "fencepost.checkers._core:Edn",
+}
+
 RUNTIMES: Final = {
     "containers": "fencepost.harness.runtime.containers.provider:CONTAINERS",
     "lab": "fencepost.harness.runtime.lab.provider:LAB",
 }
 
 Checker = Callable[[History, Facts], list[Verdict]]
+#: Takes a Spark session, the table's URI, the facts and, of transactions, the model that was asked for.
+TableJudge = Callable[..., Verdict]
 
 
 def system(name: str) -> System:
@@ -134,6 +157,21 @@ def faults() -> dict[str, Fault]:
 def checker(name: str) -> Checker:
     """The checker of this registry key; raises UsageError."""
     return cast(Checker, _load("checker", name, CHECKERS | FILE_CHECKERS))
+
+
+def table(holds: str) -> OpensTable:
+    """What opens tables of this kind."""
+    return cast(OpensTable, _load("kind of table", holds, TABLES))
+
+
+def table_judge(holds: str) -> TableJudge:
+    """What judges tables of this kind through Spark."""
+    return cast(TableJudge, _load("kind of table", holds, TABLE_JUDGES))
+
+
+def native(name: str) -> Any:
+    """What the native core offers by this name."""
+    return _load("native function", name, NATIVE)
 
 
 def log_reader(system_name: str) -> LogReader | None:

@@ -14,7 +14,8 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from fencepost.harness.warehouse.schemas import CLAIMS, REIGNS, SERVED_SUPERSEDED, STAMPS, conforms
+from fencepost.harness.base.spark_tables import conforms
+from fencepost.harness.warehouse.schemas import CLAIMS, REIGNS, SERVED_SUPERSEDED, STAMPS
 
 #: A log line may be read this much later than the answer that reflects it came.
 LOG_DELAY_NS: Final = 300_000_000

@@ -9,7 +9,8 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from fencepost.harness.warehouse.schemas import BUCKETS, ERRORS, FUNCTIONS, KNOWN, OPERATIONS, conforms
+from fencepost.harness.base.spark_tables import conforms
+from fencepost.harness.warehouse.schemas import BUCKETS, ERRORS, FUNCTIONS, KNOWN, OPERATIONS
 from fencepost.harness.warehouse.staleness import with_known_position
 
 #: percentile_approx is exact up to this many distinct values in a group and within 1 / this of the rank beyond.

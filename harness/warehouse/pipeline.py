@@ -17,6 +17,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
+from fencepost.harness.base.spark_tables import conforms
 from fencepost.harness.warehouse import leadership, operations, staleness
 from fencepost.harness.warehouse import service as availability
 from fencepost.harness.warehouse.faults import Landmarks, landmarks
@@ -29,7 +30,7 @@ from fencepost.harness.warehouse.results import (
     StaleReadsRow,
     SupersededRow,
 )
-from fencepost.harness.warehouse.schemas import BACKGROUNDS, HISTORY, SEGMENTS, SUPERSEDED, conforms
+from fencepost.harness.warehouse.schemas import BACKGROUNDS, HISTORY, SEGMENTS, SUPERSEDED
 from fencepost.harness.warehouse.summary import (
     beginnings,
     fault_rows,

@@ -12,8 +12,9 @@ from typing import Final, NamedTuple
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
+from fencepost.harness.base.spark_tables import conforms
 from fencepost.harness.warehouse.operations import bucket_of
-from fencepost.harness.warehouse.schemas import SERVICE, conforms
+from fencepost.harness.warehouse.schemas import SERVICE
 
 #: Into how many buckets a run is divided.
 BUCKETS_MAX: Final = 100

@@ -11,7 +11,8 @@ promised.
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from fencepost.harness.warehouse.schemas import KNOWN, REGRESSIONS, SEEN, STALE_READS, conforms
+from fencepost.harness.base.spark_tables import conforms
+from fencepost.harness.warehouse.schemas import KNOWN, REGRESSIONS, SEEN, STALE_READS
 
 
 def with_known_position(events: DataFrame) -> DataFrame:

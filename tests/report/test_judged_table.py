@@ -8,10 +8,10 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
+from fencepost.checkers.tables import judged
 from fencepost.checkers.tables.histories import events_of, witnesses_in
 from fencepost.checkers.tables.operations import UNKNOWN, Rows
 from fencepost.harness.cli import main
-from fencepost.harness.cli.check import table_report
 from fencepost.harness.history import History, Outcome
 from fencepost.harness.verdict import Facts, Validity, Verdict
 from tests.checkers.tables.operations_tables import from_operations, generate, joined, store
@@ -74,10 +74,10 @@ def test_a_folder_of_part_files(tmp_path: Path) -> None:
 
 def test_keys_that_are_too_large_are_told_in_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store(table_of(VALID, STALE), tmp_path / "table.parquet")
-    monkeypatch.setattr(table_report, "_ROWS_MAX", 2)
+    monkeypatch.setattr(judged, "_ROWS_MAX", 2)
     html = page_of(tmp_path / "table.parquet", 1)
     assert "stale-read" in html and "← 2" not in html
-    monkeypatch.setattr(table_report, "_ROWS_MAX", 100)
+    monkeypatch.setattr(judged, "_ROWS_MAX", 100)
     assert "← 2" in page_of(tmp_path / "table.parquet", 1)
 
 
@@ -168,10 +168,10 @@ def test_a_valid_table_of_transactions(tmp_path: Path) -> None:
 def test_transactions_that_are_too_large_are_told_in_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two transactions of two micro-operations each hold six numbers."""
     path = transactions(tmp_path / "table.parquet", "rx ay1 @0-9", "ry ax1 @1-8")
-    monkeypatch.setattr(table_report, "_VALUES_MAX", 5)
+    monkeypatch.setattr(judged, "_VALUES_MAX", 5)
     html = page_of(path, 1)
     assert "T70 &lt; T71 (rw)" in html and "append 1 1" not in html
-    monkeypatch.setattr(table_report, "_VALUES_MAX", 6)
+    monkeypatch.setattr(judged, "_VALUES_MAX", 6)
     assert "append 1 1" in page_of(path, 1)
 
 

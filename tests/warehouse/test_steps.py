@@ -7,6 +7,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
+from fencepost.harness.base import spark_tables
 from fencepost.harness.results.columns import COLUMNS
 from fencepost.harness.results.columns import schema as arrow_schema
 from fencepost.harness.warehouse import leadership, schemas
@@ -25,7 +26,7 @@ def frame(spark: SparkSession, schema: StructType, *rows: dict[str, Any]) -> Dat
 
 def rows_of(found: DataFrame, schema: StructType, *columns: str) -> list[Any]:
     """The rows, ordered; the schema is compared first."""
-    found.transform(schemas.conforms, schema)
+    found.transform(spark_tables.conforms, schema)
     return sorted((tuple(row) for row in found.select(*columns).collect()), key=repr)
 
 
@@ -44,7 +45,7 @@ def test_history_is_the_harness_s_own() -> None:
 
 def test_a_frame_that_does_not_conform_is_refused(spark: SparkSession) -> None:
     with pytest.raises(TypeError, match=r"expected the columns .*'first_ok_ns', 'bigint'.* got .*'id', 'bigint'"):
-        spark.range(1).transform(schemas.conforms, schemas.STAMPS)
+        spark.range(1).transform(spark_tables.conforms, schemas.STAMPS)
 
 
 def test_operations_are_paired(spark: SparkSession) -> None:

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import click
 import msgspec
@@ -21,15 +21,13 @@ from fencepost.harness.interchange.formats.recognise import JEPSEN_EDN
 from fencepost.harness.interchange.second_opinion.opinion import Opinion
 from fencepost.harness.judging.judge import Judgement
 from fencepost.harness.judging.stand_alone import FORMAT, exit_code
+from fencepost.harness.plugins import registry
 from fencepost.harness.results import run_folder as store
 from fencepost.harness.results.columns import VERSION_KEY
 from fencepost.harness.verdict import Facts, Validity, Verdict, in_words, violations_of
+from fencepost.harness.verdict.tables import CAS_REGISTER, LINEARIZABLE
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-MODELS: Final = ("register", "cas-register")
-_GUARANTEE: Final = "linearizable"
+MODELS: Final = ("register", CAS_REGISTER)
 _SESSION_S: Final = 120.0
 #: About five million operations: from here on Spark works for so long that its own code is worth compiling in full.
 _LARGE_BYTES: Final = 64 << 20
@@ -54,7 +52,10 @@ def check_table(
     from fencepost.harness.cli.check.table_report import write_operations_report
 
     facts = _facts(path, model)
-    verdict = _native(path, facts) if spark_master is None else _by_spark(path, facts, spark_master, history=False)
+    if spark_master is None:
+        verdict = registry.table("operations")(path).check(facts)
+    else:
+        verdict = by_spark(path, spark_master, "operations", facts)
     write_page = partial(write_operations_report, report, path, spark_master=spark_master) if report else None
     return _say_registers(path, verdict, facts, form="operations", as_json=as_json, write_page=write_page)
 
@@ -67,7 +68,7 @@ def check_history_by_spark(path: Path, *, model: str | None, spark_master: str, 
             hint="without --spark it is judged on this machine",
         )
     facts = _facts(path, model)
-    verdict = _by_spark(path, facts, spark_master, history=True)
+    verdict = by_spark(path, spark_master, "history", facts)
     return _say_registers(path, verdict, facts, form="parquet", as_json=as_json)
 
 
@@ -95,7 +96,12 @@ def _facts(path: Path, model: str | None) -> Facts:
             hint="docs/operations-table.md says what its columns mean",
         )
     return Facts(
-        system="", workload="cas-register", nodes=(), guarantees=(), required=(_GUARANTEE,), read_guarantee=_GUARANTEE
+        system="",
+        workload=CAS_REGISTER,
+        nodes=(),
+        guarantees=(),
+        required=(LINEARIZABLE,),
+        read_guarantee=LINEARIZABLE,
     )
 
 
@@ -157,31 +163,18 @@ def _headline(verdict: Verdict, much: str) -> str:
             return f"{much}: no violation of {verdict.guarantee} was found"
 
 
-def _native(path: Path, facts: Facts) -> Verdict:
-    from fencepost.checkers.tables import operations_file as table_file
-
-    return table_file.check(path, facts)
-
-
-def _by_spark(path: Path, facts: Facts, master: str, *, history: bool) -> Verdict:
-    from fencepost.checkers.spark import register_histories
-    from fencepost.checkers.spark import registers as linearizable
-
-    judge = register_histories.check if history else linearizable.check
-    return by_spark(path, master, lambda session, uri: judge(session, uri, facts))
-
-
-def by_spark(path: Path, master: str, judge: "Callable[[SparkSession, str], Verdict]") -> Verdict:
-    """What `judge` says with a session at `master`; what Spark itself fails with is no verdict."""
+def by_spark(path: Path, master: str, holds: str, facts: Facts, *more: object) -> Verdict:
+    """What the judge of such tables says with a session at `master`; what Spark itself fails with is no verdict."""
     from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkException
 
     from fencepost.harness.warehouse.spark_session import FULLY_COMPILED, SparkHandle
 
+    judge = registry.table_judge(holds)
     large = _bytes(path) >= _LARGE_BYTES
     with SparkHandle(master, jvm_flags=FULLY_COMPILED if large else None) as handle:
         try:
-            return judge(handle.session(_SESSION_S), str(path.resolve()))
+            return judge(handle.session(_SESSION_S), str(path.resolve()), facts, *more)
         except (PySparkException, Py4JJavaError) as error:
             said = _reason(str(error).splitlines())
             lacking = "ModuleNotFoundError" in said or "ImportError" in said

@@ -8,13 +8,13 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from fencepost.checkers.tables.transactions import LIST_APPEND, RW_REGISTER
-from fencepost.checkers.transactions.anomalies import STRICT
 from fencepost.harness.base.errors import UsageError, unknown_choice
 from fencepost.harness.cli.check.operations import by_spark, say
 from fencepost.harness.interchange.second_opinion.opinion import Opinion
+from fencepost.harness.plugins import registry
 from fencepost.harness.verdict import Facts, Verdict
 from fencepost.harness.verdict.consistency_models import NAMES
+from fencepost.harness.verdict.tables import LIST_APPEND, RW_REGISTER, STRICT
 
 if TYPE_CHECKING:
     from fencepost.harness.cli.check.second_opinions import Asked
@@ -56,13 +56,9 @@ def check_transactions(
     _check_asked(path, asked, model, held)
     facts = Facts(system="", workload=model or "", nodes=(), guarantees=(), required=(held,), read_guarantee=held)
     if spark_master is None:
-        from fencepost.checkers.tables import transactions_file
-
-        verdict = transactions_file.check(path, facts, model)
+        verdict = registry.table("transactions")(path, model).check(facts)
     else:
-        from fencepost.checkers.spark import transactions
-
-        verdict = by_spark(path, spark_master, lambda session, uri: transactions.check(session, uri, facts, model))
+        verdict = by_spark(path, spark_master, "transactions", facts, model)
     facts = msgspec.structs.replace(facts, workload=verdict.checker)
     return say(
         path,
@@ -79,12 +75,11 @@ def check_transactions(
 
 def _check_asked(path: Path, asked: "Asked", model: str | None, held: str) -> None:
     """Raise UsageError for tools that cannot be asked, before anything is judged."""
-    from fencepost.checkers.tables.transactions_file import TransactionsFile
     from fencepost.harness.cli.check.second_opinions import refuse_unasked
 
     if not asked.names:
         return
-    table = TransactionsFile(path, model)
+    table = registry.table("transactions")(path, model)
     refuse_unasked(path, asked.names, table.model, held)
     size = table.size()
     if size > HANDED_MAX:
@@ -96,8 +91,6 @@ def _check_asked(path: Path, asked: "Asked", model: str | None, held: str) -> No
 
 
 def _ask(path: Path, asked: "Asked", verdict: Verdict) -> tuple[Opinion, ...]:
-    from fencepost.checkers.tables.histories import ended, transaction_events_of
-    from fencepost.checkers.tables.transactions_file import TransactionsFile
     from fencepost.harness.cli.check.second_opinions import question_of_table
 
-    return asked.of(question_of_table(ended(transaction_events_of(TransactionsFile(path).read())), verdict))
+    return asked.of(question_of_table(registry.table("transactions")(path).events(), verdict))

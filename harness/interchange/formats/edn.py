@@ -7,13 +7,56 @@ be equal as JSON, and whoever compares them must compare `kind_of` too.
 
 import math
 import re
-from typing import Any, BinaryIO, Final
+from typing import Any, BinaryIO, Final, Protocol, TypeGuard
 
-from fencepost.checkers import _core
+import numpy as np
+from numpy.typing import NDArray
+
 from fencepost.harness.base.errors import MalformedHistory
+from fencepost.harness.plugins import registry
 
-Edn = _core.Edn
-EdnEvents = _core.EdnEvents
+_Ids = NDArray[np.uint32]
+
+
+class Edn(Protocol):
+    """A value of EDN that Python has no type of its own for; the native core makes and describes it."""
+
+    @property
+    def kind(self) -> str: ...
+    @property
+    def text(self) -> str: ...
+    @property
+    def items(self) -> list[Any]: ...
+
+
+class EdnEvents(Protocol):
+    """A history's events as columns, as the native core describes them; ids are places in `forms`."""
+
+    @property
+    def line(self) -> _Ids: ...
+    @property
+    def column(self) -> _Ids: ...
+    @property
+    def time(self) -> NDArray[np.int64]: ...
+    @property
+    def kind(self) -> NDArray[np.uint8]: ...
+    @property
+    def process(self) -> NDArray[np.int64]: ...
+    @property
+    def function(self) -> _Ids: ...
+    @property
+    def value(self) -> _Ids: ...
+    @property
+    def error(self) -> _Ids: ...
+    @property
+    def node(self) -> _Ids: ...
+    @property
+    def invocation(self) -> _Ids: ...
+    @property
+    def forms(self) -> list[Any]: ...
+
+
+_EDN: Final[type] = registry.native("edn-form")
 
 #: What names in a message are called.
 KINDS: Final = {bool: "a boolean", int: "an integer", float: "a double", str: "a string", list: "a vector"}
@@ -25,7 +68,8 @@ _ESCAPED: Final = re.compile(r'[\\"\n\t\r\b\f]')
 def read_events(stream: BinaryIO, source: str) -> EdnEvents:
     """The history in `stream` as columns; raises MalformedHistory with line, column and what was expected."""
     try:
-        return _core.read_edn(stream.read)
+        found: EdnEvents = registry.native("edn")(stream.read)
+        return found
     except ValueError as error:
         if len(error.args) != 3:
             raise
@@ -40,9 +84,14 @@ def malformed(source: str, line: int, column: int, message: str) -> MalformedHis
     )
 
 
+def is_edn(form: object) -> TypeGuard[Edn]:
+    """Whether a form is of a type that Python lacks."""
+    return isinstance(form, _EDN)
+
+
 def kind_of(form: Any) -> str:
     """What kind of value a form is, for a message and for comparing; nil has none."""
-    if isinstance(form, Edn):
+    if is_edn(form):
         return f"a #{form.text}" if form.kind == "tagged" else f"a {form.kind}"
     return KINDS[type(form)]
 
@@ -53,7 +102,7 @@ def plain(form: Any) -> Any:
         return [plain(item) for item in form]
     if type(form) is float and not math.isfinite(form):
         return edn_text(form)
-    if not isinstance(form, Edn):
+    if not is_edn(form):
         return form
     match form.kind:
         case "keyword":
@@ -73,7 +122,7 @@ def key_text(form: Any) -> str:
     """The form as the name of a key."""
     if type(form) is str:
         return form
-    if isinstance(form, Edn) and form.kind in ("character", "ratio", "decimal", "symbol"):
+    if is_edn(form) and form.kind in ("character", "ratio", "decimal", "symbol"):
         return form.text
     return edn_text(plain(form))
 

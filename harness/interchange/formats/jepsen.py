@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 from fencepost.harness.base.errors import UsageError
 from fencepost.harness.history import Event, FaultEvent, NoteEvent, OpEvent, Outcome
 from fencepost.harness.interchange.formats.edn import (
-    Edn,
     EdnEvents,
     edn_string,
     edn_text,
+    is_edn,
     key_text,
     kind_of,
     malformed,
@@ -56,7 +56,7 @@ class _Reading:
         self._columns = columns
         self._source = source
         self._forms: list[Any] = columns.forms
-        names = [form.text if isinstance(form, Edn) else form for form in self._forms]
+        names = [form.text if is_edn(form) else form for form in self._forms]
         self._clients: NDArray[np.bool_] = columns.process != NEMESIS
         used = np.unique(columns.function[self._clients]).tolist()
         self._functions = {int(i): str(names[i]) for i in used}
@@ -101,7 +101,7 @@ class _Reading:
         """Whether requests of a function are maps."""
         ids = self._columns.value[self._rows((f,), _INVOKE)].tolist()
         forms = (self._forms[i] for i in ids if i != _NONE)
-        return all(isinstance(form, Edn) and form.kind == "map" for form in forms if form is not None)
+        return all(is_edn(form) and form.kind == "map" for form in forms if form is not None)
 
     # --- keys
 
@@ -245,7 +245,7 @@ class _Reading:
 
 def _pair(form: Any) -> tuple[Any, Any] | None:
     """Key and value, if the form is [key value]."""
-    if isinstance(form, Edn) and form.kind == "tagged" and form.text.endswith(_PAIR_TAGS):
+    if is_edn(form) and form.kind == "tagged" and form.text.endswith(_PAIR_TAGS):
         form = form.items[0]
     return (form[0], form[1]) if type(form) is list and len(form) == 2 and form[0] is not None else None
 
@@ -259,14 +259,14 @@ def _whole(form: Any) -> list[Any]:
 
 
 def _elements(form: Any) -> list[Any]:
-    if isinstance(form, Edn) and form.kind in ("set", "list"):
+    if is_edn(form) and form.kind in ("set", "list"):
         return form.items
     return form if type(form) is list else [form]
 
 
 def _stored(form: Any) -> list[Any]:
     """The value in a map that is a request or a reply, of a plain request, or the two of [old new]."""
-    if isinstance(form, Edn) and form.kind == "map":
+    if is_edn(form) and form.kind == "map":
         named = zip(form.items[::2], form.items[1::2], strict=True)
         return [value for key, value in named if plain(key) in ("value", ":value")]
     return _elements(form)

@@ -9,7 +9,6 @@ import pytest
 from pyspark.sql import SparkSession
 
 from fencepost.checkers.spark import transactions as by_spark
-from fencepost.checkers.tables.transactions import LIST_APPEND, RW_REGISTER
 from fencepost.checkers.tables.transactions_by_key import Assumed
 from fencepost.checkers.tables.transactions_file import check as check_here
 from fencepost.checkers.tables.transactions_windows import UNRAISED
@@ -17,6 +16,7 @@ from fencepost.checkers.transactions.columns import OK
 from fencepost.harness.base.errors import HarnessError, MalformedHistory
 from fencepost.harness.cli import main
 from fencepost.harness.verdict import Budget, Facts, Validity, Verdict
+from fencepost.harness.verdict.tables import LIST_APPEND, RW_REGISTER
 from tests.checkers.tables.test_transactions_table import facts
 from tests.checkers.tables.transaction_tables import MOTIFS, in_time, longer, small_ones, table, wrong, wrongly_typed
 from tests.checkers.transactions.transaction_histories import Txn, told

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fencepost.harness.base.errors import MalformedHistory
-from fencepost.harness.interchange.formats.edn import Edn, edn_text, plain, read_events
+from fencepost.harness.interchange.formats.edn import edn_text, is_edn, plain, read_events
 
 _HEAD = "{:type :invoke, :process 0, :f :read, :value "
 
@@ -90,7 +90,7 @@ def test_what_python_has_a_type_for(text: str, wanted: Any) -> None:
 )
 def test_what_only_edn_has(text: str, kind: str, name: str, as_json: Any) -> None:
     found = form(text)
-    assert isinstance(found, Edn)
+    assert is_edn(found)
     assert (found.kind, found.text) == (kind, name)
     assert plain(found) == as_json
 
