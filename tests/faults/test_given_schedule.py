@@ -2,7 +2,6 @@
 
 import json
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -15,7 +14,7 @@ from fencepost.harness.plan import Plan, read_plan, write_plan
 from fencepost.harness.plan.checked_plan import check_plan
 from fencepost.harness.results.schedule_rows import injected, read_rows, write_rows
 from fencepost.harness.run.execute import look_ahead
-from fencepost.harness.runner.run_inside import _Run
+from fencepost.harness.runner.faults import schedule_of
 
 S = 10**9
 
@@ -166,8 +165,7 @@ def test_the_flag_refuses_what_cannot_be_meant(tmp_path: Path, capsys: pytest.Ca
 def test_the_runner_carries_out_the_file_and_draws_nothing(tmp_path: Path) -> None:
     path = written(tmp_path, row("kill:one:for=1s", 2.5), row("kill:n3", 5, number=1))
     checked = check_plan(plan_with(path))
-    run = SimpleNamespace(plan=checked.plan, checked=checked)
-    entries = _Run._schedule(run)  # type: ignore[arg-type]  # all that it asks of a run
+    entries = schedule_of(checked, workers=())
     assert [(e.spec.text, e.inject_ns, e.draw_seed) for e in entries] == [
         ("kill:one:for=1s", round(2.5 * S), 7),
         ("kill:n3", 5 * S, 7),

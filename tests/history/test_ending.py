@@ -30,7 +30,7 @@ from fencepost.harness.results.reader import read_history
 from fencepost.harness.results.recorder import Recorder
 from fencepost.harness.run.child import Outcome
 from fencepost.harness.run.conclude import conclude_run, judge_stored
-from fencepost.harness.runner.run_inside import _Run
+from fencepost.harness.runner.beside import Background, EarlyEnd, record_exits
 from fencepost.harness.runtime.node import Exit, Runtime
 from fencepost.harness.verdict import Validity, Verdict
 from tests.checkers.build import Tale, facts, ns
@@ -161,20 +161,16 @@ def test_an_engine_that_is_gone_ends_the_load_and_is_the_cause(tmp_path: Path, r
         raise gone
 
     async def play() -> None:
-        run = _Run.__new__(_Run)
-        run.background, run.stop, run.stopped_at, run.stopped_by = set(), asyncio.Event(), None, None
-        run.recorder, run.runtime = (
-            Recorder(tmp_path / "history.jsonl"),
-            cast(Runtime, SimpleNamespace(next_exit=next_exit)),
-        )
-        run.recorder.start()
-        run.recorder.record(PhaseEvent, phase=PhaseName.MAIN)
-        run._spawn(run._watch_exits())
-        run._spawn(run._note_stop())
-        await asyncio.wait_for(run.stop.wait(), 30)
+        end, recorder = EarlyEnd(), Recorder(tmp_path / "history.jsonl")
+        background = Background(recorder, end)
+        recorder.start()
+        recorder.record(PhaseEvent, phase=PhaseName.MAIN)
+        background.spawn(record_exits(cast(Runtime, SimpleNamespace(next_exit=next_exit)), recorder))
+        background.spawn(end.note(recorder, ""))
+        await asyncio.wait_for(end.stop.wait(), 30)
         await asyncio.sleep(0.01)
-        run.recorder.record(PhaseEvent, phase=PhaseName.FINAL)
-        await run.recorder.close()
+        recorder.record(PhaseEvent, phase=PhaseName.FINAL)
+        await recorder.close()
 
     asyncio.run(play())
     found = ending_of(read_history(tmp_path), PLANNED_NS).cut_short or ""

@@ -3,16 +3,17 @@
 import asyncio
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 import pytest
 
 from fencepost.harness.base.errors import HarnessError
 from fencepost.harness.judging.judge import _version_of
 from fencepost.harness.plan import Plan
-from fencepost.harness.plan.checked_plan import CheckedPlan, resolve_plan
+from fencepost.harness.plan.checked_plan import check_plan
 from fencepost.harness.results import run_folder as store
-from fencepost.harness.runner.run_inside import _Run
+from fencepost.harness.results.recorder import Recorder
+from fencepost.harness.runner.servers import Servers
 from fencepost.harness.runtime.artifacts import Artifacts, ImageFacts
 from fencepost.harness.runtime.node import Node, Runtime
 from fencepost.harness.systems.contract import reported_version as other_versions
@@ -31,19 +32,16 @@ def image(reference: str, labels: dict[str, str]) -> ImageFacts:
     )
 
 
-def read(folder: Path, system: System, artifacts: Artifacts, **more: Any) -> _Run:
+def read(folder: Path, system: System, artifacts: Artifacts) -> Servers:
     """What a run does once all servers serve."""
     store.write_json(folder / store.RUN, {"system_version": artifacts.version, "seed": 1})
-    run = _Run.__new__(_Run)
-    run.folder, run.system, run.artifacts, run.stop = folder, system, artifacts, asyncio.Event()
-    plan = Plan(system=system.name, workload="register", seed=1)
-    run.plan, run.checked = plan, cast(CheckedPlan, replace(resolve_plan(plan), system=system))
-    run.client_nodes = ("n1", "n2", "n3")
-    run.runtime = cast(Runtime, FakeRuntime())
-    for name, value in more.items():
-        setattr(run, name, value)
-    asyncio.run(run._read_version())
-    return run
+    checked = check_plan(Plan(system=system.name, workload="register", seed=1, nemesis="none"))
+    checked = replace(checked, system=system)
+    recorder = Recorder(folder / store.HISTORY_LINES)
+    servers = Servers(folder, checked, artifacts, cast(Runtime, FakeRuntime()), recorder)
+    servers.client_nodes = ("n1", "n2", "n3")
+    asyncio.run(servers.read_version(lambda: False))
+    return servers
 
 
 class Telling(Etcd):

@@ -1,0 +1,66 @@
+"""The faults of a run as its runner carries them out: those that the outer process worked out, or the plan's own."""
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from fencepost.harness.faults.kind import Choice, parse_choice
+from fencepost.harness.faults.schedule import Entry, draw_schedules
+from fencepost.harness.history import FaultAction
+from fencepost.harness.plan.checked_plan import CheckedPlan
+from fencepost.harness.plugins import registry
+from fencepost.harness.results import run_folder as store
+from fencepost.nemesis.process.pause import CLIENT_WORKER
+
+Workers = Sequence[Sequence[Choice]]
+
+
+def workers_of(folder: Path, checked: CheckedPlan) -> Workers:
+    """What each worker of the nemesis is to do, worked out outside, where the machine could be asked."""
+    faults = registry.faults()
+    workers = store.read_json(folder / store.RUN)["nemesis"]["workers"]
+    return [[parse_choice(texts, faults, checked.setting) for texts in worker] for worker in workers]
+
+
+def freezes_clients(workers: Workers) -> bool:
+    """Only then do the clients' connections go through gates, which cost every packet a call."""
+    return any(spec.target == CLIENT_WORKER for worker in workers for choice in worker for spec in choice)
+
+
+def changes_members(workers: Workers) -> bool:
+    """Only then are servers started so that members can be removed and added, as some of them must be."""
+    faults = registry.faults()
+    kinds = {spec.fault for worker in workers for choice in worker for spec in choice}
+    return any(getattr(faults[kind], "changes_members", False) for kind in kinds)
+
+
+def schedule_of(checked: CheckedPlan, workers: Workers) -> list[Entry]:
+    """The plan's own schedule, else one that is drawn."""
+    if checked.given is not None:
+        return list(checked.given)
+    return draw_schedules(
+        workers,
+        registry.faults(),
+        seed=checked.plan.seed,
+        time_limit_ns=checked.plan.duration_ns("time_limit"),
+        quiet_ns=checked.plan.duration_ns("quiet"),
+    )
+
+
+class ScheduleFile:
+    """`schedule.jsonl`, written as faults happen; `healed_ns` is when one was healed last."""
+
+    def __init__(self, folder: Path, now_ns: Callable[[], int]) -> None:
+        self._file = (folder / store.SCHEDULE).open("a", encoding="utf-8")
+        self._now_ns = now_ns
+        self.healed_ns: int | None = None
+
+    def write(self, entry: dict[str, object]) -> None:
+        """One line, at once."""
+        if entry["action"] == FaultAction.HEAL:
+            self.healed_ns = self._now_ns()
+        self._file.write(json.dumps(entry) + "\n")
+        self._file.flush()
+
+    def close(self) -> None:
+        self._file.close()

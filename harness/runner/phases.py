@@ -1,0 +1,133 @@
+"""The phases of a run, with the faults beside the main one.
+
+They are plan data: warm-up, main (the only one with faults), heal, settle (a condition with a deadline), watch (the
+same load after healing), final (the reads that a verdict rests on).
+"""
+
+import asyncio
+from typing import Final
+
+from fencepost.harness.faults.conductor import Conductor
+from fencepost.harness.faults.schedule import Entry
+from fencepost.harness.generators import Generator, time_limit
+from fencepost.harness.history import PhaseEvent, PhaseName
+from fencepost.harness.interpreter.interpreter import Interpreter
+from fencepost.harness.plan.checked_plan import CheckedPlan
+from fencepost.harness.results.recorder import Recorder
+from fencepost.harness.runner.beside import EarlyEnd
+from fencepost.harness.runner.faults import ScheduleFile
+from fencepost.harness.runner.observer import Observers
+from fencepost.harness.runner.servers import Servers
+from fencepost.harness.runner.telling import tell
+
+_TICK_S: Final = 0.5
+#: After a stop by hand everything, the verdict included, has ten seconds; the final reads get this share of them.
+_STOPPED_FINAL_S: Final = 1.5
+#: Under load after settling, however long ago the last fault was healed.
+_WATCH_NS_MIN: Final = 2_000_000_000
+
+
+class Phases:
+    """What a run goes through once its servers serve. A stop by hand shortens what is left; it skips no healing."""
+
+    def __init__(
+        self,
+        servers: Servers,
+        end: EarlyEnd,
+        *,
+        interpreter: Interpreter,
+        observers: Observers,
+        conductor: Conductor,
+        schedule_file: ScheduleFile,
+    ) -> None:
+        self._checked: CheckedPlan = servers.checked
+        self._recorder: Recorder = servers.recorder
+        self._servers, self._end = servers, end
+        self._interpreter, self._observers, self._conductor = interpreter, observers, conductor
+        self._schedule_file = schedule_file
+        self._phase = PhaseName.WARM_UP
+        self._phase_ends_ns: int | None = None
+
+    async def run(self, schedule: list[Entry]) -> None:
+        """All of them, in order; raises HarnessError where an observer failed."""
+        plan, stop = self._checked.plan, self._end.stop
+        await self._load(PhaseName.WARM_UP, length_ns=plan.duration_ns("warm_up"))
+        await self._main(schedule)
+        self._begin(PhaseName.HEAL, None)
+        await self._conductor.heal_all()
+        self._begin(PhaseName.SETTLE, plan.duration_ns("settle"))
+        await self._servers.settle(self._end)
+        if not stop.is_set():
+            await self._load(PhaseName.WATCH, length_ns=self._left_to_watch_ns())
+        await self._final()
+
+    async def tell_ticks(self) -> None:
+        """How the run goes, twice a second, until cancelled."""
+        before, before_ns = 0, self._recorder.now_ns()
+        while True:
+            await asyncio.sleep(_TICK_S)
+            now_ns = self._recorder.now_ns()
+            done = self._interpreter.completed
+            leader, epoch = self._observers.leader()
+            tell(
+                "tick",
+                phase=self._phase.value,
+                left_s=None if self._phase_ends_ns is None else max(self._phase_ends_ns - now_ns, 0) / 1e9,
+                ops=done,
+                ops_per_s=(done - before) / max((now_ns - before_ns) / 1e9, 1e-9),
+                fault=self._conductor.current,
+                leader=leader,
+                epoch=epoch,
+            )
+            before, before_ns = done, now_ns
+
+    async def _main(self, schedule: list[Entry]) -> None:
+        # Before the task begins: a run that was stopped in its warm-up is over here at once.
+        faults_over = asyncio.Event()
+        faults = asyncio.create_task(self._conduct_faults(schedule, faults_over))
+        try:
+            await self._load(PhaseName.MAIN, length_ns=self._checked.plan.duration_ns("time_limit"))
+        finally:
+            # The load is over; a fault still in force is healed at once, as after any other end of the main phase.
+            if not faults.done():
+                faults_over.set()
+            await faults
+
+    async def _conduct_faults(self, schedule: list[Entry], over: asyncio.Event) -> None:
+        mirror = asyncio.create_task(_forward(self._end.stop, over))
+        try:
+            await self._conductor.run(schedule, stop=over)
+        finally:
+            mirror.cancel()
+
+    def _left_to_watch_ns(self) -> int:
+        """Nodes have been watched since the last fault was healed; under load, for a moment in any case."""
+        watch_ns, healed_ns = self._checked.plan.duration_ns("watch"), self._schedule_file.healed_ns
+        since_ns = watch_ns if healed_ns is None else self._recorder.now_ns() - healed_ns
+        return max(watch_ns - since_ns, min(watch_ns, _WATCH_NS_MIN))
+
+    async def _load(self, phase: PhaseName, *, length_ns: int) -> None:
+        if self._end.stop.is_set():
+            return
+        self._begin(phase, length_ns)
+        generator = self._checked.workload.generator(self._checked.options, len(self._servers.client_nodes))
+        await self._interpreter.run(time_limit(length_ns, generator), stop=self._end.stop)
+
+    async def _final(self) -> None:
+        checked, stopped = self._checked, self._end.stop.is_set()
+        length_ns = round(_STOPPED_FINAL_S * 1e9) if stopped else checked.plan.duration_ns("final")
+        self._begin(PhaseName.FINAL, length_ns)
+        nodes = len(self._servers.client_nodes)
+        generator: Generator = checked.workload.final_generator(checked.options, nodes)
+        await self._interpreter.run(time_limit(length_ns, generator))
+
+    def _begin(self, phase: PhaseName, length_ns: int | None) -> None:
+        self._phase = phase
+        self._recorder.record(PhaseEvent, phase=phase)
+        self._phase_ends_ns = None if length_ns is None else self._recorder.now_ns() + length_ns
+        tell("phase", phase=phase.value, left_s=None if length_ns is None else length_ns / 1e9)
+
+
+async def _forward(source: asyncio.Event, target: asyncio.Event) -> None:
+    await source.wait()
+    target.set()

@@ -1,0 +1,199 @@
+"""The servers of a run: started, served by all, asked who they are; their restarts watched, their data kept.
+
+What they say of themselves goes into `run.json`.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping
+from contextlib import AsyncExitStack
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Final
+
+from fencepost.harness.base.errors import HarnessError, NodeNotReady
+from fencepost.harness.coordination import Definite, Indefinite
+from fencepost.harness.faults.kind import Cluster
+from fencepost.harness.history import NodeChange, NodeEvent, NoteEvent
+from fencepost.harness.plan.checked_plan import CheckedPlan
+from fencepost.harness.results import run_folder as store
+from fencepost.harness.results.recorder import Recorder
+from fencepost.harness.runner.beside import Background, EarlyEnd, record_exits
+from fencepost.harness.runner.readiness import await_healthy, await_ready
+from fencepost.harness.runner.telling import tell
+from fencepost.harness.runtime.artifacts import Artifacts
+from fencepost.harness.runtime.node import Node, NodeState, Runtime
+from fencepost.harness.systems.contract.reported_version import TellsVersion, ask_version
+from fencepost.harness.systems.contract.server_settings import TakesSettings
+
+#: An engine that hangs must not hang the run.
+_START_DEADLINE_S: Final = 60.0
+_HEALTHY_DEADLINE_S: Final = 30.0
+_PREPARE_DEADLINE_S: Final = 20.0
+
+
+class Servers:
+    """The cluster under test; `artifacts` are as its servers say, once they serve."""
+
+    def __init__(
+        self, folder: Path, checked: CheckedPlan, artifacts: Artifacts, runtime: Runtime, recorder: Recorder
+    ) -> None:
+        self.folder, self.checked, self.system = folder, checked, checked.system
+        self.artifacts, self.runtime, self.recorder = artifacts, runtime, recorder
+        self.client_nodes = checked.workload.nodes(checked.members)
+        #: Nodes whose server was started again and does not serve yet, and the node of the latest such start.
+        self.unready: set[str] = set()
+        self.restarted: str | None = None
+
+    @property
+    def bound_ns(self) -> int | None:
+        """How long a leader that is cut off may go on claiming, as this release promises."""
+        return self.checked.leadership(self.artifacts.version).bound_ns
+
+    async def start(self, cluster: Cluster, background: Background, hurried: Callable[[], bool]) -> None:
+        """Started, serving, healthy, and with what the workload needs; raises NodeNotReady or HarnessError."""
+        for node in self.runtime.nodes.values():
+            node.on_start.append(lambda started: self._started(started, background))
+        background.spawn(record_exits(self.runtime, self.recorder))
+        tell("phase", phase="start", left_s=None)
+        await self.runtime.realise(cluster.specs().values())
+        # All at once, each bounded; then every link must be open before anything is asked of the servers.
+        async with asyncio.timeout(_START_DEADLINE_S), asyncio.TaskGroup() as group:
+            for node in self.runtime.nodes.values():
+                group.create_task(node.start())
+        await self.runtime.await_links()
+        await asyncio.gather(*(await_ready(self.system, node, self.recorder) for node in self.runtime.nodes.values()))
+        wrong = await await_healthy(self.system, self.runtime.layout, deadline_s=_HEALTHY_DEADLINE_S)
+        if wrong:
+            raise NodeNotReady(
+                f"the cluster is not healthy after {_HEALTHY_DEADLINE_S:g} s: {wrong}",
+                hint=f"the logs are in {self.folder}",
+            )
+        await self.read_version(hurried)
+        await self._read_settings()
+        await self._prepare()
+
+    async def settle(self, end: EarlyEnd) -> None:
+        """Wait until the cluster is healthy again, at most for the settle phase; note it where it is not."""
+        settle_s = self.checked.plan.duration_ns("settle") / 1e9
+        wrong = await await_healthy(self.system, self.runtime.layout, deadline_s=settle_s, relevant=end.may_settle)
+        if wrong:
+            self.recorder.record(NoteEvent, topic="not-healthy-after-healing", text=wrong)
+
+    async def read_version(self, hurried: Callable[[], bool]) -> None:
+        """Put the release that the servers say they are into `run.json`: labels and tags of an image may be its base's.
+
+        Raises HarnessError when they are several releases.
+        """
+        if not isinstance(self.system, TellsVersion):
+            return
+        said: dict[str, str] = {}
+        for name in self.client_nodes:
+            node = self.runtime.nodes[name]
+            # Others, such as the ZooKeeper below a Kafka, have releases of their own.
+            if self.system.version_of(node, self.artifacts) != self.artifacts.version:
+                continue
+            version, why = await ask_version(self.system, node, log_from=0, hurried=hurried)
+            if version is None:
+                tell("warning", text=f"{name} does not say its release ({why}); recorded is {self.artifacts.version}")
+                return
+            said[name] = version
+        if len(set(said.values())) > 1:
+            raise HarnessError(f"the servers are not one release: {', '.join(f'{n} is {v}' for n, v in said.items())}")
+        for version in set(said.values()):
+            if version != self.artifacts.version:
+                text = f"the servers say that they are {version}; their files or image say {self.artifacts.version}"
+                tell("warning", text=text)
+            self.artifacts = replace(self.artifacts, version=version)
+            add_to_run(self.folder, {"system_version": version, "told_versions": said})
+
+    async def keep_data(self) -> None:
+        """Servers down, then their data out of their places; the outer process drops it when nobody needs it."""
+        for node in self.runtime.nodes.values():
+            await node.kill()
+        for name, node in self.runtime.nodes.items():
+            archive = node.place.kept / "data.tar.gz"
+            try:
+                await self.runtime.copy_data(name, archive)
+            except OSError as error:
+                # The data is evidence beside the history; a full disk must not cost the verdict.
+                archive.unlink(missing_ok=True)
+                tell("warning", text=f"the data of {name} could not be kept: {error.strerror}")
+
+    def _started(self, node: Node, background: Background) -> None:
+        self.recorder.record(
+            NodeEvent, node=node.name, change=NodeChange.STARTED, incarnation=node.incarnation, pid=node.pid
+        )
+        if node.incarnation > 0:
+            self.restarted = node.name
+            self.unready.add(node.name)
+            background.spawn(self._await_ready_again(node))
+
+    async def _await_ready_again(self, node: Node) -> None:
+        """After a restart by the nemesis: one that is late is noted; one that died has its event."""
+        incarnation = node.incarnation
+        try:
+            await await_ready(self.system, node, self.recorder)
+            if node.incarnation == incarnation:
+                self.unready.discard(node.name)
+        except NodeNotReady as error:
+            if node.state is NodeState.RUNNING:
+                # The first line alone: a history goes where a server's log, full of paths, should not.
+                self.recorder.record(NoteEvent, topic="not-ready-again", text=error.message.splitlines()[0])
+
+    async def _read_settings(self) -> None:
+        """What each server says of the settings that it was given, for `run.json`; raises when it says otherwise."""
+        settings = self.checked.plan.settings
+        if not settings or not isinstance(self.system, TakesSettings):
+            return
+        try:
+            found = [await self.system.taken(node, self.artifacts, settings) for node in self.runtime.nodes.values()]
+        except (OSError, TimeoutError, ValueError, Definite, Indefinite) as error:
+            raise HarnessError(
+                f"a setting of --set was not taken: {str(error) or type(error).__name__}",
+                hint=f"is it a setting of this release? The logs are in {self.folder}",
+            ) from None
+        taken = [asdict(one) for of_node in found for one in of_node]
+        add_to_run(self.folder, {"settings": {"asked": settings, "taken": taken}})
+
+    async def _prepare(self) -> None:
+        """Through the first node that takes it: where nodes do not forward changes, only one of them does."""
+        keys = self.checked.workload.keys(self.checked.options)
+        refused: list[str] = []
+        try:
+            async with asyncio.timeout(_PREPARE_DEADLINE_S):
+                for name in self.client_nodes:
+                    place, options = self.runtime.layout[name], self.checked.system_options
+                    client = await self.system.open_client(place, connect_timeout_s=5.0, options=options)
+                    try:
+                        await self.system.prepare(client, keys)
+                        return
+                    except (Definite, Indefinite) as error:
+                        # Idempotent, so what is in doubt may be asked of the next node.
+                        refused.append(f"{name}: {error}")
+                    finally:
+                        await client.close()
+        except TimeoutError:
+            raise HarnessError(
+                f"what the workload needs was not made within {_PREPARE_DEADLINE_S:g} s",
+                hint=f"is the machine very busy? The logs are in {self.folder}",
+            ) from None
+        raise HarnessError(f"no node takes what the workload needs: {'; '.join(refused)}")
+
+
+def add_to_run(folder: Path, facts: Mapping[str, object]) -> None:
+    """Write facts into `run.json`, over what it says so far."""
+    store.write_json(folder / store.RUN, {**store.read_json(folder / store.RUN), **facts})
+
+
+async def open_servers(
+    folder: Path, checked: CheckedPlan, artifacts: Artifacts, stack: AsyncExitStack, on_disk_full: Callable[[], None]
+) -> Servers:
+    """Make the nodes' places and begin the history; no server runs yet. The stack undoes it."""
+    runtime = await checked.provider.open(folder, checked.setting, checked.system.listeners, artifacts)
+    stack.push_async_callback(runtime.close)
+    recorder = Recorder(folder / store.HISTORY_LINES, on_disk_full=on_disk_full)
+    add_to_run(folder, {"zero": {"wall_clock_s": time.time() - recorder.now_ns() / 1e9}})
+    recorder.start()
+    stack.push_async_callback(recorder.close)
+    return Servers(folder, checked, artifacts, runtime, recorder)
