@@ -13,7 +13,9 @@ import click
 import msgspec
 
 from fencepost.harness.base.errors import ExitCode
+from fencepost.harness.cli.flags import seed_or_drawn
 from fencepost.harness.cli.output.outcome import report_path, say_first
+from fencepost.harness.cli.session import Session
 from fencepost.harness.plan import Plan
 from fencepost.harness.plan.checked_plan import CheckedPlan, check_plan
 from fencepost.harness.run.conclude import Result
@@ -88,3 +90,13 @@ def _witness(result: Result) -> tuple[str, ...]:
         if verdict.guarantee == FINDING and verdict.witnesses:
             return verdict.witnesses[0].steps
     return ()
+
+
+@click.command("demo")
+@click.option("--results", type=click.Path(path_type=Path), default=Path("results"), help="Where runs are kept.")
+@click.option("--seed", type=int, default=None, help="Drawn when it is not given.")
+@click.option("--runtime", default="lab", help="Where the nodes live: lab, containers.")
+def command(results: Path, seed: int | None, runtime: str) -> int:
+    """Two real clusters attacked in the same way: etcd does no harm, ZooKeeper's woken leader answers stale."""
+    with Session("local[*]") as session:
+        return demonstrate(session.execute, results, seed_or_drawn(seed), runtime)

@@ -126,3 +126,10 @@ def _browser() -> Check:
         "no chromium on the PATH; reports are made all the same",
         "install your distribution's chromium package",
     )
+
+
+@click.command("doctor")
+@click.option("--sweep", "sweeping", is_flag=True, help="Remove what runs left behind whose processes are gone.")
+def command(sweeping: bool) -> int:
+    """What this machine can do, and for each thing it cannot: why, and the remedy."""
+    return sweep() if sweeping else examine()

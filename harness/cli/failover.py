@@ -56,3 +56,18 @@ def _number(text: str) -> int:
         return int(text)
     except ValueError:
         raise UsageError(f"--partitions: {text!r} is not a number", hint="such as 10,100,1000,5000") from None
+
+
+@click.command("failover")
+@click.option("--systems", default="kraft,kafka-zk", show_default=True, help="Which, joined by commas.")
+@click.option("--partitions", default="10,100,1000,5000", show_default=True, help="Numbers of topic partitions.")
+@click.option("--times", type=click.IntRange(1), default=5, show_default=True, help="Endings of each kind per cluster.")
+@click.option("--deadline", default="20m", show_default=True, help="For the whole command; what is missing is said.")
+@click.option("--results", type=click.Path(path_type=Path), default=Path("results"), help="Where results are kept.")
+@click.option("--json", "as_json", is_flag=True, help="Print failover.json on stdout instead of a table.")
+def command(systems: str, partitions: str, times: int, deadline: str, results: Path, as_json: bool) -> int:
+    """How long Kafka is without a controller, by the number of its partitions; both generations side by side.
+
+    The clusters live in the lab only: what containers add to an ending and a start would be measured with it.
+    """
+    return failover(systems, partitions, times, deadline, results, as_json=as_json)

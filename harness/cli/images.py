@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from fencepost.harness.base.errors import UsageError
+from fencepost.harness.cli.flags import pairs
 from fencepost.harness.plugins import registry
 from fencepost.harness.runtime.containers import images
 
@@ -85,3 +86,34 @@ def _age(created: str, now: datetime) -> str:
         if seconds >= size:
             return f"{int(seconds / size)} {unit}"
     return f"{int(max(seconds, 0))} s"
+
+
+@click.group("images")
+def command() -> None:
+    """The images of the container runtime: built from docker/, with or without an image registry."""
+
+
+@command.command("build")
+@click.argument("names", nargs=-1)
+@click.option("--base", multiple=True, metavar="NAME=IMAGE", help="An official base: java=eclipse-temurin:17-jre.")
+@click.option("--version", "versions", multiple=True, metavar="NAME=VERSION", help="Not the pinned one: etcd=3.5.21.")
+@click.option("--anew", is_flag=True, help="Also what is up to date, on our own bases, without the build cache.")
+def _build(names: tuple[str, ...], base: tuple[str, ...], versions: tuple[str, ...], anew: bool) -> int:
+    """Build the images NAMES (none named: all) that are absent or whose parts have changed."""
+    return build(names, base=pairs(base, "--base"), versions=pairs(versions, "--version"), anew=anew)
+
+
+@command.command("list")
+def _list() -> int:
+    """Every image, built or not: is it up to date, how large, how old, on which base."""
+    return list_images()
+
+
+@command.command("context")
+@click.argument("name")
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.option("--version", default="", help="Not the pinned one.")
+@click.option("--base", default="", metavar="IMAGE", help="An official base.")
+def _context(name: str, folder: Path, version: str, base: str) -> int:
+    """Prepare in FOLDER what image NAME is built from, and say the `docker build` command that does it by hand."""
+    return context(name, folder, version=version, base=base)

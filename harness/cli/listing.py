@@ -3,6 +3,8 @@
 import sys
 from collections.abc import Callable
 
+import click
+
 from fencepost.harness.faults.kind import meaning_of, specs_for_all
 from fencepost.harness.faults.trigger import TRIGGERS
 from fencepost.harness.plugins import registry
@@ -99,3 +101,14 @@ def _guarantees() -> list[str]:
             known = f"; known: {guarantee.known_issue}" if guarantee.known_issue else ""
             lines.append(_row("", f"  source: {guarantee.source}{known}", 10))
     return lines
+
+
+@click.command("list")
+@click.argument(
+    "what", type=click.Choice(["systems", "workloads", "faults", "nemeses", "checkers", "runtimes", "guarantees"])
+)
+def command(what: str) -> int:
+    """What there is to choose from."""
+    for line in listing(what):
+        click.echo(line)
+    return 0

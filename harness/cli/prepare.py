@@ -4,6 +4,8 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import click
+
 from fencepost.harness.base.errors import FencepostError
 from fencepost.harness.plugins import registry
 
@@ -49,3 +51,9 @@ def _zookeeper() -> Path | None:
     system = registry.system("zookeeper")
     made = system.resolve(system.default_version).paths.get("archive")
     return Path(made) if made else None
+
+
+@click.command("prepare", hidden=True)
+def command() -> int:
+    """Set-up's last step: make the start-up archives of the two Java programs, once for this user."""
+    return prepare_archives()

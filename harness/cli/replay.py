@@ -16,6 +16,7 @@ from fencepost.harness.campaigns.replay.replaying import DOCUMENT, Replay
 from fencepost.harness.campaigns.replay.replaying import replay as carry_out
 from fencepost.harness.campaigns.replay.tries import Carry, Try
 from fencepost.harness.cli.output.progress import shorten
+from fencepost.harness.cli.session import Session
 from fencepost.harness.plan.checked_plan import CheckedPlan
 from fencepost.harness.verdict import Validity, merge
 
@@ -97,3 +98,31 @@ def carrier(execute: "Callable[[CheckedPlan, Path], Result]", stopped: Callable[
 def _err(text: str) -> None:
     sys.stderr.write(text + "\n")
     sys.stderr.flush()
+
+
+@click.command("replay")
+@click.argument("run", type=click.Path(path_type=Path))
+@click.option("--times", type=click.IntRange(1), default=10, show_default=True, help="So many runs.")
+@click.option("--until-invalid", is_flag=True, help="End with the first run that is invalid.")
+@click.option("--fingerprint", help="Count by this one of the run's fingerprints; default the first that decides.")
+@click.option("--results", type=click.Path(path_type=Path), default=Path("results"), help="Where runs are kept.")
+@click.option("--json", "as_json", is_flag=True, help="Print replay.json on stdout instead of words.")
+@click.option("--spark/--no-spark", "use_spark", default=False, help="With Spark's part in every report.")
+def command(
+    run: Path, times: int, until_invalid: bool, fingerprint: str | None, results: Path, as_json: bool, use_spark: bool
+) -> int:
+    """Carry out the recorded schedule of RUN again, with the same plan, and count how often the same shows.
+
+    Targets that are roles are resolved anew. Exits as several runs do: 1 when any of them is invalid.
+    """
+    with Session("local[*]", use_spark=use_spark) as session:
+        return replay(
+            run,
+            results.resolve(),
+            times=times,
+            until_invalid=until_invalid,
+            fingerprint=fingerprint,
+            as_json=as_json,
+            carry=carrier(session.execute, session.stopped),
+            stopped=session.stopped,
+        )

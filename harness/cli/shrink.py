@@ -15,6 +15,8 @@ from fencepost.harness.campaigns.replay.reductions import dropped
 from fencepost.harness.campaigns.replay.shrinking import CONFIRMATIONS, DOCUMENT, SMALLER, Shrinking, Shrunk
 from fencepost.harness.campaigns.replay.tries import Carry
 from fencepost.harness.cli.output.progress import shorten
+from fencepost.harness.cli.replay import carrier
+from fencepost.harness.cli.session import Session
 
 
 def shrink(
@@ -95,3 +97,26 @@ def _say_smaller(shrunk: Shrunk) -> None:
 def _err(text: str) -> None:
     sys.stderr.write(text + "\n")
     sys.stderr.flush()
+
+
+@click.command("shrink")
+@click.argument("run", type=click.Path(path_type=Path))
+@click.option("--budget", default="30m", show_default=True, help="For the search and its confirmation together.")
+@click.option("--confirm", "confirmations", default=10, show_default=True, help="Fresh runs of the smaller plan.")
+@click.option("--fingerprint", help="Keep this one of the run's fingerprints; default the first that decides.")
+@click.option("--results", type=click.Path(path_type=Path), default=Path("results"), help="Where tries are kept.")
+def command(run: Path, budget: str, confirmations: int, fingerprint: str | None, results: Path) -> int:
+    """Leave out faults, then load, then narrow parameters, while RUN's violation still shows; then confirm.
+
+    Stopped by Ctrl-C or by its budget, the same command goes on. Exits 0 with a confirmed plan, else 2.
+    """
+    with Session("local[*]", use_spark=False) as session:
+        return shrink(
+            run,
+            results.resolve(),
+            budget=budget,
+            confirmations=confirmations,
+            fingerprint=fingerprint,
+            carry=carrier(session.execute, session.stopped),
+            stopped=session.stopped,
+        )

@@ -1,10 +1,14 @@
 """The command line without a cluster: exit codes, and messages that name the choices."""
 
+import subprocess
+import sys
 from pathlib import Path
 
+import click
 import pytest
 
 from fencepost.harness.cli import main
+from fencepost.harness.cli.app import COMMANDS, app
 
 
 def _main(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
@@ -142,3 +146,20 @@ def test_an_internal_error_exits_255_with_its_traceback(
     assert code == 255
     assert "Traceback" in err
     assert "a wheel came off" in err
+
+
+def test_the_list_of_commands_says_what_each_command_says_of_itself() -> None:
+    context = click.Context(app)
+    for name, (_, about) in COMMANDS.items():
+        command = app.get_command(context, name)
+        assert command is not None
+        assert command.name == name
+        told = " ".join((command.help or "").partition("\n\n")[0].split())
+        assert command.hidden if not about else told == about
+
+
+def test_help_loads_no_command() -> None:
+    code = "import sys; from fencepost.harness.cli import main; main(['--help']); print(*sys.modules, file=sys.stderr)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = {name.rpartition(".")[0] for name in done.stderr.split() if name.startswith("fencepost.")}
+    assert loaded <= {"fencepost", "fencepost.harness", "fencepost.harness.base", "fencepost.harness.cli"}, loaded

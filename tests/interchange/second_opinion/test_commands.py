@@ -436,7 +436,7 @@ def test_a_run(
     facts = Facts(system="etcd", workload="register", nodes=(), guarantees=())
     judgement = Judgement(validity=Validity.VALID, headline="well", verdicts=verdicts, facts=facts)
     result = Result(folder=folder, judgement=judgement, warnings=(), document={"exit_code": 0, "validity": "valid"})
-    monkeypatch.setattr("fencepost.harness.run.conclude.judge_stored", lambda found, progress, spark: result)
+    monkeypatch.setattr("fencepost.harness.cli.check.run.judge_stored", lambda found, progress, spark: result)
     program = Path(fake.command(f'echo \'{{"result": "{theirs}"}}\''))
     monkeypatch.setattr(porcupine, "built", lambda: program)
     found, out, _ = run(capsys, str(folder), "--no-spark", "--also", "porcupine", "--json")

@@ -1,0 +1,35 @@
+"""`fencepost check RUN`: verdict, JUnit and report of a stored run, written anew."""
+
+import dataclasses
+from pathlib import Path
+
+from fencepost.harness.cli.check.second_opinions import (
+    Asked,
+    exit_code,
+    question_of_run,
+    say_opinions,
+    with_opinions,
+)
+from fencepost.harness.cli.output.outcome import exit_code_of, say_last
+from fencepost.harness.cli.session import Session
+from fencepost.harness.plan import read_plan
+from fencepost.harness.results import run_folder as store
+from fencepost.harness.results.reader import read_history
+from fencepost.harness.run.conclude import judge_stored
+
+
+def judge_again(folder: Path, *, as_json: bool, spark_master: str, use_spark: bool, asked: Asked | None = None) -> int:
+    """Judge a stored run by its plan; the exit code. `asked` are the second opinions that are wanted."""
+    found = store.find_run_folder(folder)
+    with Session(spark_master, use_spark=use_spark) as session:
+        result = judge_stored(found, progress=session.progress, spark=session.spark)
+    seed = read_plan(found / store.PLAN, seed=0).seed
+    if asked is None or not asked.names:
+        say_last(seed, result, as_json=as_json)
+        return exit_code_of([result])
+    ours = exit_code_of([result])
+    opinions = asked.of(question_of_run(read_history(found), result.judgement))
+    document = with_opinions(result.document, opinions, ours)
+    say_last(seed, dataclasses.replace(result, document=document), as_json=as_json)
+    say_opinions(opinions, as_json=as_json)
+    return exit_code(ours, opinions)

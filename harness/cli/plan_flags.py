@@ -1,0 +1,118 @@
+"""A plan by flags: each flag of `fencepost run`, and the plan that they and a plan's file make together."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+
+from fencepost.harness.base.errors import UsageError
+from fencepost.harness.cli.flags import pairs, seed_or_drawn
+from fencepost.harness.plan import Plan, read_plan
+from fencepost.harness.plugins import registry
+from fencepost.harness.systems.contract import server_settings as settings
+
+
+def plan_flags(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The flags of a plan, as a decorator of a command."""
+    flags = [
+        click.option("--system", help=f"What is tested: {', '.join(registry.SYSTEMS)}."),
+        click.option("--version", help="A known version, or the path of another binary or folder of jars."),
+        click.option("--workload", help=f"What is asked: {', '.join(registry.WORKLOADS)}."),
+        click.option(
+            "--nemesis",
+            help="FAULT[:TARGET][:key=value]... By commas they take turns, + joins workers that act at the same time; "
+            "all for a mixture of everything that can be had, none for no faults. There is no default.",
+        ),
+        click.option(
+            "--schedule",
+            type=click.Path(path_type=Path),
+            help="A schedule.jsonl, in place of --nemesis: its faults are carried out at its times, nothing is drawn.",
+        ),
+        click.option("--quorum", help="any, or keep: skip what would leave no connected majority. Default any."),
+        click.option("--runtime", help="Where the nodes live: lab, containers. Default lab."),
+        click.option("--image", help="containers: a server image of your own, in place of ours."),
+        click.option("--links", help="containers: how links are enforced: auto, rules, sidecar, toxiproxy."),
+        click.option(
+            "--limited-data/--no-limited-data", default=None, help="containers: a hard size limit on data directories."
+        ),
+        click.option("--nodes", type=int, help="3 or 5; with etcd 1 as well."),
+        click.option("--time-limit", help="Length of the main phase; bounds new operations only. Default 30s."),
+        click.option("--quiet", help="Time without a fault between two faults. Default 4s."),
+        click.option("--watch", help="Nodes are watched for so long after the last heal. Default 2s; Kafka 30s."),
+        click.option("--op-timeout", help="A client gives an operation up after this long. Default 12s."),
+        click.option("--seed", type=int, help="Every random choice derives from it; drawn when it is not given."),
+        click.option("--require", multiple=True, help="A guarantee whose violation makes the run invalid."),
+        click.option("--deadline", help="For the whole command, verdict and report included."),
+        click.option("--keep-data/--no-keep-data", default=None, help="Keep the nodes' data though the run is valid."),
+        click.option("--spark-master", help="A Spark master whose executors reach the results. Default local[*]."),
+        click.option("--reads", help="register: plain, sync, barrier (ZooKeeper); strong, plain (etcd)."),
+        click.option("--fencing", help="lock: on, off."),
+        click.option("-o", "--option", multiple=True, metavar="NAME=VALUE", help="A workload's option."),
+        click.option("-O", "--system-option", multiple=True, metavar="NAME=VALUE", help="A system's option."),
+        click.option(
+            "--set",
+            "settings",
+            multiple=True,
+            metavar="SYSTEM.KEY=VALUE",
+            help="A setting of the server itself, by its own name for it: etcd.snapshot-count=100.",
+        ),
+    ]
+    for flag in reversed(flags):
+        command = flag(command)
+    return command
+
+
+def plan_of(plan_file: Path | None, flags: dict[str, Any]) -> Plan:
+    """The plan file overlaid by the flags that were given, or a plan of flags alone."""
+    empty = next((name for name, value in flags.items() if name != "nemesis" and value == ""), None)
+    if empty is not None:
+        raise UsageError(f"--{empty.replace('_', '-')} is empty", hint="give it a value, or leave it out")
+    options = pairs(flags.pop("option"), "-o")
+    system_options = pairs(flags.pop("system_option"), "-O")
+    options |= {name: flags.pop(name) for name in ("reads", "fencing") if flags[name] is not None}
+    watch = flags.pop("watch")
+    set_on_servers = settings.parse(flags.pop("settings"))
+    if flags["schedule"] is not None:
+        if flags["nemesis"] is not None:
+            raise UsageError("--schedule and --nemesis exclude each other", hint="a schedule says what its faults are")
+        # `nemesis` of the plan's file gives way: it is said anew from the schedule.
+        flags |= {"schedule": str(flags["schedule"].resolve()), "nemesis": ""}
+    given = {k: v for k, v in flags.items() if v is not None and v != () and k not in ("reads", "fencing")}
+    if plan_file is not None:
+        base = read_plan(plan_file, seed=seed_or_drawn(given.get("seed")))
+    else:
+        for name in ("system", "workload"):
+            if name not in given:
+                choices = ", ".join(registry.SYSTEMS if name == "system" else registry.WORKLOADS)
+                raise UsageError(f"--{name} is missing", hint=f"give a plan file, or --{name} with one of: {choices}")
+        base = Plan(system=given["system"], workload=given["workload"], seed=seed_or_drawn(given.get("seed")))
+    phases = base.phases if watch is None else msgspec.structs.replace(base.phases, watch=watch)
+    set_on_servers = settings.merged(base.server_settings, set_on_servers)
+    plan = msgspec.structs.replace(base, phases=phases, server_settings=set_on_servers, **given)
+    return _with_options(plan, options, system_options)
+
+
+def _with_options(plan: Plan, options: dict[str, str], system_options: dict[str, str]) -> Plan:
+    if not options and not system_options:
+        return plan
+    system = registry.system(plan.system)
+    defaults = registry.workload(plan.workload).options(system)
+    return msgspec.structs.replace(
+        plan,
+        workload_options={**plan.workload_options, **_typed(plan.workload, options, defaults)},
+        system_options={**plan.system_options, **_typed(plan.system, system_options, system.options())},
+    )
+
+
+def _typed(what: str, given: dict[str, str], defaults: dict[str, Any]) -> dict[str, Any]:
+    """Texts of the command line as the types of the defaults; an unknown name is left for `merge_options` to refuse."""
+    typed: dict[str, Any] = {}
+    for name, text in given.items():
+        kind = type(defaults.get(name, ""))
+        try:
+            typed[name] = text.lower() in ("true", "yes", "on", "1") if kind is bool else kind(text)
+        except ValueError:
+            raise UsageError(f"{what} option {name}: expected {kind.__name__}, got {text!r}") from None
+    return typed

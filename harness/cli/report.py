@@ -1,0 +1,25 @@
+"""`fencepost report`: the report of a stored run made again, or rows of its history."""
+
+from pathlib import Path
+
+import click
+
+from fencepost.harness.base.errors import ExitCode
+from fencepost.harness.cli.check.run import judge_again
+from fencepost.harness.report.documents.events import event_lines
+from fencepost.harness.results import run_folder as store
+
+
+@click.command("report")
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.option("--spark-master", default="local[*]", help="As for run.")
+@click.option("--spark/--no-spark", "use_spark", default=True, help="Leave Spark's part of the report out.")
+@click.option("--events", help="Print these rows of the history as JSON lines, and nothing else: all, or 7,9-12.")
+def command(folder: Path, spark_master: str, use_spark: bool, events: str | None) -> int:
+    """Make the report of a stored run again; exits 0 when it was made, whatever the verdict."""
+    if events is not None:
+        for line in event_lines(store.find_run_folder(folder), events):
+            click.echo(line)
+        return int(ExitCode.VALID)
+    judge_again(folder, as_json=False, spark_master=spark_master, use_spark=use_spark)
+    return int(ExitCode.VALID)

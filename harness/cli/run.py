@@ -1,0 +1,49 @@
+"""`fencepost run`: a plan, once or several times."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from fencepost.harness.base.errors import PlanError, UsageError
+from fencepost.harness.cli.output.outcome import exit_code_of, say_first, say_last, say_times
+from fencepost.harness.cli.plan_flags import plan_flags, plan_of
+from fencepost.harness.cli.session import Session
+from fencepost.harness.plan.checked_plan import check_plan
+from fencepost.harness.run.conclude import Result
+
+
+@click.command("run")
+@click.argument("plan_file", required=False, type=click.Path(path_type=Path))
+@plan_flags
+@click.option("--results", type=click.Path(path_type=Path), default=Path("results"), help="Where runs are kept.")
+@click.option("--json", "as_json", is_flag=True, help="Print verdict.json on stdout instead of words.")
+@click.option("--times", type=click.IntRange(1), default=1, help="Run so many times, with seed, seed + 1, ...")
+@click.option("--spark/--no-spark", "use_spark", default=True, help="Leave Spark's part of the report out.")
+def command(plan_file: Path | None, results: Path, as_json: bool, times: int, use_spark: bool, **flags: Any) -> int:
+    """Run a plan against a real cluster and judge it.
+
+    \b
+    fencepost run --system etcd --workload register --nemesis partition:leader,kill --time-limit 30s --seed 7
+    fencepost run plan.toml
+    """
+
+    try:
+        checked = check_plan(plan_of(plan_file, flags))
+    except PlanError:
+        raise
+    except UsageError as error:
+        raise UsageError(f"{plan_file}: {error.message}" if plan_file else error.message, hint=error.hint) from None
+    plan = checked.plan
+    with Session(plan.spark_master, use_spark=use_spark) as session, session.stop.deadline(plan.deadline):
+        found: list[Result] = []
+        for number in range(times):
+            one = checked.with_seed(plan.seed + number)
+            say_first(one, number, times)
+            result = session.execute(one, results)
+            say_last(one.plan.seed, result, as_json=as_json)
+            found.append(result)
+            if session.stop.asked:
+                break
+    say_times(found, times)
+    return exit_code_of(found)
