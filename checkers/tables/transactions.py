@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -20,7 +21,7 @@ from fencepost.checkers.transactions.anomalies import Finding
 from fencepost.checkers.transactions.columns import INFO, NEVER, NIL, OK, READ, READ_UNKNOWN, WRITE, TransactionColumns
 from fencepost.checkers.transactions.history import EXPOSURE_OF, most_telling
 from fencepost.harness.base.errors import MalformedHistory
-from fencepost.harness.verdict import Facts, Verdict, Witness
+from fencepost.harness.verdict import Edge, Facts, Verdict, Witness
 from fencepost.harness.verdict.tables import LIST_APPEND, RW_REGISTER
 
 #: Times are doubled where transactions are ordered.
@@ -330,12 +331,20 @@ def arrow_table(columns: TransactionColumns, *, lists: bool) -> Any:
     return pa.Table.from_arrays([*columns_, ops], schema=kinds)
 
 
-def named(steps: Sequence[str], numbers: Column) -> tuple[str, ...]:
-    """Sentences in which transactions are named by their numbers in the table, not by rows that were judged.
+def named(text: str, numbers: Column) -> str:
+    """A sentence in which transactions are named by their numbers in the table, not by rows that were judged.
 
     Keys and values of a table are integers, so T and digits are nothing else.
     """
-    return tuple(re.sub(r"\bT(\d+)\b", lambda found: f"T{numbers[int(found[1])]}", step) for step in steps)
+    return re.sub(r"\bT(\d+)\b", lambda found: f"T{numbers[int(found[1])]}", text)
+
+
+def _numbered(edge: Edge, numbers: Column) -> Edge:
+    """The same of an edge; versions keep their names."""
+    source, target = (end if isinstance(end, str) else int(numbers[end]) for end in (edge.source, edge.target))
+    shown_by = tuple(int(numbers[t]) for t in edge.shown_by)
+    text = named(edge.text, numbers)
+    return msgspec.structs.replace(edge, source=source, target=target, shown_by=shown_by, text=text)
 
 
 def verdict(
@@ -374,7 +383,8 @@ def _witness(finding: Finding, rows: Rows) -> Witness:
     return Witness(
         anomaly=finding.anomaly,
         events=tuple(sorted({*begins, *ends})),
-        steps=named(finding.steps, rows.numbers),
+        steps=tuple(named(step, rows.numbers) for step in finding.steps),
+        edges=tuple(_numbered(edge, rows.numbers) for edge in finding.edges),
         from_ns=min(begins),
         to_ns=max(ends, default=max(begins)),
         transactions=tuple(rows.numbers[chosen].tolist()),

@@ -31,7 +31,7 @@ from fencepost.checkers.transactions import weak_isolation
 from fencepost.checkers.transactions.columns import INFO, NIL, OK, READ, WRITE, TransactionColumns
 from fencepost.checkers.transactions.proof import Anomaly, Cycle, ListProof, RegisterProof, Step
 from fencepost.harness.base.errors import HarnessError, MalformedHistory, unknown_choice
-from fencepost.harness.verdict import Cause, Validity
+from fencepost.harness.verdict import Cause, Edge, EdgeKind, Validity
 from fencepost.harness.verdict.consistency_models import NAMES, implied, ruled_out, ruled_out_of_registers, weakest
 
 STRICT: Final = "strict-serializable"
@@ -46,13 +46,14 @@ SHOWN_MAX: Final = 10
 class Finding:
     """One anomaly: the transactions in it and one sentence for each step of the argument.
 
-    `shortest` is False for a cycle when the budget ended before it was certain that no shorter one exists. `proof` is
-    what was confirmed.
+    `edges` are the steps of a cycle of transactions or versions. `shortest` is False for a cycle when the budget ended
+    before it was certain that no shorter one exists. `proof` is what was confirmed.
     """
 
     anomaly: str
     transactions: tuple[int, ...]
     steps: tuple[str, ...]
+    edges: tuple[Edge, ...] = ()
     shortest: bool = True
     proof: Anomaly | Cycle | weak_isolation.CommitCircle
 
@@ -469,14 +470,39 @@ class _Words:
     def cycle(self, cycle: Cycle) -> Finding:
         if cycle.name.startswith("cyclic-versions"):
             rows = dict.fromkeys(t for step in cycle.steps for t in (step.before, step.after) if t >= 0)
-            told = [f"{self._version(step)}: {self._why(step)}" for step in cycle.steps]
+            edges = tuple(map(self._version_edge, cycle.steps))
         else:
             rows = dict.fromkeys(step.before for step in cycle.steps)
-            told = [f"T{step.before} < T{step.after} ({step.kind}): {self._because(step)}" for step in cycle.steps]
+            edges = tuple(map(self._edge, cycle.steps))
         last = "each would have to come before the next, and the last before the first"
         return Finding(
-            anomaly=cycle.name, transactions=tuple(rows), steps=(*told, last), shortest=cycle.shortest, proof=cycle
+            anomaly=cycle.name,
+            transactions=tuple(rows),
+            steps=(*(edge.sentence for edge in edges), last),
+            edges=edges,
+            shortest=cycle.shortest,
+            proof=cycle,
         )
+
+    def _edge(self, step: Step) -> Edge:
+        return Edge(
+            source=step.before,
+            target=step.after,
+            kind=EdgeKind(step.kind),
+            text=self._because(step),
+            shown_by=self._shown_by(step),
+        )
+
+    def _version_edge(self, step: Step) -> Edge:
+        before, after = str(self._value(step.before_op)), str(self._value(step.after_op))
+        key, text = self._key(step.before_op), self._why(step)
+        return Edge(
+            source=before, target=after, kind=EdgeKind.BEFORE, text=text, key=key, shown_by=self._shown_by(step)
+        )
+
+    def _shown_by(self, step: Step) -> tuple[int, ...]:
+        """The transactions of the rows that show the order."""
+        return tuple(dict.fromkeys(self._owner(op) for op in (step.shown, step.shown_too) if op >= 0))
 
     def circle(self, circle: weak_isolation.CommitCircle) -> Finding:
         """The steps of a circle of commits, each with what was seen and what was read instead."""
@@ -490,12 +516,14 @@ class _Words:
         last = "each would have to commit before the next, and the last before the first"
         if circle.steps[-1].step.after < 0:
             last = "nothing is there before every commit"
-        return Finding(anomaly=circle.name, transactions=tuple(rows), steps=(*told, last), proof=circle)
+        plain = all(not weak.path for weak in circle.steps)
+        edges = tuple(self._edge(weak.step) for weak in circle.steps) if plain else ()
+        return Finding(anomaly=circle.name, transactions=tuple(rows), steps=(*told, last), edges=edges, proof=circle)
 
     def _commit(self, weak: weak_isolation.CommitStep) -> str:
         step = weak.step
         if not weak.path:
-            return f"T{step.before} < T{step.after} ({step.kind}): {self._because(step)}"
+            return self._edge(step).sentence
         seen = "; ".join(self._because(other) for other in weak.path)
         reader, key = self._owner(weak.read), self._key(weak.read)
         wrote = f"{self._value(step.before_op)} of T{step.before}"
@@ -534,9 +562,6 @@ class _Words:
         raise NotImplementedError
 
     def _sentence(self, found: Anomaly) -> str:
-        raise NotImplementedError
-
-    def _version(self, step: Step) -> str:
         raise NotImplementedError
 
     def _why(self, step: Step) -> str:
@@ -607,9 +632,6 @@ class _RegisterWords(_Words):
             f"T{step.after} wrote {self._value(b)} to {key} after T{step.before} had written {self._value(a)}: "
             f"{self._why(step)}"
         )
-
-    def _version(self, step: Step) -> str:
-        return f"{self._key(step.before_op)}: {self._value(step.before_op)} before {self._value(step.after_op)}"
 
     def _why(self, step: Step) -> str:
         if step.shown < 0:

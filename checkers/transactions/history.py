@@ -201,6 +201,7 @@ def _witness(finding: Finding, operations: Sequence[Operation]) -> Witness:
         anomaly=finding.anomaly,
         events=tuple(sorted(events)),
         steps=finding.steps,
+        edges=finding.edges,
         from_ns=min(op.invoked_ns for op in shown),
         to_ns=max(ends, default=max(op.invoked_ns for op in shown)),
         nodes=tuple(sorted({op.node for op in shown})),

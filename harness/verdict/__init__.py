@@ -3,6 +3,8 @@
 from fencepost.harness.verdict.verdict import (
     Budget,
     Cause,
+    Edge,
+    EdgeKind,
     Facts,
     Guarantee,
     LeadershipBound,
@@ -24,6 +26,8 @@ from fencepost.harness.verdict.verdict import (
 __all__ = [
     "Budget",
     "Cause",
+    "Edge",
+    "EdgeKind",
     "Facts",
     "Guarantee",
     "LeadershipBound",

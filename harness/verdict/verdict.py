@@ -99,12 +99,50 @@ class Proof(msgspec.Struct, frozen=True, kw_only=True):
     about: tuple[str, ...] | None = None
 
 
+class EdgeKind(StrEnum):
+    """Why one end of an edge comes before the other: Adya's dependencies, and orders that were seen.
+
+    `WW`: it was overwritten; `WR`: it was read; `RW`: what it read was overwritten later. `BEFORE`: the ends are
+    versions of one key, not transactions.
+    """
+
+    WW = "ww"
+    WR = "wr"
+    RW = "rw"
+    PROCESS = "process"
+    REALTIME = "realtime"
+    BEFORE = "before"
+
+
+class Edge(msgspec.Struct, frozen=True, kw_only=True):
+    """One step of a cycle: `source` has to come before `target`, because of `text`.
+
+    The ends are transactions, by their numbers, or the names of versions of `key`. `shown_by` are other transactions
+    that bear witness.
+    """
+
+    source: int | str
+    target: int | str
+    kind: EdgeKind
+    text: str
+    key: str = ""
+    shown_by: tuple[int, ...] = ()
+
+    @property
+    def sentence(self) -> str:
+        """The edge as a step of its witness."""
+        if self.kind is EdgeKind.BEFORE:
+            return f"{self.key}: {self.source} before {self.target}: {self.text}"
+        return f"T{self.source} < T{self.target} ({self.kind}): {self.text}"
+
+
 class Witness(msgspec.Struct, frozen=True, kw_only=True):
     """The few events that show a violation.
 
     `events` are indexes into the history, in order; `steps` say in words, one sentence each, why no order explains
     them. `from_ns`..`to_ns` is the stretch of time to draw. `proof` is the smallest one that was found. A table of
     transactions has no events: `events` are moments then, and `transactions` the numbers of those that it is about.
+    `edges` are the steps of a cycle, each from where the one before it ends; they stand in `steps` as sentences, too.
     """
 
     anomaly: str
@@ -116,6 +154,7 @@ class Witness(msgspec.Struct, frozen=True, kw_only=True):
     nodes: tuple[str, ...] = ()
     proof: Proof | None = None
     transactions: tuple[int, ...] = ()
+    edges: tuple[Edge, ...] = ()
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):

@@ -7,9 +7,10 @@ from typing import NamedTuple
 import pytest
 
 from fencepost.harness.report.drawing.cells import cells
-from fencepost.harness.report.drawing.cycle import Cycle, Edge, Node, cycle_of
+from fencepost.harness.report.drawing.cycle import Cycle, Node, cycle_of
 from fencepost.harness.report.pictures.cycle import NODES_MAX, cycle_picture, kinds_in_words
 from fencepost.harness.report.pictures.svg import WIDTH
+from fencepost.harness.verdict import Edge, EdgeKind
 from tests.report.drawing import scenes
 
 _SVG = "{http://www.w3.org/2000/svg}"
@@ -77,7 +78,12 @@ def made(count: int, lines: int, kind: str = "realtime") -> Cycle:
         )
         for n in range(count)
     )
-    return Cycle(nodes=nodes, edges=tuple(Edge(kind=kind, words=f"because of {n}") for n in range(count)))
+    return Cycle(
+        nodes=nodes,
+        edges=tuple(
+            Edge(source=n, target=(n + 1) % count, kind=EdgeKind(kind), text=f"because of {n}") for n in range(count)
+        ),
+    )
 
 
 _CYCLES = {
@@ -114,7 +120,7 @@ def test_it_can_be_read_without_being_seen(count: int) -> None:
     titles = {title.text for title in svg.iter(f"{_SVG}title")}
     for node, edge, after in zip(cycle.nodes, cycle.edges, [*cycle.nodes[1:], cycle.nodes[0]], strict=True):
         assert f"{node.name} rw {after.name}" in description
-        assert f"rw: {edge.words}" in titles
+        assert f"rw: {edge.text}" in titles
         assert f"{node.name}, {node.about}: {'; '.join(node.lines)}" in titles
     said = [words for _, words, _ in texts(svg)]
     for node in cycle.nodes:

@@ -1,26 +1,17 @@
-"""The cycle that a witness tells of, as nodes and edges: transactions, or versions of one key.
+"""The cycle of a witness, as nodes and arrows: transactions, or versions of one key.
 
-The checkers of transactions write a sentence for each edge, `T3 < T5 (wr): T5 read 1 from key x, ...`, and number the
-transactions in the order of invocation, or as a table does. A witness whose sentences are no such cycle has none; it
-is drawn as lanes.
+Transactions are numbered in the order of invocation, or as a table does. A witness whose edges do not close, or whose
+transactions are not among its events, is drawn as lanes.
 """
 
-import re
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
 from fencepost.harness.history import History, Operation, Outcome
 from fencepost.harness.interchange.formats.imported import UNNAMED_NODE
 from fencepost.harness.report.drawing.scene import micro_words, outcome_words
-from fencepost.harness.verdict import Witness
-
-_EDGE: Final = re.compile(r"T(\d+) < T(\d+) \((ww|wr|rw|process|realtime)\): (.+)", re.DOTALL)
-_VERSIONS: Final = re.compile(r"key (.*): (.+?) before (.+?): ([^:]+)", re.DOTALL)
-
-#: A transaction in the reason of an edge, and what the sentence says of it.
-_NAMED: Final = re.compile(r"\b(T\d+) (?=shows|met|read|was)")
+from fencepost.harness.verdict import Edge, EdgeKind, Witness
 
 
 class Node(msgspec.Struct, frozen=True, kw_only=True):
@@ -29,13 +20,6 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     about: str
     lines: tuple[str, ...] = ()
-
-
-class Edge(msgspec.Struct, frozen=True, kw_only=True):
-    """From one node to the next: of which kind, and why."""
-
-    kind: str
-    words: str
 
 
 class Cycle(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,36 +32,39 @@ class Cycle(msgspec.Struct, frozen=True, kw_only=True):
 
 def cycle_of(witness: Witness, history: History) -> Cycle | None:
     """The cycle of a witness, or None."""
-    found = _of_transactions(witness, history) or _of_versions(witness)
-    return None if found is None else msgspec.structs.replace(found, others=_others(found, history))
-
-
-def is_edge(step: str) -> bool:
-    """Whether a witness's sentence is an edge of a cycle, and so told by its drawing."""
-    return bool(_EDGE.fullmatch(step) or _VERSIONS.fullmatch(step))
-
-
-def _of_transactions(witness: Witness, history: History) -> Cycle | None:
-    found = [match for step in witness.steps if (match := _EDGE.fullmatch(step))]
-    names = [(int(match[1]), int(match[2])) for match in found]
-    if not _closed(names):
+    edges = witness.edges
+    if not _closed(edges):
         return None
+    if edges[0].kind is EdgeKind.BEFORE:
+        nodes = (Node(name=str(edge.source), about=f"a version of {edge.key}") for edge in edges)
+        return Cycle(nodes=tuple(nodes), edges=edges, others=_others(edges, history))
     wanted = set(witness.events)
-    nodes = []
-    for number, _ in names:
-        op = history.transactions.get(number)
-        if op is None or op.invoke_index not in wanted:
-            return None
-        nodes.append(_node(f"T{number}", op))
-    return Cycle(nodes=tuple(nodes), edges=tuple(Edge(kind=match[3], words=match[4]) for match in found))
+    transactions = _transactions((edge.source for edge in edges), history)
+    if len(transactions) < len(edges) or any(op.invoke_index not in wanted for op in transactions.values()):
+        return None
+    drawn = tuple(_node(number, op) for number, op in transactions.items())
+    return Cycle(nodes=drawn, edges=edges, others=_others(edges, history))
 
 
-def _node(name: str, op: Operation) -> Node:
+def _transactions(numbers: Iterable[int | str], history: History) -> dict[int, Operation]:
+    """Those that the history has, by their numbers."""
+    found = ((number, history.transactions.get(number)) for number in numbers if isinstance(number, int))
+    return {number: op for number, op in found if op is not None}
+
+
+def _others(edges: Sequence[Edge], history: History) -> tuple[Node, ...]:
+    """The transactions that bear witness to an edge, such as the one whose read shows an order."""
+    ends = {edge.source for edge in edges}
+    numbers = dict.fromkeys(number for edge in edges for number in edge.shown_by if number not in ends)
+    return tuple(_node(number, op) for number, op in _transactions(numbers, history).items())
+
+
+def _node(number: int, op: Operation) -> Node:
     where = "" if op.node == UNNAMED_NODE else f" on {op.node}"
     about = f"process {op.process}{where}, {events_words(op)}"
     if op.type is not Outcome.OK:
         about += f", {outcome_words(op)}"
-    return Node(name=name, about=about, lines=tuple(micro_words(op)))
+    return Node(name=f"T{number}", about=about, lines=tuple(micro_words(op)))
 
 
 def events_words(op: Operation) -> str:
@@ -87,28 +74,11 @@ def events_words(op: Operation) -> str:
     return f"events {op.invoke_index} and {op.complete_index}"
 
 
-def _others(cycle: Cycle, history: History) -> tuple[Node, ...]:
-    """The transactions that bear witness to an edge, such as the one whose read shows an order."""
-    names = dict.fromkeys(name for edge in cycle.edges for name in _NAMED.findall(edge.words))
-    wanted = [name for name in names if name not in {node.name for node in cycle.nodes}]
-    if not wanted:
-        return ()
-    found = ((name, history.transactions.get(int(name[1:]))) for name in wanted)
-    return tuple(_node(name, op) for name, op in found if op is not None)
-
-
-def _of_versions(witness: Witness) -> Cycle | None:
-    found = [match for step in witness.steps if (match := _VERSIONS.fullmatch(step))]
-    if not _closed([(match[2], match[3]) for match in found]) or len({match[1] for match in found}) != 1:
-        return None
-    nodes = tuple(Node(name=match[2], about=f"a version of key {match[1]}") for match in found)
-    return Cycle(nodes=nodes, edges=tuple(Edge(kind="before", words=match[4]) for match in found))
-
-
-def _closed(steps: Sequence[tuple[object, object]]) -> bool:
-    """Whether each step begins where the one before it ended, the first where the last did; and none begins twice."""
+def _closed(edges: Sequence[Edge]) -> bool:
+    """Whether each edge begins where the one before it ended, the first where the last did; and none begins twice."""
     return (
-        len(steps) > 1
-        and len({before for before, _ in steps}) == len(steps)
-        and all(after == steps[(place + 1) % len(steps)][0] for place, (_, after) in enumerate(steps))
+        len(edges) > 1
+        and len({edge.source for edge in edges}) == len(edges)
+        and len({(edge.kind is EdgeKind.BEFORE, edge.key) for edge in edges}) == 1
+        and all(edge.target == edges[(place + 1) % len(edges)].source for place, edge in enumerate(edges))
     )

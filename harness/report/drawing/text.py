@@ -3,7 +3,7 @@
 import msgspec
 
 from fencepost.harness.history import History
-from fencepost.harness.report.drawing.cycle import cycle_of, is_edge
+from fencepost.harness.report.drawing.cycle import cycle_of
 from fencepost.harness.report.drawing.scene import scene
 from fencepost.harness.report.drawing.terminal import Terminal
 from fencepost.harness.report.drawing.text_cycle import cycle_text
@@ -22,6 +22,6 @@ def drawing(witness: Witness, history: History, terminal: Terminal) -> Drawing:
     """The drawing of one witness of this history."""
     cycle = cycle_of(witness, history)
     if cycle is not None:
-        return Drawing(cycle_text(cycle, terminal), frozenset(step for step in witness.steps if is_edge(step)))
+        return Drawing(cycle_text(cycle, terminal), frozenset(edge.sentence for edge in witness.edges))
     found = scene(witness, history)
     return Drawing([] if found is None else lanes_text(found, terminal))

@@ -58,7 +58,7 @@ def cycle_text(cycle: Cycle, terminal: Terminal) -> list[str]:
         lines.append(f"{rail}{signs.line}")
         indent = f"{signs.line} {' ' * kinds}  "
         label = f"{signs.line} {terminal.painted(edge.kind.ljust(kinds), 'kind')}  "
-        words = _wrapped(plain(edge.words, unicode=terminal.unicode), terminal, rail + indent)
+        words = _wrapped(plain(edge.text, unicode=terminal.unicode), terminal, rail + indent)
         lines += [f"{rail}{indent if number else label}{line}" for number, line in enumerate(words)]
         if edge is not cycle.edges[-1]:
             lines.append(f"{rail}{signs.arrow}")

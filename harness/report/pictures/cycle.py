@@ -11,8 +11,9 @@ import msgspec
 from markupsafe import Markup
 
 from fencepost.harness.report.drawing.cells import cells, clipped, plain, wrapped
-from fencepost.harness.report.drawing.cycle import Cycle, Edge, Node
+from fencepost.harness.report.drawing.cycle import Cycle, Node
 from fencepost.harness.report.pictures.svg import RIGHT, element, joined, label, picture, title
+from fencepost.harness.verdict import Edge
 
 #: Of longer cycles the first ones and the last few are drawn; the sentences have them all.
 NODES_MAX: Final = 24
@@ -159,7 +160,7 @@ def _edge(points: Sequence[tuple[float, float]], at: tuple[float, float], edge: 
     wide = cells(edge.kind) * _FIXED + 14
     return element(
         "g",
-        title(f"{edge.kind}: {plain(edge.words, unicode=True)}"),
+        title(f"{edge.kind}: {plain(edge.text, unicode=True)}"),
         element("path", d=path, class_="edge", marker_end="url(#arrow)"),
         element("rect", x=at[0] - wide / 2, y=at[1] - 9, width=wide, height=18, rx=9, class_="edge-label"),
         label(at[0], at[1] + 4, edge.kind, "edge-kind", "middle"),

@@ -200,7 +200,9 @@ def test_an_unanswered_read_returned_nothing_that_could_be_shown() -> None:
 
 
 def test_only_transactions_are_renamed() -> None:
-    assert named(("T1 < T0 (rw): key T2x", "AT1"), np.array([5, 60])) == ("T60 < T5 (rw): key T2x", "AT1")
+    numbers = np.array([5, 60])
+    assert named("T1 < T0 (rw): key T2x", numbers) == "T60 < T5 (rw): key T2x"
+    assert named("AT1", numbers) == "AT1"
 
 
 def test_written_from_a_history(tmp_path: Path) -> None:
