@@ -99,7 +99,7 @@ class Findings(msgspec.Struct, frozen=True, kw_only=True):
             exposure_of=self.exposure_of,
             anomalies=anomalies,
             witnesses=tuple(finding.witness() for finding in shown),
-            figures={**self.figures, **{name: len(own) for name, own in self.counted.items()}},
+            figures={**{name: len(own) for name, own in self.counted.items()}, **self.figures},
             evidence={"exposure": self.exposed, **violations(self.found), **self.counted, **self.evidence},
             proofs=self.proofs,
         )

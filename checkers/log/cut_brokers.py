@@ -1,7 +1,5 @@
 """Brokers that led something when they were cut off from every majority of voters: how they went on."""
 
-from typing import Any
-
 from fencepost.checkers.facts.evidence import Rows, row, rows
 from fencepost.checkers.facts.fault_index import Landmarks
 from fencepost.checkers.facts.reigns import Reign, Reigns
@@ -9,11 +7,12 @@ from fencepost.checkers.leadership.self_fencing import Cut, cuts
 from fencepost.checkers.log.view import PartitionView
 from fencepost.harness.history import History, Operation
 from fencepost.harness.verdict import Facts
+from fencepost.harness.verdict.figures import CutBroker
 
 
 def cut_brokers(
     history: History, facts: Facts, views: list[PartitionView], reigns: dict[str, Reigns], marks: Landmarks
-) -> list[dict[str, Any]]:
+) -> list[CutBroker]:
     """For each broker that led something when it was cut off from every majority of voters: how it went on."""
     found = []
     for cut in cuts(history, facts.nodes, facts.voters):
@@ -32,7 +31,7 @@ def _led(reigns: Reigns, cut: Cut) -> list[Reign]:
     ]
 
 
-def _cut_broker(cut: Cut, led: list[PartitionView], reigns: dict[str, Reigns], marks: Landmarks) -> dict[str, Any]:
+def _cut_broker(cut: Cut, led: list[PartitionView], reigns: dict[str, Reigns], marks: Landmarks) -> CutBroker:
     def inside(operation: Operation) -> bool:
         done_ns = operation.completed_ns
         return operation.node == cut.node and operation.invoked_ns >= cut.from_ns and (done_ns or 0) <= cut.to_ns
@@ -48,18 +47,18 @@ def _cut_broker(cut: Cut, led: list[PartitionView], reigns: dict[str, Reigns], m
     last_append = max((a for _, a in appends), key=_done, default=None)
     last_read = max(reads, key=_done, default=None)
     began = marks.at(cut.from_ns)
-    return {
-        "node": cut.node,
-        "cut_from_ns": cut.from_ns,
-        "cut_ns": cut.to_ns - cut.from_ns,
-        "partitions_led": len(led),
-        "superseded_after_ns": None if superseded is None else superseded.at_ns - cut.from_ns,
-        "appends_acknowledged": len(appends),
-        "appends_lost": len(lost),
-        "last_append_after_ns": None if last_append is None else _done(last_append) - cut.from_ns,
-        "last_read_after_ns": None if last_read is None else _done(last_read) - cut.from_ns,
-        "stopped_leading_after_ns": None if first_over is None else (first_over[1].over_ns or 0) - cut.from_ns,
-        "events": {
+    return CutBroker(
+        node=cut.node,
+        cut_from_ns=cut.from_ns,
+        cut_ns=cut.to_ns - cut.from_ns,
+        partitions_led=len(led),
+        superseded_after_ns=None if superseded is None else superseded.at_ns - cut.from_ns,
+        appends_acknowledged=len(appends),
+        appends_lost=len(lost),
+        last_append_after_ns=None if last_append is None else _done(last_append) - cut.from_ns,
+        last_read_after_ns=None if last_read is None else _done(last_read) - cut.from_ns,
+        stopped_leading_after_ns=None if first_over is None else (first_over[1].over_ns or 0) - cut.from_ns,
+        events={
             "cut_from_ns": began,
             "cut_ns": (*began, *marks.at(cut.to_ns)),
             "partitions_led": tuple(_led(reigns[view.key], cut)[0].samples[0].index for view in led),
@@ -70,7 +69,7 @@ def _cut_broker(cut: Cut, led: list[PartitionView], reigns: dict[str, Reigns], m
             "last_read_after_ns": () if last_read is None else (*began, row(last_read)),
             "stopped_leading_after_ns": () if first_over is None else (*began, *_over(*first_over, marks)),
         },
-    }
+    )
 
 
 def _done(operation: Operation) -> int:

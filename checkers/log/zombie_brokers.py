@@ -33,6 +33,7 @@ from fencepost.checkers.log.standing import ZOMBIE, judged_as
 from fencepost.checkers.log.view import PartitionView, partitions
 from fencepost.harness.history import History, Operation, Outcome
 from fencepost.harness.verdict import Facts, Verdict, in_words
+from fencepost.harness.verdict.figures import BrokerDeeds, CutBroker, PartitionReign, plain
 
 CHECKER: Final = "zombie-brokers"
 EXPOSURE_OF: Final = "operations asked of a superseded partition leader"
@@ -93,8 +94,8 @@ def check(history: History, facts: Facts) -> list[Verdict]:
                 **_claims(reigns, marks),
                 **{name: len(own) for name, own in _counted(deeds).items()},
                 "reads_stale_ns_max": max((s.age_ns for one in deeds for s in one.stale), default=0),
-                "deeds": [_deed(one, marks) for one in deeds if one.asked][:_SHOWN_MAX],
-                "cut_brokers": cut_brokers(history, facts, views, reigns, marks)[:_SHOWN_MAX],
+                BrokerDeeds.figure: plain([_deed(one, marks) for one in deeds if one.asked][:_SHOWN_MAX]),
+                CutBroker.figure: plain(cut_brokers(history, facts, views, reigns, marks)[:_SHOWN_MAX]),
                 **_who_led(views, reigns, marks),
             },
             evidence={**_evidence(reigns, deeds, marks), **_partition_rows(views, reigns)},
@@ -264,7 +265,7 @@ def _evidence(reigns: dict[str, Reigns], deeds: list[Deeds], marks: Landmarks) -
     }
 
 
-def _deed(deeds: Deeds, marks: Landmarks) -> dict[str, Any]:
+def _deed(deeds: Deeds, marks: Landmarks) -> BrokerDeeds:
     """One superseded leader's, as a row."""
     reign, begin = deeds.reign, deeds.reign.superseded
     assert begin is not None
@@ -281,17 +282,17 @@ def _deed(deeds: Deeds, marks: Landmarks) -> dict[str, Any]:
         "stale_reads": [s.read for s in deeds.stale],
         "vanished_reads": deeds.found("vanished-read"),
     }
-    return {
-        "partition": deeds.key,
-        "node": reign.node,
-        "incarnation": reign.incarnation,
-        "epoch": reign.epoch,
-        "superseded_by": begin.epoch,
-        "superseded_ns": begin.at_ns,
-        "claimed_for_ns": max(0, reign.last_ns - begin.at_ns),
+    return BrokerDeeds(
+        partition=deeds.key,
+        node=reign.node,
+        incarnation=reign.incarnation,
+        epoch=reign.epoch,
+        superseded_by=begin.epoch,
+        superseded_ns=begin.at_ns,
+        claimed_for_ns=max(0, reign.last_ns - begin.at_ns),
         **{name: len(own) for name, own in counted.items()},
-        "stale_ns_max": 0 if stalest is None else stalest.age_ns,
-        "events": {
+        stale_ns_max=0 if stalest is None else stalest.age_ns,
+        events={
             "epoch": (reign.samples[-1].index,),
             "superseded_by": (begin.event,),
             "superseded_ns": (begin.event,),
@@ -299,7 +300,7 @@ def _deed(deeds: Deeds, marks: Landmarks) -> dict[str, Any]:
             **{name: rows(own) for name, own in counted.items()},
             "stale_ns_max": () if stalest is None else (row(stalest.missed), stalest.read.invoke_index),
         },
-    }
+    )
 
 
 def _who_led(views: list[PartitionView], reigns: dict[str, Reigns], marks: Landmarks) -> dict[str, Any]:
@@ -308,7 +309,9 @@ def _who_led(views: list[PartitionView], reigns: dict[str, Reigns], marks: Landm
     changed = [view.key for view in views if len(reigns[view.key].reigns) > 1]
     return {
         **{name: len(own) for name, own in counted.items()},
-        "reigns": [_reign(key, own, marks) for key in changed[:_PARTITIONS_MAX] for own in reigns[key].reigns],
+        PartitionReign.figure: plain(
+            _reign(key, own, marks) for key in changed[:_PARTITIONS_MAX] for own in reigns[key].reigns
+        ),
     }
 
 
@@ -323,21 +326,21 @@ def _partition_rows(views: list[PartitionView], reigns: dict[str, Reigns]) -> di
     }
 
 
-def _reign(key: str, reign: Reign, marks: Landmarks) -> dict[str, Any]:
+def _reign(key: str, reign: Reign, marks: Landmarks) -> PartitionReign:
     begin, claimed = reign.superseded, reign.claimed
     last = max(reign.samples, key=lambda s: s.lo_ns)
-    return {
-        "partition": key,
-        "node": reign.node,
-        "incarnation": reign.incarnation,
-        "epoch": reign.epoch,
-        "from_ns": reign.first_ns,
-        "to_ns": reign.last_ns,
-        "samples": len(reign.samples),
-        "superseded_by": None if begin is None else begin.epoch,
-        "superseded_ns": None if begin is None else begin.at_ns,
-        "claimed_samples": len(claimed),
-        "events": {
+    return PartitionReign(
+        partition=key,
+        node=reign.node,
+        incarnation=reign.incarnation,
+        epoch=reign.epoch,
+        from_ns=reign.first_ns,
+        to_ns=reign.last_ns,
+        samples=len(reign.samples),
+        superseded_by=None if begin is None else begin.epoch,
+        superseded_ns=None if begin is None else begin.at_ns,
+        claimed_samples=len(claimed),
+        events={
             "epoch": (last.index,),
             "from_ns": marks.until(min(reign.samples, key=lambda s: s.hi_ns)),
             "to_ns": marks.since(last),
@@ -346,4 +349,4 @@ def _reign(key: str, reign: Reign, marks: Landmarks) -> dict[str, Any]:
             "superseded_ns": () if begin is None else (begin.event,),
             "claimed_samples": tuple(s.index for s in claimed),
         },
-    }
+    )

@@ -8,59 +8,34 @@ later one), silence included.
 
 from typing import Final
 
-import msgspec
-
-from fencepost.checkers.facts.evidence import Rows, row, rows
+from fencepost.checkers.facts.evidence import row, rows
 from fencepost.checkers.facts.reigns import Begin, Reigns, subjects
 from fencepost.checkers.findings.words import duration
 from fencepost.checkers.metadata.staleness import StaleRead
 from fencepost.harness.history import BeliefEvent, Claim, History
 from fencepost.harness.verdict import Facts
+from fencepost.harness.verdict.figures import Attachment
 
 #: Shorter than this a broker is told to follow at once: questions come 10 times a second, and answers take their time.
 AT_ONCE_NS: Final = 500_000_000
 
 
-class Attachment(msgspec.Struct, frozen=True, kw_only=True):
-    """`broker` and the beginning of epoch `superseded_by`, at `from_ns`.
-
-    `named_ns`: so long after that it certainly still named `epoch`, which `leader` led; 0 when it did not.
-    `followed_ns`: so long after that it first named the new epoch or a later one; None when it never did.
-    """
-
-    broker: str
-    epoch: int
-    leader: str | None
-    superseded_by: int
-    from_ns: int
-    named_ns: int
-    followed_ns: int | None
-    silent: int
-    stale_describes: int
-    stale_age_ns_max: int
-    #: The rows behind each figure; "missed": the acknowledged change that each stale answer lacks.
-    events: dict[str, Rows] = {}
-
-    @property
-    def length_ns(self) -> int:
-        """How long it was not yet with the new controller, as far as its own answers tell."""
-        return self.named_ns if self.followed_ns is None else self.followed_ns
-
-    def told(self) -> str:
-        """One sentence for the report."""
-        whom = f"{self.leader} (epoch {self.epoch})" if self.leader else f"epoch {self.epoch}"
-        if self.followed_ns is None:
-            how = f"broker {self.broker} never followed in this run"
-        else:
-            how = f"broker {self.broker} followed after {duration(self.followed_ns)}"
-        if self.named_ns:
-            how += f", and named {whom} for at least {duration(self.named_ns)}"
-        elif self.silent:
-            how += f", and left {self.silent} questions unanswered"
-        if self.stale_describes:
-            oldest = duration(self.stale_age_ns_max)
-            how += f"; {self.stale_describes} configuration reads there were stale, the oldest by {oldest}"
-        return f"Epoch {self.superseded_by} had begun: {how}."
+def attached_words(attachment: Attachment) -> str:
+    """One sentence for the report."""
+    broker, leader, epoch = attachment.broker, attachment.leader, attachment.epoch
+    if attachment.followed_ns is None:
+        how = f"broker {broker} never followed in this run"
+    else:
+        how = f"broker {broker} followed after {duration(attachment.followed_ns)}"
+    if attachment.named_ns:
+        whom = f"{leader} (epoch {epoch})" if leader else f"epoch {epoch}"
+        how += f", and named {whom} for at least {duration(attachment.named_ns)}"
+    elif attachment.silent:
+        how += f", and left {attachment.silent} questions unanswered"
+    if attachment.stale_describes:
+        oldest = duration(attachment.stale_age_ns_max)
+        how += f"; {attachment.stale_describes} configuration reads there were stale, the oldest by {oldest}"
+    return f"Epoch {attachment.superseded_by} had begun: {how}."
 
 
 def epoch_subject(history: History) -> str | None:

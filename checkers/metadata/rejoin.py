@@ -20,11 +20,12 @@ from fencepost.checkers.findings.finding import Finding
 from fencepost.checkers.findings.ladder import Doubt, Findings
 from fencepost.checkers.findings.words import duration
 from fencepost.checkers.leadership.self_fencing import cuts
-from fencepost.checkers.metadata.attachment import AT_ONCE_NS, Attachment, attachments, epoch_subject
+from fencepost.checkers.metadata.attachment import AT_ONCE_NS, attached_words, attachments, epoch_subject
 from fencepost.checkers.metadata.changes import Changes
 from fencepost.checkers.metadata.staleness import stale_reads
 from fencepost.harness.history import BeliefEvent, FaultSpan, History, Operation, Outcome
 from fencepost.harness.verdict import Cause, Facts, Verdict
+from fencepost.harness.verdict.figures import Attachment, FaultCost, plain
 
 CHECKER: Final = "rejoin"
 GUARANTEE: Final = "no-disruptive-rejoin"
@@ -39,35 +40,6 @@ _EPOCHS_BROUGHT: Final = 5
 _FRESH_NS: Final = 1_000_000_000
 _CHANGES: Final = frozenset({"alter", "create", "write", "cas", "add", "append"})
 _SHOWN_MAX: Final = 50
-
-
-class Cost(msgspec.Struct, frozen=True, kw_only=True):
-    """One fault's. Times are since it certainly held (`from_ns`) or, for `deposed_*`, since it was healed (`to_ns`).
-
-    `leaderless_ns`: until a new leader was known, when the fault took the leader; None when it did not or none came.
-    `changes_resumed_ns`: until the first change that was asked for after the fault was acknowledged.
-    """
-
-    fault_id: int
-    fault: str
-    target: str
-    nodes: tuple[str, ...]
-    from_ns: int
-    to_ns: int
-    leader: str | None
-    epoch_before: int | None
-    epoch_when_healed: int | None
-    epoch_after: int | None
-    leaderless_ns: int | None
-    changes_resumed_ns: int | None
-    came_back: tuple[str, ...]
-    healthy_leader: str | None
-    deposed_after_ns: int | None
-    deposed_leaderless_ns: int | None
-    deposed_epochs: int
-    stalled: bool
-    #: The rows behind each figure; for a number of epochs, those that name the first and the last of them.
-    events: dict[str, Rows] = {}
 
 
 def check(history: History, facts: Facts) -> list[Verdict]:
@@ -97,7 +69,9 @@ def _held(history: History) -> list[tuple[FaultSpan, int]]:
     return found
 
 
-def _cost(history: History, facts: Facts, reigns: Reigns, fault: FaultSpan, next_ns: int, marks: Landmarks) -> Cost:
+def _cost(
+    history: History, facts: Facts, reigns: Reigns, fault: FaultSpan, next_ns: int, marks: Landmarks
+) -> FaultCost:
     from_ns = fault.certain_from_ns
     assert from_ns is not None
     to_ns = fault.certain_to_ns if fault.certain_to_ns is not None else history.end_ns
@@ -115,7 +89,7 @@ def _cost(history: History, facts: Facts, reigns: Reigns, fault: FaultSpan, next
     ]
     resumed = _resumed(history, from_ns)
     leaderless = replaced if taken else None
-    cost = Cost(
+    cost = FaultCost(
         fault_id=fault.fault_id,
         fault=fault.fault,
         target=fault.target,
@@ -161,7 +135,7 @@ def _named(begin: Begin | None) -> Rows:
     return () if begin is None else (begin.event,)
 
 
-def _doubtful(cost: Cost) -> bool:
+def _doubtful(cost: FaultCost) -> bool:
     """Whether a leader that was deposed may have been deposed by a stall."""
     late = cost.deposed_after_ns is not None and cost.deposed_after_ns > _AT_ONCE_NS
     return late and cost.stalled and cost.deposed_epochs < _EPOCHS_BROUGHT
@@ -250,7 +224,7 @@ def _resumed(history: History, from_ns: int) -> Operation | None:
 
 
 def _verdict(
-    costs: list[Cost], attached: list[Attachment], found: list[Finding], vacuous: str, facts: Facts
+    costs: list[FaultCost], attached: list[Attachment], found: list[Finding], vacuous: str, facts: Facts
 ) -> Verdict:
     exposed = [c for c in costs if c.healthy_leader is not None and c.came_back]
     stalled = Doubt(Cause.STALLED, "a leader was deposed as a voter came back, but the machine stalled")
@@ -267,18 +241,18 @@ def _verdict(
         untested="" if exposed else vacuous,
         kept=f"{len(exposed)} voters came back, and the leader stayed",
         figures={
-            "faults": [msgspec.to_builtins(c) for c in costs[:_SHOWN_MAX]],
+            FaultCost.figure: plain(costs[:_SHOWN_MAX]),
             "leaderless_ns_max": max((c.leaderless_ns or 0 for c in costs), default=0),
             "epochs_used_max": max((_used(c) for c in costs), default=0),
-            "attachments": [msgspec.to_builtins(a) for a in shown],
+            Attachment.figure: plain(shown),
             "attached_ns_max": max((a.length_ns for a in attached), default=0),
-            "told": [a.told() for a in slow[:_SHOWN_MAX]],
+            "told": [attached_words(a) for a in slow[:_SHOWN_MAX]],
         },
         evidence=_evidence(costs, attached, exposed),
     ).verdict(facts)
 
 
-def _evidence(costs: list[Cost], attached: list[Attachment], exposed: list[Cost]) -> dict[str, Rows]:
+def _evidence(costs: list[FaultCost], attached: list[Attachment], exposed: list[FaultCost]) -> dict[str, Rows]:
     leaderless = max(costs, key=lambda c: c.leaderless_ns or 0, default=None)
     inflated = max(costs, key=_used, default=None)
     longest = max(attached, key=lambda a: a.length_ns, default=None)
@@ -293,11 +267,11 @@ def _evidence(costs: list[Cost], attached: list[Attachment], exposed: list[Cost]
     }
 
 
-def _used(cost: Cost) -> int:
+def _used(cost: FaultCost) -> int:
     return (cost.epoch_after or 0) - (cost.epoch_before or 0) if cost.epoch_before is not None else 0
 
 
-def _finding(history: History, reigns: Reigns, cost: Cost) -> Finding:
+def _finding(history: History, reigns: Reigns, cost: FaultCost) -> Finding:
     fault = next(f for f in history.faults if f.fault_id == cost.fault_id)
     healthy = _leader_at(reigns, cost.to_ns, cost.came_back)
     assert healthy is not None

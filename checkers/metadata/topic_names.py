@@ -32,6 +32,7 @@ from fencepost.checkers.storage.register_proofs import proof_of
 from fencepost.checkers.storage.registers import search
 from fencepost.harness.history import BeliefEvent, History, Operation, Outcome
 from fencepost.harness.verdict import Cause, Facts, Verdict
+from fencepost.harness.verdict.figures import Denied, plain
 
 CHECKER: Final = "topic-names"
 GUARANTEE: Final = "topic-names-linearizable"
@@ -222,20 +223,19 @@ def _figures(denials: list[Operation], told: Sequence[Finding]) -> dict[str, Any
         "denial_late_ns_max": max((_late_ns(o, proofs) for o in denials), default=0),
         "denials_from_ns": min((o.invoked_ns for o in denials), default=None),
         "denials_to_ns": max((completed(o) for o in denials), default=None),
-        "denied": [_denied(node, own, proofs) for node, own in by_node.items()],
+        Denied.figure: plain(_denied(node, own, proofs) for node, own in by_node.items()),
     }
 
 
-def _denied(node: str, denials: list[Operation], proofs: dict[int, Operation]) -> dict[str, Any]:
-    """What one node said: how often it denied a name that was taken, from when to when, and how long after at most."""
-    return {
-        "node": node,
-        "denials": len(denials),
-        "from_ns": min(o.invoked_ns for o in denials),
-        "to_ns": max(completed(o) for o in denials),
-        "late_ns_max": max(_late_ns(o, proofs) for o in denials),
-        "events": _denied_rows(denials, proofs),
-    }
+def _denied(node: str, denials: list[Operation], proofs: dict[int, Operation]) -> Denied:
+    return Denied(
+        node=node,
+        denials=len(denials),
+        from_ns=min(o.invoked_ns for o in denials),
+        to_ns=max(completed(o) for o in denials),
+        late_ns_max=max(_late_ns(o, proofs) for o in denials),
+        events=_denied_rows(denials, proofs),
+    )
 
 
 def _denied_rows(denials: list[Operation], proofs: dict[int, Operation]) -> dict[str, Rows]:

@@ -27,6 +27,7 @@ from fencepost.checkers.findings.finding import Finding
 from fencepost.checkers.findings.ladder import Findings
 from fencepost.harness.history import AttemptEvent, EpochEvent, History, LogEntry, Operation, Outcome
 from fencepost.harness.verdict import Facts, Verdict
+from fencepost.harness.verdict.figures import ControllerAttempt, ControllerElection, plain
 
 CHECKER: Final = "zombie-controllers"
 GUARANTEE: Final = "superseded-leader-does-not-act"
@@ -50,26 +51,11 @@ class Reign(msgspec.Struct, frozen=True, kw_only=True):
     version: int
 
 
-class Deed(msgspec.Struct, frozen=True, kw_only=True):
-    """`node`, controller of `epoch`, did `what` when `superseded_by` had begun: `refused_by` something, or it stands.
-
-    `zxid` is where ZooKeeper's log has it; `indexes` are the rows of the history that tell of it.
-    """
-
-    node: str
-    epoch: int
-    superseded_by: int
-    what: str
-    refused_by: str | None = None
-    zxid: str | None = None
-    indexes: tuple[int, ...] = ()
-
-
 class Deeds(msgspec.Struct, kw_only=True):
     reigns: list[Reign]
-    fenced: list[Deed] = []
-    stamped: list[Deed] = []
-    unfenced: list[Deed] = []
+    fenced: list[ControllerAttempt] = []
+    stamped: list[ControllerAttempt] = []
+    unfenced: list[ControllerAttempt] = []
 
 
 def check(history: History, facts: Facts) -> list[Verdict]:
@@ -142,8 +128,10 @@ def _stamp(entry: LogEntry, node: str, by_version: Mapping[int, Reign], by_epoch
     return reign if reign is not None and reign.node == node else None
 
 
-def _deed(entry: LogEntry, node: str, own: Reign, current: Reign, what: str, refused_by: str | None = None) -> Deed:
-    return Deed(
+def _deed(
+    entry: LogEntry, node: str, own: Reign, current: Reign, what: str, refused_by: str | None = None
+) -> ControllerAttempt:
+    return ControllerAttempt(
         node=node,
         epoch=own.epoch,
         superseded_by=current.epoch,
@@ -176,7 +164,7 @@ def _by_logs(deeds: Deeds, history: History, entries: list[LogEntry]) -> None:
         later = None if epoch is None else lines.later_than(epoch)
         if epoch is None or later is None:
             continue
-        deed = Deed(
+        deed = ControllerAttempt(
             node=event.node,
             epoch=epoch,
             superseded_by=later,
@@ -263,17 +251,16 @@ def _verdict(history: History, facts: Facts, deeds: Deeds) -> Verdict:
         figures={
             "subject": SUBJECT,
             "controllers": len(deeds.reigns),
-            "elections": [
-                {"node": r.node, "epoch": r.epoch, "zxid": f"{r.at:#x}", "indexes": _lines(history, r)}
+            ControllerElection.figure: plain(
+                ControllerElection(node=r.node, epoch=r.epoch, zxid=f"{r.at:#x}", indexes=_lines(history, r))
                 for r in deeds.reigns[:_SHOWN_MAX]
-            ],
+            ),
             "attempted_but_fenced": len(deeds.fenced),
             "fenced_by": {name: number for name, number in by.items() if number},
             "acted": len(deeds.stamped),
             "unfenced_changes_for_clients": len(deeds.unfenced),
-            "attempts": [
-                {name: value for name, value in msgspec.to_builtins(deed).items() if value is not None}
-                for deed in (*deeds.stamped, *deeds.fenced, *deeds.unfenced)[:_SHOWN_MAX]
+            ControllerAttempt.figure: [
+                {"indexes": [], **row} for row in plain((*deeds.stamped, *deeds.fenced, *deeds.unfenced)[:_SHOWN_MAX])
             ],
         },
         evidence={"attempted_but_fenced": tuple(sorted({i for deed in deeds.fenced for i in deed.indexes}))},
@@ -292,7 +279,7 @@ def _counts(by: Mapping[str, int]) -> str:
     return ", ".join(f"{number} by {name}" for name, number in by.items() if number) or "none"
 
 
-def _finding(history: History, deeds: Deeds, deed: Deed) -> Finding:
+def _finding(history: History, deeds: Deeds, deed: ControllerAttempt) -> Finding:
     old, new = (next(r for r in deeds.reigns if r.epoch == epoch) for epoch in (deed.epoch, deed.superseded_by))
     lines = [history.events[index] for reign in (old, new) for index in _lines(history, reign)]
     steps = (

@@ -224,7 +224,7 @@ def test_other_systems_show_nothing_of_it() -> None:
 
 def test_attachment_of_the_sample_is_that_of_the_checker() -> None:
     from fencepost.checkers.leadership.claims import ClaimedSpan
-    from fencepost.checkers.metadata.attachment import Attachment
+    from fencepost.harness.verdict.figures import Attachment
 
     assert msgspec.to_builtins(msgspec.convert(ATTACHMENT, Attachment)).keys() == ATTACHMENT.keys()
     assert msgspec.convert(SPAN, ClaimedSpan).indexes == (7, 9)

@@ -7,6 +7,7 @@ import msgspec
 
 from fencepost.harness.report.facts.case import ReportCase
 from fencepost.harness.report.words.evidence import Traced
+from fencepost.harness.verdict.figures import PartitionReign, rows_among
 
 
 class Story(msgspec.Struct, frozen=True, kw_only=True):
@@ -32,9 +33,17 @@ class Story(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def figures(case: ReportCase, checker: str, name: str) -> list[Mapping[str, Any]]:
-    """The rows of a list among a checker's figures."""
+    """The rows of a list among a checker's figures, where it has no type."""
     own = (v.figures.get(name, ()) for v in case.verdicts if checker in v.checker)
     return [row for rows in own if isinstance(rows, list | tuple) for row in rows if isinstance(row, Mapping)]
+
+
+def reigns_by_partition(case: ReportCase) -> dict[str, list[PartitionReign]]:
+    """Who led each topic partition that changed its leader; first those that a superseded broker went on leading."""
+    found: dict[str, list[PartitionReign]] = {}
+    for reign in rows_among(case.verdicts, PartitionReign):
+        found.setdefault(reign.partition, []).append(reign)
+    return dict(sorted(found.items(), key=lambda item: not any(reign.claimed_samples for reign in item[1])))
 
 
 def some(number: int, one: str, more: str, counted: str) -> str:

@@ -32,6 +32,7 @@ from fencepost.harness.report.pictures.witness import drawn, events_of, untimed
 from fencepost.harness.report.stories.story import of_witness, stories
 from fencepost.harness.report.tables import tables
 from fencepost.harness.report.tables.costs import costs
+from fencepost.harness.report.tables.partitions import partition_tables
 from fencepost.harness.report.tables.quorum import left_out_table, quorum_table
 from fencepost.harness.report.tables.reigns import attached, reigns
 from fencepost.harness.report.tables.zombies import zombies
@@ -331,7 +332,7 @@ def _leadership(page: Page) -> Markup:
 
 def _partitions(page: Page) -> Markup | None:
     found = partitions(page.case)
-    return None if found is None else page.made("partitions", found=found)
+    return None if found is None else page.made("partitions", found=found, tables=partition_tables(page.case))
 
 
 def rows_section(page: Page) -> Markup:

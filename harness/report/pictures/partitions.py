@@ -13,12 +13,12 @@ from markupsafe import Markup
 
 from fencepost.harness.history import History
 from fencepost.harness.report.facts.case import ReportCase
-from fencepost.harness.report.facts.figures import figures
+from fencepost.harness.report.facts.figures import reigns_by_partition
 from fencepost.harness.report.facts.lanes import LaneState, Stretch
 from fencepost.harness.report.pictures.overview import LANE, lane_bars, said_inside
 from fencepost.harness.report.pictures.svg import FAULT_ROW, LEFT, RIGHT, Axis, element, fault_bands, label, picture
-from fencepost.harness.report.tables.tables import Table, generic
 from fencepost.harness.report.words.wording import count, text
+from fencepost.harness.verdict.figures import BrokerDeeds, PartitionReign, rows_among
 
 _CHECKER: Final = "zombie-brokers"
 #: Partitions drawn; the table below the picture has more.
@@ -30,11 +30,10 @@ _Row = Mapping[str, Any]
 
 
 class Partitions(msgspec.Struct, frozen=True, kw_only=True):
-    """The picture, what it leaves out, and the tables of reigns and of what superseded leaders did."""
+    """The picture, and what it leaves out."""
 
     picture: Markup
     folded: str
-    tables: list[Table]
 
 
 def partitions(case: ReportCase) -> Partitions | None:
@@ -42,23 +41,12 @@ def partitions(case: ReportCase) -> Partitions | None:
     whole = next((v.figures for v in case.verdicts if _CHECKER in v.checker and "partitions" in v.figures), None)
     if whole is None:
         return None
-    deeds = figures(case, _CHECKER, "deeds")
-    by_partition: dict[str, list[_Row]] = {}
-    for reign in figures(case, _CHECKER, "reigns"):
-        by_partition.setdefault(reign["partition"], []).append(reign)
-    eventful = sorted(by_partition, key=lambda name: not any(r["claimed_samples"] for r in by_partition[name]))
-    drawn = {name: by_partition[name] for name in eventful[:_DRAWN_MAX]}
-    tables = []
-    for caption, rows in (
-        ("what superseded partition leaders did", deeds),
-        ("brokers that were cut off from the metadata's keepers", figures(case, _CHECKER, "cut_brokers")),
-        ("who led each topic partition that changed its leader", [r for name in eventful for r in by_partition[name]]),
-    ):
-        tables += generic(caption, rows) if rows else []
+    deeds = rows_among(case.verdicts, BrokerDeeds)
+    by_partition = reigns_by_partition(case)
+    drawn = dict(list(by_partition.items())[:_DRAWN_MAX])
     return Partitions(
         picture=_picture(case.history, drawn, deeds) if drawn else Markup(""),
         folded=_folded(whole, len(drawn)),
-        tables=tables,
     )
 
 
@@ -69,10 +57,10 @@ def _folded(whole: _Row, drawn: int) -> str:
     return f"{said}; {count(whole['partitions_quiet'])} kept one leader in one epoch."
 
 
-def _picture(history: History, drawn: Mapping[str, list[_Row]], deeds: list[_Row]) -> Markup:
+def _picture(history: History, drawn: Mapping[str, list[PartitionReign]], deeds: list[BrokerDeeds]) -> Markup:
     axis = Axis(0, max(history.end_ns, 1))
-    epochs = sorted({reign["epoch"] for reigns in drawn.values() for reign in reigns})
-    lanes = [(name, node) for name, reigns in drawn.items() for node in dict.fromkeys(r["node"] for r in reigns)]
+    epochs = sorted({reign.epoch for reigns in drawn.values() for reign in reigns})
+    lanes = [(name, node) for name, reigns in drawn.items() for node in dict.fromkeys(r.node for r in reigns)]
     top = 8.0
     _, rows = fault_bands(history.faults, axis, top, top, history.end_ns)
     first = top + rows * FAULT_ROW + 8
@@ -89,10 +77,10 @@ def _picture(history: History, drawn: Mapping[str, list[_Row]], deeds: list[_Row
             if number:
                 parts.append(element("line", x1=LEFT, x2=RIGHT, y1=y - 1, y2=y - 1, class_="lane-line"))
         parts.append(label(LEFT - 8, y + 21, text(node, 6), "lane-text", "end"))
-        own = [r for r in drawn[name] if r["node"] == node]
+        own = [r for r in drawn[name] if r.node == node]
         parts.append(lane_bars([_stretch(r) for r in own], axis, y, epochs, "leader epoch"))
-        parts += [_did(deed, own, axis, y) for deed in deeds if (deed["partition"], deed["node"]) == (name, node)]
-        said += [f"{node} led {name} in epoch {r['epoch']}" for r in own]
+        parts += [_did(deed, own, axis, y) for deed in deeds if (deed.partition, deed.node) == (name, node)]
+        said += [f"{node} led {name} in epoch {r.epoch}" for r in own]
     return picture(
         bottom + 20,
         *parts,
@@ -102,29 +90,29 @@ def _picture(history: History, drawn: Mapping[str, list[_Row]], deeds: list[_Row
     )
 
 
-def _stretch(reign: _Row) -> Stretch:
-    late = reign["claimed_samples"] > 0
+def _stretch(reign: PartitionReign) -> Stretch:
+    late_ns = reign.superseded_ns if reign.claimed_samples else None
     return Stretch(
-        node=reign["node"],
+        node=reign.node,
         state=LaneState.LEADER,
-        from_ns=reign["from_ns"],
-        to_ns=max(reign["to_ns"], reign["from_ns"]),
-        last_ns=reign["to_ns"],
-        incarnation=reign["incarnation"],
-        epoch=reign["epoch"],
-        samples=reign["samples"],
-        superseded=(reign["superseded_ns"], reign["to_ns"]) if late else None,
+        from_ns=reign.from_ns,
+        to_ns=max(reign.to_ns, reign.from_ns),
+        last_ns=reign.to_ns,
+        incarnation=reign.incarnation,
+        epoch=reign.epoch,
+        samples=reign.samples,
+        superseded=None if late_ns is None else (late_ns, reign.to_ns),
     )
 
 
-def _did(deed: _Row, reigns: list[_Row], axis: Axis, y: float) -> Markup:
+def _did(deed: BrokerDeeds, reigns: list[PartitionReign], axis: Axis, y: float) -> Markup:
     """What a superseded leader took and gave, beside its lane."""
-    reign = next((r for r in reigns if r["epoch"] == deed["epoch"] and r["incarnation"] == deed["incarnation"]), None)
+    reign = next((r for r in reigns if r.epoch == deed.epoch and r.incarnation == deed.incarnation), None)
     if reign is None:
         return Markup("")
-    took = f"{count(deed['acknowledged'])} appends taken, {count(deed['lost'])} lost"
-    said = f"{took}; {count(deed['stale_reads'])} stale reads"
-    x = axis.x(max(reign["to_ns"], reign["superseded_ns"])) + 6 + (0 if said_inside(_stretch(reign), axis) else _WORD)
+    took = f"{count(deed.acknowledged)} appends taken, {count(deed.lost)} lost"
+    said = f"{took}; {count(deed.stale_reads)} stale reads"
+    x = axis.x(max(reign.to_ns, deed.superseded_ns)) + 6 + (0 if said_inside(_stretch(reign), axis) else _WORD)
     if x + len(said) * 6 > RIGHT:
         return Markup("")
     return label(x, y + 18, said, "lane-text")

@@ -4,14 +4,15 @@ The figures are `elections` and `attempts` of zombie-controllers.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 from fencepost.harness.report.facts.case import ReportCase
-from fencepost.harness.report.facts.figures import Story, figures, some
+from fencepost.harness.report.facts.figures import Story, some
 from fencepost.harness.report.words.evidence import Traced, rows_of
 from fencepost.harness.report.words.wording import count
+from fencepost.harness.verdict.figures import ControllerAttempt, ControllerElection, rows_among
 
-_CHECKER: Final = "zombie-controllers"
+_CHECKER: Final = ControllerAttempt.checker
 #: What refused it, and how many of what were refused.
 _REFUSALS: Final = {
     "controller-epoch": (
@@ -24,29 +25,29 @@ _REFUSALS: Final = {
 }
 _TOLD_MAX: Final = 3
 
-_Row = Mapping[str, Any]
-
 
 def attempts(case: ReportCase, word: str) -> list[Story]:
     """One for each reign under which anything was tried after the next one had begun."""
-    elections = {row["epoch"]: row for row in figures(case, _CHECKER, "elections")}
-    groups: dict[tuple[str, int], list[_Row]] = {}
-    for row in figures(case, _CHECKER, "attempts"):
-        groups.setdefault((row["node"], row["epoch"]), []).append(row)
+    elections = {row.epoch: row for row in rows_among(case.verdicts, ControllerElection)}
+    groups: dict[tuple[str, int], list[ControllerAttempt]] = {}
+    for row in rows_among(case.verdicts, ControllerAttempt):
+        groups.setdefault((row.node, row.epoch), []).append(row)
     return [_story(case, word, elections, rows) for rows in groups.values()]
 
 
-def _story(case: ReportCase, word: str, elections: Mapping[int, _Row], tried: Sequence[_Row]) -> Story:
-    node, epoch, later = tried[0]["node"], tried[0]["epoch"], min(row["superseded_by"] for row in tried)
+def _story(
+    case: ReportCase, word: str, elections: Mapping[int, ControllerElection], tried: Sequence[ControllerAttempt]
+) -> Story:
+    node, epoch, later = tried[0].node, tried[0].epoch, min(row.superseded_by for row in tried)
     clauses = [_elected(elections, word, epoch, node), _elected(elections, word, later, None)]
     for by, (one, more, how) in _REFUSALS.items():
-        refused = [row for row in tried if row.get("refused_by") == by]
+        refused = [row for row in tried if row.refused_by == by]
         if refused:
             said = f"{some(len(refused), one, more, count(len(refused)))} {how}{_zxids(refused)}"
             clauses.append(Traced(said, _rows(refused)))
-    stands = [row for row in tried if "refused_by" not in row]
+    stands = [row for row in tried if row.refused_by is None]
     if stands:
-        what = ", ".join(row["what"] for row in stands[:_TOLD_MAX])
+        what = ", ".join(row.what for row in stands[:_TOLD_MAX])
         rest = f" and {count(len(stands) - _TOLD_MAX)} more" if len(stands) > _TOLD_MAX else ""
         clauses.append(Traced(f"this took effect after that: {what}{rest}{_zxids(stands)}", _rows(stands)))
     times = [case.history.events[i].time_ns for clause in clauses for i in clause.rows]
@@ -59,18 +60,18 @@ def _story(case: ReportCase, word: str, elections: Mapping[int, _Row], tried: Se
     )
 
 
-def _elected(elections: Mapping[int, _Row], word: str, epoch: int, node: str | None) -> Traced:
+def _elected(elections: Mapping[int, ControllerElection], word: str, epoch: int, node: str | None) -> Traced:
     row = elections.get(epoch)
     if row is None:
         return Traced(f"{node or 'another'} led {word} {epoch}", ())
-    return Traced(f"{row['node']} was elected in {word} {epoch} (zxid {row['zxid']})", rows_of(row, "zxid"))
+    return Traced(f"{row.node} was elected in {word} {epoch} (zxid {row.zxid})", rows_of(row, "zxid"))
 
 
-def _zxids(rows: Sequence[_Row]) -> str:
-    found = [str(row["zxid"]) for row in rows if "zxid" in row]
+def _zxids(rows: Sequence[ControllerAttempt]) -> str:
+    found = [str(row.zxid) for row in rows if row.zxid is not None]
     more = ", ..." if len(found) > _TOLD_MAX else ""
     return f" (zxid {', '.join(found[:_TOLD_MAX])}{more})" if found else ""
 
 
-def _rows(rows: Sequence[_Row]) -> tuple[int, ...]:
+def _rows(rows: Sequence[ControllerAttempt]) -> tuple[int, ...]:
     return tuple(sorted({index for row in rows for index in rows_of(row, "what")}))

@@ -3,59 +3,57 @@
 The figures are `deeds` and `cut_brokers` of zombie-brokers.
 """
 
-from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from collections.abc import Iterable
+from typing import Final
 
 from fencepost.harness.report.facts.case import ReportCase
-from fencepost.harness.report.facts.figures import Story, figures, some
+from fencepost.harness.report.facts.figures import Story, some
 from fencepost.harness.report.words.evidence import Traced, rows_of
 from fencepost.harness.report.words.wording import clock, count, length
+from fencepost.harness.verdict.figures import BrokerDeeds, CutBroker, rows_among
 
-_CHECKER: Final = "zombie-brokers"
+_CHECKER: Final = BrokerDeeds.checker
 #: So many partitions are told one by one.
 _TOLD_MAX: Final = 3
-
-_Row = Mapping[str, Any]
 
 
 def partition_leaders(case: ReportCase) -> list[Story]:
     """One for each broker, and each cut of it, in which partitions that it led were taken over by others."""
-    cuts = figures(case, _CHECKER, "cut_brokers")
-    groups: dict[tuple[str, int | None], tuple[_Row | None, list[_Row]]] = {}
-    for deed in figures(case, _CHECKER, "deeds"):
+    cuts = rows_among(case.verdicts, CutBroker)
+    groups: dict[tuple[str, int | None], tuple[CutBroker | None, list[BrokerDeeds]]] = {}
+    for deed in rows_among(case.verdicts, BrokerDeeds):
         cut = _cut_of(deed, cuts)
-        key = (deed["node"], None if cut is None else cut["cut_from_ns"])
+        key = (deed.node, None if cut is None else cut.cut_from_ns)
         groups.setdefault(key, (cut, []))[1].append(deed)
     return [_story(case, cut, deeds) for cut, deeds in groups.values()]
 
 
-def _cut_of(deed: _Row, cuts: Iterable[_Row]) -> _Row | None:
+def _cut_of(deed: BrokerDeeds, cuts: Iterable[CutBroker]) -> CutBroker | None:
     """The cut in which the partition went to another leader."""
     return next(
         (
             cut
             for cut in cuts
-            if cut["node"] == deed["node"]
-            and cut["cut_from_ns"] <= deed["superseded_ns"] <= cut["cut_from_ns"] + cut["cut_ns"]
+            if cut.node == deed.node and cut.cut_from_ns <= deed.superseded_ns <= cut.cut_from_ns + cut.cut_ns
         ),
         None,
     )
 
 
-def _story(case: ReportCase, cut: _Row | None, deeds: list[_Row]) -> Story:
-    node = deeds[0]["node"]
-    deeds = sorted(deeds, key=lambda deed: -deed["claimed_for_ns"])
+def _story(case: ReportCase, cut: CutBroker | None, deeds: list[BrokerDeeds]) -> Story:
+    node = deeds[0].node
+    deeds = sorted(deeds, key=lambda deed: -deed.claimed_for_ns)
     clauses = [*(_was_cut(cut) if cut is not None else ()), *_went_on(deeds)]
     clauses += _writes(deeds, _acks(case))
     clauses += _reads(deeds)
-    if cut is not None and cut["stopped_leading_after_ns"] is not None:
-        said = f"it stopped leading {length(cut['stopped_leading_after_ns'])} after the cut"
+    if cut is not None and cut.stopped_leading_after_ns is not None:
+        said = f"it stopped leading {length(cut.stopped_leading_after_ns)} after the cut"
         clauses.append(Traced(said, rows_of(cut, "stopped_leading_after_ns")))
     return Story(
         checker=_CHECKER,
         node=node,
-        from_ns=min(deed["superseded_ns"] for deed in deeds),
-        to_ns=max(deed["superseded_ns"] + deed["claimed_for_ns"] for deed in deeds),
+        from_ns=min(deed.superseded_ns for deed in deeds),
+        to_ns=max(deed.superseded_ns + deed.claimed_for_ns for deed in deeds),
         clauses=tuple(clauses),
     )
 
@@ -64,34 +62,32 @@ def _acks(case: ReportCase) -> str:
     return next((str(v.figures["acks"]) for v in case.verdicts if _CHECKER in v.checker and "acks" in v.figures), "")
 
 
-def _was_cut(cut: _Row) -> list[Traced]:
-    led = some(cut["partitions_led"], "topic partition", "topic partitions", count(cut["partitions_led"]))
+def _was_cut(cut: CutBroker) -> list[Traced]:
+    led = some(cut.partitions_led, "topic partition", "topic partitions", count(cut.partitions_led))
     clauses = [
         Traced(
-            f"{cut['node']} was cut off from the metadata's keepers at {clock(cut['cut_from_ns'])}",
+            f"{cut.node} was cut off from the metadata's keepers at {clock(cut.cut_from_ns)}",
             rows_of(cut, "cut_from_ns"),
         ),
-        Traced(f" for {length(cut['cut_ns'])}", rows_of(cut, "cut_ns")),
+        Traced(f" for {length(cut.cut_ns)}", rows_of(cut, "cut_ns")),
         Traced(f"it led {led}", rows_of(cut, "partitions_led")),
     ]
-    if cut["superseded_after_ns"] is not None:
-        said = f", the first of which another leader had {length(cut['superseded_after_ns'])} after the cut"
+    if cut.superseded_after_ns is not None:
+        said = f", the first of which another leader had {length(cut.superseded_after_ns)} after the cut"
         clauses.append(Traced(said, rows_of(cut, "superseded_after_ns")))
     return clauses
 
 
-def _went_on(deeds: list[_Row]) -> list[Traced]:
+def _went_on(deeds: list[BrokerDeeds]) -> list[Traced]:
     clauses = []
     for number, deed in enumerate(deeds[:_TOLD_MAX]):
-        of = f"{deed['partition']} (epoch {deed['epoch']})"
-        who = f"{deed['node']} went on leading " if number == 0 else ", and "
-        if deed["claimed_for_ns"]:
-            said = (
-                f"{who}{of} for at least {length(deed['claimed_for_ns'])} after epoch {deed['superseded_by']} had begun"
-            )
+        of = f"{deed.partition} (epoch {deed.epoch})"
+        who = f"{deed.node} went on leading " if number == 0 else ", and "
+        if deed.claimed_for_ns:
+            said = f"{who}{of} for at least {length(deed.claimed_for_ns)} after epoch {deed.superseded_by} had begun"
             clauses.append(Traced(said, rows_of(deed, "claimed_for_ns")))
         else:
-            said = f"{deed['node']} was asked for {of} once epoch {deed['superseded_by']} had begun"
+            said = f"{deed.node} was asked for {of} once epoch {deed.superseded_by} had begun"
             clauses.append(Traced(said, rows_of(deed, "superseded_by")))
     if len(deeds) > _TOLD_MAX:
         rest = deeds[_TOLD_MAX:]
@@ -100,7 +96,7 @@ def _went_on(deeds: list[_Row]) -> list[Traced]:
     return clauses
 
 
-def _writes(deeds: list[_Row], acks: str) -> list[Traced]:
+def _writes(deeds: list[BrokerDeeds], acks: str) -> list[Traced]:
     taken = _sum(deeds, "acknowledged")
     appends = some(taken, "append", "appends", count(taken))
     clauses = [Traced(f"it acknowledged {appends} meanwhile (acks={acks})", _rows(deeds, "acknowledged"))]
@@ -117,24 +113,24 @@ def _writes(deeds: list[_Row], acks: str) -> list[Traced]:
     return clauses
 
 
-def _reads(deeds: list[_Row]) -> list[Traced]:
+def _reads(deeds: list[BrokerDeeds]) -> list[Traced]:
     reads, stale, gone = (_sum(deeds, name) for name in ("reads", "stale_reads", "vanished_reads"))
     if not reads:
         return []
     answers = some(reads, "answer", "answers", count(reads))
     clauses = [Traced(f"its consumers got {answers}", _rows(deeds, "reads"))]
     if stale:
-        oldest = max(deeds, key=lambda deed: int(deed["stale_ns_max"]))
+        oldest = max(deeds, key=lambda deed: deed.stale_ns_max)
         clauses.append(Traced(f", {count(stale)} of them stale", _rows(deeds, "stale_reads")))
-        clauses.append(Traced(f", the oldest by {length(oldest['stale_ns_max'])}", rows_of(oldest, "stale_ns_max")))
+        clauses.append(Traced(f", the oldest by {length(oldest.stale_ns_max)}", rows_of(oldest, "stale_ns_max")))
     if gone:
         clauses.append(Traced(f", {count(gone)} with records that are gone", _rows(deeds, "vanished_reads")))
     return clauses
 
 
-def _sum(deeds: list[_Row], name: str) -> int:
-    return sum(int(deed[name]) for deed in deeds)
+def _sum(deeds: list[BrokerDeeds], name: str) -> int:
+    return sum(int(getattr(deed, name)) for deed in deeds)
 
 
-def _rows(deeds: list[_Row], name: str) -> list[int]:
+def _rows(deeds: list[BrokerDeeds], name: str) -> list[int]:
     return sorted({i for deed in deeds for i in rows_of(deed, name)})

@@ -12,6 +12,7 @@ from fencepost.harness.report.facts.lanes import Lanes, LaneState
 from fencepost.harness.report.words.evidence import Traced, rows_of
 from fencepost.harness.report.words.wording import clock, count, length, subject_words
 from fencepost.harness.verdict import Verdict
+from fencepost.harness.verdict.figures import Attachment, rows_among
 
 _CHECKER: Final = "leadership"
 #: A shorter stop of a node, or a shorter time until a broker follows, is not worth telling.
@@ -48,7 +49,7 @@ def _story(case: ReportCase, lanes: Lanes, word: str, spans: dict[str, Mapping[s
     for other in lanes.every:
         if other.subject != subject:
             clauses += _other(other, spans.get(other.subject), span)
-    for attachment in figures(case, "rejoin", "attachments"):
+    for attachment in rows_among(case.verdicts, Attachment):
         clauses += _stayed(attachment, span, lanes)
     return Story(
         checker=_CHECKER, node=span["node"], from_ns=span["from_ns"], to_ns=span["to_ns"], clauses=tuple(clauses)
@@ -133,17 +134,17 @@ def _other(other: Lanes, claimed: Mapping[str, Any] | None, span: Mapping[str, A
     return [Traced(f"{its} claimed nothing meanwhile", rows)]
 
 
-def _stayed(attachment: Mapping[str, Any], span: Mapping[str, Any], lanes: Lanes) -> list[Traced]:
+def _stayed(attachment: Attachment, span: Mapping[str, Any], lanes: Lanes) -> list[Traced]:
     """How long another broker stayed with the deposed leader, and how old its answers were."""
-    if attachment["broker"] == span["node"]:
+    if attachment.broker == span["node"]:
         return []
-    if attachment["superseded_by"] != span["superseded_by"] or attachment["leader"] not in (None, span["node"]):
+    if attachment.superseded_by != span["superseded_by"] or attachment.leader not in (None, span["node"]):
         return []
-    broker, followed = attachment["broker"], attachment["followed_ns"]
+    broker, followed = attachment.broker, attachment.followed_ns
     follows = "never followed" if followed is None else f"followed after {length(followed)}"
     after = rows_of(attachment, "followed_ns")
-    if attachment["named_ns"]:
-        stayed = f"broker {broker} stayed with it for at least {length(attachment['named_ns'])}"
+    if attachment.named_ns:
+        stayed = f"broker {broker} stayed with it for at least {length(attachment.named_ns)}"
         clauses = [Traced(stayed, rows_of(attachment, "named_ns")), Traced(f" and {follows}", after)]
     elif followed is not None and followed < _SHORT_NS:
         clauses = [
@@ -151,12 +152,12 @@ def _stayed(attachment: Mapping[str, Any], span: Mapping[str, Any], lanes: Lanes
         ]
     else:
         clauses = [Traced(f"broker {broker} {follows}", after)]
-        if silent := attachment["silent"]:
+        if silent := attachment.silent:
             said = f", and left {some(silent, 'question', 'questions', count(silent))} unanswered"
             clauses.append(Traced(said, rows_of(attachment, "silent")))
-    if stale := attachment["stale_describes"]:
+    if stale := attachment.stale_describes:
         reads = some(stale, "configuration read there was", "configuration reads there were", count(stale))
         clauses.append(Traced(f"{reads} stale", rows_of(attachment, "stale_describes")))
-        oldest = f", the oldest by {length(attachment['stale_age_ns_max'])}"
+        oldest = f", the oldest by {length(attachment.stale_age_ns_max)}"
         clauses.append(Traced(oldest, rows_of(attachment, "stale_age_ns_max")))
     return clauses

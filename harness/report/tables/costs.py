@@ -1,33 +1,34 @@
 """What faults cost a quorum and its followers, as tables: leaderless time, epochs, brokers left behind, denials.
 
-The figures are those of rejoin (`faults`, `attachments`) and of topic-names (`denied`).
+The figures are `FaultCost`, `Attachment` and `Denied` of `harness.verdict.figures`.
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Final, TypeVar
 
 from fencepost.harness.report.facts.case import ReportCase
-from fencepost.harness.report.facts.figures import figures
 from fencepost.harness.report.tables.tables import ROWS_MAX, Table, cut_note
 from fencepost.harness.report.words.evidence import Traced, rows_of, traced
 from fencepost.harness.report.words.wording import clock, count, length
+from fencepost.harness.verdict.figures import Attachment, Denied, FaultCost, FigureRow, rows_among
 
-_Row = Mapping[str, Any]
-_Cell = Callable[[_Row], str]
+R = TypeVar("R", bound=FigureRow)
+#: A cell that any row with the field has; the field is missed when the page is made.
+_Cell = Callable[[FigureRow], str]
 
 
 def costs(case: ReportCase, word: str) -> list[Table]:
     """A table for each kind of figure that there is."""
-    stays, denied = figures(case, "rejoin", "attachments"), figures(case, "topic-names", "denied")
+    stays, denied = rows_among(case.verdicts, Attachment), rows_among(case.verdicts, Denied)
     made = (
-        _table("What each fault cost the quorum", figures(case, "rejoin", "faults"), _FAULTS, word),
+        _table("What each fault cost the quorum", rows_among(case.verdicts, FaultCost), _FAULTS, word),
         _table("How long brokers stayed with a superseded controller", stays, _STAYS, word),
         _table("Who said that a name is free which had been taken", denied, _DENIED, word),
     )
     return [table for table in made if table is not None]
 
 
-def _table(caption: str, found: list[_Row], columns: Mapping[str, _Cell], word: str) -> Table | None:
+def _table(caption: str, found: list[R], columns: Mapping[str, Callable[[R], str]], word: str) -> Table | None:
     if not found:
         return None
     return Table(
@@ -39,50 +40,54 @@ def _table(caption: str, found: list[_Row], columns: Mapping[str, _Cell], word: 
 
 
 def _lasting(key: str) -> _Cell:
-    return lambda row: "–" if row[key] is None else traced(length(row[key]), rows_of(row, key))
+    return lambda row: "–" if getattr(row, key) is None else traced(length(getattr(row, key)), rows_of(row, key))
 
 
 def _moment(key: str) -> _Cell:
-    return lambda row: traced(clock(row[key]), rows_of(row, key))
+    return lambda row: traced(clock(getattr(row, key)), rows_of(row, key))
 
 
 def _counted(key: str) -> _Cell:
-    return lambda row: traced(count(row[key]), rows_of(row, key))
+    return lambda row: traced(count(getattr(row, key)), rows_of(row, key))
 
 
 def _said(key: str) -> _Cell:
-    return lambda row: "–" if row[key] is None else traced(str(row[key]), rows_of(row, key))
+    return lambda row: "–" if getattr(row, key) is None else traced(str(getattr(row, key)), rows_of(row, key))
 
 
-def _held(row: _Row) -> str:
+def _held(row: FaultCost) -> str:
     rows = (*rows_of(row, "from_ns"), *rows_of(row, "to_ns"))
-    return traced(f"{clock(row['from_ns'])} – {clock(row['to_ns'])}", rows)
+    return traced(f"{clock(row.from_ns)} – {clock(row.to_ns)}", rows)
 
 
-def _epochs(row: _Row) -> str:
+def _epochs(row: FaultCost) -> str:
     """Before the fault, when it was healed, and when the next one began or the run ended."""
-    names = ("epoch_before", "epoch_when_healed", "epoch_after")
-    said = " → ".join("?" if row[name] is None else str(row[name]) for name in names)
-    return traced(said, [i for name in names for i in rows_of(row, name)])
+    epochs = {
+        "epoch_before": row.epoch_before,
+        "epoch_when_healed": row.epoch_when_healed,
+        "epoch_after": row.epoch_after,
+    }
+    said = " → ".join("?" if epoch is None else str(epoch) for epoch in epochs.values())
+    return traced(said, [i for name in epochs for i in rows_of(row, name)])
 
 
-def _back(row: _Row) -> str:
-    if not row["came_back"]:
+def _back(row: FaultCost) -> str:
+    if not row.came_back:
         return "–"
-    healthy = f", {row['healthy_leader']} led" if row["healthy_leader"] else ""
+    healthy = f", {row.healthy_leader} led" if row.healthy_leader else ""
     rows = (*rows_of(row, "came_back"), *rows_of(row, "healthy_leader"))
-    return traced(f"{', '.join(row['came_back'])}{healthy}", rows)
+    return traced(f"{', '.join(row.came_back)}{healthy}", rows)
 
 
-def _deposed(row: _Row) -> str:
-    if row["deposed_after_ns"] is None:
-        return "no" if row["healthy_leader"] else "–"
-    doubt = ", but the machine stalled" if row["stalled"] else ""
-    return Traced(f"after {length(row['deposed_after_ns'])}{doubt}", rows_of(row, "deposed_after_ns"))
+def _deposed(row: FaultCost) -> str:
+    if row.deposed_after_ns is None:
+        return "no" if row.healthy_leader else "–"
+    doubt = ", but the machine stalled" if row.stalled else ""
+    return Traced(f"after {length(row.deposed_after_ns)}{doubt}", rows_of(row, "deposed_after_ns"))
 
 
-_FAULTS: Final[dict[str, _Cell]] = {
-    "fault": lambda row: f"{row['fault']} {', '.join(row['nodes'])}",
+_FAULTS: Final[dict[str, Callable[[FaultCost], str]]] = {
+    "fault": lambda row: f"{row.fault} {', '.join(row.nodes)}",
     "certainly held": _held,
     "led then": _said("leader"),
     "{word} before, healed, after": _epochs,
@@ -92,8 +97,8 @@ _FAULTS: Final[dict[str, _Cell]] = {
     "deposed it": _deposed,
     "then leaderless for": _lasting("deposed_leaderless_ns"),
 }
-_STAYS: Final[dict[str, _Cell]] = {
-    "broker": lambda row: str(row["broker"]),
+_STAYS: Final[dict[str, Callable[[Attachment], str]]] = {
+    "broker": lambda row: row.broker,
     "with": _said("leader"),
     "{word}": _said("epoch"),
     "superseded by": _said("superseded_by"),
@@ -104,8 +109,8 @@ _STAYS: Final[dict[str, _Cell]] = {
     "stale configuration reads": _counted("stale_describes"),
     "oldest by": _lasting("stale_age_ns_max"),
 }
-_DENIED: Final[dict[str, _Cell]] = {
-    "node": lambda row: str(row["node"]),
+_DENIED: Final[dict[str, Callable[[Denied], str]]] = {
+    "node": lambda row: row.node,
     "false answers": _counted("denials"),
     "first asked": _moment("from_ns"),
     "last given": _moment("to_ns"),

@@ -14,6 +14,7 @@ from markupsafe import Markup, escape
 
 from fencepost.harness.history import BeliefEvent, History
 from fencepost.harness.report.words.wording import clock, count, event
+from fencepost.harness.verdict.figures import ControllerAttempt, ControllerElection, FigureRow
 
 #: Rows that the page holds, and claims that it lists.
 ROWS_MAX: Final = 1_000
@@ -43,8 +44,10 @@ def traced(said: str, rows: Iterable[int] | None) -> str:
     return Traced(said, rows) if rows else said
 
 
-def rows_of(row: Mapping[str, Any], key: str) -> tuple[int, ...]:
+def rows_of(row: FigureRow | Mapping[str, Any], key: str) -> tuple[int, ...]:
     """The rows that a figure's row in a list names for one of its columns."""
+    if not isinstance(row, Mapping):
+        return row.indexes if isinstance(row, ControllerElection | ControllerAttempt) else row.events.get(key, ())
     events = row.get("events")
     return tuple(events.get(key, ())) if isinstance(events, Mapping) else tuple(row.get("indexes", ()))
 

@@ -6,11 +6,12 @@ import pytest
 
 from fencepost.checkers.facts.reigns import reigns_of
 from fencepost.checkers.metadata import rejoin
-from fencepost.checkers.metadata.attachment import Attachment, attachments
+from fencepost.checkers.metadata.attachment import attached_words, attachments
 from fencepost.checkers.metadata.changes import Changes
 from fencepost.checkers.metadata.staleness import stale_reads
 from fencepost.harness.history import Claim
 from fencepost.harness.verdict import Validity, Verdict
+from fencepost.harness.verdict.figures import Attachment
 from tests.checkers.build import NODES, Tale, facts, ns
 
 FACTS = facts(nodes=(*NODES, "b1"), electorate=NODES)
@@ -177,4 +178,4 @@ def test_a_broker_that_never_follows() -> None:
     forwarded(tale, polls(0, 20_000), "n1", 3)
     (one,) = attached(tale)
     assert one.followed_ns is None
-    assert "never followed" in one.told()
+    assert "never followed" in attached_words(one)
