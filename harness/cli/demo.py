@@ -15,7 +15,7 @@ import msgspec
 from fencepost.harness.base.errors import ExitCode
 from fencepost.harness.cli.flags import seed_or_drawn
 from fencepost.harness.cli.output.outcome import report_path, say_first
-from fencepost.harness.cli.session import Session
+from fencepost.harness.cli.output.session import Session
 from fencepost.harness.plan import Plan
 from fencepost.harness.plan.checked_plan import CheckedPlan, check_plan
 from fencepost.harness.run.conclude import Result

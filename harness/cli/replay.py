@@ -16,7 +16,7 @@ from fencepost.harness.campaigns.replay.replaying import DOCUMENT, Replay
 from fencepost.harness.campaigns.replay.replaying import replay as carry_out
 from fencepost.harness.campaigns.replay.tries import Carry, Try
 from fencepost.harness.cli.output.progress import shorten
-from fencepost.harness.cli.session import Session
+from fencepost.harness.cli.output.session import Session
 from fencepost.harness.plan.checked_plan import CheckedPlan
 from fencepost.harness.verdict import Validity, merge
 

@@ -15,8 +15,8 @@ from fencepost.harness.campaigns.replay.reductions import dropped
 from fencepost.harness.campaigns.replay.shrinking import CONFIRMATIONS, DOCUMENT, SMALLER, Shrinking, Shrunk
 from fencepost.harness.campaigns.replay.tries import Carry
 from fencepost.harness.cli.output.progress import shorten
+from fencepost.harness.cli.output.session import Session
 from fencepost.harness.cli.replay import carrier
-from fencepost.harness.cli.session import Session
 
 
 def shrink(

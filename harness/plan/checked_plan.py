@@ -203,7 +203,8 @@ def _setting(resolved: ResolvedPlan) -> Setting:
     plan, system = resolved.plan, resolved.system
     # An image decides the release, which is known when it has been looked at.
     version = "" if plan.image else plan.version or system.default_version
-    return with_members(plan.setting(resolved.members), system, version, resolved.system_options)
+    setting = replace(plan.setting(resolved.members), why_untraceable=registry.runtime(plan.runtime).why_untraceable)
+    return with_members(setting, system, version, resolved.system_options)
 
 
 def _given(plan: Plan, setting: Setting) -> tuple[Entry, ...]:

@@ -5,7 +5,7 @@ before a run (`refuse`, `refuse_if_impossible`, `resolve`) and after it (`sweep`
 """
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import Protocol
@@ -23,6 +23,10 @@ class Links(StrEnum):
     TOXIPROXY = "toxiproxy"
 
 
+def _traceable() -> str | None:
+    return None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
     """Where the nodes live, and what they are: `image` is a person's own, `limited_data` a hard limit."""
@@ -38,6 +42,8 @@ class Setting:
     fixed_members: str = ""
     #: Why one that was removed can come back only without its data; empty where it can keep them.
     wiped_members: str = ""
+    #: Asks the runtime (`Provider.why_untraceable`).
+    why_untraceable: Callable[[], str | None] = field(default=_traceable, compare=False, repr=False)
 
     @property
     def cluster(self) -> tuple[Member, ...]:
@@ -92,6 +98,10 @@ class Provider(Protocol):
 
     def refuse(self, setting: Setting) -> str | None:
         """Why this setting makes no sense here, whatever the machine; None when it does."""
+        ...
+
+    def why_untraceable(self) -> str | None:
+        """Why the processes of its nodes cannot be traced from here, as "reason; remedy"; None when they can."""
         ...
 
     def checks(self) -> list[Check]:

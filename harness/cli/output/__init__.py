@@ -1,1 +1,1 @@
-"""What every command prints: progress, outcome, verdict."""
+"""What commands share: the session of their runs, progress, outcome, verdict."""

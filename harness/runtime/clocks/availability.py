@@ -6,7 +6,7 @@ from typing import Final
 
 from fencepost.harness.runtime.clocks.memory import ClockError, Memory, mappings
 from fencepost.harness.runtime.clocks.process import why_not_here
-from fencepost.harness.runtime.linux.may_trace import NOBODY, PRIVILEGED, YAMA, why_no_containers, yama_scope
+from fencepost.harness.runtime.linux.may_trace import NOBODY, PRIVILEGED, YAMA, yama_scope
 from fencepost.harness.runtime.provider import Setting
 
 _YAMA: Final = YAMA
@@ -21,10 +21,9 @@ def why_not(setting: Setting) -> str | None:
     scope = yama_scope(_YAMA)
     if scope >= NOBODY:
         return "kernel.yama.ptrace_scope=3 lets nobody trace a process; set it to 2 or less and start the machine anew"
-    if setting.runtime == "containers":
-        refused = why_no_containers()
-        if refused is not None:
-            return refused
+    refused = setting.why_untraceable()
+    if refused is not None:
+        return refused
     # In the lab we are root of our namespace, which this asks for; out here we may not be.
     if scope < PRIVILEGED or os.geteuid() == 0:
         return _why_no_writing()

@@ -26,6 +26,23 @@ def all_checks() -> list[Check]:
         client.close()
 
 
+def why_untraceable() -> str | None:
+    """Ask the engine why servers in containers cannot be traced from here: "reason; remedy", or None when they can."""
+    try:
+        client = engine.connect()
+    except MachineError as error:
+        return f"{error.message}; {error.hint}"
+    try:
+        facts = engine.facts(client)
+    finally:
+        client.close()
+    if not facts.same_kernel:
+        return "the engine's containers run on another kernel than this one; use --runtime lab"
+    if not facts.may_enter:
+        return "containers' processes may be traced by root only; run as root with a local engine, or use --runtime lab"
+    return None
+
+
 def checks(facts: EngineFacts) -> list[Check]:
     where = "this kernel" if facts.same_kernel else "another kernel than this machine's"
     return [

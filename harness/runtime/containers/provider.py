@@ -33,6 +33,11 @@ class ContainersProvider:
             return f"a cluster has 1 to {NODES_MAX} nodes, not {setting.nodes}"
         return None
 
+    def why_untraceable(self) -> str | None:
+        from fencepost.harness.runtime.containers.checks import why_untraceable
+
+        return why_untraceable()
+
     def checks(self) -> list[Check]:
         from fencepost.harness.runtime.containers.checks import all_checks
 

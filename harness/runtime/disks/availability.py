@@ -5,7 +5,7 @@ import shutil
 import subprocess
 from typing import Final
 
-from fencepost.harness.runtime.linux.may_trace import NOBODY, YAMA, why_no_containers, yama_scope
+from fencepost.harness.runtime.linux.may_trace import NOBODY, YAMA, yama_scope
 from fencepost.harness.runtime.provider import Check, Setting
 
 _YAMA: Final = YAMA
@@ -38,7 +38,7 @@ def why_not(setting: Setting) -> str | None:
     found = check()
     if not found.ok:
         return f"{found.why}; {found.remedy}"
-    return why_no_containers() if setting.runtime == "containers" else None
+    return setting.why_untraceable()
 
 
 def _version(path: str) -> tuple[int, int] | None:

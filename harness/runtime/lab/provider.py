@@ -24,6 +24,9 @@ class LabProvider:
             return f"its links are packet rules, not {setting.links}; --runtime containers has --links {setting.links}"
         return None
 
+    def why_untraceable(self) -> str | None:
+        return None
+
     def checks(self) -> list[Check]:
         return doctor.lab_checks()
 
