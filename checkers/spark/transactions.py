@@ -14,6 +14,8 @@ fail there; then, and where findings do not rule out the model that is asked for
 machine if it fits into the budget's memory, and is `unknown` else.
 
 Nothing depends on how many machines take part: parts of tables do not matter, and cores are the same.
+
+One file, though longer than others: one class carries the table through the steps above, in their order.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -65,9 +67,10 @@ from fencepost.checkers.tables.transactions_core import Transactions, collected
 from fencepost.checkers.tables.transactions_core import judged as judged_core
 from fencepost.checkers.tables.transactions_file import judge, judged, rows_of
 from fencepost.checkers.tables.transactions_windows import UNRAISED, Column, Edges, Points, Windows
-from fencepost.checkers.transactions.anomalies import NOTHING_READ, Finding
+from fencepost.checkers.transactions.anomalies import NOTHING_READ
 from fencepost.checkers.transactions.columns import INFO, NEVER, OK
 from fencepost.checkers.transactions.weak_isolation import CommitCircle
+from fencepost.checkers.transactions.words import TransactionFinding
 from fencepost.harness.base.errors import HarnessError, MalformedHistory, unknown_choice
 from fencepost.harness.base.spark_tables import conforms
 from fencepost.harness.verdict import Cause, Facts, Validity, Verdict
@@ -368,7 +371,7 @@ class Judging:
         searched: _Searched,
         reason: str,
         anomalies: dict[str, int] | None = None,
-        findings: Sequence[Finding] = (),
+        findings: Sequence[TransactionFinding] = (),
         rows: Rows | None = None,
     ) -> Verdict:
         """What one machine says of the whole table, if it fits into memory."""
@@ -393,7 +396,7 @@ class Judging:
         said: Conclusion,
         searched: _Searched,
         anomalies: dict[str, int] | None = None,
-        findings: Sequence[Finding] = (),
+        findings: Sequence[TransactionFinding] = (),
         rows: Rows | None = None,
         **figures: Any,
     ) -> Verdict:

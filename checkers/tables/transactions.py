@@ -17,9 +17,9 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from fencepost.checkers.findings.ladder import Conclusion
-from fencepost.checkers.transactions.anomalies import Finding
 from fencepost.checkers.transactions.columns import INFO, NEVER, NIL, OK, READ, READ_UNKNOWN, WRITE, TransactionColumns
 from fencepost.checkers.transactions.history import EXPOSURE_OF, most_telling
+from fencepost.checkers.transactions.words import TransactionFinding
 from fencepost.harness.base.errors import MalformedHistory
 from fencepost.harness.verdict import Edge, Facts, Verdict, Witness
 from fencepost.harness.verdict.tables import LIST_APPEND, RW_REGISTER
@@ -354,7 +354,7 @@ def verdict(
     said: Conclusion,
     reads: int,
     anomalies: dict[str, int],
-    findings: Sequence[Finding],
+    findings: Sequence[TransactionFinding],
     rows: Rows | None,
     figures: dict[str, Any],
 ) -> Verdict:
@@ -375,7 +375,7 @@ def verdict(
     )
 
 
-def _witness(finding: Finding, rows: Rows) -> Witness:
+def _witness(finding: TransactionFinding, rows: Rows) -> Witness:
     c = rows.columns
     chosen = list(finding.transactions)
     begins = [int(c.invoked[t]) for t in chosen]

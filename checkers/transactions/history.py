@@ -14,7 +14,6 @@ from fencepost.checkers.facts.evidence import violations
 from fencepost.checkers.transactions.anomalies import (
     SHOWN_MAX,
     STRICT,
-    Finding,
     TransactionVerdict,
     check_list_append,
     check_register,
@@ -32,6 +31,7 @@ from fencepost.checkers.transactions.columns import (
 )
 from fencepost.checkers.transactions.proof import Anomaly, Cycle
 from fencepost.checkers.transactions.weak_isolation import CommitCircle
+from fencepost.checkers.transactions.words import TransactionFinding
 from fencepost.harness.base.errors import MalformedHistory
 from fencepost.harness.history import History, Operation, Outcome
 from fencepost.harness.verdict import Facts, Proof, Verdict, Witness
@@ -182,7 +182,7 @@ def _verdict(checker: str, operations: Sequence[Operation], judged: TransactionV
     )
 
 
-def most_telling(findings: Sequence[Finding], model: str, *, lists: bool) -> list[Finding]:
+def most_telling(findings: Sequence[TransactionFinding], model: str, *, lists: bool) -> list[TransactionFinding]:
     """One finding of each name before the second of any, and of those first the ones that rule out the model; a few."""
     rule = ruled_out if lists else ruled_out_of_registers
     before = Counter[str]()
@@ -193,7 +193,7 @@ def most_telling(findings: Sequence[Finding], model: str, *, lists: bool) -> lis
     return [finding for _, _, finding in sorted(ranked, key=lambda found: found[:2])][:_WITNESSES_MAX]
 
 
-def _witness(finding: Finding, operations: Sequence[Operation]) -> Witness:
+def _witness(finding: TransactionFinding, operations: Sequence[Operation]) -> Witness:
     shown = [operations[t] for t in finding.transactions]
     events = {op.invoke_index for op in shown} | {op.complete_index for op in shown if op.complete_index is not None}
     ends = [op.completed_ns for op in shown if op.completed_ns is not None]
@@ -209,7 +209,7 @@ def _witness(finding: Finding, operations: Sequence[Operation]) -> Witness:
     )
 
 
-def _proof(finding: Finding, operations: Sequence[Operation]) -> Proof:
+def _proof(finding: TransactionFinding, operations: Sequence[Operation]) -> Proof:
     rows = tuple(operations[t].invoke_index for t in finding.transactions)
     proof = finding.proof
     match proof:

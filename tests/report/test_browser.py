@@ -84,12 +84,12 @@ def opened(browser: str, page: Path, profile: Path, *more: str) -> tuple[str, li
 
 def with_probe(html: str) -> str:
     """The page with the probe behind its own script, and the policy's hash renewed for both together."""
-    from fencepost.harness.report.page.html import _hash
+    from fencepost.harness.report.page.assets import content_hash
 
     own = re.search(r"<script>(.*?)</script>\s*</body>", html, re.DOTALL)
     assert own is not None
     both = own[1] + PROBE
-    return html.replace(own[1], both).replace(_hash(own[1]), _hash(both))
+    return html.replace(own[1], both).replace(content_hash(own[1]), content_hash(both))
 
 
 @pytest.mark.parametrize("make", [kraft_zombie, *sample_kafka.CASES.values()])

@@ -12,8 +12,10 @@ from fencepost.harness.base.stop_request import StoppedTwice
 from fencepost.harness.history import Outcome
 from fencepost.harness.report.facts.case import ReportCase
 from fencepost.harness.report.page import html as page
+from fencepost.harness.report.page.assets import json_for_script
 from fencepost.harness.report.page.html import render
 from fencepost.harness.report.tables import tables
+from fencepost.harness.report.tables.table import cell
 from fencepost.harness.report.tables.zombies import zombies
 from fencepost.harness.verdict import Validity, Verdict
 from tests.report import sample
@@ -104,7 +106,7 @@ def test_hostile_values_stay_text(pages: dict[str, tuple[ReportCase, str]]) -> N
 
 def test_json_for_script_cannot_end_its_element() -> None:
     hostile = {"a": "</ScRiPt><!--<script>", "b": "\u2028&"}
-    made = page.json_for_script(hostile)
+    made = json_for_script(hostile)
     assert not re.search(r"[<>&\u2028]", made)
     assert json.loads(made) == hostile
 
@@ -258,7 +260,7 @@ def test_zombie_table_sums_over_subjects_and_says_what_was_not_counted() -> None
     ],
 )
 def test_figures_are_said_by_their_name(key: str, value: object, said: str) -> None:
-    assert tables.cell(key, value) == said
+    assert cell(key, value) == said
 
 
 def test_an_invalid_run_says_how_to_see_it_again_and_a_valid_one_offers_no_shrinking() -> None:

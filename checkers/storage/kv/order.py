@@ -9,6 +9,8 @@ gap that a count, a deletion or a condition leaves. It may stand at any number b
 was invoked. Where no such write can fill a place, no order explains the history: that is a breach. Where several could
 and the first choice does not work out, it is left open. Versions of numbers at which the history had not begun yet were
 there before; later ones need a writer.
+
+One file, though longer than others: the three questions share the state of one pass over the numbers.
 """
 
 from collections import Counter

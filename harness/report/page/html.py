@@ -5,11 +5,8 @@ so in its place and is named in `Rendered.problems`; it can hide neither the ver
 escaped by the templates, and a content policy lets only this file's own script and style run.
 """
 
-import base64
-import hashlib
 import traceback
 from collections.abc import Callable
-from importlib import resources
 from typing import Any, Final
 
 import jinja2
@@ -23,6 +20,7 @@ from fencepost.harness.report.drawing.scene import witness_operations
 from fencepost.harness.report.facts.case import ReportCase
 from fencepost.harness.report.facts.figures import Story
 from fencepost.harness.report.facts.lanes import Lanes, lanes
+from fencepost.harness.report.page.assets import asset, content_hash, json_for_script
 from fencepost.harness.report.pictures.cycle import cycle_picture, kinds_in_words
 from fencepost.harness.report.pictures.latency import latency
 from fencepost.harness.report.pictures.overview import overview
@@ -35,6 +33,7 @@ from fencepost.harness.report.tables.costs import costs
 from fencepost.harness.report.tables.partitions import partition_tables
 from fencepost.harness.report.tables.quorum import left_out_table, quorum_table
 from fencepost.harness.report.tables.reigns import attached, reigns
+from fencepost.harness.report.tables.table import Table, cell, flat, generic
 from fencepost.harness.report.tables.zombies import zombies
 from fencepost.harness.report.words.evidence import Ledger, Traced, traced
 from fencepost.harness.report.words.wording import (
@@ -83,7 +82,7 @@ class Page:
         self.environment.filters.update(
             clock=clock,
             lasting=length,
-            cell=lambda v, key="": tables.cell(key, v),
+            cell=lambda v, key="": cell(key, v),
             counted=_counted,
             grouped=count,
             traced=self.ledger.link,
@@ -113,7 +112,7 @@ Sections = tuple[tuple[str, str, Callable[[Page], Markup | None]], ...]
 
 def render(case: ReportCase) -> Rendered:
     """The whole report of one run."""
-    return assembled(Page(case), _verdict, _SECTIONS, case.name, script=_asset("timeline.js"))
+    return assembled(Page(case), _verdict, _SECTIONS, case.name, script=asset("timeline.js"))
 
 
 def assembled(
@@ -133,8 +132,8 @@ def assembled(
             body = _failed(error)
         if body is not None:
             made.append({"id": id_, "title": heading, "body": body})
-    style = _asset("style.css")
-    may_run = f"'{_hash(script)}'" if script else "'none'"
+    style = asset("style.css")
+    may_run = f"'{content_hash(script)}'" if script else "'none'"
     html = page.environment.get_template("page.html.j2").render(
         heading=f"{SIGNS[case.validity]} {case.validity}: {name}",
         verdict=verdict,
@@ -143,7 +142,7 @@ def assembled(
         problems=problems,
         style=Markup(style),  # our own file
         script=Markup(script),
-        policy=f"default-src 'none'; img-src data:; style-src '{_hash(style)}'; script-src {may_run}",
+        policy=f"default-src 'none'; img-src data:; style-src '{content_hash(style)}'; script-src {may_run}",
     )
     return Rendered(html, tuple(problems))
 
@@ -170,22 +169,6 @@ def _guarded_verdict(page: Page, make: Callable[[Page], Markup], problems: list[
             '<header class="verdict {}"><h1><span class="sign">{}</span> {}</h1><p class="headline">{}</p>{}</header>'
         )
         return Markup(plain).format(case.validity, SIGNS[case.validity], case.validity, case.headline, _failed(error))
-
-
-def _asset(name: str) -> str:
-    return (resources.files("fencepost.harness.report.page") / "templates" / name).read_text(encoding="utf-8")
-
-
-def _hash(content: str) -> str:
-    return "sha256-" + base64.b64encode(hashlib.sha256(content.encode()).digest()).decode("ascii")
-
-
-def json_for_script(data: Any) -> Markup:
-    """JSON that cannot end the script element it stands in, whatever its strings hold."""
-    plain = msgspec.json.encode(data).decode()
-    for character in ("<", ">", "&", "\u2028", "\u2029"):
-        plain = plain.replace(character, f"\\u{ord(character):04x}")
-    return Markup(plain)
 
 
 def _verdict(page: Page) -> Markup:
@@ -364,9 +347,9 @@ def _analysis(page: Page) -> Markup:
     for name, data in (found or {}).items():
         if name in figures:
             continue
-        shown = [] if _missing(data) is not None else tables.generic(name, data)
+        shown = [] if _missing(data) is not None else generic(name, data)
         parts.append({"name": name.replace("_", " "), "tables": shown, "missing": _missing(data)})
-    head = tables.generic("figures", figures) if figures else []
+    head = generic("figures", figures) if figures else []
     return page.made("analysis", analysed=found is not None, figures=head, parts=parts)
 
 
@@ -386,10 +369,10 @@ def _facts(page: Page) -> Markup:
     for verdict in page.case.verdicts:
         if verdict.figures and "leadership" not in verdict.checker:
             shown = {key: value for key, value in verdict.figures.items() if key not in _SHOWN_ABOVE}
-            checkers += tables.generic(f"{verdict.checker} on {verdict.guarantee}", shown, verdict.evidence)
-    run, long = tables.flat(page.case.run)
-    facts = tables.Table(caption="The run's facts", columns=("fact", "value"), rows=run)
-    hashes = tables.Table(caption="Binaries, paths and hashes", columns=("what", "value"), rows=long)
+            checkers += generic(f"{verdict.checker} on {verdict.guarantee}", shown, verdict.evidence)
+    run, long = flat(page.case.run)
+    facts = Table(caption="The run's facts", columns=("fact", "value"), rows=run)
+    hashes = Table(caption="Binaries, paths and hashes", columns=("what", "value"), rows=long)
     return page.made("facts", facts=facts, hashes=hashes, checkers=checkers)
 
 

@@ -16,6 +16,7 @@ from fencepost.harness.judging.judge import Judgement
 from fencepost.harness.report.facts.case import ReportCase
 from fencepost.harness.report.page.html import Page, Rendered, Sections, assembled, rows_section, witness_context
 from fencepost.harness.report.tables import tables
+from fencepost.harness.report.tables.table import Table, generic
 from fencepost.harness.report.words.evidence import traced
 from fencepost.harness.report.words.guarantee_words import guarantee_words
 from fencepost.harness.report.words.wording import SIGNS, count, text
@@ -140,7 +141,7 @@ def _anomalies(page: Page, judged: JudgedFile) -> Markup:
 def _models(page: Page, judged: JudgedFile) -> Markup | None:
     if not judged.models:
         return None
-    table = tables.Table(
+    table = Table(
         caption="Consistency models, weakest first",
         columns=("model", "this history", "because of", "defined by"),
         rows=tuple((row.name, row.said, ", ".join(row.because), row.source) for row in judged.models),
@@ -155,7 +156,7 @@ def _judged(page: Page, judged: JudgedFile) -> Markup:
     outcomes = Counter((op.f, op.type) for op in operations)
     functions = sorted({f for f, _ in outcomes})
     shown = (Outcome.OK, Outcome.FAIL, Outcome.INFO)
-    by_function = tables.Table(
+    by_function = Table(
         caption=f"Operations{f' {judged.whole.shown}' if judged.whole else ''} by outcome; info: unknown, may "
         "have happened or happen later",
         columns=("operation", *(str(outcome) for outcome in shown), "all"),
@@ -180,13 +181,13 @@ def _judged(page: Page, judged: JudgedFile) -> Markup:
         if verdict.exposure is not None and verdict.exposure_of
     ]
     keys = _keys(page, judged)
-    figures: list[tables.Table] = []
+    figures: list[Table] = []
     for verdict in page.case.verdicts:
         plain = {key: value for key, value in verdict.figures.items() if key not in _MODELS}
-        figures += tables.generic(f"{verdict.checker} on {verdict.guarantee}", plain, verdict.evidence)
+        figures += generic(f"{verdict.checker} on {verdict.guarantee}", plain, verdict.evidence)
     return page.made(
         "file_judged",
-        facts=tables.Table(
+        facts=Table(
             caption="The history" if judged.whole is None else "The table", columns=("what", "value"), rows=tuple(facts)
         ),
         operations=by_function if operations or judged.whole is None else None,
@@ -195,7 +196,7 @@ def _judged(page: Page, judged: JudgedFile) -> Markup:
     )
 
 
-def _keys(page: Page, judged: JudgedFile) -> tables.Table | None:
+def _keys(page: Page, judged: JudgedFile) -> Table | None:
     """Operations of each key, those with a witness first."""
     if judged.found.family.functions == frozenset({"txn"}):
         return None
@@ -207,7 +208,7 @@ def _keys(page: Page, judged: JudgedFile) -> tables.Table | None:
         return None
     order = sorted(counts, key=lambda key: (key not in broken, -counts[key], str(key)))
     more = len(order) - _KEYS_MAX
-    return tables.Table(
+    return Table(
         caption=f"{count(len(order))} keys{' that are shown' if judged.whole else ''}, each judged by itself",
         columns=("key", "operations", "witness"),
         rows=tuple((text(key, 80), count(counts[key]), broken.get(key) or "") for key in order[:_KEYS_MAX]),

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Final, TypeVar
 
 from fencepost.harness.report.facts.case import ReportCase
-from fencepost.harness.report.tables.tables import ROWS_MAX, Table, cut_note
+from fencepost.harness.report.tables.table import ROWS_MAX, Table, cut_note
 from fencepost.harness.report.words.evidence import Traced, rows_of, traced
 from fencepost.harness.report.words.wording import clock, count, length
 from fencepost.harness.verdict.figures import Attachment, Denied, FaultCost, FigureRow, rows_among

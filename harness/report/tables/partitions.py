@@ -2,7 +2,7 @@
 
 from fencepost.harness.report.facts.case import ReportCase
 from fencepost.harness.report.facts.figures import reigns_by_partition
-from fencepost.harness.report.tables.tables import Table, generic
+from fencepost.harness.report.tables.table import Table, generic
 from fencepost.harness.verdict.figures import BrokerDeeds, CutBroker, plain, rows_among
 
 

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from fencepost.harness.faults.quorum import Quorum, QuorumSpan, quorum_spans
 from fencepost.harness.report.facts.case import ReportCase
-from fencepost.harness.report.tables.tables import ROWS_MAX, Table, cut_note
+from fencepost.harness.report.tables.table import ROWS_MAX, Table, cut_note
 from fencepost.harness.report.words.evidence import traced
 from fencepost.harness.report.words.wording import clock, length
 

@@ -1,7 +1,7 @@
 """Who claimed to lead, and whom the other nodes named, as tables made from the nodes' own answers."""
 
 from fencepost.harness.report.facts.lanes import Lanes, Stretch
-from fencepost.harness.report.tables.tables import ROWS_MAX, Table, cut_note
+from fencepost.harness.report.tables.table import ROWS_MAX, Table, cut_note
 from fencepost.harness.report.words.evidence import traced
 from fencepost.harness.report.words.wording import clock, count, length, subject_words
 

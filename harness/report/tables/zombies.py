@@ -8,7 +8,7 @@ from collections import Counter
 from typing import Any, Final
 
 from fencepost.harness.report.facts.case import ReportCase
-from fencepost.harness.report.tables.tables import Table, generic
+from fencepost.harness.report.tables.table import Table, generic
 from fencepost.harness.report.words.evidence import traced
 from fencepost.harness.report.words.wording import count
 from fencepost.harness.verdict import Verdict
