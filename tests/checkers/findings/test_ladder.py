@@ -1,0 +1,48 @@
+"""The ladder: a finding beats every doubt, a doubt beats exposure, and only what was tested is valid."""
+
+import pytest
+
+from fencepost.checkers.findings.finding import Finding, few_of_each, one_of_each_first
+from fencepost.checkers.findings.ladder import Doubt, Findings
+from fencepost.harness.verdict import Cause, Validity
+from tests.checkers.build import facts
+
+_DOUBT = Doubt(Cause.STALLED, "the machine stood still")
+
+
+def found(*names: str) -> list[Finding]:
+    return [Finding(anomaly=name, steps=(), counted_by=i, from_ns=0, to_ns=1) for i, name in enumerate(names)]
+
+
+@pytest.mark.parametrize(
+    ("findings", "doubt", "exposed", "expected"),
+    [
+        (("lost", "stale", "lost"), _DOUBT, (), (Validity.INVALID, "2 x lost, 1 x stale", None)),
+        ((), _DOUBT, (), (Validity.UNKNOWN, "the machine stood still", Cause.STALLED)),
+        ((), None, (), (Validity.UNKNOWN, "0 reads; at least 1 are asked for", Cause.NO_EXPOSURE)),
+        ((), None, (4,), (Validity.VALID, "all current", None)),
+    ],
+)
+def test_rungs(
+    findings: tuple[str, ...],
+    doubt: Doubt | None,
+    exposed: tuple[int, ...],
+    expected: tuple[Validity, str, Cause | None],
+) -> None:
+    verdict = Findings(
+        checker="c",
+        guarantee="g",
+        found=found(*findings),
+        doubt=doubt,
+        exposed=exposed,
+        exposure_of="reads",
+        kept="all current",
+    ).verdict(facts())
+    assert (verdict.validity, verdict.reason, verdict.cause) == expected
+    assert verdict.evidence.get("anomalies.lost", ()) == ((0, 2) if findings else ())
+
+
+def test_every_anomaly_is_shown_before_one_is_shown_again() -> None:
+    many = found("a", "a", "a", "b", "a", "c")
+    assert [f.anomaly for f in one_of_each_first(many)] == ["a", "b", "c", "a", "a", "a"]
+    assert [f.anomaly for f in few_of_each(many, 2)] == ["a", "a", "b", "c"]
