@@ -23,6 +23,7 @@ from fencepost.harness.coordination import Definite, Indefinite, NotSent
 from fencepost.harness.coordination.client_gate import Freezer
 from fencepost.harness.generators.contract import PENDING, Context, Generator, Invocation, Offer
 from fencepost.harness.history import Completion, Outcome
+from fencepost.harness.history.operation_error import unforeseen
 from fencepost.harness.interpreter.client import Client, ClientFactory, checked
 from fencepost.harness.interpreter.deadlines import Deadlines
 from fencepost.harness.interpreter.slot import OPEN_TIMEOUT, SHUTDOWN, TIMEOUT, TIMEOUT_EFFECT_FREE, Slot
@@ -63,7 +64,6 @@ class Interpreter:
     ) -> None:
         self.counts: Counter[Outcome] = Counter()
         self.unforeseen: Counter[str] = Counter()
-        self._rated = (0, 0)
         self._workers = tuple(range(workers))
         self._nodes = [node_of(w) for w in self._workers]
         self._open_client = open_client
@@ -89,13 +89,6 @@ class Interpreter:
     def completed(self) -> int:
         """Operations that ended, whatever their outcome."""
         return self.counts.total()
-
-    def rate(self) -> float:
-        """Operations ended per second since this was last asked, for whoever shows progress."""
-        now_ns, completed = self._recorder.now_ns(), self.completed
-        then_ns, then = self._rated
-        self._rated = (now_ns, completed)
-        return (completed - then) / max((now_ns - then_ns) / 1e9, 1e-9)
 
     @property
     def busy(self) -> tuple[int, ...]:
@@ -376,7 +369,7 @@ class Interpreter:
 
     def _unforeseen(self, error: BaseException) -> Completion:
         self.unforeseen[type(error).__name__] += 1
-        return Completion(type=Outcome.INFO, error=f"unforeseen: {type(error).__name__}: {error}")
+        return Completion(type=Outcome.INFO, error=unforeseen(error))
 
     # --- deadlines ----------------------------------------------------------------------------------------------
 

@@ -16,6 +16,7 @@ import msgspec
 from fencepost.harness.base.errors import FencepostError, HarnessError, UsageError
 from fencepost.harness.base.stop_request import StoppedTwice, StopRequest
 from fencepost.harness.history import History
+from fencepost.harness.history.operation_error import ErrorKind, error_of
 from fencepost.harness.judging.judge import Judgement, judge_by
 from fencepost.harness.plan import read_plan
 from fencepost.harness.plan.checked_plan import ResolvedPlan, resolve_plan
@@ -179,12 +180,8 @@ def _unless_full(path: Path, warnings: list[str]) -> Iterator[Path]:
 
 def _unforeseen(history: History) -> list[str]:
     """Exceptions of clients that no table foresaw: `info`, sound, and a defect of the client to mend."""
-    prefix = "unforeseen: "
-    found = Counter(
-        operation.error.removeprefix(prefix).partition(":")[0]
-        for operation in history.operations
-        if operation.error is not None and operation.error.startswith(prefix)
-    )
+    errors = (error_of(operation) for operation in history.operations)
+    found = Counter(error.code for error in errors if error is not None and error.kind is ErrorKind.UNFORESEEN)
     return [f"{count} operations ended by an exception that no client foresaw: {name}" for name, count in found.items()]
 
 

@@ -7,6 +7,7 @@ import pytest
 
 from fencepost.checkers.elections import elections
 from fencepost.harness.history import Outcome
+from fencepost.harness.history.operation_error import ErrorKind, error_of
 from fencepost.harness.plugins import registry
 from fencepost.harness.verdict import Standing, Validity
 from fencepost.workloads.election import BACKLOG, Election
@@ -43,7 +44,8 @@ def test_correct_brokers_pass_and_were_put_to_the_test(seed: int) -> None:
         if facts().decides(verdict.guarantee):
             assert verdict.validity is Validity.VALID, (verdict.guarantee, verdict.reason, verdict.witnesses[:1])
     assert only(verdicts, "one-acting-leader").figures["superseded_fenced"] >= BACKLOG
-    assert not [o for o in history.operations if o.error and o.error.startswith("unforeseen")]
+    errors = [error for o in history.operations if (error := error_of(o))]
+    assert not [error for error in errors if error.kind is ErrorKind.UNFORESEEN]
 
 
 def test_a_leader_whose_broker_slept_goes_on_and_is_refused_where_its_term_stands() -> None:

@@ -1,0 +1,51 @@
+"""The error of an operation: what kind it is of, and how it is written in a history.
+
+timeout                        nobody answered in time
+unforeseen: ValueError: ...    an exception that the client has no word for, which is a defect of the client
+<code>...                      a row of the client's table of errors
+"""
+
+from enum import StrEnum
+from typing import Final
+
+import msgspec
+
+from fencepost.harness.history.operation import Operation, Outcome
+
+_TIMEOUT: Final = "timeout"
+_UNFORESEEN: Final = "unforeseen: "
+
+
+class ErrorKind(StrEnum):
+    """Whether the error says that nothing was done, leaves it open, was not foreseen, or is that nobody answered."""
+
+    DEFINITE = "definite"
+    INDEFINITE = "indefinite"
+    UNFORESEEN = "unforeseen"
+    TIMEOUT = "timeout"
+
+
+class OpError(msgspec.Struct, frozen=True):
+    """`text` is as the history has it; `code` its first word: of the client's table, or the exception's name."""
+
+    kind: ErrorKind
+    code: str
+    text: str
+
+
+def unforeseen(error: BaseException) -> str:
+    """How an exception is written that no client foresaw."""
+    return f"{_UNFORESEEN}{type(error).__name__}: {error}"
+
+
+def error_of(operation: Operation) -> OpError | None:
+    """Read an operation's error; None where it has none."""
+    text = operation.error
+    if text is None:
+        return None
+    if text.startswith(_UNFORESEEN):
+        return OpError(ErrorKind.UNFORESEEN, text.removeprefix(_UNFORESEEN).partition(":")[0], text)
+    if text == _TIMEOUT:
+        return OpError(ErrorKind.TIMEOUT, text, text)
+    kind = ErrorKind.DEFINITE if operation.type is Outcome.FAIL else ErrorKind.INDEFINITE
+    return OpError(kind, text.partition(":")[0], text)
