@@ -22,7 +22,7 @@ def answered_words(history: History, operation: Operation, reign: Reign | None) 
     """
     node = operation.node
     at_ns = operation.completed_ns if operation.completed_ns is not None else operation.invoked_ns
-    pauses = [f for f in history.faults if f.fault == "pause" and node in f.nodes]
+    pauses = [f for f in history.faults if history.paused(f, node)]
     ends = [f.certain_to_ns for f in pauses if f.certain_to_ns is not None and f.certain_to_ns <= at_ns]
     woken_ns = max(ends, default=None)
     pieces: list[str] = []

@@ -252,7 +252,7 @@ def _finding(history: History, stale: StaleRead) -> Finding:
     begin = reign.superseded if reign is not None else None
     events = {begin.event} if begin else set()
     faults = [f for f in history.faults if read.node in f.nodes and f.began_ns <= (read.completed_ns or 0)]
-    pauses = [f for f in faults if f.fault == "pause"]
+    pauses = [f for f in faults if history.paused(f, read.node)]
     events |= set(pauses[-1].events) if pauses and begin else set()
     missing = "This write is missing"
     if stale.missing > 1:

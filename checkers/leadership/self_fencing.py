@@ -34,7 +34,6 @@ SAMPLES_MIN: Final = 3
 _WITNESSES_MAX: Final = 3
 SPAN_NS_MIN: Final = 1_000_000_000
 _CUTS_SHOWN: Final = 50
-_STOPPING: Final = ("churn", "gray", "kill", "pause")
 
 
 class Cut(msgspec.Struct, frozen=True, kw_only=True):
@@ -99,11 +98,11 @@ def _severed(node: str, voters: Sequence[str], links: set[str]) -> bool:
 
 
 def possibly_stopped(history: History, node: str) -> Intervals:
-    """When `node` may not have been running: from before a pause or kill acted until after it was undone."""
+    """When `node` may not have been running: from before a fault stopped or held it until after that was undone."""
     tried = [
         (f.began_ns, f.ended_ns if f.ended_ns is not None else history.end_ns)
         for f in history.faults
-        if f.fault in _STOPPING and node in f.nodes and f.outcome is not FaultOutcome.SKIPPED
+        if f.effects.may_stop and node in f.nodes and f.outcome is not FaultOutcome.SKIPPED
     ]
     return merged([*tried, *history.stopped(node)])
 

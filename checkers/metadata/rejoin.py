@@ -143,8 +143,9 @@ def _doubtful(cost: FaultCost) -> bool:
 
 def _away(history: History, facts: Facts, fault: FaultSpan) -> tuple[str, ...]:
     """The voters that were cut off from every majority by this fault until its end, or paused by it."""
-    if fault.fault == "pause":
-        return tuple(node for node in fault.nodes if node in facts.voters)
+    paused = tuple(node for node in fault.nodes if node in facts.voters and history.paused(fault, node))
+    if paused:
+        return paused
     cut = [c for c in cuts(history, facts.nodes, facts.voters) if fault.fault_id in c.fault_ids]
     ended = {c.node for c in cut if c.to_ns == fault.certain_to_ns}
     return tuple(node for node in facts.voters if node in ended)

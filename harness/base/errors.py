@@ -76,6 +76,14 @@ class Refusal:
         """The error that ends the command; `what` is the part of the plan that was refused."""
         return UsageError(f"{what}: {self.reason}", hint=self.remedy)
 
+    @classmethod
+    def of_text(cls, text: str | None) -> "Refusal | None":
+        """Read "reason" or "reason; remedy", as those say it that do not refuse by this type yet; None stays None."""
+        if text is None:
+            return None
+        reason, _, remedy = text.partition("; ")
+        return cls(reason, remedy or None)
+
     def __str__(self) -> str:
         return f"{self.reason}; {self.remedy}" if self.remedy else self.reason
 

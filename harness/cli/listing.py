@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import click
 
-from fencepost.harness.faults.kind import meaning_of, specs_for_all
+from fencepost.harness.faults.kind import meaning_of
 from fencepost.harness.faults.trigger import TRIGGERS
 from fencepost.harness.plugins import registry
 from fencepost.harness.systems.contract import releases
@@ -73,8 +73,7 @@ def _nemeses() -> list[str]:
         lines.append(
             _row(name, f"{fault.about}; default {fault.default_target}, {fault.default_duration_ns / 1e9:g} s")
         )
-        variants = specs_for_all(name, fault)
-        lines.append(_row("", f"in all: {'  '.join(variants) or 'not, it must be asked for by name'}"))
+        lines.append(_row("", f"in all: {'  '.join(fault.for_all) or 'not, it must be asked for by name'}"))
         lines += [_row("", f":{target:<16} {text}") for target, text in fault.targets.items()]
         lines.append(_row("", f":{'n1, b1, ...':<16} that node; where nodes have roles, a role: one node of it, drawn"))
         if "controller" not in fault.targets:

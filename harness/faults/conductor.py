@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Final
 
-from fencepost.harness.faults.kind import Cluster, Fault, Proof, Resolved, Skip, View
+from fencepost.harness.faults.kind import Cluster, FaultKind, Proof, Resolved, Skip, View
 from fencepost.harness.faults.quorum import UNABLE, Damage, Pair, Quorum, worst
 from fencepost.harness.faults.schedule import Entry
 from fencepost.harness.faults.trigger import Seen, Trigger, trigger_of
@@ -20,8 +20,6 @@ from fencepost.harness.history import FaultAction, FaultEvent, FaultOutcome, Fau
 from fencepost.harness.results.schedule_rows import FORMAT
 from fencepost.harness.runtime.node import Node, NodeState
 
-#: No single injection or healing may hold up the run longer than this, unless its kind says `act_deadline_s`.
-ACT_DEADLINE_S: Final = 10.0
 #: How long a fault aimed at the leader waits for one to be known.
 LEADER_WAIT_S: Final = 2.0
 #: How long a fault waits for what another one holds.
@@ -56,7 +54,7 @@ class Conductor:
         self,
         *,
         cluster: Cluster,
-        faults: Mapping[str, Fault],
+        faults: Mapping[str, FaultKind],
         schedule_sink: Callable[[dict[str, object]], None],
         keep_quorum: bool = False,
     ) -> None:
@@ -145,7 +143,7 @@ class Conductor:
         # Nothing was awaited since the way was found clear, so no other worker came in between.
         self._active[act.fault_id] = act
         fault = self._faults[entry.spec.fault]
-        proof = await self._guard(fault.inject(act.fault_id, act.resolved, self._cluster), _limit_s(fault))
+        proof = await self._guard(fault.inject(act.fault_id, act.resolved, self._cluster), fault.act_deadline_s)
         self._record(act, FaultAction.INJECT, FaultStage.END, proof=proof)
         return act.fault_id
 
@@ -155,7 +153,7 @@ class Conductor:
         assert act.resolved is not None
         fault = self._faults[act.entry.spec.fault]
         self._record(act, FaultAction.HEAL, FaultStage.BEGIN)
-        proof = await self._guard(fault.heal(fault_id, act.resolved, self._cluster), _limit_s(fault))
+        proof = await self._guard(fault.heal(fault_id, act.resolved, self._cluster), fault.act_deadline_s)
         self._record(act, FaultAction.HEAL, FaultStage.END, proof=proof)
         return proof.outcome is FaultOutcome.HEALED
 
@@ -164,7 +162,7 @@ class Conductor:
         if act is not None and not healed:
             self._doubtful[fault_id] = act
 
-    async def _guard(self, action: Awaitable[Proof], limit_s: float = ACT_DEADLINE_S) -> Proof:
+    async def _guard(self, action: Awaitable[Proof], limit_s: float) -> Proof:
         deadline = asyncio.timeout(limit_s)
         try:
             async with deadline:
@@ -192,7 +190,7 @@ class Conductor:
             resolved=resolved,
             part_of=of,
         )
-        limit_s = _limit_s(self._faults[act.entry.spec.fault])
+        limit_s = self._faults[act.entry.spec.fault].act_deadline_s
         self._record(act, FaultAction.INJECT, FaultStage.BEGIN)
         try:
             proof = await self._guard(inject(act.fault_id), limit_s)
@@ -230,11 +228,11 @@ class Conductor:
                 skip = Skip("the main phase ended while it waited")
         return act, skip
 
-    def _obstacle(self, fault: Fault, resolved: Resolved, view: View) -> str | None:
+    def _obstacle(self, fault: FaultKind, resolved: Resolved, view: View) -> str | None:
         """What stands in the way of this injection now; None when nothing does."""
         for fault_id, other in self._active.items():
             name = other.entry.spec.fault
-            if self._faults[name] is fault and getattr(fault, "alone", False):
+            if self._faults[name] is fault and fault.alone:
                 return f"one {name} at a time, and fault {fault_id} is in force"
             held = sorted(fault.holds & self._faults[name].holds)
             nodes = sorted(set(resolved.nodes) & set(other.resolved.nodes if other.resolved else ()))
@@ -321,6 +319,7 @@ class Conductor:
             proof=proof.text if proof else None,
             why=skip.why if skip else None,
             details=details,
+            effects=self._faults[entry.spec.fault].effects(entry.spec),
         )
         self._sink(
             {
@@ -351,13 +350,7 @@ class Conductor:
         )
 
 
-def _limit_s(fault: Fault) -> float:
-    """How long one act of this kind may take."""
-    given: float = getattr(fault, "act_deadline_s", ACT_DEADLINE_S)
-    return given
-
-
-def damages_of(fault: Fault, resolved: Resolved) -> tuple[Damage, ...]:
+def damages_of(fault: FaultKind, resolved: Resolved) -> tuple[Damage, ...]:
     """What this fault takes, or may take, from the quorum while it is in force: one of these at a time."""
     links = frozenset[Pair]((link.source, link.target) for link in {*resolved.links, *resolved.threatens})
     if not fault.holds & UNABLE:

@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 from fencepost.harness.base.durations import format_duration
-from fencepost.harness.faults.kind import Fault, FaultSpec, Skip, View
+from fencepost.harness.faults.kind import FaultKind, FaultSpec, Skip, View
 from fencepost.harness.faults.schedule import duration_of
 from fencepost.harness.runtime.node import Link, Member
 from fencepost.harness.verdict import LeadershipBound
@@ -23,19 +23,19 @@ _LIMITS_HELD: Final = 3
 _QUIET_SHARE_MAX: Final = 1.2
 
 
-def may_cut_off_leader(spec: FaultSpec, fault: Fault, members: tuple[Member, ...], subject: str) -> bool:
+def may_cut_off_leader(spec: FaultSpec, fault: FaultKind, members: tuple[Member, ...], subject: str) -> bool:
     """Whether this fault can cut off the leader: aimed at it, or drawn so."""
     return any(_cases(spec, fault, members, subject))
 
 
-def cuts_off_leader(spec: FaultSpec, fault: Fault, members: tuple[Member, ...], subject: str) -> bool:
+def cuts_off_leader(spec: FaultSpec, fault: FaultKind, members: tuple[Member, ...], subject: str) -> bool:
     """Whether this fault cuts off the leader whoever that is and whatever is drawn."""
     return all(_cases(spec, fault, members, subject))
 
 
 def with_holds(
     specs: Sequence[FaultSpec],
-    faults: Mapping[str, Fault],
+    faults: Mapping[str, FaultKind],
     *,
     members: tuple[Member, ...],
     subject: str,
@@ -68,7 +68,7 @@ def _held(spec: FaultSpec, hold_ns: int) -> FaultSpec:
     return FaultSpec(fault=spec.fault, target=spec.target, options=options)
 
 
-def _cases(spec: FaultSpec, fault: Fault, members: tuple[Member, ...], subject: str) -> list[bool]:
+def _cases(spec: FaultSpec, fault: FaultKind, members: tuple[Member, ...], subject: str) -> list[bool]:
     """For every possible leader and some draws: is it cut off?"""
     nodes = tuple(member.name for member in members)
     voters = [member.name for member in members if member.votes]

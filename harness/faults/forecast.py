@@ -12,7 +12,7 @@ from typing import Any, Final
 from fencepost.harness.base.durations import format_duration
 from fencepost.harness.faults.conductor import damages_of
 from fencepost.harness.faults.cuts import cuts_off_leader, with_holds
-from fencepost.harness.faults.kind import Asked, Choice, Fault, FaultSpec, Skip, View, parse_nemesis
+from fencepost.harness.faults.kind import Asked, Choice, FaultKind, FaultSpec, Skip, View, parse_nemesis
 from fencepost.harness.faults.quorum import Damage, Quorum, worst
 from fencepost.harness.faults.schedule import Entry, draw_schedules
 from fencepost.harness.faults.trigger import trigger_of
@@ -98,7 +98,7 @@ class Prospect:
 
 def look_ahead(
     text: str,
-    faults: Mapping[str, Fault],
+    faults: Mapping[str, FaultKind],
     around: Surroundings,
     *,
     can: Callable[[str], str | None] = lambda _: None,
@@ -120,7 +120,9 @@ def look_ahead(
     return Prospect(asked=asked, entries=tuple(entries), quorum=quorum, by=by)
 
 
-def _with_lengths(worker: Sequence[Choice], faults: Mapping[str, Fault], around: Surroundings) -> tuple[Choice, ...]:
+def _with_lengths(
+    worker: Sequence[Choice], faults: Mapping[str, FaultKind], around: Surroundings
+) -> tuple[Choice, ...]:
     """Cuts of the leader held for long enough to be worth something: for as long as fits, in a mixture just so."""
     if all(len(choice) == 1 for choice in worker):
         held = with_holds(
@@ -136,7 +138,7 @@ def _with_lengths(worker: Sequence[Choice], faults: Mapping[str, Fault], around:
     return tuple(tuple(_held(spec, faults[spec.fault], around) for spec in choice) for choice in worker)
 
 
-def _held(spec: FaultSpec, fault: Fault, around: Surroundings) -> FaultSpec:
+def _held(spec: FaultSpec, fault: FaultKind, around: Surroundings) -> FaultSpec:
     limit_ns = around.bound.limit_ns
     if limit_ns is None or "for" in spec.options or "for" not in fault.options:
         return spec
@@ -147,7 +149,7 @@ def _held(spec: FaultSpec, fault: Fault, around: Surroundings) -> FaultSpec:
 
 
 def _worst(
-    entries: Sequence[Entry], faults: Mapping[str, Fault], around: Surroundings
+    entries: Sequence[Entry], faults: Mapping[str, FaultKind], around: Surroundings
 ) -> tuple[Quorum, tuple[str, ...]]:
     """The worst of all faults that can be in force together, and those that bring it about."""
     order = list(Quorum)
@@ -184,7 +186,7 @@ def _window(entry: Entry) -> tuple[int, int]:
     return entry.inject_ns, entry.inject_ns + entry.duration_ns + waits_ns
 
 
-def _damages(entry: Entry, fault: Fault, around: Surroundings) -> set[Damage]:
+def _damages(entry: Entry, fault: FaultKind, around: Surroundings) -> set[Damage]:
     """All that this entry can do to the quorum: its draw is known, who leads then is not."""
     found = set()
     nodes = tuple(member.name for member in around.members)

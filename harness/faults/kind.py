@@ -8,15 +8,16 @@ target at the moment it acts, is recorded before it acts, proves that it took ho
 import itertools
 import random
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Protocol, TypeVar
 
 from fencepost.harness.base.durations import format_duration
-from fencepost.harness.base.errors import UsageError, refused
+from fencepost.harness.base.errors import Refusal, UsageError
 from fencepost.harness.faults.trigger import COMMON_OPTIONS, trigger_of
-from fencepost.harness.history import Event, FaultOutcome
+from fencepost.harness.history import Effects, Event, FaultOutcome
 from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.node import Effect, Link, Member, NodeSpec, Runtime
 from fencepost.harness.runtime.provider import Setting
@@ -26,6 +27,8 @@ from fencepost.harness.systems.contract.system import System
 
 #: Stands for a mixture of everything that this system, runtime and machine support.
 ALL: Final = "all"
+#: A target of its own: one of the harness's clients, not a server.
+CLIENT_WORKER: Final = "client"
 #: Stands for no faults, on purpose.
 NONE: Final = "none"
 #: In the mixture no fault lasts longer unless its variant says so: else a short run would meet few kinds.
@@ -212,59 +215,60 @@ class Cluster:
         return {spec.name: spec for spec in made}
 
 
-class Fault(Protocol):
-    """One kind of fault. `targets` maps a target's name to what it means; nodes and their roles are targets too.
+class FaultKind(ABC):
+    """One kind of fault: what it declares, and how it is injected and healed.
 
-    A kind may have an attribute `for_all: tuple[str, ...]`: the specs by which it takes part in `--nemesis all` (see
-    `specs_for_all`); empty for a kind that must be asked for by name, such as one that destroys data. Others:
-    `alone` (no second one at the same time, on whichever nodes), `act_deadline_s` (of one act, where the conductor's
-    limit is too short), `changes_members` (servers must be started so that members can be removed and added),
-    `versions(spec)` (the other releases that this spec needs, got before the cluster starts).
+    `targets` maps a target's name to what it means; nodes and their roles are targets too.
     """
 
-    @property
-    def name(self) -> str: ...
-    @property
-    def about(self) -> str: ...
-    @property
-    def targets(self) -> Mapping[str, str]: ...
-    @property
-    def default_target(self) -> str: ...
-    @property
-    def options(self) -> Mapping[str, tuple[str, ...]]:
-        """Option to its choices; the first is the default. An empty tuple: a duration or free value."""
-        ...
+    name: str
+    about: str
+    targets: Mapping[str, str]
+    default_target: str = "one"
+    #: Option to its choices; the first is the default. An empty tuple: a duration or free value.
+    options: Mapping[str, tuple[str, ...]]
+    #: What a free option takes, where that is no duration.
+    meanings: Mapping[str, str] = {}
+    #: From the proof to the beginning of healing, unless `for=` says otherwise.
+    default_duration_ns: int
+    #: What no other fault may touch on the chosen nodes meanwhile ("process", "clock", "disk", ...). Links are not
+    #: held: their contributions merge.
+    holds: frozenset[str] = frozenset()
+    #: The specs by which it takes part in `--nemesis all`; none for a kind that must be asked for by name, such as one
+    #: that destroys data.
+    for_all: tuple[str, ...]
+    #: No second one at the same time, on whichever nodes.
+    alone: bool = False
+    #: No single injection or healing may hold up the run longer than this.
+    act_deadline_s: float = 10.0
 
-    @property
-    def default_duration_ns(self) -> int:
-        """From the proof to the beginning of healing, unless `for=` says otherwise."""
-        ...
+    @abstractmethod
+    def effects(self, spec: FaultSpec) -> Effects:
+        """What this spec does to nodes and links while it is in force."""
 
-    @property
-    def holds(self) -> frozenset[str]:
-        """What no other fault may touch on the chosen nodes meanwhile ("process", "clock", "disk", ...).
+    def versions(self, spec: FaultSpec) -> tuple[str, ...]:
+        """The other releases of the server that this spec needs, resolved before the cluster starts."""
+        return ()
 
-        Links are not held: their contributions merge.
-        """
-        ...
-
-    def refuse(self, spec: FaultSpec, setting: Setting) -> str | None:
+    def refuse(self, spec: FaultSpec, setting: Setting) -> Refusal | None:
         """Why this spec makes no sense on such a cluster, whatever the machine; None when it does."""
-        ...
+        return None
 
-    def unavailable(self, setting: Setting) -> str | None:
-        """Why this machine cannot do it on that runtime, with the remedy; None when it can. Asked before a run."""
-        ...
+    def unavailable(self, setting: Setting) -> Refusal | None:
+        """Why this machine cannot do it on that runtime; None when it can. Asked before a run."""
+        return None
 
+    @abstractmethod
     def resolve(self, spec: FaultSpec, view: View, draw: random.Random) -> Resolved | Skip:
         """What is drawn comes from `draw` alone, so that the same entry of a schedule means the same again."""
-        ...
 
-    async def inject(self, fault_id: int, resolved: Resolved, cluster: Cluster) -> Proof: ...
+    @abstractmethod
+    async def inject(self, fault_id: int, resolved: Resolved, cluster: Cluster) -> Proof:
+        """Act, and measure that it took hold."""
 
+    @abstractmethod
     async def heal(self, fault_id: int, resolved: Resolved, cluster: Cluster) -> Proof:
         """Undo it, also when injecting failed half-way or a node has died or restarted since. Idempotent."""
-        ...
 
 
 #: What takes one turn: one fault as a rule; for a kind of the mixture its variants, one of them each time.
@@ -291,13 +295,13 @@ def nemesis_words(text: str) -> tuple[str, ...]:
     return tuple(word for word in words if word and word != NONE)
 
 
-def parse_faults(text: str, faults: Mapping[str, Fault], setting: Setting) -> list[FaultSpec]:
+def parse_faults(text: str, faults: Mapping[str, FaultKind], setting: Setting) -> list[FaultSpec]:
     """`partition:leader:direction=out,kill` to specs, each checked against its fault; raises UsageError."""
     return parse_nemesis(text, faults, setting).specs
 
 
 def parse_nemesis(
-    text: str, faults: Mapping[str, Fault], setting: Setting, *, can: Callable[[str], str | None] = lambda _: None
+    text: str, faults: Mapping[str, FaultKind], setting: Setting, *, can: Callable[[str], str | None] = lambda _: None
 ) -> Asked:
     """`kill,pause+partition:leader` to two workers' choices, each checked against its fault; raises UsageError.
 
@@ -322,35 +326,26 @@ def parse_nemesis(
     return Asked(workers=tuple(workers), left_out=tuple(left_out.items()), named=frozenset(named))
 
 
-def meaning_of(fault: Fault, option: str) -> str:
+def meaning_of(fault: FaultKind, option: str) -> str:
     """What a free option takes, in words: as the fault says itself, else a duration."""
-    given: Mapping[str, str] = getattr(fault, "meanings", {})
-    return given.get(option, "a duration, such as 5s")
+    return fault.meanings.get(option, "a duration, such as 5s")
 
 
-def versions_needed(specs: Iterable[FaultSpec], faults: Mapping[str, Fault]) -> tuple[str, ...]:
+def versions_needed(specs: Iterable[FaultSpec], faults: Mapping[str, FaultKind]) -> tuple[str, ...]:
     """Other releases of the server that these faults start nodes as, each once."""
     found: dict[str, None] = {}
     for spec in specs:
-        versions: Callable[[FaultSpec], tuple[str, ...]] | None = getattr(faults[spec.fault], "versions", None)
-        found |= dict.fromkeys(versions(spec) if versions is not None else ())
+        found |= dict.fromkeys(faults[spec.fault].versions(spec))
     return tuple(found)
 
 
-def specs_for_all(name: str, fault: Fault) -> tuple[str, ...]:
-    """How a kind takes part in the mixture: as it says itself, else as it is by default."""
-    given: tuple[str, ...] = getattr(fault, "for_all", (name,))
-    return given
-
-
 def _mixture(
-    faults: Mapping[str, Fault], setting: Setting, can: Callable[[str], str | None], left_out: dict[str, str]
+    faults: Mapping[str, FaultKind], setting: Setting, can: Callable[[str], str | None], left_out: dict[str, str]
 ) -> list[Choice]:
     """One choice for each kind that can be had here; `left_out` gets the others, and variants that make no sense."""
     choices: list[Choice] = []
     for name, fault in faults.items():
-        texts = specs_for_all(name, fault)
-        if not texts:
+        if not fault.for_all:
             left_out[name] = "takes part only when it is asked for by name"
             continue
         why = can(name)
@@ -358,7 +353,7 @@ def _mixture(
             left_out[name] = why
             continue
         variants = []
-        for text in texts:
+        for text in fault.for_all:
             try:
                 variants.append(_shortened(_parse_one(text, faults, setting), fault))
             except UsageError as error:
@@ -369,14 +364,14 @@ def _mixture(
     return choices
 
 
-def _shortened(spec: FaultSpec, fault: Fault) -> FaultSpec:
+def _shortened(spec: FaultSpec, fault: FaultKind) -> FaultSpec:
     if "for" in spec.options or "for" not in fault.options or fault.default_duration_ns <= _IN_MIXTURE_NS_MAX:
         return spec
     options = {**spec.options, "for": format_duration(_IN_MIXTURE_NS_MAX)}
     return FaultSpec(fault=spec.fault, target=spec.target, options=options)
 
 
-def _choices(faults: Mapping[str, Fault]) -> str:
+def _choices(faults: Mapping[str, FaultKind]) -> str:
     return f"choose from: {', '.join(sorted([*faults, ALL, NONE]))}"
 
 
@@ -391,7 +386,7 @@ def _roles(setting: Setting) -> list[str]:
     return list(roles) if len(roles) > 1 else []
 
 
-def _parse_one(text: str, faults: Mapping[str, Fault], setting: Setting) -> FaultSpec:
+def _parse_one(text: str, faults: Mapping[str, FaultKind], setting: Setting) -> FaultSpec:
     name, *rest = text.split(":")
     fault = faults.get(name)
     if fault is None:
@@ -419,11 +414,11 @@ def _parse_one(text: str, faults: Mapping[str, Fault], setting: Setting) -> Faul
     spec = FaultSpec(fault=name, target=target, options=options)
     refusal = fault.refuse(spec, setting)
     if refusal:
-        raise refused(spec.text, refusal)
+        raise refusal.error(spec.text)
     trigger_of(options)
     return spec
 
 
-def parse_choice(texts: list[str], faults: Mapping[str, Fault], setting: Setting) -> Choice:
+def parse_choice(texts: list[str], faults: Mapping[str, FaultKind], setting: Setting) -> Choice:
     """The canonical texts of one choice (as `run.json` keeps them) to its specs."""
     return tuple(_parse_one(text, faults, setting) for text in texts)

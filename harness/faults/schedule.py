@@ -13,7 +13,7 @@ from typing import Final
 
 from fencepost.harness.base.durations import parse_duration_ns
 from fencepost.harness.base.errors import UsageError
-from fencepost.harness.faults.kind import Choice, Fault, FaultSpec, parse_choice
+from fencepost.harness.faults.kind import Choice, FaultKind, FaultSpec, parse_choice
 from fencepost.harness.results.schedule_rows import Row, injected, read_rows
 from fencepost.harness.runtime.provider import Setting
 
@@ -38,7 +38,7 @@ class Entry:
     gap_ns: int = 0
 
 
-def duration_of(spec: FaultSpec, fault: Fault) -> int:
+def duration_of(spec: FaultSpec, fault: FaultKind) -> int:
     """`for=` of the spec, or the fault's own default."""
     text = spec.options.get("for")
     return parse_duration_ns(text, what=f"{spec.fault}: for") if text else fault.default_duration_ns
@@ -46,7 +46,7 @@ def duration_of(spec: FaultSpec, fault: Fault) -> int:
 
 def draw_schedules(
     workers: Sequence[Sequence[Choice]],
-    faults: Mapping[str, Fault],
+    faults: Mapping[str, FaultKind],
     *,
     seed: int,
     time_limit_ns: int,
@@ -64,7 +64,7 @@ def draw_schedules(
 
 def draw_schedule(
     choices: Sequence[Choice],
-    faults: Mapping[str, Fault],
+    faults: Mapping[str, FaultKind],
     *,
     seed: int,
     time_limit_ns: int,
@@ -120,7 +120,7 @@ class _Variants:
         return order[taken % len(order)]
 
 
-def recorded_entries(rows: Iterable[Row], faults: Mapping[str, Fault], setting: Setting) -> list[Entry]:
+def recorded_entries(rows: Iterable[Row], faults: Mapping[str, FaultKind], setting: Setting) -> list[Entry]:
     """The faults that a run really injected, as its schedule.jsonl has them, to be injected again at the same times.
 
     Raises UsageError for rows of another format and for specs that make no sense on this cluster.
@@ -138,7 +138,7 @@ def recorded_entries(rows: Iterable[Row], faults: Mapping[str, Fault], setting: 
     ]
 
 
-def given_entries(path: Path, faults: Mapping[str, Fault], setting: Setting, *, time_limit_ns: int) -> list[Entry]:
+def given_entries(path: Path, faults: Mapping[str, FaultKind], setting: Setting, *, time_limit_ns: int) -> list[Entry]:
     """The faults of a schedule's file, checked against the plan that names it; raises UsageError."""
     rows = read_rows(path)
     try:

@@ -1,5 +1,6 @@
 """What a run leaves: operations, events, and the history that orders them. Knows no files, clocks or systems."""
 
+from fencepost.harness.history.effects import Effects, Stops
 from fencepost.harness.history.ending import (
     Ending,
     ending_of,
@@ -56,6 +57,7 @@ __all__ = [
     "Clock",
     "ClockEvent",
     "Completion",
+    "Effects",
     "Ending",
     "EpochEvent",
     "Event",
@@ -76,6 +78,7 @@ __all__ = [
     "PhaseEvent",
     "PhaseName",
     "SampleEvent",
+    "Stops",
     "Value",
     "ending_of",
     "pair",

@@ -14,6 +14,7 @@ from typing import Any, Final
 import msgspec
 
 from fencepost.harness.base.errors import MalformedHistory
+from fencepost.harness.history.effects import Effects, Stops, effects_of_version_1
 from fencepost.harness.history.operation import (
     Event,
     FaultAction,
@@ -32,7 +33,7 @@ from fencepost.harness.history.operation import (
 )
 
 #: Version of the event records, written in every Parquet file and in `run.json`.
-SCHEMA_VERSION: Final = 1
+SCHEMA_VERSION: Final = 2
 
 
 class FaultSpan(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,6 +58,7 @@ class FaultSpan(msgspec.Struct, frozen=True, kw_only=True):
     proof: str | None
     why: str | None
     details: dict[str, str | int | float | bool]
+    effects: Effects
     events: tuple[int, ...]
 
 
@@ -146,22 +148,33 @@ class History:
         settle = self.phases.get(PhaseName.SETTLE)
         return settle[0] if settle else None
 
+    @cached_property
+    def _node_events(self) -> list[NodeEvent]:
+        return [event for event in self.events if isinstance(event, NodeEvent)]
+
     def stopped(self, node: str) -> list[tuple[int, int]]:
         """Intervals in which `node` was proven not to run (paused or dead), under-approximated."""
         spans = [
             (f.certain_from_ns, f.certain_to_ns)
             for f in self.faults
-            if f.fault in ("pause", "kill", "depose") and node in f.nodes and f.certain_from_ns is not None
+            if f.effects.stops is Stops.CERTAIN and node in f.nodes and f.certain_from_ns is not None
         ]
         closed = [(start, self.end_ns if end is None else end) for start, end in spans]
         closed += self._dead(node)
         return sorted(closed)
 
+    def paused(self, fault: FaultSpan, node: str) -> bool:
+        """Whether `fault` stopped `node`'s server and let it go on: it did not end meanwhile."""
+        if fault.effects.stops is not Stops.CERTAIN or node not in fault.nodes:
+            return False
+        ended_ns = self.end_ns if fault.ended_ns is None else fault.ended_ns
+        return not any(start <= ended_ns and end >= fault.began_ns for start, end in self._dead(node))
+
     def _dead(self, node: str) -> list[tuple[int, int]]:
         out: list[tuple[int, int]] = []
         since: int | None = None
-        for event in self.events:
-            if not isinstance(event, NodeEvent) or event.node != node:
+        for event in self._node_events:
+            if event.node != node:
                 continue
             if event.change is NodeChange.EXITED:
                 since = event.time_ns
@@ -201,6 +214,7 @@ def _span(events: list[FaultEvent]) -> FaultSpan:
         proof=proof.proof if proof else None,
         why=latest.why,
         details=latest.details or first.details,
+        effects=first.effects if first.effects is not None else effects_of_version_1(first.fault),
         events=tuple(e.index for e in events),
     )
 

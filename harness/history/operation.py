@@ -13,6 +13,8 @@ from typing import Any, Final
 
 import msgspec
 
+from fencepost.harness.history.effects import Effects
+
 #: Processes below zero are the harness's own; clients count from 0.
 NEMESIS_PROCESS: Final = -1
 
@@ -111,7 +113,8 @@ class FaultEvent(_Event, frozen=True, tag="fault"):
 
     The fault is certainly in force from the `end` of its inject to the `begin` of its heal. `severed` are the
     directed links that carry no packets, as "n1>n2"; "client" is the harness's side. `details` are the figures that
-    the fault acts with (an offset, a delay), units in their names.
+    the fault acts with (an offset, a delay), units in their names. `effects` is None in histories of version 1 only;
+    `FaultSpan.effects` always says them.
     """
 
     fault_id: int
@@ -127,6 +130,7 @@ class FaultEvent(_Event, frozen=True, tag="fault"):
     proof: str | None = None
     why: str | None = None
     details: dict[str, str | int | float | bool] = {}
+    effects: Effects | None = None
 
 
 class BeliefEvent(_Event, frozen=True, tag="belief"):

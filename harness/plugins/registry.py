@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any, Final, cast
 
 from fencepost.harness.base.errors import unknown_choice
-from fencepost.harness.faults.kind import Fault
+from fencepost.harness.faults.kind import FaultKind
 from fencepost.harness.history import History
 from fencepost.harness.results.voter_logs import LogReader
 from fencepost.harness.runtime.provider import Provider
@@ -149,9 +149,9 @@ def runtime(name: str) -> Provider:
     return cast(Provider, _load("runtime", name, RUNTIMES))
 
 
-def faults() -> dict[str, Fault]:
+def faults() -> dict[str, FaultKind]:
     """Every fault by name."""
-    return {name: cast(Fault, _load("fault", name, NEMESES)()) for name in NEMESES}
+    return {name: cast(FaultKind, _load("fault", name, NEMESES)()) for name in NEMESES}
 
 
 def checker(name: str) -> Checker:

@@ -18,13 +18,14 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from fencepost.harness.base.errors import MalformedHistory
-from fencepost.harness.history import SCHEMA_VERSION, Event, OpEvent, Outcome
+from fencepost.harness.history import SCHEMA_VERSION, Effects, Event, OpEvent, Outcome
 
 _LONG: Final = pa.int64()
 _TEXT: Final = pa.string()
 _TEXTS: Final = pa.list_(pa.string())
 _FLAG: Final = pa.bool_()
 _DOUBLE: Final = pa.float64()
+_EFFECTS: Final = pa.struct([(f.name, _TEXT if f.name == "stops" else _FLAG) for f in msgspec.structs.fields(Effects)])
 
 VERSION_KEY: Final = b"fencepost.schema_version"
 TORN_KEY: Final = b"fencepost.torn"
@@ -83,13 +84,16 @@ COLUMNS: Final[dict[str, Any]] = {
     "delta_ns": _LONG,
     "length_ns": _LONG,
     "certain": _FLAG,
+    "effects": _EFFECTS,
 }
 
 #: Columns that hold JSON text.
 JSON_COLUMNS: Final = frozenset(("value", "node_cpu_ns", "details"))
-#: Columns that came after the first files of this schema version: a file may lack them, and they are then null.
+#: Schema versions that can be read; this program writes the last one.
+READ_VERSIONS: Final = (1, SCHEMA_VERSION)
+#: Columns that came after the first files of version 1: such a file may lack them, and they are then null.
 LATER_COLUMNS: Final = frozenset(
-    ("details", "clock", "since_ns", "offset_ns", "rate", "period_ns", "delta_ns", "length_ns", "certain")
+    ("details", "clock", "since_ns", "offset_ns", "rate", "period_ns", "delta_ns", "length_ns", "certain", "effects")
 )
 
 _KINDS: Final[dict[str, type]] = {str(cls.__struct_config__.tag): cls for cls in get_args(Event)}
@@ -143,14 +147,16 @@ def _check_schema(path: Path, found: Any) -> None:
     version = (found.metadata or {}).get(VERSION_KEY)
     if version is None:
         raise MalformedHistory(f"{path}: its metadata names no {VERSION_KEY.decode()}: not a history")
-    if version != str(SCHEMA_VERSION).encode():
+    if version not in [str(known).encode() for known in READ_VERSIONS]:
         raise MalformedHistory(
-            f"{path}: schema version {version.decode(errors='replace')}, this program reads {SCHEMA_VERSION}",
+            f"{path}: schema version {version.decode(errors='replace')}, this program reads "
+            f"{' and '.join(map(str, READ_VERSIONS))}",
             hint="use the version of fencepost that wrote it",
         )
+    may_lack = LATER_COLUMNS if version == b"1" else frozenset[str]()
     for name, kind in COLUMNS.items():
         at = found.get_field_index(name)
-        if at < 0 and name in LATER_COLUMNS:
+        if at < 0 and name in may_lack:
             continue
         if at < 0:
             raise MalformedHistory(f"{path}: column {name!r} is missing")
@@ -188,6 +194,8 @@ def _plain(name: str) -> Callable[[Any], Any]:
         return _json_text
     if COLUMNS[name] is _TEXT:
         return _text
+    if COLUMNS[name] is _EFFECTS:
+        return msgspec.structs.asdict
     return list if COLUMNS[name] is _TEXTS else _same
 
 

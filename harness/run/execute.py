@@ -74,12 +74,13 @@ def look_ahead(checked: CheckedPlan) -> Prospect:
 
     def can(kind: str) -> str | None:
         why = faults[kind].unavailable(checked.setting)
-        if why is None:
-            try:
-                checked.provider.refuse_if_impossible(checked.setting, {kind})
-            except MachineError as error:
-                why = error.message
-        return why
+        if why is not None:
+            return str(why)
+        try:
+            checked.provider.refuse_if_impossible(checked.setting, {kind})
+        except MachineError as error:
+            return error.message
+        return None
 
     around = Surroundings(
         setting=checked.setting,

@@ -4,13 +4,12 @@ import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from fencepost.harness.faults.kind import Choice, parse_choice
+from fencepost.harness.faults.kind import CLIENT_WORKER, Choice, parse_choice
 from fencepost.harness.faults.schedule import Entry, draw_schedules
 from fencepost.harness.history import FaultAction
 from fencepost.harness.plan.checked_plan import CheckedPlan
 from fencepost.harness.plugins import registry
 from fencepost.harness.results import run_folder as store
-from fencepost.nemesis.process.pause import CLIENT_WORKER
 
 Workers = Sequence[Sequence[Choice]]
 
@@ -30,8 +29,8 @@ def freezes_clients(workers: Workers) -> bool:
 def changes_members(workers: Workers) -> bool:
     """Only then are servers started so that members can be removed and added, as some of them must be."""
     faults = registry.faults()
-    kinds = {spec.fault for worker in workers for choice in worker for spec in choice}
-    return any(getattr(faults[kind], "changes_members", False) for kind in kinds)
+    specs = [spec for worker in workers for choice in worker for spec in choice]
+    return any(faults[spec.fault].effects(spec).changes_members for spec in specs)
 
 
 def schedule_of(checked: CheckedPlan, workers: Workers) -> list[Entry]:

@@ -12,7 +12,10 @@ from fencepost.harness.base.errors import FencepostError, HarnessError
 from fencepost.harness.coordination.client_gate import Freezer
 from fencepost.harness.faults.conductor import Conductor
 from fencepost.harness.faults.kind import Cluster, View
-from fencepost.harness.history import DISK_FULL, STOPPED_EARLY
+from fencepost.harness.history import (
+    DISK_FULL,
+    STOPPED_EARLY,
+)
 from fencepost.harness.interpreter.client import Client
 from fencepost.harness.interpreter.interpreter import Interpreter, new_event_loop
 from fencepost.harness.plan import read_plan

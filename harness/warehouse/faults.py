@@ -103,6 +103,8 @@ def _event(row: Row) -> Event:
     if "details" in present:
         # JSON text in the table.
         present["details"] = msgspec.json.decode(present["details"])
+    if "effects" in present:
+        present["effects"] = present["effects"].asDict()
     return msgspec.convert(present, kind)
 
 

@@ -73,6 +73,7 @@ HISTORY: Final = _table(
     delta_ns=_LONG,
     length_ns=_LONG,
     certain=_FLAG,
+    effects=_table(stops=_TEXT, cuts=_FLAG, holds=_FLAG, delays=_FLAG, skews=_FLAG, changes_members=_FLAG),
 )
 
 #: The events of operations, and beside each the newest position of its key that was known when it happened: a lower

@@ -17,11 +17,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from fencepost.harness.base.errors import UsageError
-from fencepost.harness.faults.kind import Cluster, FaultSpec, Proof, Resolved, Skip, View
+from fencepost.harness.base.errors import Refusal, UsageError
+from fencepost.harness.faults.kind import Cluster, FaultKind, FaultSpec, Proof, Resolved, Skip, View
 from fencepost.harness.faults.schedule import duration_of
 from fencepost.harness.faults.targets import NODE_TARGETS, choose_nodes
-from fencepost.harness.history import Clock, ClockEvent, FaultOutcome, NoteEvent
+from fencepost.harness.history import Clock, ClockEvent, Effects, FaultOutcome, NoteEvent
 from fencepost.harness.runtime.clocks.availability import why_not
 from fencepost.harness.runtime.clocks.memory import ClockError
 from fencepost.harness.runtime.clocks.node_clocks import KeptNode, NodeClocks, Reading
@@ -74,11 +74,10 @@ class _Skew:
 _MakeSettings = Callable[[_Skew, Mapping[Clock, int]], Settings]
 
 
-class ClockSkew:
-    name: Final = "clock-skew"
-    about: Final = "clocks of single nodes set off, drifting or strobing, live; the machine's stays as it is"
+class ClockSkew(FaultKind):
+    name = "clock-skew"
+    about = "clocks of single nodes set off, drifting or strobing, live; the machine's stays as it is"
     targets: Mapping[str, str] = {**NODE_TARGETS, "all": "every node"}
-    default_target: Final = "one"
     options: Mapping[str, tuple[str, ...]] = {
         "offset": (),
         "rate": (),
@@ -94,15 +93,15 @@ class ClockSkew:
         "rate": "seconds told in a true second, such as 1.05",
         "strobe": "how far to and fro, such as 1h",
     }
-    default_duration_ns: Final = 8_000_000_000
-    for_all: tuple[str, ...] = (
+    default_duration_ns = 8_000_000_000
+    for_all = (
         "clock-skew",
         "clock-skew:leader:rate=1.1:clock=both",
         "clock-skew:leader:offset=10s:clock=monotonic",
         "clock-skew:one:strobe=2m:period=20ms",
         "clock-skew:leader:rate=0.5:clock=monotonic",
     )
-    holds: frozenset[str] = frozenset({"clock"})
+    holds = frozenset({"clock"})
 
     def __init__(self) -> None:
         self._cluster: Cluster | None = None
@@ -111,15 +110,18 @@ class ClockSkew:
         #: What a server told before its clock was touched for the first time.
         self._first_told: dict[tuple[str, Clock], _Told] = {}
 
-    def refuse(self, spec: FaultSpec, setting: Setting) -> str | None:
+    def effects(self, spec: FaultSpec) -> Effects:
+        return Effects(skews=True)
+
+    def refuse(self, spec: FaultSpec, setting: Setting) -> Refusal | None:
         try:
             read_shape(spec.options, duration_ns=duration_of(spec, self))
         except UsageError as error:
-            return f"{error.message}; {error.hint}" if error.hint else error.message
+            return Refusal(error.message, error.hint)
         return None
 
-    def unavailable(self, setting: Setting) -> str | None:
-        return why_not(setting)
+    def unavailable(self, setting: Setting) -> Refusal | None:
+        return Refusal.of_text(why_not(setting))
 
     def resolve(self, spec: FaultSpec, view: View, draw: random.Random) -> Resolved | Skip:
         chosen = choose_nodes(spec.target, view, draw)

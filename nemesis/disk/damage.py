@@ -14,9 +14,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from fencepost.harness.faults.kind import Cluster, FaultSpec, Proof, Resolved, Skip, View
+from fencepost.harness.base.errors import Refusal
+from fencepost.harness.faults.kind import Cluster, FaultKind, FaultSpec, Proof, Resolved, Skip, View
 from fencepost.harness.faults.targets import NODE_TARGETS, choose_nodes
-from fencepost.harness.history import FaultOutcome
+from fencepost.harness.history import Effects, FaultOutcome, Stops
 from fencepost.harness.runtime.disks.tree_copy import TreeCopy, content_hash, extents, tree_hashes
 from fencepost.harness.runtime.node import Node, NodeState
 from fencepost.harness.runtime.provider import Setting
@@ -30,37 +31,36 @@ _SETTLED_S: Final = 7.0
 _LOOK_S: Final = 0.05
 
 
-class DamageFiles:
-    name: Final = "damage"
-    about: Final = "a file of a killed server damaged (bits, its end, its tail); then restarted on it"
+class DamageFiles(FaultKind):
+    name = "damage"
+    about = "a file of a killed server damaged (bits, its end, its tail); then restarted on it"
     targets: Mapping[str, str] = {**NODE_TARGETS, "all": "every node"}
-    default_target: Final = "one"
     options: Mapping[str, tuple[str, ...]] = {"kind": _KINDS, "files": (), "bits": (), "bytes": (), "for": ()}
     meanings: Mapping[str, str] = {
         "files": "which files, by a pattern such as *.wal",
         "bits": "how many bits are turned over",
         "bytes": "how many bytes of the tail are lost",
     }
-    default_duration_ns: Final = 3_000_000_000
-    holds: frozenset[str] = frozenset({"process", "disk"})
-    for_all: Final = ()
+    default_duration_ns = 3_000_000_000
+    holds = frozenset({"process", "disk"})
+    for_all = ()
 
     def __init__(self) -> None:
         self._copies: dict[int, dict[str, TreeCopy]] = {}
 
-    def refuse(self, spec: FaultSpec, setting: Setting) -> str | None:
+    def effects(self, spec: FaultSpec) -> Effects:
+        return Effects(stops=Stops.POSSIBLE)
+
+    def refuse(self, spec: FaultSpec, setting: Setting) -> Refusal | None:
         if setting.runtime != "lab":
-            return "only files of the lab's nodes can be damaged; use --runtime lab"
+            return Refusal("only files of the lab's nodes can be damaged", "use --runtime lab")
         kind = spec.options.get("kind", _KINDS[0])
         for option, of in (("bits", "flip"), ("bytes", "tail")):
             text = spec.options.get(option)
             if text is not None and kind != of:
-                return f"kind={kind} has no option {option}; kind={of} has"
+                return Refusal(f"kind={kind} has no option {option}; kind={of} has")
             if text is not None and not (text.isascii() and text.isdigit() and 1 <= int(text) <= 1 << 20):
-                return f"{option}={text!r} is no whole number from 1 to 1048576"
-        return None
-
-    def unavailable(self, setting: Setting) -> str | None:
+                return Refusal(f"{option}={text!r} is no whole number from 1 to 1048576")
         return None
 
     def resolve(self, spec: FaultSpec, view: View, draw: random.Random) -> Resolved | Skip:

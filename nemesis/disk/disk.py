@@ -15,10 +15,10 @@ from statistics import median
 from typing import Final
 
 from fencepost.harness.base.durations import parse_duration_ns
-from fencepost.harness.base.errors import UsageError
-from fencepost.harness.faults.kind import Cluster, FaultSpec, Proof, Resolved, Skip, View
+from fencepost.harness.base.errors import Refusal, UsageError
+from fencepost.harness.faults.kind import Cluster, FaultKind, FaultSpec, Proof, Resolved, Skip, View
 from fencepost.harness.faults.targets import NODE_TARGETS, choose_nodes
-from fencepost.harness.history import FaultOutcome
+from fencepost.harness.history import Effects, FaultOutcome
 from fencepost.harness.runtime.disks import data_limit
 from fencepost.harness.runtime.disks.availability import why_not
 from fencepost.harness.runtime.disks.trace_log import Calls
@@ -56,11 +56,10 @@ class _Bad:
     limits: dict[str, int] = field(default_factory=dict)
 
 
-class Disk:
-    name: Final = "disk"
-    about: Final = "a disk that is slow, fails single calls, or is full, below a server that runs"
+class Disk(FaultKind):
+    name = "disk"
+    about = "a disk that is slow, fails single calls, or is full, below a server that runs"
     targets: Mapping[str, str] = {**NODE_TARGETS, "all": "every node"}
-    default_target: Final = "one"
     options: Mapping[str, tuple[str, ...]] = {
         "kind": tuple(_KINDS),
         "delay": (),
@@ -74,24 +73,30 @@ class Disk:
         "files": "which files, by a pattern such as *.wal",
         "times": "how many calls of each node, from the first on; without it every one",
     }
-    default_duration_ns: Final = 6_000_000_000
-    holds: frozenset[str] = frozenset({"disk"})
-    for_all: Final = ("disk:leader:kind=slow", "disk:one:kind=failing", "disk:one:kind=full")
+    default_duration_ns = 6_000_000_000
+    holds = frozenset({"disk"})
+    for_all = ("disk:leader:kind=slow", "disk:one:kind=failing", "disk:one:kind=full")
 
     def __init__(self) -> None:
         self._bad: dict[int, _Bad] = {}
 
-    def refuse(self, spec: FaultSpec, setting: Setting) -> str | None:
+    def effects(self, spec: FaultSpec) -> Effects:
+        return Effects(holds=spec.options.get("kind", "slow") != "full")
+
+    def refuse(self, spec: FaultSpec, setting: Setting) -> Refusal | None:
         kind = spec.options.get("kind", "slow")
         foreign = sorted({"delay", "error", "calls", "files", "times"} & set(spec.options) - _KINDS[kind])
         if foreign:
-            return f"kind={kind} has no option {foreign[0]}; it has: {', '.join(sorted(_KINDS[kind])) or 'none'}"
+            has = ", ".join(sorted(_KINDS[kind])) or "none"
+            return Refusal(f"kind={kind} has no option {foreign[0]}", f"it has: {has}")
         if kind == "full" and setting.runtime != "lab":
-            return "only the lab can change the size of a data directory; kind=failing:error=ENOSPC fails single calls"
+            return Refusal(
+                "only the lab can change the size of a data directory", "kind=failing:error=ENOSPC fails single calls"
+            )
         return _wrong_delay(spec) or _wrong_times(spec)
 
-    def unavailable(self, setting: Setting) -> str | None:
-        return why_not(setting)
+    def unavailable(self, setting: Setting) -> Refusal | None:
+        return Refusal.of_text(why_not(setting))
 
     def resolve(self, spec: FaultSpec, view: View, draw: random.Random) -> Resolved | Skip:
         chosen = choose_nodes(spec.target, view, draw)
@@ -205,20 +210,20 @@ def affected_words(calls: Calls) -> str:
     return f"{calls.count} calls ({names})" if names else "0 calls"
 
 
-def _wrong_delay(spec: FaultSpec) -> str | None:
+def _wrong_delay(spec: FaultSpec) -> Refusal | None:
     try:
         delay_ns = parse_duration_ns(spec.options.get("delay", _DELAY), what="delay=")
     except UsageError as error:
-        return f"{error.message}; {error.hint}" if error.hint else error.message
+        return Refusal(error.message, error.hint)
     if not 10**6 <= delay_ns <= _DELAY_NS_MAX or delay_ns % 10**6:
-        return "delay= must lie between 1ms and 1m, in whole milliseconds"
+        return Refusal("delay= must lie between 1ms and 1m, in whole milliseconds")
     return None
 
 
-def _wrong_times(spec: FaultSpec) -> str | None:
+def _wrong_times(spec: FaultSpec) -> Refusal | None:
     text = spec.options.get("times", "1")
     if not text.isdecimal() or not 1 <= int(text) <= _TIMES_MAX:
-        return f"times= must be a whole number from 1 to {_TIMES_MAX}, not {text!r}"
+        return Refusal(f"times= must be a whole number from 1 to {_TIMES_MAX}, not {text!r}")
     return None
 
 

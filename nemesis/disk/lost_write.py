@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Final
 
 from fencepost.harness.base.durations import parse_duration_ns
-from fencepost.harness.base.errors import UsageError
-from fencepost.harness.faults.kind import Cluster, FaultSpec, Proof, Resolved, Skip, View
+from fencepost.harness.base.errors import Refusal, UsageError
+from fencepost.harness.faults.kind import Cluster, FaultKind, FaultSpec, Proof, Resolved, Skip, View
 from fencepost.harness.faults.targets import NODE_TARGETS, choose_nodes
-from fencepost.harness.history import FaultOutcome
+from fencepost.harness.history import Effects, FaultOutcome, Stops
 from fencepost.harness.runtime.disks.availability import why_not
 from fencepost.harness.runtime.disks.traced_node import EVERY_FILE, TracedNode
 from fencepost.harness.runtime.disks.tree_copy import content_hash
@@ -36,31 +36,35 @@ _WRITE_S: Final = 4.0
 _LOOK_S: Final = 0.002
 
 
-class LostWrite:
-    name: Final = "lost-write"
-    about: Final = "killed while its writes are held back, so that they never happen; then restarted"
+class LostWrite(FaultKind):
+    name = "lost-write"
+    about = "killed while its writes are held back, so that they never happen; then restarted"
     targets: Mapping[str, str] = {**NODE_TARGETS, "all": "every node"}
-    default_target: Final = "one"
     options: Mapping[str, tuple[str, ...]] = {"hold": (), "files": (), "for": ()}
     meanings: Mapping[str, str] = {
         "files": "which files, by a pattern such as *.wal",
     }
-    default_duration_ns: Final = 500_000_000
-    holds: frozenset[str] = frozenset({"process", "disk"})
-    for_all: Final = ("lost-write:one", "lost-write:leader")
+    default_duration_ns = 500_000_000
+    holds = frozenset({"process", "disk"})
+    for_all = ("lost-write:one", "lost-write:leader")
 
     def __init__(self) -> None:
         self._traced: dict[int, list[TracedNode]] = {}
 
-    def refuse(self, spec: FaultSpec, setting: Setting) -> str | None:
+    def effects(self, spec: FaultSpec) -> Effects:
+        return Effects(stops=Stops.CERTAIN, holds=True)
+
+    def refuse(self, spec: FaultSpec, setting: Setting) -> Refusal | None:
         try:
             hold_ns = parse_duration_ns(spec.options.get("hold", _HOLD), what="hold=")
         except UsageError as error:
-            return f"{error.message}; {error.hint}" if error.hint else error.message
-        return None if hold_ns <= _HOLD_NS_MAX else "hold= must not be longer than 4s: it is a part of the injection"
+            return Refusal(error.message, error.hint)
+        if hold_ns > _HOLD_NS_MAX:
+            return Refusal("hold= must not be longer than 4s: it is a part of the injection")
+        return None
 
-    def unavailable(self, setting: Setting) -> str | None:
-        return why_not(setting)
+    def unavailable(self, setting: Setting) -> Refusal | None:
+        return Refusal.of_text(why_not(setting))
 
     def resolve(self, spec: FaultSpec, view: View, draw: random.Random) -> Resolved | Skip:
         chosen = choose_nodes(spec.target, view, draw)

@@ -12,10 +12,10 @@ from collections.abc import Mapping
 from typing import Final
 
 from fencepost.harness.base.durations import parse_duration_ns
-from fencepost.harness.base.errors import HarnessError, UsageError
-from fencepost.harness.faults.kind import Cluster, FaultSpec, Proof, Resolved, Skip, View
+from fencepost.harness.base.errors import HarnessError, Refusal, UsageError
+from fencepost.harness.faults.kind import Cluster, FaultKind, FaultSpec, Proof, Resolved, Skip, View
 from fencepost.harness.faults.targets import NODE_TARGETS, choose_nodes
-from fencepost.harness.history import FaultOutcome
+from fencepost.harness.history import Effects, FaultOutcome, Stops
 from fencepost.harness.runtime.disks.availability import why_not
 from fencepost.harness.runtime.disks.sync_mirror import SyncMirror
 from fencepost.harness.runtime.node import Node, NodeState
@@ -26,31 +26,36 @@ _TRACK: Final = "2s"
 _TRACK_NS_MAX: Final = 4_000_000_000
 
 
-class PowerLoss:
-    name: Final = "power-loss"
-    about: Final = "killed at once, with every file put back to its last fsync; then restarted"
+class PowerLoss(FaultKind):
+    name = "power-loss"
+    about = "killed at once, with every file put back to its last fsync; then restarted"
     targets: Mapping[str, str] = {**NODE_TARGETS, "all": "every node"}
-    default_target: Final = "all"
+    default_target = "all"
     options: Mapping[str, tuple[str, ...]] = {"track": (), "for": ()}
-    default_duration_ns: Final = 1_000_000_000
-    holds: frozenset[str] = frozenset({"process", "disk"})
+    default_duration_ns = 1_000_000_000
+    holds = frozenset({"process", "disk"})
     #: It destroys data, and not every system promises to survive that on all nodes at once.
-    for_all: Final = ()
+    for_all = ()
 
     def __init__(self) -> None:
         self._mirrors: dict[int, list[SyncMirror]] = {}
 
-    def refuse(self, spec: FaultSpec, setting: Setting) -> str | None:
+    def effects(self, spec: FaultSpec) -> Effects:
+        return Effects(stops=Stops.CERTAIN)
+
+    def refuse(self, spec: FaultSpec, setting: Setting) -> Refusal | None:
         if setting.runtime != "lab":
-            return "only the lab's data directories can be put back; use --runtime lab"
+            return Refusal("only the lab's data directories can be put back", "use --runtime lab")
         try:
             track_ns = parse_duration_ns(spec.options.get("track", _TRACK), what="track=")
         except UsageError as error:
-            return f"{error.message}; {error.hint}" if error.hint else error.message
-        return None if track_ns <= _TRACK_NS_MAX else "track= must not be longer than 4s: it is a part of the injection"
+            return Refusal(error.message, error.hint)
+        if track_ns > _TRACK_NS_MAX:
+            return Refusal("track= must not be longer than 4s: it is a part of the injection")
+        return None
 
-    def unavailable(self, setting: Setting) -> str | None:
-        return why_not(setting)
+    def unavailable(self, setting: Setting) -> Refusal | None:
+        return Refusal.of_text(why_not(setting))
 
     def resolve(self, spec: FaultSpec, view: View, draw: random.Random) -> Resolved | Skip:
         chosen = choose_nodes(spec.target, view, draw)

@@ -13,11 +13,11 @@ from collections.abc import Mapping
 from typing import Final
 
 from fencepost.harness.base.durations import parse_duration_ns
-from fencepost.harness.base.errors import UsageError
+from fencepost.harness.base.errors import Refusal, UsageError
 from fencepost.harness.coordination import Definite, Indefinite
-from fencepost.harness.faults.kind import Cluster, FaultSpec, Proof, Resolved, Skip, View
+from fencepost.harness.faults.kind import Cluster, FaultKind, FaultSpec, Proof, Resolved, Skip, View
 from fencepost.harness.faults.rounds import Rounds
-from fencepost.harness.history import FaultOutcome
+from fencepost.harness.history import Effects, FaultOutcome, Stops
 from fencepost.harness.runtime.node import NodeState
 from fencepost.harness.runtime.provider import Setting
 from fencepost.harness.systems.contract.system import MovesLeadership
@@ -33,39 +33,39 @@ _LOOK_S: Final = 0.01
 _PATIENCE_S: Final = 0.1
 
 
-class Churn:
-    name: Final = "churn"
-    about: Final = "leadership moved again and again: by asking the system, else by restarting its leader"
+class Churn(FaultKind):
+    name = "churn"
+    about = "leadership moved again and again: by asking the system, else by restarting its leader"
     targets: Mapping[str, str] = {
         "leader": "whoever leads at each move",
         _PARTITIONS: "the leaders of topic partitions: off a broker that is restarted, back by a preferred election",
     }
-    default_target: Final = "leader"
+    default_target = "leader"
     options: Mapping[str, tuple[str, ...]] = {"by": ("auto", "ask", "restart"), "every": (), "for": ()}
-    default_duration_ns: Final = 6_000_000_000
-    holds: frozenset[str] = frozenset({"process"})
-    for_all: Final = ("churn:leader", "churn:partitions")
+    default_duration_ns = 6_000_000_000
+    holds = frozenset({"process"})
+    for_all = ("churn:leader", "churn:partitions")
 
     def __init__(self) -> None:
         self._rounds: dict[int, Rounds] = {}
 
-    def refuse(self, spec: FaultSpec, setting: Setting) -> str | None:
+    def effects(self, spec: FaultSpec) -> Effects:
+        return Effects(stops=Stops.POSSIBLE)
+
+    def refuse(self, spec: FaultSpec, setting: Setting) -> Refusal | None:
         if spec.target == _PARTITIONS:
             if sum(_BROKER in member.roles for member in setting.cluster) < 2:
-                return "topic partitions have leaders where there are two brokers or more"
+                return Refusal("topic partitions have leaders where there are two brokers or more")
             if spec.options.get("by", "auto") != "auto":
-                return "leave out by=: partitions move by a restart and back by being asked"
+                return Refusal("leave out by=: partitions move by a restart and back by being asked")
         elif spec.target != "leader":
-            return "it moves the leadership, whoever leads; leave the target out"
+            return Refusal("it moves the leadership, whoever leads", "leave the target out")
         if len(setting.cluster) < 3:
-            return "with fewer than three nodes nobody can take over"
+            return Refusal("with fewer than three nodes nobody can take over")
         try:
             parse_duration_ns(spec.options.get("every", _EVERY), what="every=")
         except UsageError as error:
-            return error.message
-        return None
-
-    def unavailable(self, setting: Setting) -> str | None:
+            return Refusal(error.message, error.hint)
         return None
 
     def resolve(self, spec: FaultSpec, view: View, draw: random.Random) -> Resolved | Skip:

@@ -15,9 +15,10 @@ import random
 from collections.abc import Mapping
 from typing import Final
 
+from fencepost.harness.base.errors import Refusal
 from fencepost.harness.coordination import Definite, Indefinite
-from fencepost.harness.faults.kind import Cluster, FaultSpec, Proof, Resolved, Skip, View
-from fencepost.harness.history import FaultOutcome
+from fencepost.harness.faults.kind import Cluster, FaultKind, FaultSpec, Proof, Resolved, Skip, View
+from fencepost.harness.history import Effects, FaultOutcome, Stops
 from fencepost.harness.runtime.node import NodeState
 from fencepost.harness.runtime.provider import Setting
 from fencepost.harness.systems.kafka.zookeeper_mode.administrator import Administrator, open_administrator
@@ -27,27 +28,27 @@ _KEEPER: Final = "zookeeper"
 _ELECTION_DEADLINE_S: Final = 3.0
 
 
-class Depose:
-    name: Final = "depose"
-    about: Final = "the controller paused, its znode deleted, resumed when another one is elected (Kafka on ZooKeeper)"
+class Depose(FaultKind):
+    name = "depose"
+    about = "the controller paused, its znode deleted, resumed when another one is elected (Kafka on ZooKeeper)"
     targets: Mapping[str, str] = {"controller": "the broker that acts as the controller"}
-    default_target: Final = "controller"
+    default_target = "controller"
     options: Mapping[str, tuple[str, ...]] = {"for": ()}
-    default_duration_ns: Final = 200_000_000
-    holds: frozenset[str] = frozenset({"process"})
-    for_all: tuple[str, ...] = ()
+    default_duration_ns = 200_000_000
+    holds = frozenset({"process"})
+    for_all = ()
 
     def __init__(self) -> None:
         self._pause = Pause()
 
-    def refuse(self, spec: FaultSpec, setting: Setting) -> str | None:
+    def effects(self, spec: FaultSpec) -> Effects:
+        return Effects(stops=Stops.CERTAIN)
+
+    def refuse(self, spec: FaultSpec, setting: Setting) -> Refusal | None:
         roles = {role for member in setting.members for role in member.roles}
         if not {_KEEPER, "broker"} <= roles:
-            return "only a controller of Kafka on ZooKeeper has a znode that can be taken away"
+            return Refusal("only a controller of Kafka on ZooKeeper has a znode that can be taken away")
         return None
-
-    def unavailable(self, setting: Setting) -> str | None:
-        return self._pause.unavailable(setting)
 
     def resolve(self, spec: FaultSpec, view: View, draw: random.Random) -> Resolved | Skip:
         if view.leader is None:

@@ -15,9 +15,10 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from fencepost.harness.faults.kind import Cluster, FaultSpec, Proof, Resolved, Skip, View
+from fencepost.harness.base.errors import Refusal
+from fencepost.harness.faults.kind import Cluster, FaultKind, FaultSpec, Proof, Resolved, Skip, View
 from fencepost.harness.faults.targets import NODE_TARGETS, choose_nodes
-from fencepost.harness.history import FaultOutcome
+from fencepost.harness.history import Effects, FaultOutcome, Stops
 from fencepost.harness.runtime.node import Node, NodeState
 from fencepost.harness.runtime.provider import Setting
 from fencepost.harness.systems.contract.membership import ChangesMembers, Membership
@@ -96,36 +97,34 @@ class _Departure:
             await self.node.wipe()
 
 
-class MembershipChange:
-    name: Final = "membership"
-    about: Final = "a member removed by asking another, ended and wiped; later added again, with nothing"
+class MembershipChange(FaultKind):
+    name = "membership"
+    about = "a member removed by asking another, ended and wiped; later added again, with nothing"
     targets: Mapping[str, str] = {target: NODE_TARGETS[target] for target in _ONE_MEMBER} | {"one": "one voter, drawn"}
-    default_target: Final = "one"
     options: Mapping[str, tuple[str, ...]] = {"wipe": ("yes", "no"), "for": ()}
-    default_duration_ns: Final = 4_000_000_000
-    holds: frozenset[str] = frozenset({"process", "membership", "disk"})
-    for_all: Final = ("membership:one", "membership:leader")
-    alone: Final = True
-    changes_members: Final = True
-    act_deadline_s: Final = 25.0
+    default_duration_ns = 4_000_000_000
+    holds = frozenset({"process", "membership", "disk"})
+    for_all = ("membership:one", "membership:leader")
+    alone = True
+    act_deadline_s = 25.0
 
     def __init__(self) -> None:
         self._departures: dict[int, _Departure] = {}
 
-    def refuse(self, spec: FaultSpec, setting: Setting) -> str | None:
+    def effects(self, spec: FaultSpec) -> Effects:
+        return Effects(stops=Stops.POSSIBLE, changes_members=True)
+
+    def refuse(self, spec: FaultSpec, setting: Setting) -> Refusal | None:
         if setting.fixed_members:
-            return setting.fixed_members
+            return Refusal.of_text(setting.fixed_members)
         voters = [member.name for member in setting.cluster if member.votes]
         if len(voters) < 3:
-            return "with fewer than three voters the others could not go on"
+            return Refusal("with fewer than three voters the others could not go on")
         others = [member for member in setting.cluster if not member.votes]
         if spec.target in {word for member in others for word in (member.name, *member.roles)}:
-            return f"{spec.target} does not vote; voters are {', '.join(voters)}"
+            return Refusal(f"{spec.target} does not vote", f"voters are {', '.join(voters)}")
         if spec.options.get("wipe") == "no" and setting.wiped_members:
-            return setting.wiped_members
-        return None
-
-    def unavailable(self, setting: Setting) -> str | None:
+            return Refusal.of_text(setting.wiped_members)
         return None
 
     def resolve(self, spec: FaultSpec, view: View, draw: random.Random) -> Resolved | Skip:

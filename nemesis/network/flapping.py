@@ -15,11 +15,11 @@ from collections.abc import Mapping
 from typing import Final
 
 from fencepost.harness.base.durations import parse_duration_ns
-from fencepost.harness.base.errors import UsageError
-from fencepost.harness.faults.kind import Cluster, FaultSpec, Proof, Resolved, Skip, View
+from fencepost.harness.base.errors import Refusal, UsageError
+from fencepost.harness.faults.kind import Cluster, FaultKind, FaultSpec, Proof, Resolved, Skip, View
 from fencepost.harness.faults.rounds import Rounds
 from fencepost.harness.faults.targets import NODE_TARGETS, choose_nodes
-from fencepost.harness.history import FaultOutcome
+from fencepost.harness.history import Effects, FaultOutcome
 from fencepost.harness.runtime.node import CLIENT, Effect, Link, Reach
 from fencepost.harness.runtime.provider import Setting
 
@@ -31,34 +31,33 @@ _PROBE_S: Final = 0.1
 _OPEN_PROBE_S: Final = 1.0
 
 
-class Flapping:
-    name: Final = "flapping"
-    about: Final = "links cut and opened again and again around the election time-out"
+class Flapping(FaultKind):
+    name = "flapping"
+    about = "links cut and opened again and again around the election time-out"
     targets: Mapping[str, str] = NODE_TARGETS
-    default_target: Final = "leader"
+    default_target = "leader"
     options: Mapping[str, tuple[str, ...]] = {
         "period": (),
         "direction": ("both", "in", "out"),
         "links": ("node", "client", "all"),
         "for": (),
     }
-    default_duration_ns: Final = 10_000_000_000
-    holds: frozenset[str] = frozenset()
-    for_all: Final = ("flapping:leader:for=8s", "flapping:follower:direction=in:for=8s")
+    default_duration_ns = 10_000_000_000
+    for_all = ("flapping:leader:for=8s", "flapping:follower:direction=in:for=8s")
 
     def __init__(self) -> None:
         self._rounds: dict[int, Rounds] = {}
 
-    def refuse(self, spec: FaultSpec, setting: Setting) -> str | None:
+    def effects(self, spec: FaultSpec) -> Effects:
+        return Effects(cuts=True)
+
+    def refuse(self, spec: FaultSpec, setting: Setting) -> Refusal | None:
         text = spec.options.get("period")
         try:
             if text is not None and parse_duration_ns(text, what="period=") < 2 * _LEAST_NS:
-                return f"period={text} is too short: each cut must be proven; give at least 600ms"
+                return Refusal(f"period={text} is too short: each cut must be proven", "give at least 600ms")
         except UsageError as error:
-            return error.message
-        return None
-
-    def unavailable(self, setting: Setting) -> str | None:
+            return Refusal(error.message, error.hint)
         return None
 
     def resolve(self, spec: FaultSpec, view: View, draw: random.Random) -> Resolved | Skip:

@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from fencepost.harness.base.durations import format_duration, parse_duration_ns
-from fencepost.harness.base.errors import UsageError
-from fencepost.harness.faults.kind import Cluster, FaultSpec, Proof, Resolved, Skip, View
+from fencepost.harness.base.errors import Refusal, UsageError
+from fencepost.harness.faults.kind import Cluster, FaultKind, FaultSpec, Proof, Resolved, Skip, View
 from fencepost.harness.faults.targets import NODE_TARGETS, choose_nodes
-from fencepost.harness.history import FaultOutcome
+from fencepost.harness.history import Effects, FaultOutcome
 from fencepost.harness.runtime.node import CLIENT, Effect, Handled, Link, NodeState, Passage, Shape, Shapes
 from fencepost.harness.runtime.provider import Links, Setting
 from fencepost.nemesis.network.partition import prove_links
@@ -55,11 +55,10 @@ class Shaped(Resolved):
     shapes: Mapping[Link, Shape]
 
 
-class LinkFault:
-    name: Final = "link"
-    about: Final = "links that are slow, lossy, narrow, disordered, or reset"
+class LinkFault(FaultKind):
+    name = "link"
+    about = "links that are slow, lossy, narrow, disordered, or reset"
     targets: Mapping[str, str] = {**NODE_TARGETS, "all": "every node"}
-    default_target: Final = "one"
     options: Mapping[str, tuple[str, ...]] = {
         **dict.fromkeys(_FIGURES, ()),
         "reset": ("no", "yes"),
@@ -73,9 +72,8 @@ class LinkFault:
         "duplicate": "a share of the packets, such as 10%",
         "reorder": "a share of the packets, such as 10%",
     }
-    default_duration_ns: Final = 5_000_000_000
-    holds: frozenset[str] = frozenset()
-    for_all: Final = (
+    default_duration_ns = 5_000_000_000
+    for_all = (
         "link:leader:latency=50ms:jitter=20ms",
         "link:leader:latency=200ms:direction=out",
         "link:one:loss=10%:links=all",
@@ -84,22 +82,25 @@ class LinkFault:
         "link:leader:reset=yes",
     )
 
-    def refuse(self, spec: FaultSpec, setting: Setting) -> str | None:
+    def effects(self, spec: FaultSpec) -> Effects:
+        return Effects(cuts=True) if spec.options.get("reset") == "yes" else Effects(delays=True)
+
+    def refuse(self, spec: FaultSpec, setting: Setting) -> Refusal | None:
         try:
             _shape(spec.options)
         except UsageError as error:
-            return f"{error.message}; {error.hint}" if error.hint else error.message
+            return Refusal(error.message, error.hint)
         if spec.options.get("links", "node") == "node" and setting.nodes < 2:
-            return "one node has no links to others; choose links=client"
+            return Refusal("one node has no links to others", "choose links=client")
         return _refuse_links(setting.links)
 
-    def unavailable(self, setting: Setting) -> str | None:
+    def unavailable(self, setting: Setting) -> Refusal | None:
         refused = _refuse_links(setting.links)
         if refused is not None:
             return refused
         from fencepost.harness.runtime.lab.doctor import why_no_shaped_links
 
-        return why_no_shaped_links(in_containers=setting.runtime == "containers")
+        return Refusal.of_text(why_no_shaped_links(in_containers=setting.runtime == "containers"))
 
     def resolve(self, spec: FaultSpec, view: View, draw: random.Random) -> Resolved | Skip:
         seed = draw.getrandbits(32)
@@ -385,13 +386,14 @@ def _rate_of(text: str) -> int:
     return rate
 
 
-def _refuse_links(links: Links) -> str | None:
+def _refuse_links(links: Links) -> Refusal | None:
     if links is Links.TOXIPROXY:
-        return "a proxy sees streams, not packets; use toxic:...:kind=latency, bandwidth or reset there"
+        return Refusal("a proxy sees streams, not packets", "use toxic:...:kind=latency, bandwidth or reset there")
     if links is Links.SIDECAR:
-        return (
-            "a side-car cuts links but holds no packets; use --links rules (as root, with an engine on this kernel), "
-            "the fault toxic with --links toxiproxy, or --runtime lab"
+        return Refusal(
+            "a side-car cuts links but holds no packets",
+            "use --links rules (as root, with an engine on this kernel), the fault toxic with --links toxiproxy, or "
+            "--runtime lab",
         )
     return None
 

@@ -14,9 +14,10 @@ import random
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from fencepost.harness.faults.kind import Cluster, FaultSpec, Proof, Resolved, Skip, View
+from fencepost.harness.base.errors import Refusal
+from fencepost.harness.faults.kind import Cluster, FaultKind, FaultSpec, Proof, Resolved, Skip, View
 from fencepost.harness.faults.targets import NODE_TARGETS, choose_nodes
-from fencepost.harness.history import FaultOutcome
+from fencepost.harness.history import Effects, FaultOutcome
 from fencepost.harness.runtime.node import CLIENT, Effect, Link, Member, Reach, Runtime
 from fencepost.harness.runtime.provider import Setting
 
@@ -36,11 +37,10 @@ _SECOND_PROBE_S: Final = 1.0
 _OPPOSITE: Final = {Effect.DROP: Reach.DROPPED, Effect.RESET: Reach.RESET}
 
 
-class Partition:
-    name: Final = "partition"
-    about: Final = "network partition: links that carry no packets"
+class Partition(FaultKind):
+    name = "partition"
+    about = "network partition: links that carry no packets"
     targets: Mapping[str, str] = {**NODE_TARGETS, **_WIDE, **_BY_ROLE}
-    default_target: Final = "one"
     options: Mapping[str, tuple[str, ...]] = {
         "direction": ("both", "in", "out"),
         "links": ("node", "client", "all"),
@@ -50,9 +50,8 @@ class Partition:
     meanings: Mapping[str, str] = {
         "of": "a node, a role or a target above",
     }
-    default_duration_ns: Final = 5_000_000_000
-    holds: frozenset[str] = frozenset()
-    for_all: Final = (
+    default_duration_ns = 5_000_000_000
+    for_all = (
         "partition:leader",
         "partition:leader:direction=out",
         "partition:follower:direction=in",
@@ -62,20 +61,20 @@ class Partition:
         *(f"partition:{shape}" for shape in (*_WIDE, *_BY_ROLE)),
     )
 
-    def refuse(self, spec: FaultSpec, setting: Setting) -> str | None:
+    def effects(self, spec: FaultSpec) -> Effects:
+        return Effects(cuts=True)
+
+    def refuse(self, spec: FaultSpec, setting: Setting) -> Refusal | None:
         if spec.target in _BY_ROLE:
             return _refuse_shape(spec, setting)
         if "of" in spec.options:
-            return f"of= belongs to {', '.join(name for name in _BY_ROLE if name != 'controller')}"
+            return Refusal(f"of= belongs to {', '.join(name for name in _BY_ROLE if name != 'controller')}")
         if spec.target not in _WIDE:
             return None
         if setting.nodes < 5:
-            return f"{spec.target} needs at least 5 nodes, the plan has {setting.nodes}"
+            return Refusal(f"{spec.target} needs at least 5 nodes, the plan has {setting.nodes}")
         if spec.options.get("links", "node") != "node":
-            return f"{spec.target} cuts links between nodes only; leave out links="
-        return None
-
-    def unavailable(self, setting: Setting) -> str | None:
+            return Refusal(f"{spec.target} cuts links between nodes only", "leave out links=")
         return None
 
     def resolve(self, spec: FaultSpec, view: View, draw: random.Random) -> Resolved | Skip:
@@ -118,20 +117,22 @@ class Partition:
         )
 
 
-def _refuse_shape(spec: FaultSpec, setting: Setting) -> str | None:
+def _refuse_shape(spec: FaultSpec, setting: Setting) -> Refusal | None:
     shape = spec.target
     possible = [name for name in _BY_ROLE if _lacks(name, setting.cluster) is None]
     lacks = _lacks(shape, setting.cluster)
     if lacks:
         others = ", ".join([*possible, *NODE_TARGETS])
-        return f"no such partition here, {lacks}; choose from: {others}, or a node's name"
+        return Refusal(f"no such partition here, {lacks}", f"choose from: {others}, or a node's name")
     if shape != "total" and spec.options.get("links", "node") != "node":
-        return f"{shape} cuts links between nodes only; leave out links="
+        return Refusal(f"{shape} cuts links between nodes only", "leave out links=")
     named = spec.options.get("of")
     if named is None:
         return None
     choices = _subjects(shape, setting.cluster)
-    return None if named in choices else f"of={named!r} is not a choice; choose from: {', '.join(choices) or 'none'}"
+    if named in choices:
+        return None
+    return Refusal(f"of={named!r} is not a choice", f"choose from: {', '.join(choices) or 'none'}")
 
 
 def _lacks(shape: str, members: tuple[Member, ...]) -> str | None:

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from fencepost.harness.base.durations import format_duration, parse_duration_ns
-from fencepost.harness.base.errors import UsageError
-from fencepost.harness.faults.kind import Cluster, FaultSpec, Proof, Resolved, Skip, View
+from fencepost.harness.base.errors import Refusal, UsageError
+from fencepost.harness.faults.kind import Cluster, FaultKind, FaultSpec, Proof, Resolved, Skip, View
 from fencepost.harness.faults.targets import NODE_TARGETS, choose_nodes
-from fencepost.harness.history import FaultOutcome
+from fencepost.harness.history import Effects, FaultOutcome
 from fencepost.harness.runtime.node import CLIENT, Ending, Experience, Link, Reach, Runtime, Streams, Toxic
 from fencepost.harness.runtime.provider import Links, Setting
 
@@ -70,6 +70,9 @@ _KINDS: Final[Mapping[str, tuple[str, Mapping[str, _Option]]]] = {
     ),
     "limit-data": ("limit_data", {"bytes": _Option(attribute="bytes", default="1000")}),
 }
+#: Those that end connections, or let nothing through.
+_ENDS: Final = frozenset({"timeout", "black-hole", "reset", "limit-data"})
+_KIND: Final = next(iter(_KINDS))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,11 +82,10 @@ class Poisoned(Resolved):
     toxics: Mapping[Link, Toxic]
 
 
-class ToxicFault:
-    name: Final = "toxic"
-    about: Final = "byte streams delayed, throttled, sliced, closed, reset or swallowed by a proxy (--links toxiproxy)"
+class ToxicFault(FaultKind):
+    name = "toxic"
+    about = "byte streams delayed, throttled, sliced, closed, reset or swallowed by a proxy (--links toxiproxy)"
     targets: Mapping[str, str] = {**NODE_TARGETS, "all": "every node"}
-    default_target: Final = "one"
     options: Mapping[str, tuple[str, ...]] = {
         "kind": tuple(_KINDS),
         **{option: () for _, figures in _KINDS.values() for option in figures},
@@ -99,25 +101,27 @@ class ToxicFault:
         "bytes": "how many bytes pass before the end",
         "toxicity": "a share of the connections, such as 0.5",
     }
-    default_duration_ns: Final = 5_000_000_000
-    holds: frozenset[str] = frozenset()
+    default_duration_ns = 5_000_000_000
+    for_all = ("toxic",)
 
-    def refuse(self, spec: FaultSpec, setting: Setting) -> str | None:
+    def effects(self, spec: FaultSpec) -> Effects:
+        ends = spec.options.get("kind", _KIND) in _ENDS
+        return Effects(cuts=ends, delays=not ends)
+
+    def refuse(self, spec: FaultSpec, setting: Setting) -> Refusal | None:
         if setting.links is not Links.TOXIPROXY:
-            return (
-                "toxics act in a proxy that every connection goes through; add --runtime containers --links toxiproxy"
+            return Refusal(
+                "toxics act in a proxy that every connection goes through",
+                "add --runtime containers --links toxiproxy",
             )
         try:
             toxic = _toxic(spec.options)
         except UsageError as error:
-            return f"{error.message}; {error.hint}" if error.hint else error.message
+            return Refusal(error.message, error.hint)
         if toxic.attributes.get("size_variation", 0) >= toxic.attributes.get("average_size", 1):
-            return "variation= must be smaller than size="
+            return Refusal("variation= must be smaller than size=")
         if spec.options.get("links", "node") == "node" and setting.nodes < 2:
-            return "one node has no links to others; choose links=client"
-        return None
-
-    def unavailable(self, setting: Setting) -> str | None:
+            return Refusal("one node has no links to others", "choose links=client")
         return None
 
     def resolve(self, spec: FaultSpec, view: View, draw: random.Random) -> Resolved | Skip:
@@ -256,7 +260,7 @@ def _longest_s(toxics: Mapping[Link, Toxic]) -> float:
 
 def _toxic(options: Mapping[str, str]) -> Toxic:
     """What the options ask for; raises UsageError where they make no sense."""
-    kind = options.get("kind", next(iter(_KINDS)))
+    kind = options.get("kind", _KIND)
     server_kind, figures = _KINDS[kind]
     every = {name for _, others in _KINDS.values() for name in others}
     strange = sorted(name for name in options if name in every - figures.keys())

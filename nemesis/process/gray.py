@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from typing import Final
 
 from fencepost.harness.base.durations import parse_duration_ns
-from fencepost.harness.base.errors import UsageError
-from fencepost.harness.faults.kind import Cluster, FaultSpec, Proof, Resolved, Skip, View
+from fencepost.harness.base.errors import Refusal, UsageError
+from fencepost.harness.faults.kind import Cluster, FaultKind, FaultSpec, Proof, Resolved, Skip, View
 from fencepost.harness.faults.targets import NODE_TARGETS, choose_nodes
-from fencepost.harness.history import FaultOutcome
+from fencepost.harness.history import Effects, FaultOutcome, Stops
 from fencepost.harness.runtime.node import Node, NodeState
 from fencepost.harness.runtime.provider import Setting
 from fencepost.nemesis.process.pause import prove_state
@@ -32,33 +32,32 @@ _LOOKS_MIN: Final = 30
 _TOLERANCE: Final = 0.2
 
 
-class Gray:
-    name: Final = "gray"
-    about: Final = "the server stopped and continued in turns: neither up nor down"
+class Gray(FaultKind):
+    name = "gray"
+    about = "the server stopped and continued in turns: neither up nor down"
     targets: Mapping[str, str] = {**NODE_TARGETS, "all": "every node"}
-    default_target: Final = "one"
     options: Mapping[str, tuple[str, ...]] = {"share": (), "period": (), "for": ()}
     meanings: Mapping[str, str] = {
         "share": "a share of the time, such as 0.5",
     }
-    default_duration_ns: Final = 6_000_000_000
-    holds: frozenset[str] = frozenset({"process"})
-    for_all: Final = ("gray:leader", "gray:one:share=0.8:period=1s")
+    default_duration_ns = 6_000_000_000
+    holds = frozenset({"process"})
+    for_all = ("gray:leader", "gray:one:share=0.8:period=1s")
 
     def __init__(self) -> None:
         self._cycles: dict[int, list[_Cycle]] = {}
 
-    def refuse(self, spec: FaultSpec, setting: Setting) -> str | None:
+    def effects(self, spec: FaultSpec) -> Effects:
+        return Effects(stops=Stops.POSSIBLE)
+
+    def refuse(self, spec: FaultSpec, setting: Setting) -> Refusal | None:
         try:
             _share(spec.options)
             period_ns = parse_duration_ns(spec.options.get("period", _PERIOD), what="period=")
         except UsageError as error:
-            return f"{error.message}; {error.hint}" if error.hint else error.message
+            return Refusal(error.message, error.hint)
         if not 10**7 <= period_ns <= _LOOKED_NS_MAX // 2:
-            return "period= must lie between 10ms and 3s: shorter ones cannot be kept, longer ones not be proven"
-        return None
-
-    def unavailable(self, setting: Setting) -> str | None:
+            return Refusal("period= must lie between 10ms and 3s: shorter ones cannot be kept, longer not be proven")
         return None
 
     def resolve(self, spec: FaultSpec, view: View, draw: random.Random) -> Resolved | Skip:

@@ -5,30 +5,24 @@ A kill keeps the operating system's page cache, so it tests recovery and not dur
 
 import random
 from collections.abc import Mapping
-from typing import Final
 
-from fencepost.harness.faults.kind import Cluster, FaultSpec, Proof, Resolved, Skip, View
+from fencepost.harness.faults.kind import Cluster, FaultKind, FaultSpec, Proof, Resolved, Skip, View
 from fencepost.harness.faults.targets import NODE_TARGETS, choose_nodes
-from fencepost.harness.history import FaultOutcome
+from fencepost.harness.history import Effects, FaultOutcome, Stops
 from fencepost.harness.runtime.node import NodeState
-from fencepost.harness.runtime.provider import Setting
 
 
-class Kill:
-    name: Final = "kill"
-    about: Final = "SIGKILL, then a restart with the data kept"
+class Kill(FaultKind):
+    name = "kill"
+    about = "SIGKILL, then a restart with the data kept"
     targets: Mapping[str, str] = {**NODE_TARGETS, "all": "every node"}
-    default_target: Final = "one"
     options: Mapping[str, tuple[str, ...]] = {"for": ()}
-    default_duration_ns: Final = 2_000_000_000
-    holds: frozenset[str] = frozenset({"process"})
-    for_all: Final = ("kill:one", "kill:leader", "kill:all")
+    default_duration_ns = 2_000_000_000
+    holds = frozenset({"process"})
+    for_all = ("kill:one", "kill:leader", "kill:all")
 
-    def refuse(self, spec: FaultSpec, setting: Setting) -> str | None:
-        return None
-
-    def unavailable(self, setting: Setting) -> str | None:
-        return None
+    def effects(self, spec: FaultSpec) -> Effects:
+        return Effects(stops=Stops.CERTAIN)
 
     def resolve(self, spec: FaultSpec, view: View, draw: random.Random) -> Resolved | Skip:
         chosen = choose_nodes(spec.target, view, draw)

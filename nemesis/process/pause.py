@@ -9,45 +9,38 @@ import random
 from collections.abc import Mapping
 from typing import Final
 
-from fencepost.harness.faults.kind import Cluster, FaultSpec, Proof, Resolved, Skip, View
+from fencepost.harness.faults.kind import CLIENT_WORKER, Cluster, FaultKind, FaultSpec, Proof, Resolved, Skip, View
 from fencepost.harness.faults.targets import NODE_TARGETS, choose_nodes
-from fencepost.harness.history import FaultOutcome
+from fencepost.harness.history import Effects, FaultOutcome, Stops
 from fencepost.harness.runtime.node import Node, NodeState
-from fencepost.harness.runtime.provider import Setting
 
 #: Each thread stops, or goes on, when it next has its turn of the processor.
 _PROOF_DEADLINE_S: Final = 5.0
-#: A target of its own: one of the harness's clients, not a server.
-CLIENT_WORKER: Final = "client"
 #: How long a frozen client is watched before it is believed.
 _WATCHED_S: Final = 0.1
 
 
-class Pause:
-    name: Final = "pause"
-    about: Final = "every thread of the server stopped, then resumed"
+class Pause(FaultKind):
+    name = "pause"
+    about = "every thread of the server stopped, then resumed"
     targets: Mapping[str, str] = {
         **NODE_TARGETS,
         "all": "every node",
         CLIENT_WORKER: "one client of the load, drawn from those with an operation under way: it sends nothing",
     }
-    default_target: Final = "one"
     options: Mapping[str, tuple[str, ...]] = {"for": ()}
-    default_duration_ns: Final = 7_000_000_000
-    holds: frozenset[str] = frozenset({"process"})
+    default_duration_ns = 7_000_000_000
+    holds = frozenset({"process"})
 
-    for_all: Final = ("pause:leader", "pause:one", "pause:client:for=4s")
+    for_all = ("pause:leader", "pause:one", "pause:client:for=4s")
 
     def __init__(self) -> None:
         self._sent: dict[int, Mapping[int, int]] = {}
         #: Of clients that sent all the same: that doubt stays, however often they are thawed.
         self._leaked: dict[int, Proof] = {}
 
-    def refuse(self, spec: FaultSpec, setting: Setting) -> str | None:
-        return None
-
-    def unavailable(self, setting: Setting) -> str | None:
-        return None
+    def effects(self, spec: FaultSpec) -> Effects:
+        return Effects(stops=Stops.NO if spec.target == CLIENT_WORKER else Stops.CERTAIN)
 
     def resolve(self, spec: FaultSpec, view: View, draw: random.Random) -> Resolved | Skip:
         if spec.target == CLIENT_WORKER:

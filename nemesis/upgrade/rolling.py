@@ -16,10 +16,10 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from fencepost.harness.base.durations import parse_duration_ns
-from fencepost.harness.base.errors import UsageError
-from fencepost.harness.faults.kind import Cluster, FaultSpec, Proof, Resolved, Skip, View
+from fencepost.harness.base.errors import Refusal, UsageError
+from fencepost.harness.faults.kind import Cluster, FaultKind, FaultSpec, Proof, Resolved, Skip, View
 from fencepost.harness.faults.targets import NODE_TARGETS, choose_nodes
-from fencepost.harness.history import FaultOutcome
+from fencepost.harness.history import Effects, FaultOutcome, Stops
 from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.node import Node, NodeSpec, NodeState
 from fencepost.harness.runtime.provider import Setting
@@ -247,16 +247,16 @@ class _Restart:
         return Proof(outcome, f"{serves}, {doubt}")
 
 
-class Rolling:
-    name: Final = "rolling"
-    about: Final = "nodes restarted one by one, each once all others serve; with to= into another release"
+class Rolling(FaultKind):
+    name = "rolling"
+    about = "nodes restarted one by one, each once all others serve; with to= into another release"
     targets: Mapping[str, str] = {
         "all": "every node, one after the other",
         _VOTERS: "every node that votes",
         _OTHERS: "every node that does not vote (brokers)",
         **{name: NODE_TARGETS[name] for name in ("one", "minority", "majority", "leader", "follower")},
     }
-    default_target: Final = "all"
+    default_target = "all"
     options: Mapping[str, tuple[str, ...]] = {
         "to": (),
         "order": ("drawn", "leader-last", "leader-first", "as-named"),
@@ -269,30 +269,31 @@ class Rolling:
         "to": "a release or a path, as --version takes them: each node starts again as that",
         "pause": "a duration: after a node serves again, before the next one's turn",
     }
-    default_duration_ns: Final = 20_000_000_000
-    holds: frozenset[str] = frozenset({"process"})
+    default_duration_ns = 20_000_000_000
+    holds = frozenset({"process"})
     #: In a mixture nothing is built or fetched for it.
-    for_all: Final = ("rolling:all:for=12s",)
+    for_all = ("rolling:all:for=12s",)
     #: A node's end, start and readiness, and in a roll back those of all of them. Each wait has a shorter one.
-    act_deadline_s: Final = 400.0
+    act_deadline_s = 400.0
 
     def __init__(self) -> None:
         self._rolls: dict[int, _Roll] = {}
 
-    def refuse(self, spec: FaultSpec, setting: Setting) -> str | None:
+    def effects(self, spec: FaultSpec) -> Effects:
+        return Effects(stops=Stops.POSSIBLE)
+
+    def refuse(self, spec: FaultSpec, setting: Setting) -> Refusal | None:
         try:
             parse_duration_ns(spec.options.get("pause", _PAUSE), what="pause=")
         except UsageError as error:
-            return error.message
+            return Refusal(error.message, error.hint)
         if spec.target == _OTHERS and all(member.votes for member in setting.cluster):
-            return "here every node votes; leave the target out"
+            return Refusal("here every node votes", "leave the target out")
         if not spec.options.get("to"):
-            return "back=yes goes back from to=VERSION; give to= as well" if spec.options.get("back") == "yes" else None
+            back = spec.options.get("back") == "yes"
+            return Refusal("back=yes goes back from to=VERSION", "give to= as well") if back else None
         if setting.image:
-            return "another release needs images of ours, one for each; leave --image out, or to="
-        return None
-
-    def unavailable(self, setting: Setting) -> str | None:
+            return Refusal("another release needs images of ours, one for each", "leave --image out, or to=")
         return None
 
     def versions(self, spec: FaultSpec) -> tuple[str, ...]:

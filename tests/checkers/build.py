@@ -13,6 +13,7 @@ from fencepost.harness.history import (
     Claim,
     Clock,
     ClockEvent,
+    Effects,
     EpochEvent,
     Event,
     FaultAction,
@@ -152,10 +153,15 @@ class Tale:
         *,
         severed: tuple[str, ...] = (),
         outcome: FaultOutcome = FaultOutcome.INSTALLED,
+        effects: Effects | None = None,
     ) -> int:
-        """`at`: inject begins, is proven; heal begins, is proven. A heal of None never came."""
+        """`at`: inject begins, is proven; heal begins, is proven. A heal of None never came.
+
+        Without `effects` the events are those of a history of version 1, and the fault's name says what it does.
+        """
         fault_id, self._faults = self._faults, self._faults + 1
         same = {"fault_id": fault_id, "fault": fault, "target": "leader", "nodes": nodes, "severed": severed}
+        same |= {"effects": effects}
         steps = (
             (FaultAction.INJECT, FaultStage.BEGIN, FaultOutcome.PENDING),
             (FaultAction.INJECT, FaultStage.END, outcome),

@@ -14,7 +14,15 @@ from hypothesis import strategies as st
 from fencepost.harness.base.errors import UsageError
 from fencepost.harness.faults.conductor import Conductor
 from fencepost.harness.faults.forecast import Prospect, Surroundings, look_ahead
-from fencepost.harness.faults.kind import FaultSpec, Resolved, View, nemesis_words, parse_faults, parse_nemesis
+from fencepost.harness.faults.kind import (
+    FaultKind,
+    FaultSpec,
+    Resolved,
+    View,
+    nemesis_words,
+    parse_faults,
+    parse_nemesis,
+)
 from fencepost.harness.faults.quorum import Quorum
 from fencepost.harness.faults.schedule import Entry, draw_schedules, recorded_entries
 from fencepost.harness.history import FaultAction, FaultEvent, FaultOutcome, FaultStage, History
@@ -592,7 +600,7 @@ def test_what_was_never_proven_to_be_healed_is_tried_when_all_else_is_gone(monke
 
 
 def test_what_takes_too_long_is_said_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fencepost.harness.faults.conductor.ACT_DEADLINE_S", 0.02)
+    monkeypatch.setattr(FaultKind, "act_deadline_s", 0.02)
     run = Run()
 
     async def never(*_: object) -> None:

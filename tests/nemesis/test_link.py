@@ -91,7 +91,7 @@ def test_where_nobody_holds_packets_the_plan_is_refused_with_the_remedy(links: L
     with pytest.raises(UsageError) as caught:
         parse_faults("link:leader", FAULTS, setting)
     assert said in f"{caught.value.message}; {caught.value.hint}"
-    assert said in (LinkFault().unavailable(setting) or ""), "--links auto was made concrete since"
+    assert said in str(LinkFault().unavailable(setting)), "--links auto was made concrete since"
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def test_a_machine_that_cannot_hold_packets_says_why(
 ) -> None:
     monkeypatch.setattr(doctor, "_attempts", lambda: [found])
     why = LinkFault().unavailable(Setting(runtime=runtime, links=Links.RULES))
-    assert said in why if said and why else why == said
+    assert why is None if said is None else said in str(why)
 
 
 def test_links_that_cannot_be_slow_do_not_forbid_the_lab(monkeypatch: pytest.MonkeyPatch) -> None:

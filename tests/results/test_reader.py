@@ -19,6 +19,7 @@ from fencepost.harness.history import (
     Claim,
     Clock,
     ClockEvent,
+    Effects,
     EpochEvent,
     Event,
     FaultAction,
@@ -35,6 +36,7 @@ from fencepost.harness.history import (
     PhaseName,
     SampleEvent,
 )
+from fencepost.harness.history.effects import effects_of_version_1
 from fencepost.harness.results.columns import COLUMNS, LATER_COLUMNS, VERSION_KEY, read_parquet, schema
 from fencepost.harness.results.reader import HISTORY_PARQUET, read_history, seal, to_parquet
 from fencepost.harness.results.recorder import HISTORY_LINES, RESERVE_FILE
@@ -71,6 +73,7 @@ EVERY_KIND: Final[list[Event]] = [
         proof="probes",
         why="",
         details={"offset_ns": 5, "clock": "wall", "rate": 1.5},
+        effects=Effects(cuts=True),
     ),
     OpEvent(
         index=5,
@@ -395,23 +398,32 @@ def test_equal_words_are_one_object(tmp_path: Path) -> None:
         seal(tmp_path)
 
 
-def test_a_file_from_before_a_column_was_added_is_read_without_it(tmp_path: Path) -> None:
+def test_a_file_of_version_1_is_read_without_the_columns_that_were_added_since(tmp_path: Path) -> None:
     path = tmp_path / HISTORY_PARQUET
     # Nothing was known of clocks then.
     events = [e for e in EVERY_KIND if not isinstance(e, ClockEvent)]
     to_parquet(events, path)
-    table = pq.read_table(path)
-    pq.write_table(table.drop_columns(sorted(LATER_COLUMNS)), path)
-    bare = [msgspec.structs.replace(e, details={}) if isinstance(e, FaultEvent) else e for e in events]
-    assert [event for batch in read_parquet(path) for event in batch] == bare
+    table = pq.read_table(path).drop_columns(sorted(LATER_COLUMNS))
+    pq.write_table(table.replace_schema_metadata({VERSION_KEY: b"1"}), path)
+    bare = [msgspec.structs.replace(e, details={}, effects=None) if isinstance(e, FaultEvent) else e for e in events]
+    read = [event for batch in read_parquet(path) for event in batch]
+    assert read == bare
+    faults = [e for e in read if isinstance(e, FaultEvent)]
+    told = History([msgspec.structs.replace(e, index=index) for index, e in enumerate(faults)])
+    assert [fault.effects for fault in told.faults] == [effects_of_version_1("partition")]
+    pq.write_table(table.replace_schema_metadata({VERSION_KEY: b"2"}), path)
+    with pytest.raises(MalformedHistory, match="is missing"):
+        list(read_parquet(path))
 
 
 def test_the_documentation_names_every_column_with_its_type() -> None:
     text = (Path(__file__).parents[2] / "docs" / "history-format.md").read_text()
     names = {"string": "string", "int64": "int64", "bool": "boolean", "list<element: string>": "list of strings"}
     names |= {"list<item: string>": "list of strings", "double": "double"}
+    names |= {str(COLUMNS["effects"]): "struct"}
     for name, kind in COLUMNS.items():
         assert f"| `{name}` | {names[str(kind)]} |" in text, name
+    assert [f"- `{field.name}`:" for field in COLUMNS["effects"] if f"- `{field.name}`:" not in text] == []
 
 
 def test_numbers_in_lines_are_integers(tmp_path: Path) -> None:

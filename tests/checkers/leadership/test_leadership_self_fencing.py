@@ -6,7 +6,7 @@ import pytest
 
 from fencepost.checkers import leadership
 from fencepost.checkers.leadership.self_fencing import GUARANTEE, cuts
-from fencepost.harness.history import Claim, FaultOutcome
+from fencepost.harness.history import Claim, Effects, FaultOutcome, Stops
 from fencepost.harness.verdict import Standing, Validity, Verdict
 from tests.checkers.build import NODES, Tale, bound, facts, ns, only
 
@@ -132,6 +132,29 @@ def test_time_stopped_is_no_running_time() -> None:
 def test_a_pause_without_proof_is_no_running_time_either() -> None:
     tale = tale_of([4000, 4600, 5001])
     tale.fault("pause", ("n1",), (2000, 2001, 2001, 2001), outcome=FaultOutcome.INDETERMINATE)
+    assert judged(tale).validity is Validity.UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("effects", "validity"),
+    [
+        (Effects(holds=True), Validity.UNKNOWN),
+        (Effects(stops=Stops.POSSIBLE), Validity.UNKNOWN),
+        (Effects(stops=Stops.CERTAIN), Validity.UNKNOWN),
+        (Effects(delays=True, skews=True), Validity.INVALID),
+        (Effects(), Validity.INVALID),
+    ],
+)
+def test_whatever_may_have_stopped_or_held_the_server_is_no_running_time(effects: Effects, validity: Validity) -> None:
+    tale = tale_of([4000, 4600, 5001])
+    tale.fault("new-kind", ("n1",), (2000, 2001, 2500, 2501), effects=effects)
+    assert judged(tale).validity is validity
+
+
+@pytest.mark.parametrize("kind", ["disk", "lost-write", "power-loss", "damage", "membership", "rolling"])
+def test_a_fault_of_version_1_that_may_have_stopped_or_held_the_server_is_known_by_its_name(kind: str) -> None:
+    tale = tale_of([4000, 4600, 5001])
+    tale.fault(kind, ("n1",), (2000, 2001, 2500, 2501))
     assert judged(tale).validity is Validity.UNKNOWN
 
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
 from fencepost.harness.base.errors import HarnessError
-from fencepost.harness.faults.kind import FaultSpec, specs_for_all
+from fencepost.harness.faults.kind import FaultSpec
 from fencepost.harness.history import FaultOutcome
 from fencepost.harness.runtime.lab.lab import Lab
 from fencepost.harness.runtime.node import NodeState
@@ -71,7 +71,7 @@ def specs_of(stage: Stage) -> tuple[dict[str, list[FaultSpec]], dict[str, str]]:
     chosen: dict[str, list[FaultSpec]] = {}
     left_out: dict[str, str] = {}
     for name, fault in stage.faults.items():
-        texts = VARIANTS.get(name) or specs_for_all(name, fault) or (name,)
+        texts = VARIANTS.get(name) or fault.for_all or (name,)
         texts = tuple(text for text in texts if text not in _NOT_ON.get(stage.system.name, ()))
         found = [stage.parsed(text) for text in texts]
         possible = [spec for spec in found if isinstance(spec, FaultSpec)]

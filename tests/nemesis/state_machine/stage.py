@@ -238,7 +238,8 @@ class Stage:
             (spec,) = parse_faults(text, self.faults, self.setting)
         except UsageError as error:
             return error.message
-        return self.faults[spec.fault].unavailable(self.setting) or spec
+        refusal = self.faults[spec.fault].unavailable(self.setting)
+        return spec if refusal is None else str(refusal)
 
     def obstacle(self, spec: FaultSpec, seed: int) -> str | None:
         """Why the conductor would not inject it now."""

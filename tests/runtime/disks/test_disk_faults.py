@@ -15,7 +15,7 @@ from typing import cast
 import pytest
 
 from fencepost.harness.base.errors import HarnessError, UsageError
-from fencepost.harness.faults.kind import Cluster, Fault, Proof, Resolved, View, parse_faults
+from fencepost.harness.faults.kind import Cluster, FaultKind, Proof, Resolved, View, parse_faults
 from fencepost.harness.history import FaultOutcome
 from fencepost.harness.plugins import registry
 from fencepost.harness.runtime.disks import availability, data_limit
@@ -48,7 +48,7 @@ def nothing() -> None:
     """Beside it no strace is asked for."""
 
 
-def resolved(text: str, runtime: Writers) -> tuple[Fault, Resolved]:
+def resolved(text: str, runtime: Writers) -> tuple[FaultKind, Resolved]:
     (spec,) = parse_faults(text, FAULTS, Setting())
     fault = registry.faults()[spec.fault]
     found = fault.resolve(spec, View(nodes=tuple(runtime.nodes), leader="n1", epoch=1), random.Random(0))
@@ -56,7 +56,7 @@ def resolved(text: str, runtime: Writers) -> tuple[Fault, Resolved]:
     return fault, found
 
 
-async def inject(text: str, runtime: Writers) -> tuple[Fault, Resolved, Proof]:
+async def inject(text: str, runtime: Writers) -> tuple[FaultKind, Resolved, Proof]:
     fault, found = resolved(text, runtime)
     return fault, found, await fault.inject(7, found, cluster_of(runtime))
 
@@ -387,7 +387,7 @@ def test_a_tracer_that_ends_at_the_last_moment_is_noticed_too(tmp_path: Path) ->
     asyncio.run(play())
 
 
-async def _following(fault: Fault) -> list[int]:
+async def _following(fault: FaultKind) -> list[int]:
     """The tracers of a loss of power, once each has begun."""
     assert isinstance(fault, PowerLoss)
     async with asyncio.timeout(PATIENCE_S):

@@ -1,0 +1,71 @@
+"""What a fault does to nodes and links while it is in force: all that a history, checkers and tables know of its kind.
+
+A fault declares its effects (`FaultKind.effects`); each of its events carries them. A history of schema version 1 has
+only the fault's name: `effects_of_version_1` is the one place where names still mean something.
+"""
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Final
+
+import msgspec
+
+
+class Stops(StrEnum):
+    """Whether the servers of the fault's nodes stand still."""
+
+    #: From the proof to the beginning of the healing none of them runs: frozen or dead.
+    CERTAIN = "certain"
+    #: At any moment from the fault's beginning to the end of its healing one of them may stand still.
+    POSSIBLE = "possible"
+    NO = "no"
+
+
+class Effects(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The effects of one fault on its `nodes` and links; a fault of no effect has none of them."""
+
+    stops: Stops = Stops.NO
+    #: Links carry nothing, or end their connections.
+    cuts: bool = False
+    #: Threads of a server that runs may be held in a call to the kernel for as long as the fault lasts.
+    holds: bool = False
+    #: Links are slow, lossy, narrow or disordered.
+    delays: bool = False
+    #: Clocks do not show true time; `ClockEvent`s say what they show.
+    skews: bool = False
+    #: Members are removed and added.
+    changes_members: bool = False
+
+    @property
+    def may_stop(self) -> bool:
+        """Whether a server of the fault's nodes may do nothing for a while, proven or not."""
+        return self.stops is not Stops.NO or self.holds
+
+
+_DEAD: Final = Effects(stops=Stops.CERTAIN)
+_AT_TIMES: Final = Effects(stops=Stops.POSSIBLE)
+_CUTS: Final = Effects(cuts=True)
+
+_VERSION_1: Final[Mapping[str, Effects]] = {
+    "churn": _AT_TIMES,
+    "clock-skew": Effects(skews=True),
+    "damage": _AT_TIMES,
+    "depose": _DEAD,
+    "disk": Effects(holds=True),
+    "flapping": _CUTS,
+    "gray": _AT_TIMES,
+    "kill": _DEAD,
+    "link": Effects(cuts=True, delays=True),
+    "lost-write": Effects(stops=Stops.CERTAIN, holds=True),
+    "membership": Effects(stops=Stops.POSSIBLE, changes_members=True),
+    "partition": _CUTS,
+    "pause": _DEAD,
+    "power-loss": _DEAD,
+    "rolling": _AT_TIMES,
+    "toxic": Effects(cuts=True, delays=True),
+}
+
+
+def effects_of_version_1(fault: str) -> Effects:
+    """The effects of a fault whose events carry none; those of a kind that no release had are not known."""
+    return _VERSION_1.get(fault, Effects())

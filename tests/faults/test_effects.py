@@ -1,0 +1,118 @@
+"""What each kind of fault says that it does, what a history makes of it, and that nothing else knows kinds by name."""
+
+import ast
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from fencepost.harness.faults.kind import FaultSpec
+from fencepost.harness.history import Effects, NodeChange, Stops
+from fencepost.harness.history.effects import effects_of_version_1
+from fencepost.harness.plugins import registry
+from tests.checkers.build import Tale, ns
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+FAULTS: Final = registry.faults()
+#: The one table of what the names meant in histories of version 1.
+TABLE: Final = "harness/history/effects.py"
+#: What else these words name: an anomaly of stores, and the key of a Kafka record's partition in a witness.
+OTHER_MEANINGS: Final = {
+    "checkers/log/kafka_history.py": "lost-write",
+    "checkers/log/zombie_brokers.py": "partition",
+    "checkers/metadata/zombie_controllers.py": "partition",
+    "checkers/storage/kv/chain.py": "lost-write",
+    "checkers/storage/kv/order.py": "lost-write",
+    "checkers/storage/kv/refutation.py": "lost-write",
+    "checkers/storage/kv/versions.py": "lost-write",
+    "checkers/storage/register_anomalies.py": "lost-write",
+    "checkers/storage/sets.py": "lost-write",
+}
+
+
+def specs(kind: str) -> list[FaultSpec]:
+    """The kind's default, and all that it takes part as in a mixture; not checked against any cluster."""
+    found = [FaultSpec(fault=kind, target=FAULTS[kind].default_target)]
+    for text in FAULTS[kind].for_all:
+        words = text.split(":")[1:]
+        target = next((word for word in words if "=" not in word), FAULTS[kind].default_target)
+        found.append(FaultSpec(fault=kind, target=target, options=dict(w.split("=") for w in words if "=" in w)))
+    return found
+
+
+@pytest.mark.parametrize("kind", sorted(FAULTS))
+def test_every_kind_has_an_effect(kind: str) -> None:
+    clients_only = [spec for spec in specs(kind) if spec.target == "client"]
+    assert [s.text for s in specs(kind) if FAULTS[kind].effects(s) == Effects() and s not in clients_only] in (
+        [],
+        # A full disk fails calls at once, and nothing waits.
+        ["disk:one:kind=full"],
+    )
+
+
+@pytest.mark.parametrize("kind", sorted(FAULTS))
+def test_the_name_of_a_fault_of_version_1_says_at_least_what_the_fault_says_today(kind: str) -> None:
+    """More may be said of a name than of a spec, since its options are not known: then more is unknown, never less."""
+    old = effects_of_version_1(kind)
+    for spec in specs(kind):
+        new = FAULTS[kind].effects(spec)
+        assert new.may_stop <= old.may_stop, spec.text
+        assert new.stops in (old.stops, Stops.NO), spec.text
+        for effect in ("cuts", "holds", "delays", "skews", "changes_members"):
+            assert getattr(new, effect) <= getattr(old, effect), (spec.text, effect)
+
+
+def test_a_name_that_no_release_had_says_nothing() -> None:
+    assert effects_of_version_1("earthquake") == Effects()
+
+
+def test_what_the_events_say_counts_and_not_the_name() -> None:
+    tale = Tale()
+    tale.fault("kill", ("n1",), (1, 2, 3, 4), effects=Effects(delays=True))
+    tale.fault("earthquake", ("n1",), (5, 6, 7, 8), effects=Effects(stops=Stops.CERTAIN))
+    tale.fault("kill", ("n1",), (9, 10, 11, 12))
+    assert tale.history().stopped("n1") == [(ns(6), ns(7)), (ns(10), ns(11))]
+
+
+def test_a_server_that_ended_was_not_paused() -> None:
+    tale = Tale()
+    for at in (1, 11):
+        tale.fault("earthquake", ("n1", "n2"), (at, at + 1, at + 5, at + 7), effects=Effects(stops=Stops.CERTAIN))
+    tale.node("n1", NodeChange.EXITED, 12)
+    tale.node("n1", NodeChange.STARTED, 17, incarnation=1)
+    history = tale.history()
+    assert [[history.paused(fault, node) for node in ("n1", "n2", "n3")] for fault in history.faults] == [
+        [True, True, False],
+        [False, True, False],
+    ]
+
+
+def _names_in(path: Path) -> set[str]:
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    return {n.value for n in ast.walk(tree) if isinstance(n, ast.Constant) and isinstance(n.value, str)} & set(FAULTS)
+
+
+def test_checkers_and_histories_know_no_fault_by_its_name() -> None:
+    found = {}
+    for folder in ("checkers", "harness/history"):
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            names = _names_in(path)
+            if names:
+                found[str(path.relative_to(ROOT))] = names
+    assert found.pop(TABLE) == set(FAULTS)
+    assert found == {path: {name} for path, name in OTHER_MEANINGS.items()}
+
+
+def test_no_checker_compares_the_name_of_a_fault_with_a_text() -> None:
+    """Whatever other meaning a file has for such a word."""
+    wrong = []
+    for path in sorted((ROOT / "checkers").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Compare):
+                sides = [node.left, *node.comparators]
+                texts = any(
+                    isinstance(n, ast.Constant) and isinstance(n.value, str) for s in sides for n in ast.walk(s)
+                )
+                if texts and any(isinstance(side, ast.Attribute) and side.attr == "fault" for side in sides):
+                    wrong.append(f"{path.relative_to(ROOT)}:{node.lineno}")
+    assert wrong == []
