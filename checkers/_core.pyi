@@ -7,7 +7,7 @@ Values are numbers from 0, and every register holds 0 at first. Columns are one-
 """
 
 from collections.abc import Callable
-from typing import Any, final
+from typing import Any, Literal, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +34,7 @@ __all__ = [
 ]
 
 _Column = NDArray[np.int64]
+_Stop = Literal["steps", "memory", "deadline", "interrupted"]
 
 @final
 class Proof:
@@ -80,6 +81,9 @@ class KeyResult:
 
     @property
     def reason(self) -> str: ...
+    @property
+    def stop(self) -> _Stop | None:
+        """Unknown: what ended the search, as a value of `harness.verdict.Stop`; `reason` says it in words."""
     @property
     def method(self) -> str:
         """Which method decided; empty when the budget was spent before any was tried."""
@@ -129,6 +133,8 @@ class ObjectResult:
     @property
     def reason(self) -> str: ...
     @property
+    def stop(self) -> _Stop | None: ...
+    @property
     def operations(self) -> int: ...
     @property
     def steps(self) -> int: ...
@@ -175,6 +181,10 @@ class TransactionReport:
         """Classes of cycles whose search was ended by the budget before it found one."""
 
     @property
+    def stop(self) -> _Stop | None:
+        """What ended the search of cycles or of an order before its end, if the budget did; as of a `KeyResult`."""
+
+    @property
     def steps(self) -> int:
         """Spent on shortest cycles; the same input always takes the same number."""
 
@@ -215,6 +225,10 @@ class TransactionCore:
 
     @property
     def unfinished(self) -> list[str]:
+        """As of a report."""
+
+    @property
+    def stop(self) -> _Stop | None:
         """As of a report."""
 
     @property
@@ -389,6 +403,10 @@ class WeakReport:
     ) -> list[tuple[tuple[int, int, str, int, int, int, int], int, list[tuple[int, int, str, int, int, int, int]]]]:
         """Why there is no order of commits: steps as in cycles; the micro-operation that read the version of the
         step's end although its transaction had to see that of the step's begin, and the steps by which it had to."""
+
+    @property
+    def stop(self) -> _Stop | None:
+        """Neither: what ended the search, as of a `KeyResult`; None where it is only not thorough."""
 
 def check_weak_isolation(
     process: _Column,

@@ -24,7 +24,7 @@ from fencepost.checkers.objects.mutexes import FENCED_MUTEX, MUTEX, OWNER_MUTEX,
 from fencepost.checkers.objects.queue import QUEUE
 from fencepost.checkers.objects.sets import SET
 from fencepost.checkers.objects.specification import is_known
-from fencepost.checkers.objects.sub_history import Rows, wrong_in
+from fencepost.checkers.objects.sub_history import Rows, objection
 from fencepost.checkers.storage.kv.etcd import ETCD
 from fencepost.checkers.storage.kv.judging import wrong_proof
 from fencepost.checkers.storage.kv.zookeeper import ZOOKEEPER
@@ -196,7 +196,8 @@ class _Objects:
             return "the history has no such key"
         if proof.name.partition(":")[0] != self._checker:
             return f"it is about another object, {proof.name!r}"
-        return wrong_in(self._keys[proof.key], proof)
+        wrong = objection(self._keys[proof.key], proof)
+        return None if wrong is None else wrong.reason
 
     def unexplained(self, proofs: Sequence[Proof]) -> tuple[str | None] | None:
         """A key without orders that explain all of it: one, or one for each of a set's elements if nobody reads all."""

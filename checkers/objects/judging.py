@@ -18,11 +18,10 @@ from fencepost.checkers.findings.ladder import WITNESSES_MAX, Doubt, Findings
 from fencepost.checkers.findings.words import describe, seconds
 from fencepost.checkers.objects.calls import Calls
 from fencepost.checkers.objects.minimal import minimal_proof
-from fencepost.checkers.objects.python_search import LATE
 from fencepost.checkers.objects.specification import text
-from fencepost.checkers.objects.sub_history import Rows, wrong_in
+from fencepost.checkers.objects.sub_history import Rows, objection
 from fencepost.harness.history import History, Operation, Outcome, Value
-from fencepost.harness.verdict import Cause, Facts, Proof, Verdict
+from fencepost.harness.verdict import Cause, Facts, Proof, Stop, Verdict
 
 GUARANTEE: Final = "linearizable"
 NON_LINEARIZABLE: Final = "non-linearizable"
@@ -187,13 +186,13 @@ def _orders(
 def _proven(flaw: Finding, name: str, operations: Sequence[Operation]) -> Finding:
     """The finding with the smallest proof that was found, which was confirmed, and the operations of that."""
     proof = flaw.proof or minimal_proof(name, operations, flaw.operations)
-    wrong = None if proof is None else wrong_in(operations, proof)
+    wrong = None if proof is None else objection(operations, proof)
     # What was found in time may be confirmed too late, by a machine that was stopped meanwhile: that refutes no proof.
-    if proof is None or (wrong is not None and wrong.endswith(LATE)):
+    if proof is None or (wrong is not None and wrong.stop is Stop.DEADLINE):
         why = "No smaller part of the history was found that has no order by itself."
         return msgspec.structs.replace(flaw, steps=(*flaw.steps, why), proof=None)
     if wrong is not None:
-        raise RuntimeError(f"a proof about {name} that was found does not hold: {wrong}")
+        raise RuntimeError(f"a proof about {name} that was found does not hold: {wrong.reason}")
     at = {op.invoke_index: op for op in operations}
     must, may = [at[row] for row in proof.rows], [at[row] for row in proof.may]
     since = [] if proof.since is None else [at[proof.since]]

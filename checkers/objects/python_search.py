@@ -13,8 +13,8 @@ from typing import Final
 
 import msgspec
 
-#: Why a search stopped that had steps left.
-LATE: Final = "the time limit of the search has passed"
+from fencepost.harness.verdict import Stop
+
 #: Configurations that the first walk holds.
 _WIDTH: Final = 32
 
@@ -32,21 +32,24 @@ class Call(msgspec.Struct, frozen=True):
 
 
 class Found(msgspec.Struct, frozen=True, kw_only=True):
-    """`order` explains everything, or is a longest up to `failed`, which passes in none; or `stopped` says why neither.
+    """`order` explains everything, or is a longest up to `failed`, which passes in none.
 
-    `open` are the calls that had not returned then, `states` all that the object may be in.
+    `open` are the calls that had not returned then, `states` all that the object may be in. Where neither was
+    found out, `stop` says what ended the search.
     """
 
     order: tuple[int, ...] = ()
     failed: int | None = None
     open: tuple[int, ...] = ()
     states: tuple[int, ...] = ()
-    stopped: str = ""
+    stop: Stop | None = None
     steps: int = 0
 
 
 class _Stopped(Exception):
-    pass
+    def __init__(self, stop: Stop) -> None:
+        super().__init__(stop.words)
+        self.stop = stop
 
 
 def search(calls: Sequence[Call], step: Step, *, steps: int, wall_s: float) -> Found:
@@ -58,7 +61,7 @@ def search(calls: Sequence[Call], step: Step, *, steps: int, wall_s: float) -> F
         try:
             found = walk.run()
         except _Stopped as stopped:
-            return Found(stopped=str(stopped), steps=spent + walk.steps)
+            return Found(stop=stopped.stop, steps=spent + walk.steps)
         spent += walk.steps
         if found is not None:
             return msgspec.structs.replace(found, steps=spent)
@@ -153,9 +156,9 @@ class _Walk:
 
     def _poll(self) -> None:
         if self.steps > self._steps_max:
-            raise _Stopped("the budget of steps is spent")
+            raise _Stopped(Stop.STEPS)
         if time.monotonic() > self._deadline:
-            raise _Stopped(LATE)
+            raise _Stopped(Stop.DEADLINE)
 
 
 def _refuted(tried: _Configurations, failed: int, pending: Sequence[int]) -> Found:

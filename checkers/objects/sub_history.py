@@ -21,16 +21,25 @@ from bisect import bisect_left
 from collections.abc import Collection, Sequence
 from typing import Any, Final
 
+import msgspec
+
 from fencepost.checkers.objects.python_search import Call, Step, kinds_of, search
 from fencepost.checkers.objects.specification import Move, Specification, ended, is_known
 from fencepost.checkers.objects.specifications import specification
 from fencepost.harness.history import Operation, Outcome
-from fencepost.harness.verdict import Proof
+from fencepost.harness.verdict import Proof, Stop
 
 KIND: Final = "sub-history"
 #: Steps for one confirmation; the largest takes seconds.
 STEPS_MAX: Final = 1_000_000
 _WALL_S: Final = 60.0
+
+
+class Objection(msgspec.Struct, frozen=True, kw_only=True):
+    """Why a proof is not confirmed: `reason` in words; `stop` where the search for an order ended before it decided."""
+
+    reason: str
+    stop: Stop | None = None
 
 
 class Rows:
@@ -63,8 +72,15 @@ class Rows:
         begin = -1 if since is None else since
         return {row for row, returned in self._changing if row <= until and returned >= begin and row != since}
 
-    def refuted(self, must: Sequence[int], may: Sequence[int], since: int | None, steps: int) -> str | None:
+    def refuted(self, must: Sequence[int], may: Sequence[int], since: int | None, steps: int) -> Objection | None:
         """Why the sub-history proves nothing; None: no order explains it."""
+        if (flaw := self._flaw(must, may, since)) is not None:
+            return Objection(reason=flaw)
+        start = self.object.start if since is None else self.object.after(self.at[since])
+        return self._ordered([self.at[row] for row in must], [self.at[row] for row in may], start, steps)
+
+    def _flaw(self, must: Sequence[int], may: Sequence[int], since: int | None) -> str | None:
+        """Why these are no sub-history from which anything could follow."""
         if not must:
             return "no operation has to be explained"
         named = {*must, *may, *([] if since is None else [since])}
@@ -74,16 +90,15 @@ class Rows:
             return f"event {missing[0]} invokes no operation on it that may have taken effect"
         if unknown := [row for row in (*must, *([] if since is None else [since])) if not is_known(self.at[row])]:
             return f"the operation of event {unknown[0]} need not have taken effect"
-        start = self.object.start if since is None else self.object.after(self.at[since])
-        if start is None:
+        if since is not None and self.object.after(self.at[since]) is None:
             return f"the operation of event {since} does not tell all that the object then holds"
         if since is not None and (early := [row for row in must if row < ended(self.at[since])]):
             return f"the operation of event {early[0]} need not come behind that of event {since}"
         if left_out := sorted(self._beside(must, since) - named - self.object.spare(named)):
             return f"the operation of event {left_out[0]} is left out, and may matter"
-        return self._ordered([self.at[row] for row in must], [self.at[row] for row in may], start, steps)
+        return None
 
-    def _ordered(self, must: Sequence[Operation], may: Sequence[Operation], start: Any, steps: int) -> str | None:
+    def _ordered(self, must: Sequence[Operation], may: Sequence[Operation], start: Any, steps: int) -> Objection | None:
         if self.object.refutes(start, must, may):
             return None
         asked = [(move, op, op.complete_index) for op in must for move in self.object.moves(op)]
@@ -91,10 +106,10 @@ class Rows:
         calls, step = _numbered(self.object, [(move, op.invoke_index, until) for move, op, until in asked], start)
         found = search(calls, step, steps=steps, wall_s=_WALL_S)
         self.spent += found.steps
-        if found.stopped:
-            return f"that there is no order was not found out: {found.stopped}"
+        if found.stop is not None:
+            return Objection(reason=f"that there is no order was not found out: {found.stop.words}", stop=found.stop)
         if found.failed is None:
-            return f"there is an order: {[asked[call][1].invoke_index for call in found.order]}"
+            return Objection(reason=f"there is an order: {[asked[call][1].invoke_index for call in found.order]}")
         return None
 
     def explained(self, order: Sequence[int]) -> str | None:
@@ -163,12 +178,13 @@ def _numbered(
     return [Call(kind, at, until) for kind, (_, at, until) in zip(kinds, asked, strict=True)], step
 
 
-def wrong_in(operations: Sequence[Operation], proof: Proof) -> str | None:
+def objection(operations: Sequence[Operation], proof: Proof) -> Objection | None:
     """What is wrong with a kept proof about one key's `operations`; None: it holds."""
     try:
         rows = Rows(operations, proof.name, proof.about)
     except ValueError as error:
-        return str(error)
+        return Objection(reason=str(error))
     if proof.kind == KIND:
         return rows.refuted(proof.rows, proof.may, proof.since, STEPS_MAX)
-    return rows.explained(proof.rows) if proof.kind == "order" else f"no proof about objects is a {proof.kind!r}"
+    wrong = rows.explained(proof.rows) if proof.kind == "order" else f"no proof about objects is a {proof.kind!r}"
+    return None if wrong is None else Objection(reason=wrong)

@@ -23,7 +23,7 @@ from fencepost.checkers.objects.python_search import Call, Found, fault_in, kind
 from fencepost.checkers.objects.user_model import UNKNOWN
 from fencepost.harness.base.errors import UsageError
 from fencepost.harness.history import History, Operation, Outcome
-from fencepost.harness.verdict import Budget, Cause, Facts, Verdict
+from fencepost.harness.verdict import Budget, Cause, Facts, Stop, Verdict
 
 CHECKER: Final = "user-model"
 EXPOSURE_OF: Final = "ok operations invoked after one of another process was acknowledged"
@@ -73,26 +73,27 @@ def judge(name: str, model: Any, history: History, facts: Facts) -> list[Verdict
     groups: dict[str | None, list[Operation]] = {}
     for op in history.operations:
         groups.setdefault(op.key, []).append(op)
-    flaws, stopped, seen = [], [], []
+    flaws, stops, seen = list[Finding](), list[Stop](), list[Operation]()
     for operations in groups.values():
         key = _Object(name, model, operations)
         found = key.judged(budget)
         seen += exposed(operations, lambda op: True, lambda op: True)
-        if found.stopped:
-            stopped.append(found.stopped)
+        if found.stop is not None:
+            stops.append(found.stop)
         elif found.failed is not None:
             flaws.append(key.flaw(found))
     operations = [op for group in groups.values() for op in group]
     unknown = [op for op in operations if op.type is Outcome.INFO]
-    more = f"; {len(stopped)} more were not finished" if stopped else ""
-    unfinished = f"{len(stopped)} of {len(groups)} keys were not finished, none is invalid; {''.join(stopped[:1])}"
+    more = f"; {len(stops)} more were not finished" if stops else ""
+    ended = stops[0].words if stops else ""
+    unfinished = f"{len(stops)} of {len(groups)} keys were not finished, none is invalid; {ended}"
     return [
         Findings(
             checker=CHECKER,
             guarantee=GUARANTEE,
             found=flaws,
             broken=f"no order explains {len(flaws)} of {len(groups)} keys{more}",
-            doubt=Doubt(Cause.OUT_OF_BUDGET, unfinished) if stopped else None,
+            doubt=Doubt(Cause.OUT_OF_BUDGET, unfinished) if stops else None,
             exposed=rows(seen),
             exposure_of=EXPOSURE_OF,
             counted={"operations": rows(operations), "info_operations": rows(unknown)},
@@ -144,7 +145,7 @@ class _Object:
         """The search's word, with an order confirmed by asking the model anew."""
         found = search(self._calls, self._remembered, steps=budget.steps, wall_s=budget.wall_s)
         budget.spent += found.steps
-        if not found.stopped and found.failed is None and (fault := fault_in(self._calls, self._step, found.order)):
+        if found.stop is None and found.failed is None and (fault := fault_in(self._calls, self._step, found.order)):
             raise self._wrong(f"step() answered otherwise when it was asked again: {fault}")
         return found
 

@@ -60,6 +60,7 @@ FOUND: Final = _table(
     key=_LONG,
     verdict=_TEXT,
     reason=_TEXT,
+    stop=_TEXT,
     keys=_LONG,
     operations=_LONG,
     info_operations=_LONG,

@@ -73,7 +73,7 @@ from fencepost.checkers.transactions.weak_isolation import CommitCircle
 from fencepost.checkers.transactions.words import TransactionFinding
 from fencepost.harness.base.errors import HarnessError, MalformedHistory, unknown_choice
 from fencepost.harness.base.spark_tables import conforms
-from fencepost.harness.verdict import Cause, Facts, Validity, Verdict
+from fencepost.harness.verdict import Cause, Facts, Stop, Validity, Verdict
 from fencepost.harness.verdict.consistency_models import NAMES, implied, ruled_out, ruled_out_of_registers
 from fencepost.harness.verdict.tables import LIST_APPEND
 
@@ -111,8 +111,9 @@ class _Searched:
     cycles: tuple[str, ...] = ()
     points: Points | None = None
     figures: dict[str, int] = field(default_factory=dict)
-    #: Why there is no answer.
+    #: Why there is no answer, and what of the budget ended the search.
     ended: str = ""
+    stop: Stop | None = None
 
     @property
     def is_clean(self) -> bool:
@@ -283,6 +284,7 @@ class Judging:
         found.figures["rounds"] = core.rounds
         if core.edges is None:
             found.ended = f"more than {limit} dependencies may lie on a cycle: the budget's memory does not hold them"
+            found.stop = Stop.MEMORY
             return
         found.figures["core_edges"] = len(core.edges)
         if not len(core.edges):
@@ -296,6 +298,7 @@ class Judging:
         found.keys |= self._keys_of(shown, [step for _, steps in result.cycles for step in steps])
         if found.points is None and not found.cycles:
             found.ended = "there are cycles; the budget ended before any of them was found"
+            found.stop = result.stop
 
     def _scan(self, edges: DataFrame, points: Points, spanned: Windows | None, limit: int) -> Edges:
         """The edges that are not forward, or those within windows; one more than `limit` at most."""

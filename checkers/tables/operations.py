@@ -26,7 +26,7 @@ from fencepost.checkers.storage.models import CAS, READ, WRITE, encode
 from fencepost.checkers.storage.registers import CHECKER, EXPOSURE_OF, GUARANTEE, out_of_budget, refuted
 from fencepost.harness.base.errors import MalformedHistory
 from fencepost.harness.history import Operation, Outcome, Value
-from fencepost.harness.verdict import Budget, Cause, Facts, Verdict, Witness
+from fencepost.harness.verdict import Budget, Cause, Facts, Stop, Verdict, Witness
 
 #: Name and type of every column; others may stand beside them and are not read.
 COLUMNS: Final[dict[str, Any]] = {
@@ -87,13 +87,14 @@ class Deal(msgspec.Struct, frozen=True, kw_only=True):
 class Found(msgspec.Struct, frozen=True, kw_only=True):
     """One key that is not valid, or (`key` None) all those of a call that are.
 
-    `verdict` is `valid`, `invalid`, `unknown`, or `malformed` with the `reason`. `failed_*` name the first operation
-    that no order passes.
+    `verdict` is `valid`, `invalid`, `unknown` with the `stop` that ended the search, or `malformed`; `reason` says the
+    last two in words. `failed_*` name the first operation that no order passes.
     """
 
     key: int | None
     verdict: str
     reason: str = ""
+    stop: Stop | None = None
     keys: int = 1
     operations: int = 0
     info_operations: int = 0
@@ -276,7 +277,7 @@ def search(run: Callable[[Deal, list[int] | None], Tally], operations: int, budg
     found = run(deal, None)
     left = steps - found.steps
     while True:
-        again = {one.key: one for one in found.of("unknown") if "steps" in one.reason}
+        again = {one.key: one for one in found.of("unknown") if one.stop is Stop.STEPS}
         waiting = sum(one.operations for one in again.values())
         if not 0 < len(again) <= _AGAIN_MAX or left * deal.operations < 2 * deal.steps * waiting:
             return found
@@ -423,6 +424,7 @@ def _found(result: _core.KeyResult, rows: Rows) -> Found:
         key=result.key,
         verdict=result.verdict,
         reason=result.reason,
+        stop=None if result.stop is None else Stop(result.stop),
         operations=result.operations or int((rows.key == result.key).sum()),
         steps=result.steps,
         failed_process=None if failed is None else int(rows.process[failed]),

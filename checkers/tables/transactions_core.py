@@ -12,6 +12,7 @@ import numpy as np
 from fencepost.checkers import _core
 from fencepost.checkers.tables.transactions_windows import UNRAISED, Column, Edges, Points, Windows, raised, windows
 from fencepost.checkers.transactions.anomalies import STEPS
+from fencepost.harness.verdict import Stop
 
 #: Rounds in which points are raised. None is worth its cost for edges that are no more than this share of all.
 ROUNDS: Final = 8
@@ -40,10 +41,14 @@ class Transactions(NamedTuple):
 
 
 class Judged(NamedTuple):
-    """Cycles by name, with steps: transaction, the one after it, kind. Without any, points that rise along edges."""
+    """Cycles by name, with steps: transaction, the one after it, kind. Without any, points that rise along edges.
+
+    Neither, where the search of cycles ended by its budget: `stop`.
+    """
 
     cycles: list[tuple[str, list[tuple[int, int, str]]]]
     points: Points | None
+    stop: Stop | None
     figures: dict[str, int]
 
 
@@ -88,8 +93,8 @@ def judged(core: Edges, points: Points, told: Transactions) -> Judged:
         named = [
             (name, [(number[step[0]], number[step[1]], step[2]) for step in steps]) for name, _, steps in report.cycles
         ]
-        return Judged(named, None, figures)
+        return Judged(named, None, None if report.stop is None else Stop(report.stop), figures)
     kept = ~np.isin(points.node, told.number)
     merged = [np.concatenate([old[kept], new]) for old, new in zip(points, (told.number, *report.points), strict=True)]
     by_node = np.argsort(merged[0])
-    return Judged([], Points(*(column[by_node] for column in merged)), figures)
+    return Judged([], Points(*(column[by_node] for column in merged)), None, figures)

@@ -33,7 +33,7 @@ from fencepost.checkers.transactions.native import found_in, judge_lists, judge_
 from fencepost.checkers.transactions.proof import Anomaly, Cycle, ListProof, RegisterProof
 from fencepost.checkers.transactions.words import ListWords, RegisterWords, TransactionFinding, Words
 from fencepost.harness.base.errors import HarnessError, unknown_choice
-from fencepost.harness.verdict import Cause, Validity
+from fencepost.harness.verdict import Cause, Stop, Validity
 from fencepost.harness.verdict.consistency_models import NAMES, implied, ruled_out, ruled_out_of_registers, weakest
 
 STRICT: Final = "strict-serializable"
@@ -52,6 +52,7 @@ class TransactionVerdict:
     model that was asked for. `ruled_out` are the consistency models that the history does not keep, weakest first;
     `weakest` are those of them that no other of them is implied by. `order` proves `valid`: rows of transactions.
     `unfinished` are classes of cycles that the budget left unsearched, but for those that rule out no further model.
+    `stop` is set where the answer is unknown because a search ended by its budget.
     """
 
     validity: Validity
@@ -66,6 +67,7 @@ class TransactionVerdict:
     order: NDArray[np.uint32] | None = None
     certificate: str = ""
     unfinished: tuple[str, ...] = ()
+    stop: Stop | None = None
     figures: dict[str, int]
 
 
@@ -179,10 +181,15 @@ def _verdict(
     lists: bool,
 ) -> TransactionVerdict:
     found: _Certificate | None = None
+    stop = None if report.stop is None else Stop(report.stop)
     if report.order is not None:
         found = _Certificate(STRICT, _SERIAL[STRICT][2], report.order)
     elif model not in findings.ruled_out() and _anything_read(columns):
-        found = _certify(columns, model, findings, ask, lists=lists)
+        match _certify(columns, model, findings, ask, lists=lists):
+            case Stop() as later:
+                stop = stop or later
+            case certificate:
+                found = certificate
     out = findings.ruled_out()
     validity, reason, cause = _conclude(columns, model, out, findings, found, unfinished=bool(report.unfinished))
     proven = found if validity is Validity.VALID else None
@@ -199,6 +206,7 @@ def _verdict(
         order=proven.order if proven else None,
         certificate=proven.words if proven else "",
         unfinished=tuple(report.unfinished),
+        stop=stop if validity is Validity.UNKNOWN and _anything_read(columns) else None,
         figures={
             "transactions": len(columns),
             "micro_operations": len(columns.kind),
@@ -213,25 +221,39 @@ def _verdict(
 
 def _certify(
     columns: TransactionColumns, model: str, findings: "_Findings", ask: _Ask, *, lists: bool
-) -> _Certificate | None:
-    """Look for an order that shows a model which nothing rules out so far; what forbids one becomes a finding."""
+) -> _Certificate | Stop | None:
+    """Look for an order that shows a model which nothing rules out so far; what forbids one becomes a finding.
+
+    Where none was found, what ended the first search that did not come to its end.
+    """
+    stops = list[Stop]()
     if model in weak_isolation.COMMITS:
         return _commits(columns, model, findings, lists=lists)
     # What shows a stronger model is looked for where the weakest that shows this one is.
     name = next((name for name in _SCHEDULES if model in implied(name)), None)
     if name and name not in findings.ruled_out():
-        order = weak_isolation.schedule(columns, name, lists=lists)
-        if order is not None:
-            return _Certificate(name, _SCHEDULES[name], order)
+        match weak_isolation.schedule(columns, name, lists=lists):
+            case Stop() as stop:
+                stops.append(stop)
+            case None:
+                pass
+            case order:
+                return _Certificate(name, _SCHEDULES[name], order)
     # Only without any finding is there a serial order; that with real time was looked for before.
     name = next(name for name in _SERIAL if model in implied(name))
     if name != STRICT and name not in findings.ruled_out():
         sessions, realtime, words = _SERIAL[name]
-        order = ask(sessions=sessions, realtime=realtime).order
-        if order is not None:
-            return _Certificate(name, words, order)
+        report = ask(sessions=sessions, realtime=realtime)
+        if report.order is not None:
+            return _Certificate(name, words, report.order)
+        stops += [] if report.stop is None else [Stop(report.stop)]
     needed = [name for name in weak_isolation.COMMITS if name in implied(model)]
-    return _commits(columns, needed[-1], findings, lists=lists, steps=weak_isolation.REFUTING_STEPS) if needed else None
+    if needed:
+        found = _commits(columns, needed[-1], findings, lists=lists, steps=weak_isolation.REFUTING_STEPS)
+        if isinstance(found, _Certificate):
+            return found
+        stops += [] if found is None else [found]
+    return stops[0] if stops else None
 
 
 def _commits(
@@ -241,7 +263,7 @@ def _commits(
     *,
     lists: bool,
     steps: int = weak_isolation.STEPS,
-) -> _Certificate | None:
+) -> _Certificate | Stop | None:
     if findings.misses_own:
         return None
     if model == "causal-cerone":
@@ -253,8 +275,8 @@ def _commits(
     if isinstance(found, weak_isolation.CommitCircle):
         findings.take_circle(found)
         return None
-    if found is None:
-        return None
+    if found is None or isinstance(found, Stop):
+        return found
     return _Certificate(model, _order_of_commits(model), found)
 
 

@@ -15,6 +15,7 @@ from fencepost.checkers import _core
 from fencepost.checkers.transactions.columns import TransactionColumns
 from fencepost.checkers.transactions.proof import ListProof, RegisterProof, Step
 from fencepost.harness.base.errors import HarnessError
+from fencepost.harness.verdict import Stop
 
 #: Models of which an order of commits decides: what a transaction must have seen, and whether sessions count.
 COMMITS: Final = {
@@ -63,8 +64,8 @@ class CommitCircle(NamedTuple):
 
 def commits(
     columns: TransactionColumns, model: str, *, lists: bool, steps: int = STEPS
-) -> NDArray[np.uint32] | CommitCircle | None:
-    """An order of commits that shows `model`, the confirmed circle that rules it out, or None: the budget ended.
+) -> NDArray[np.uint32] | CommitCircle | Stop | None:
+    """An order of commits that shows `model`, the confirmed circle that rules it out, or what ended the search.
 
     The history shows no anomaly that read committed forbids.
     """
@@ -73,7 +74,7 @@ def commits(
     if report.order is not None:
         return report.order
     if not report.circle:
-        return None
+        return _stop_of(report)
     told = tuple(
         CommitStep(Step(*step), read, tuple(Step(*other) for other in path)) for step, read, path in report.circle
     )
@@ -83,10 +84,18 @@ def commits(
     return circle
 
 
-def schedule(columns: TransactionColumns, model: str, *, lists: bool) -> NDArray[np.uint32] | None:
-    """Starts (twice the row) and commits (one more) that show a kind of snapshot isolation, or None: not found."""
+def schedule(columns: TransactionColumns, model: str, *, lists: bool) -> NDArray[np.uint32] | Stop | None:
+    """Starts (twice the row) and commits (one more) that show a kind of snapshot isolation.
+
+    Else what ended the search; None where it came to its end, which is no proof that there are none.
+    """
     sessions, realtime = SNAPSHOTS[model]
-    return _ask(columns, lists=lists, level="snapshot", sessions=sessions, realtime=realtime, steps=STEPS).order
+    report = _ask(columns, lists=lists, level="snapshot", sessions=sessions, realtime=realtime, steps=STEPS)
+    return _stop_of(report) if report.order is None else report.order
+
+
+def _stop_of(report: _core.WeakReport) -> Stop | None:
+    return None if report.stop is None else Stop(report.stop)
 
 
 def _ask(

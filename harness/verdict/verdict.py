@@ -8,7 +8,7 @@ violation of another one is reported with its count.
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
-from typing import Any
+from typing import Any, assert_never
 
 import msgspec
 
@@ -37,6 +37,32 @@ class Cause(StrEnum):
     STALLED = "stalled"
     UNDECIDED = "undecided"
     NOT_APPLICABLE = "not-applicable"
+
+
+class Stop(StrEnum):
+    """What ended a search without an answer: a part of its `Budget`, or that the user interrupted it.
+
+    The native core uses the same values.
+    """
+
+    STEPS = "steps"
+    MEMORY = "memory"
+    DEADLINE = "deadline"
+    INTERRUPTED = "interrupted"
+
+    @property
+    def words(self) -> str:
+        match self:
+            case Stop.STEPS:
+                return "the budget of steps is spent"
+            case Stop.MEMORY:
+                return "the memory budget is spent"
+            case Stop.DEADLINE:
+                return "the time limit of the search has passed"
+            case Stop.INTERRUPTED:
+                return "the search was interrupted"
+            case _:
+                assert_never(self)
 
 
 class Standing(StrEnum):

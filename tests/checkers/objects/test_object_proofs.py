@@ -18,7 +18,7 @@ from fencepost.checkers.objects.minimal import minimal_proof
 from fencepost.checkers.objects.mutexes import MUTEX
 from fencepost.checkers.objects.plain_sums import TOTAL
 from fencepost.checkers.objects.python_search import Call, search
-from fencepost.checkers.objects.sub_history import Rows
+from fencepost.checkers.objects.sub_history import Objection, Rows
 from fencepost.harness.history import History, Operation
 from fencepost.harness.interchange.formats.family import choose
 from fencepost.harness.plugins import registry
@@ -60,7 +60,7 @@ def assert_minimal(proof: Proof, operations: Sequence[Operation]) -> None:
         must = [other for other in proof.rows if other != row]
         if must:
             why = rows.refuted(must, rows.may(must, proof.since), proof.since, STEPS)
-            assert why is not None and why.startswith("there is an order"), (proof, row, operations, why)
+            assert why is not None and why.reason.startswith("there is an order"), (proof, row, operations, why)
 
 
 def assert_proven(twin: Twin, seeds: range, operations_max: int) -> Counter[str]:
@@ -113,7 +113,13 @@ def assert_nothing_refutes(twin: Twin, seeds: range) -> int:
             if must:
                 since = None if behind is None else behind.invoke_index
                 why = rows.refuted(must, rows.may(must, since), since, STEPS)
-                assert why is not None and why.startswith("there is an order"), (operations, must, since, about, why)
+                assert why is not None and why.reason.startswith("there is an order"), (
+                    operations,
+                    must,
+                    since,
+                    about,
+                    why,
+                )
                 count += 1
     return count
 
@@ -268,9 +274,11 @@ def test_what_was_invoked_before_the_first_answer_need_not_come_behind_it() -> N
         Drawn(1, "read", None, 2, 6, 7, True),
     ]
     rows = Rows(operations_of(calls), "counter", None)
-    assert rows.refuted([2, 6], [], 3, STEPS) == "the operation of event 2 need not come behind that of event 3"
-    assert rows.refuted([6], [], 3, STEPS) == "the operation of event 2 is left out, and may matter"
-    assert rows.refuted([6], [2], 3, STEPS) == "there is an order: [6]"
+    assert rows.refuted([2, 6], [], 3, STEPS) == Objection(
+        reason="the operation of event 2 need not come behind that of event 3"
+    )
+    assert rows.refuted([6], [], 3, STEPS) == Objection(reason="the operation of event 2 is left out, and may matter")
+    assert rows.refuted([6], [2], 3, STEPS) == Objection(reason="there is an order: [6]")
 
 
 def test_an_account_covers_what_was_taken_before_its_balance_was_told() -> None:

@@ -10,11 +10,12 @@ import pytest
 
 from fencepost.checkers.facts.answers import is_ok
 from fencepost.checkers.objects import user_objects
+from fencepost.checkers.objects.calls import Calls
 from fencepost.checkers.objects.queue_order import Step, replays, steps_of, walked
 from fencepost.harness.history import History, Operation
 from fencepost.harness.interchange.formats.family import choose
 from fencepost.harness.plugins import registry
-from fencepost.harness.verdict import Facts, Validity
+from fencepost.harness.verdict import Budget, Facts, Stop, Validity
 from tests.checkers.objects.object_twins import TWINS, AsModel, Drawn, QueueTwin, Twin, bend, draw, operations_of
 
 
@@ -95,6 +96,19 @@ def test_long_queues_need_no_search() -> None:
     assert explained >= 18
     steps = steps_of(operations)
     assert not replays(steps, steps[:-1]) and not replays(steps, [*steps, steps[-1]])
+
+
+@pytest.mark.parametrize(
+    ("budget", "stop"),
+    [({"steps": 10}, Stop.STEPS), ({"memory_bytes": 1_000}, Stop.MEMORY), ({"wall_s": 0.0}, Stop.DEADLINE)],
+)
+def test_a_search_that_did_not_end_says_why(budget: dict[str, Any], stop: Stop) -> None:
+    calls = Calls()
+    operations = operations_of(draw(random.Random(1), DistinctQueue(), 300, 5, 0.2))
+    for op in operations:
+        calls.add(op, "a counter", 0, 1)
+    (result,) = calls.judged("counter", msgspec.structs.replace(Budget(), **budget))
+    assert (result.verdict, result.stop, result.reason) == ("unknown", stop, stop.words)
 
 
 class FewElements(QueueTwin):

@@ -14,7 +14,7 @@ from fencepost.checkers import _core
 from fencepost.checkers.storage import registers as linearizable
 from fencepost.checkers.storage.reference import CAS, NEVER, READ, WRITE, Row, explains, linearize
 from fencepost.harness.history import Event, History, OpEvent, Outcome
-from fencepost.harness.verdict import Facts, Thresholds
+from fencepost.harness.verdict import Facts, Stop, Thresholds
 from tests.histories.simulate import Shape, bend, in_sequence, valid_history
 from tests.seeds import WHOLE_HISTORIES
 
@@ -171,17 +171,19 @@ def test_threads_and_companions_change_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("budget", "reason"),
-    [
-        ({"steps": 500}, "the budget of steps is spent"),
-        ({"memory_bytes": 10_000}, "the memory budget is spent"),
-        ({"wall_s": 0.0}, "the time limit of the search has passed"),
-    ],
+    ("budget", "stop"),
+    [({"steps": 500}, Stop.STEPS), ({"memory_bytes": 10_000}, Stop.MEMORY), ({"wall_s": 0.0}, Stop.DEADLINE)],
 )
-def test_a_spent_budget_is_unknown_with_its_reason(budget: dict[str, Any], reason: str) -> None:
+def test_a_spent_budget_is_unknown_with_its_reason(budget: dict[str, Any], stop: Stop) -> None:
     history = valid_history(random.Random(1), Shape(operations=3_000, clients=16, values=3, info=0.2))
     (result,) = judge([history], **budget)
-    assert (result.verdict, result.reason, result.order) == ("unknown", reason, [])
+    assert (result.verdict, result.stop, result.reason, result.order) == ("unknown", stop, stop.words, [])
+
+
+def test_a_decided_key_has_no_stop() -> None:
+    assert {
+        result.stop for result in judge([valid_history(random.Random(1), Shape(operations=9, clients=2, values=2))])
+    } == {None}
 
 
 def test_wrong_columns_are_refused() -> None:

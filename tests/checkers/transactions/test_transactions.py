@@ -13,7 +13,7 @@ from fencepost.checkers.transactions.anomalies import STRICT, TransactionVerdict
 from fencepost.checkers.transactions.columns import OK, READ, WRITE
 from fencepost.checkers.transactions.proof import Anomaly, Cycle, ListProof, RegisterProof, Step
 from fencepost.harness.base.errors import HarnessError, MalformedHistory, UsageError
-from fencepost.harness.verdict import Validity
+from fencepost.harness.verdict import Stop, Validity
 from tests.checkers.transactions.transaction_histories import (
     Shape,
     Txn,
@@ -507,6 +507,17 @@ def test_what_the_rows_do_not_bear_out_is_no_verdict(
 def test_a_spent_budget_leaves_the_verdict() -> None:
     whole = check_list_append(columns(ring("rw", 400)))
     spent = check_list_append(columns(ring("rw", 400)), steps=1000)
-    assert (whole.validity, whole.unfinished) == (Validity.INVALID, ())
-    assert spent.validity is Validity.UNKNOWN and "G2-item" in spent.unfinished
+    assert (whole.validity, whole.unfinished, whole.stop) == (Validity.INVALID, (), None)
+    assert (spent.validity, spent.stop) == (Validity.UNKNOWN, Stop.STEPS) and "G2-item" in spent.unfinished
     assert "the budget ended" in spent.reason and spent.figures["largest_component"] == 400
+
+
+@pytest.mark.parametrize("realtime", [False, True])
+def test_the_search_of_cycles_says_what_ended_it(realtime: bool) -> None:
+    c = columns(ring("rw", 2_000))
+    given = (c.process, c.outcome, c.invoked, c.completed, c.first, c.kind, c.key, c.value, c.start, c.elements)
+    spent = _core.check_list_append(*given, realtime=realtime, steps=1_000)
+    late = _core.check_list_append(*given, realtime=realtime, steps=10**9, wall_s=0.0)
+    whole = _core.check_list_append(*given, realtime=realtime, steps=10**9)
+    assert (spent.stop, late.stop, whole.stop) == (Stop.STEPS, Stop.DEADLINE, None)
+    assert "G2-item" in spent.unfinished and "G2-item" in late.unfinished and not whole.unfinished

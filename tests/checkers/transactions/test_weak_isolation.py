@@ -21,7 +21,7 @@ from fencepost.checkers.transactions.weak_isolation import (
     is_circle,
 )
 from fencepost.harness.base.errors import HarnessError
-from fencepost.harness.verdict import Validity
+from fencepost.harness.verdict import Stop, Validity
 from fencepost.harness.verdict.consistency_models import NAMES, implied
 from tests.checkers.transactions.transaction_histories import (
     Op,
@@ -163,6 +163,13 @@ def test_a_circle_that_the_rows_do_not_show_is_no_verdict(monkeypatch: pytest.Mo
     monkeypatch.setattr(_core, "check_weak_isolation", lambda *_, **__: forged)
     with pytest.raises(HarnessError, match=r"circle of commits .* is not confirmed"):
         commits(history, "causal", lists=False)
+
+
+def test_a_search_for_an_order_of_commits_says_what_ended_it() -> None:
+    rng = random.Random("spent")
+    history = columns(simulated(rng, Shape(transactions=200, isolation="serializable", keys=4, lists=True)))
+    assert commits(history, "causal", lists=True, steps=1) is Stop.STEPS
+    assert isinstance(commits(history, "causal", lists=True), np.ndarray)
 
 
 #: Seeds whose disagreement the long comparison found: repeated reads, and a second read of one transaction's writes.

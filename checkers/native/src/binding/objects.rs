@@ -22,6 +22,7 @@ pub struct ObjectResult {
     key: i64,
     verdict: &'static str,
     reason: &'static str,
+    stop: Option<&'static str>,
     operations: usize,
     steps: u64,
     order: Vec<u32>,
@@ -181,6 +182,7 @@ fn result(key: i64, judged: Judged, orders: bool) -> ObjectResult {
         key,
         verdict: "valid",
         reason: "",
+        stop: None,
         operations: judged.operations,
         steps: judged.steps,
         order: Vec::new(),
@@ -201,6 +203,7 @@ fn result(key: i64, judged: Judged, orders: bool) -> ObjectResult {
         }
         Finding::Stopped(stop) => {
             out.verdict = "unknown";
+            out.stop = Some(stop.name());
             out.reason = stop.reason();
         }
     }

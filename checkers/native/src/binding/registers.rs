@@ -36,6 +36,7 @@ pub struct KeyResult {
     key: i64,
     verdict: &'static str,
     reason: &'static str,
+    stop: Option<&'static str>,
     method: &'static str,
     operations: usize,
     steps: u64,
@@ -93,6 +94,7 @@ fn result(key: i64, judged: Judged<u32>, orders: bool) -> KeyResult {
         key,
         verdict: "valid",
         reason: "",
+        stop: None,
         method: judged.method,
         operations: judged.operations,
         steps: judged.steps,
@@ -119,6 +121,7 @@ fn result(key: i64, judged: Judged<u32>, orders: bool) -> KeyResult {
         }
         Finding::Stopped(stop) => {
             out.verdict = "unknown";
+            out.stop = Some(stop.name());
             out.reason = if judged.is_unconfirmed {
                 "no order was found, but the refutation could not be confirmed within the budget"
             } else {

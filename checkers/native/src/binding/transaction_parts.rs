@@ -7,6 +7,7 @@ use pyo3::prelude::*;
 
 use super::attend::safely;
 use super::transactions::{AnomalyRow, Column, CycleRow, anomaly, borrowed, cycle, judged, raise};
+use crate::limits::Stop;
 use crate::transactions::parts::{self, Core, Shown};
 use crate::transactions::{Assumed, Failure, Input, Kind, kind_of};
 
@@ -66,6 +67,11 @@ impl TransactionCore {
     #[getter]
     fn unfinished(&self) -> Vec<&'static str> {
         self.core.report.unfinished.clone()
+    }
+
+    #[getter]
+    fn stop(&self) -> Option<&'static str> {
+        self.core.report.stop.map(Stop::name)
     }
 
     #[getter]

@@ -7,6 +7,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
 use super::attend::{attend, raise_defect};
+use crate::limits::Stop;
 use crate::limits::interrupt::within;
 use crate::transactions::{
     self, Anomaly, Asked, Assumed, Cycle, Failure, Input, Kept, Kind, Level, NONE, Report, Step, Weak,
@@ -68,6 +69,11 @@ impl TransactionReport {
     }
 
     #[getter]
+    fn stop(&self) -> Option<&'static str> {
+        self.report.stop.map(Stop::name)
+    }
+
+    #[getter]
     fn steps(&self) -> u64 {
         self.report.spent
     }
@@ -122,6 +128,14 @@ impl WeakReport {
                 .map(|weak| (step_row(&weak.step), row(weak.read), weak.path.iter().map(step_row).collect()))
                 .collect(),
             _ => Vec::new(),
+        }
+    }
+
+    #[getter]
+    fn stop(&self) -> Option<&'static str> {
+        match &self.found {
+            Weak::NotFound(stop) => stop.map(Stop::name),
+            _ => None,
         }
     }
 }

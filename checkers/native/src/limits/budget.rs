@@ -1,4 +1,4 @@
-//! What one search may spend, and which part of that ended it.
+//! What one search may spend.
 
 use super::interrupt::Deadline;
 
@@ -8,22 +8,4 @@ pub struct Limits {
     pub steps: u64,
     pub memory_bytes: usize,
     pub deadline: Deadline,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stop {
-    Steps,
-    Memory,
-    Time,
-}
-
-impl Stop {
-    /// Why there is no answer.
-    pub fn reason(self) -> &'static str {
-        match self {
-            Self::Steps => "the budget of steps is spent",
-            Self::Memory => "the memory budget is spent",
-            Self::Time => "the time limit of the search has passed",
-        }
-    }
 }

@@ -7,6 +7,8 @@ use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use super::stop::Stop;
+
 /// So often signals are looked for.
 pub const LOOK_EVERY: Duration = Duration::from_millis(50);
 
@@ -50,7 +52,8 @@ impl Deadline {
         INTERRUPTED.store(self.run, Ordering::Relaxed);
     }
 
-    pub fn has_passed(self) -> bool {
+    /// Whether the work may go on; else what ends it. Asks for the time, and for signals now and then.
+    pub fn check(self) -> Result<(), Stop> {
         let now = Instant::now();
         if let Some((look, next)) = ATTENDING.get()
             && now >= next
@@ -60,7 +63,13 @@ impl Deadline {
                 self.interrupt();
             }
         }
-        INTERRUPTED.load(Ordering::Relaxed) == self.run || now > self.at
+        if INTERRUPTED.load(Ordering::Relaxed) == self.run {
+            Err(Stop::Interrupted)
+        } else if now > self.at {
+            Err(Stop::Deadline)
+        } else {
+            Ok(())
+        }
     }
 }
 
@@ -69,7 +78,7 @@ thread_local! {
     static CURRENT: Cell<Option<Deadline>> = const { Cell::new(None) };
 }
 
-/// What `work` returns, which may ask whether its time `is_over`.
+/// What `work` returns, which may ask whether it has to `stop`.
 pub fn within<T>(deadline: Deadline, work: impl FnOnce() -> T) -> T {
     struct Restore(Option<Deadline>);
     impl Drop for Restore {
@@ -81,16 +90,21 @@ pub fn within<T>(deadline: Deadline, work: impl FnOnce() -> T) -> T {
     work()
 }
 
-/// Whether the work of this thread is to be given up. It asks for the time, so not at every step.
-pub fn is_over() -> bool {
-    CURRENT.get().is_some_and(Deadline::has_passed)
+/// What ends the work of this thread by now, if anything does. It asks for the time, so not at every step.
+pub fn stop() -> Option<Stop> {
+    CURRENT.get().and_then(|deadline| deadline.check().err())
+}
+
+/// What ended a search that has no steps left, by `spend`.
+pub fn spent() -> Stop {
+    stop().unwrap_or(Stop::Steps)
 }
 
 /// What is left of `left` after some steps: nothing either when the time is over, for which it is asked now and then.
 pub fn spend(left: u64, steps: u64) -> u64 {
     const ASK_EVERY: u64 = 4096;
     let after = left.saturating_sub(steps);
-    if left / ASK_EVERY != after / ASK_EVERY && is_over() { 0 } else { after }
+    if left / ASK_EVERY != after / ASK_EVERY && stop().is_some() { 0 } else { after }
 }
 
 #[cfg(test)]
@@ -101,10 +115,11 @@ mod tests {
     fn one_run_is_interrupted_and_no_other() {
         let later = Instant::now() + Duration::from_secs(3600);
         let (one, other) = (Deadline::new(later), Deadline::new(later));
-        assert!(!one.has_passed() && !other.has_passed());
+        assert_eq!((one.check(), other.check()), (Ok(()), Ok(())));
         one.interrupt();
-        assert!(one.has_passed() && !other.has_passed());
-        assert!(Deadline::new(Instant::now() - Duration::from_secs(1)).has_passed());
+        assert_eq!((one.check(), other.check()), (Err(Stop::Interrupted), Ok(())));
+        let past = Deadline::new(Instant::now() - Duration::from_secs(1));
+        assert_eq!(past.check(), Err(Stop::Deadline));
     }
 
     #[test]
@@ -112,7 +127,8 @@ mod tests {
         let past = Deadline::new(Instant::now() - Duration::from_secs(1));
         assert_eq!(spend(10_000, 5_000), 5_000, "nobody set a time");
         assert_eq!(within(past, || (spend(10_000, 5_000), spend(10_000, 10))), (0, 9_990));
-        assert!(!is_over());
+        assert_eq!(within(past, || (stop(), spent())), (Some(Stop::Deadline), Stop::Deadline));
+        assert_eq!((stop(), spent()), (None, Stop::Steps), "nobody set a time");
     }
 
     #[test]
@@ -125,8 +141,9 @@ mod tests {
             LOOKS.get() < 2
         };
         let deadline = Deadline::new(Instant::now() + Duration::from_secs(3600));
-        attending(look, || while !deadline.has_passed() {});
+        attending(look, || while deadline.check().is_ok() {});
         assert_eq!(LOOKS.get(), 2);
-        assert!(deadline.has_passed() && LOOKS.get() == 2, "it attends no longer");
+        assert_eq!(deadline.check(), Err(Stop::Interrupted));
+        assert_eq!(LOOKS.get(), 2, "it attends no longer");
     }
 }

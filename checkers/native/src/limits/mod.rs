@@ -6,7 +6,9 @@ mod budget;
 mod defect;
 pub(crate) mod growth;
 pub(crate) mod interrupt;
+mod stop;
 
-pub use budget::{Limits, Stop};
+pub use budget::Limits;
 pub use defect::{Defect, catch};
 pub use interrupt::Deadline;
+pub use stop::Stop;

@@ -81,9 +81,7 @@ impl Narrow {
         let mut wider = WIDER.iter();
         // Where it is narrow again.
         let mut passed_at = 0;
-        if limits.deadline.has_passed() {
-            return Err(Stop::Time);
-        }
+        limits.deadline.check()?;
         loop {
             let dry = loop {
                 let next = ops.get(self.frontier.at);
@@ -118,9 +116,7 @@ impl Narrow {
                     if self.bytes() > limits.memory_bytes {
                         return Ok(Outcome::GaveUp);
                     }
-                    if limits.deadline.has_passed() {
-                        return Err(Stop::Time);
-                    }
+                    limits.deadline.check()?;
                 }
             };
             if !self.frontier.narrowed {

@@ -164,7 +164,7 @@ fn it_gives_up_beyond_its_word_and_its_budget() {
     assert!(gives_up(narrow.judge(&crowd(65), 0, limits(1_000_000)).0));
     assert!(gives_up(narrow.judge(&crowd(64), 0, limits(10)).0));
     let late = Limits { deadline: Deadline::new(Instant::now() - Duration::from_secs(1)), ..limits(1000) };
-    assert_eq!(narrow.judge(&crowd(3), 0, late).0.err(), Some(Stop::Time));
+    assert_eq!(narrow.judge(&crowd(3), 0, late).0.err(), Some(Stop::Deadline));
     let sparse = [write(u32::MAX, NEVER)];
     assert!(gives_up(narrow.judge(&sparse, 0, limits(1000)).0));
 }

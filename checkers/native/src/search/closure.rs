@@ -270,9 +270,7 @@ impl<M: Model, B: Bits> Walk<'_, M, B> {
         }
         if self.steps - self.polled_at > 4096 {
             self.polled_at = self.steps;
-            if self.limits.deadline.has_passed() {
-                return Err(Stop::Time);
-            }
+            self.limits.deadline.check()?;
         }
         Ok(())
     }

@@ -359,9 +359,7 @@ impl<'a, M: Model, B: Bits> Walk<'a, M, B> {
         if self.bytes() > self.limits.memory_bytes {
             return Err(Stop::Memory);
         }
-        if self.limits.deadline.has_passed() {
-            return Err(Stop::Time);
-        }
+        self.limits.deadline.check()?;
         Ok(())
     }
 

@@ -225,7 +225,7 @@ pub fn confirm<M: Model>(history: &History<'_, M>, failed: u32, until: i64, limi
                 Ok(false) if from == 0 => return (Confirmation::Contradicted, spent),
                 // What is shorter has an order too.
                 Ok(false) => shortest = longer(length),
-                Err(Stop::Time) => return (Confirmation::Stopped(Stop::Time), spent),
+                Err(stop @ (Stop::Deadline | Stop::Interrupted)) => return (Confirmation::Stopped(stop), spent),
                 Err(stop) => stopped = stop,
             }
             if from == 0 {

@@ -11,7 +11,7 @@ use super::cycle_classes::{CLASSES, Class, Order, State};
 use super::graph::{Graph, Kind, Target};
 use super::input::{Input, Kept, NONE};
 use super::plain_cycles::Room;
-use crate::limits::interrupt;
+use crate::limits::{Stop, interrupt};
 
 pub struct Cycle {
     pub name: &'static str,
@@ -27,6 +27,8 @@ pub struct Found {
     /// Classes whose search was ended by the budget before it found any cycle, but for those that rule out no model that is
     /// not ruled out anyway.
     pub unfinished: Vec<&'static str>,
+    /// What ended the last of these.
+    pub stop: Option<Stop>,
     pub spent: u64,
 }
 
@@ -71,6 +73,7 @@ pub fn search(
         largest: sizes.max().unwrap_or(0),
         cycles: Vec::new(),
         unfinished: Vec::new(),
+        stop: None,
         spent: 0,
     };
     let mut core = Core::new(graph, input, predecessors, &components, budget);
@@ -184,7 +187,10 @@ impl<'a> Core<'a> {
                     self.met.push((class, order));
                 }
             }
-            None if !finished && !says_less => found.unfinished.push(name),
+            None if !finished && !says_less => {
+                found.unfinished.push(name);
+                found.stop = Some(interrupt::spent());
+            }
             None => {}
         }
     }

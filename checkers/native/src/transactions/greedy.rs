@@ -37,7 +37,7 @@ pub fn order(graph: &Graph, sorted: &[u32], input: &Input<'_>, registers: &Regis
         let before = placing.placed.len();
         placing.put_before(writer, version);
         undone += before - placing.placed.len();
-        if undone > UNDO_MAX * graph.nodes() || interrupt::is_over() {
+        if undone > UNDO_MAX * graph.nodes() || interrupt::stop().is_some() {
             return None;
         }
     }

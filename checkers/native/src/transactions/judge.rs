@@ -13,7 +13,7 @@ use super::snapshot_lists::{self, Scheduled};
 use super::times::{in_real_time, loosely};
 use super::weak::{Isolation, Level, Weak};
 use super::{greedy, realtime, replay};
-use crate::limits::Defect;
+use crate::limits::{Defect, Stop, interrupt};
 
 /// What the native core hands over. Rows are transactions and micro-operations of the input.
 pub struct Report {
@@ -28,6 +28,8 @@ pub struct Report {
     pub components: usize,
     pub largest: usize,
     pub unfinished: Vec<&'static str>,
+    /// What ended the search of cycles or of an order before its end, if anything of the budget did.
+    pub stop: Option<Stop>,
     pub spent: u64,
 }
 
@@ -114,6 +116,7 @@ pub fn check_registers(
         } else {
             loosely(input, &registers, &before, Placed::Transactions).or_else(greedily).or_else(|| at_length().order())
         };
+        report.stop = if order.is_none() { interrupt::stop() } else { None };
         report.order = order.map(|order| confirmed(input, order, &predecessors, kept)).transpose()?;
     }
     report.cycles.append(&mut registers.circles);
@@ -209,7 +212,8 @@ fn snapshots_of_lists(input: &Input<'_>, predecessors: &[u32], kept: Kept) -> Re
     let before = snapshot::happened_before(predecessors, &lists.happened);
     match snapshot_lists::schedule(input, &lists, &before, kept) {
         Scheduled::Schedule(found) => scheduled(input, found, &before, true, kept, &lists.anomalies),
-        Scheduled::Impossible | Scheduled::GivenUp => Ok(Weak::Spent),
+        Scheduled::Impossible => Ok(Weak::NotFound(None)),
+        Scheduled::GivenUp => Ok(Weak::NotFound(interrupt::stop())),
     }
 }
 
@@ -242,7 +246,7 @@ fn snapshots_of_registers(
     let late = || loosely(input, &registers, &follows, Placed::StartsAndCommits);
     match in_real_time(&registers, false).or_else(|| if kept == Kept::Realtime { None } else { late() }) {
         Some(found) => scheduled(input, found, &before, false, kept, &registers.anomalies),
-        None => Ok(Weak::Spent),
+        None => Ok(Weak::NotFound(interrupt::stop())),
     }
 }
 
@@ -260,7 +264,7 @@ fn scheduled(
     } else if anomalies.is_empty() {
         Err(Failure::Defect(Defect("a schedule of transactions that was found does not explain the reads".into())))
     } else {
-        Ok(Weak::Spent)
+        Ok(Weak::NotFound(None))
     }
 }
 
@@ -282,6 +286,7 @@ impl Report {
             components: 0,
             largest: 0,
             unfinished: Vec::new(),
+            stop: None,
             spent: 0,
         }
     }
@@ -292,6 +297,7 @@ impl Report {
         self.components = found.components;
         self.largest = found.largest;
         self.unfinished = found.unfinished;
+        self.stop = found.stop;
         self.spent = found.spent;
     }
 }

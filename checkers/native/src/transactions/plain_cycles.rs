@@ -7,6 +7,7 @@ use super::cycle_classes::{Class, Order, STATES, State};
 use super::cycles::{Core, Record};
 use super::graph::Kind;
 use super::input::NONE;
+use crate::limits::interrupt;
 
 /// What the walks of classes that allow the same edges share: components by these edges, and marks.
 pub struct Room {
@@ -69,7 +70,7 @@ impl Core<'_> {
                     place += 1;
                     let Record { node, state, .. } = records[at as usize];
                     let targets = self.graph.from(node);
-                    self.left = self.left.saturating_sub(targets.len() as u64 + 1);
+                    self.left = interrupt::spend(self.left, targets.len() as u64 + 1);
                     if self.left == 0 {
                         return best;
                     }

@@ -25,7 +25,7 @@ use super::anomaly::Step;
 use super::graph::{self, Edges, Graph, Kind, Target};
 use super::input::{Input, Kept, NONE, Observed, WRITE};
 use super::snapshot::{Schedule, replay, schedule};
-use crate::limits::interrupt;
+use crate::limits::{Stop, interrupt};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Level {
@@ -48,8 +48,8 @@ pub enum Weak {
     Order(Vec<u32>),
     /// No commit order exists: a circle, or a single step to a read of nothing (`to` is `NONE`).
     Circle(Vec<WeakStep>),
-    /// The budget ended.
-    Spent,
+    /// Neither, and what of the budget ended the search; None where that is only not thorough.
+    NotFound(Option<Stop>),
     Defect,
 }
 
@@ -188,11 +188,11 @@ impl<'a> Isolation<'a> {
             let mut missing = Vec::new();
             match self.confirm(&order, level, lists, &mut missing) {
                 Some(true) => return Weak::Order(order),
-                None => return Weak::Spent,
+                None => return Weak::NotFound(Some(interrupt::spent())),
                 Some(false) if missing.is_empty() || round > MENDED_MAX => return Weak::Defect,
                 Some(false) if round < MENDED_MAX => derived.append(&mut missing),
                 Some(false) if self.seen_causally(&order, &mut derived) => {}
-                Some(false) => return Weak::Spent,
+                Some(false) => return Weak::NotFound(Some(interrupt::spent())),
             }
         }
         Weak::Defect

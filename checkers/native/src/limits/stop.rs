@@ -1,0 +1,32 @@
+//! What ended a search without an answer.
+
+/// The part of the budget that was spent, or that the caller was interrupted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stop {
+    Steps,
+    Memory,
+    Deadline,
+    Interrupted,
+}
+
+impl Stop {
+    /// Its name in Python (`Stop` in harness/verdict/verdict.py), which stays the same.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Steps => "steps",
+            Self::Memory => "memory",
+            Self::Deadline => "deadline",
+            Self::Interrupted => "interrupted",
+        }
+    }
+
+    /// Why there is no answer.
+    pub fn reason(self) -> &'static str {
+        match self {
+            Self::Steps => "the budget of steps is spent",
+            Self::Memory => "the memory budget is spent",
+            Self::Deadline => "the time limit of the search has passed",
+            Self::Interrupted => "the search was interrupted",
+        }
+    }
+}
