@@ -70,7 +70,7 @@ class _KeptWitness(msgspec.Struct, frozen=True):
 
 
 class ProofFails(UsageError):
-    """A kept verdict that its history does not bear out; names the verdict, the proof and what is wrong with it."""
+    """A stored verdict that its history contradicts; names the verdict, the proof and what is wrong with it."""
 
 
 class Window(msgspec.Struct, frozen=True, kw_only=True):

@@ -32,7 +32,7 @@ from fencepost.harness.verdict import Cause, Facts, Verdict
 CHECKER: Final = "coverage"
 GUARANTEE: Final = "coverage"
 
-#: Stands for everything that could be had.
+#: Stands for every kind of fault that was available.
 _MIXTURE: Final = "all"
 #: Every single kind of operation must reach this share of the threshold for all of them: seldom is not never.
 _SHARE_OF_EACH: Final = 10
@@ -88,7 +88,7 @@ def _asked(facts: Facts) -> list[str]:
 
 
 def _wanted(facts: Facts) -> list[str]:
-    """Those of them that it asks for by name: a mixture is what could be had of it."""
+    """The kinds that the plan asks for by name; a mixture is only what was available."""
     return [kind for kind in _asked(facts) if kind != _MIXTURE]
 
 

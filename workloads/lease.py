@@ -170,7 +170,7 @@ class _Seat(msgspec.Struct, frozen=True, kw_only=True):
     """One lease after the other: what is done next with this one, and when.
 
     `number` names it from its grant on, `handle` from the grant's answer on. `step` counts what was asked for, so that
-    each request is drawn anew. `busy`: nothing more is sent until the answer is there (never so between keep-alives).
+    each request is drawn again. `busy`: nothing more is sent until the answer is there (never so between keep-alives).
     """
 
     steady: bool

@@ -6,7 +6,7 @@ linearizable set.
 
 Windows: every node alternates between windows in which it is only read and windows in which it is also written, since
 one write that is queued at a superseded controller silences all that comes behind it. In each pair of windows the
-nodes that are only read first are drawn anew, so that a superseded controller and the broker that follows it are
+nodes that are only read first are drawn again, so that a superseded controller and the broker that follows it are
 left unwritten together, while others take changes.
 
 Names belong to moments: a new one every `create_every`, made about twice, asked for a little before and for a while

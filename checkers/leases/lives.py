@@ -60,7 +60,7 @@ class Lives:
     # Over
 
     def over_ns(self, lease: Lease, at_ns: int) -> tuple[int, int] | None:
-        """Since when its whole time to live and all that may come on top were counted anew, and their length in ns.
+        """Since when its whole time to live and all that may come on top were counted again, and their length in ns.
 
         None when nothing can be said at `at_ns`: something of unknown outcome may have renewed it, or the cluster was
         disturbed.

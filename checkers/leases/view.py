@@ -55,7 +55,7 @@ class Renewal(msgspec.Struct, frozen=True, kw_only=True):
 class Lease(msgspec.Struct, frozen=True, kw_only=True):
     """One lease that was granted.
 
-    `may_renew` are all operations by which its time may count anew, whatever became of them; those of `renewals` did.
+    `may_renew` are all operations by which its time may count again, whatever became of them; those of `renewals` did.
     `gone` is the first look that proves that its key has gone; `seen` the current looks that showed the key.
     """
 

@@ -310,7 +310,7 @@ def _between(operations: Sequence[Operation], moved: Sequence[Moved], logs: _Log
     for op in operations:
         each = of.get(id(op))
         if each is None or (_polls(op) and not is_ok(op)):
-            # Assigned anew, or perhaps set back, or moved on.
+            # Assigned again, or perhaps set back, or moved on.
             position.pop(op.process, None)
         if each is None or not is_ok(op):
             continue

@@ -25,7 +25,7 @@ _ENQUEUE: Final = 0
 _DEQUEUE: Final = 1
 _EMPTY: Final = 2
 _TAKE: Final = 3
-#: How often the walk is begun anew with one choice made otherwise, and how many of the last choices are tried so.
+#: How often the walk is begun again with one choice made otherwise, and how many of the last choices are tried so.
 _ATTEMPTS_MAX: Final = 300
 _CHOICES_MAX: Final = 40
 _PAIRED_MAX: Final = 12
@@ -89,8 +89,8 @@ def walked(operations: Sequence[Operation]) -> Walked:
     steps = steps_of(operations)
     takers = [op for op in operations if op.f != "enqueue" and not is_ok(op)]
     empties = [step for step in steps if step.kind == _EMPTY]
-    # Where a walk comes to an end it is begun anew with one or two of its last choices made the other way; from the one
-    # that came further than all before it goes on.
+    # Where a walk comes to an end it begins again with one or two of its last choices made the other way; the walk goes
+    # on from the one that came furthest.
     waiting: list[frozenset[int]] = [frozenset()]
     tried = set(waiting)
     furthest, passed = -1, 0

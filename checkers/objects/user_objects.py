@@ -142,7 +142,7 @@ class _Object:
         self._number(initial, "init()")
 
     def judged(self, budget: Spending) -> Found:
-        """The search's word, with an order confirmed by asking the model anew."""
+        """The search's word, with an order confirmed by asking the model again."""
         found = search(self._calls, self._remembered, steps=budget.steps, wall_s=budget.wall_s)
         budget.spent += found.steps
         if found.stop is None and found.failed is None and (fault := fault_in(self._calls, self._step, found.order)):

@@ -5,7 +5,7 @@
     PIECES -> a core             those dependencies that may lie on a cycle (`checkers.tables.transactions_windows`)
 
 The core is collected and judged natively, with real time. What is found then names few keys. Their transactions are
-read again and judged as on one machine, which tells and confirms everything anew; a finding that is not repeated is a
+read again and judged as on one machine, which tells and confirms everything again; a finding that is not repeated is a
 defect.
 
 Without any finding the points of the transactions are an order of them all. `valid` rests on its being carried out,

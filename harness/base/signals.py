@@ -53,7 +53,7 @@ def held_back() -> Iterator[Callable[[], None]]:
     noted: list[int] = []
     before: dict[int, Callable[[int, FrameType | None], object]] = {}
 
-    def heed() -> None:
+    def stop_if_asked() -> None:
         while noted:
             number = noted.pop(0)
             before[number](number, None)
@@ -65,18 +65,18 @@ def held_back() -> Iterator[Callable[[], None]]:
                 before[number] = handler
                 signal.signal(number, lambda number, frame: noted.append(number))
     try:
-        yield heed
+        yield stop_if_asked
     finally:
         for taken, handler in before.items():
             signal.signal(taken, handler)
-        heed()
+        stop_if_asked()
 
 
-def ended_within(process: "subprocess.Popen[bytes]", timeout_s: float, heed: Callable[[], None]) -> int | None:
-    """The exit status, None when it takes longer than that; inside `held_back`. Raises whatever `heed` does."""
+def ended_within(process: "subprocess.Popen[bytes]", timeout_s: float, stop_if_asked: Callable[[], None]) -> int | None:
+    """The exit status; None after `timeout_s`. Call it inside `held_back`. Raises what `stop_if_asked` raises."""
     end = time.monotonic() + timeout_s
     while True:
-        heed()
+        stop_if_asked()
         left = end - time.monotonic()
         try:
             return process.wait(min(max(left, 0.0), _HEEDED_EVERY_S))

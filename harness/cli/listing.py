@@ -63,7 +63,7 @@ def _workloads() -> list[str]:
 def _nemeses() -> list[str]:
     lines = [
         _row("none", "no faults, on purpose: a run that names no faults at all is refused"),
-        _row("all", "a seeded mixture of every kind that can be had; what is left out is recorded with the reason"),
+        _row("all", "a seeded mixture of every kind available here; what is left out is recorded with the reason"),
         _row("A,B  A+B", "faults by commas take turns, + joins workers whose faults are in force together"),
         _row("of every fault", ":when=EVENT+DELAY  acts so long after EVENT was seen; EVENT is one of:"),
         *(_row("", f"  {event:<16} {about}") for event, about in TRIGGERS.items()),

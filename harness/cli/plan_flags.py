@@ -23,7 +23,7 @@ def plan_flags(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option(
             "--nemesis",
             help="FAULT[:TARGET][:key=value]... By commas they take turns, + joins workers that act at the same time; "
-            "all for a mixture of everything that can be had, none for no faults. There is no default.",
+            "all for a mixture of everything available, none for no faults. There is no default.",
         ),
         click.option(
             "--schedule",
@@ -77,7 +77,7 @@ def plan_of(plan_file: Path | None, flags: dict[str, Any]) -> Plan:
     if flags["schedule"] is not None:
         if flags["nemesis"] is not None:
             raise UsageError("--schedule and --nemesis exclude each other", hint="a schedule says what its faults are")
-        # `nemesis` of the plan's file gives way: it is said anew from the schedule.
+        # `nemesis` of the plan's file gives way: it is said again from the schedule.
         flags |= {"schedule": str(flags["schedule"].resolve()), "nemesis": ""}
     given = {k: v for k, v in flags.items() if v is not None and v != () and k not in ("reads", "fencing")}
     if plan_file is not None:

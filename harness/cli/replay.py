@@ -113,7 +113,7 @@ def command(
 ) -> int:
     """Carry out the recorded schedule of RUN again, with the same plan, and count how often the same shows.
 
-    Targets that are roles are resolved anew. Exits as several runs do: 1 when any of them is invalid.
+    Targets that are roles are resolved again. Exits as several runs do: 1 when any of them is invalid.
     """
     with Session("local[*]", use_spark=use_spark) as session:
         return replay(

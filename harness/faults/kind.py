@@ -1,7 +1,7 @@
 """What the nemesis is made of: fault specs as typed by a person, and the seam that every fault fulfils.
 
 A fault is `FAULT[:TARGET][:key=value]...`. Faults joined by commas take turns; `+` joins independent workers, whose
-faults may be in force at the same time. `all` stands for one fault of every kind that can be had. A fault resolves its
+faults may be in force at the same time. `all` stands for one fault of every kind available. A fault resolves its
 target at the moment it acts, is recorded before it acts, proves that it took hold, and heals idempotently.
 """
 
@@ -175,7 +175,7 @@ class Cluster:
     """What a fault acts on: the servers and their links, what the system says of itself, and where to write.
 
     `options` are the system's own options of this run, `settings` those of the servers themselves, `artifacts` what the
-    nodes were started from first (`specs` makes their commands anew); `folder` is the run's, where a fault may keep
+    nodes were started from first (`specs` makes their commands again); `folder` is the run's, where a fault may keep
     evidence. `view` tells who leads now. `parts` and `disturbed` are the conductor's: the nodes on which faults other
     than the given one are at work, of whose links nothing can be said.
     """
@@ -342,7 +342,7 @@ def versions_needed(specs: Iterable[FaultSpec], faults: Mapping[str, FaultKind])
 def _mixture(
     faults: Mapping[str, FaultKind], setting: Setting, can: Callable[[str], str | None], left_out: dict[str, str]
 ) -> list[Choice]:
-    """One choice for each kind that can be had here; `left_out` gets the others, and variants that make no sense."""
+    """One choice for each kind that is available here; `left_out` gets the others, and variants that make no sense."""
     choices: list[Choice] = []
     for name, fault in faults.items():
         if not fault.for_all:

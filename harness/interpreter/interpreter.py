@@ -388,7 +388,7 @@ class Interpreter:
         self._deadlines.set(number, GRACE_S)
 
     def _calm(self, slot: Slot) -> None:
-        """Take the deadline's cancellation back, so that the task may be cancelled anew."""
+        """Take the deadline's cancellation back, so that the task may be cancelled again."""
         if slot.expired:
             slot.expired = False
             assert slot.task is not None

@@ -51,7 +51,7 @@ class Judgement(msgspec.Struct, frozen=True, kw_only=True):
 def facts_of(resolved: ResolvedPlan, version: str, others: Sequence[str] = ()) -> Facts:
     """What the checkers must know, from the plan and what the system says of the releases that ran.
 
-    Where nodes became other releases, a guarantee is what the one of them stands behind that says least.
+    Where nodes became other releases, a guarantee is what the release that promises least stands behind.
     """
     plan, system = resolved.plan, resolved.system
     return Facts(

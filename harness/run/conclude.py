@@ -1,6 +1,6 @@
 """From what a run recorded to its verdict and its files: sealed, judged, analysed, reported.
 
-What a gate reads is written first; a part that cannot be had (no Spark, a full disk) costs itself and is told.
+What a gate reads is written first; a part that is not available (no Spark, a full disk) is left out and named.
 """
 
 import contextlib
@@ -96,7 +96,7 @@ def _hurry(stop: StopRequest, spark: SparkHandle | None) -> None:
 
 
 def judge_stored(folder: Path, *, progress: Progress, spark: SparkHandle | None) -> Result:
-    """Judge a stored run anew; raises UsageError when its plan is missing and MalformedHistory as the reader does."""
+    """Judge a stored run again; raises UsageError when its plan is missing and MalformedHistory as the reader does."""
     if not (folder / store.PLAN).is_file():
         raise UsageError(f"{folder}: no {store.PLAN}", hint="a history is judged by the plan that it was made with")
     if spark is not None:

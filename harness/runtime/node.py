@@ -222,7 +222,7 @@ class Reach(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
-    """What befalls packets that pass a link; a figure of zero means nothing of that kind. Shares lie between 0 and 1.
+    """What happens to packets that pass a link; zero means nothing of that kind. Shares lie between 0 and 1.
 
     Each packet is late by `delay_ns` and up to `jitter_ns` more or less, but keeps its place. The share `reorder` is
     held back for `reorder_by_ns` more, so that later ones overtake it. `rate_bytes_s` counts whole IP packets.

@@ -207,9 +207,9 @@ class _Jvm:
     def await_gateway(self, deadline: float) -> tuple[int, str]:
         """Port and secret of the gateway, from the file that appears whole once it listens."""
         connection = self._folder / "connection"
-        with held_back() as heed:
+        with held_back() as stop_if_asked:
             while True:
-                heed()
+                stop_if_asked()
                 if self.process.poll() is not None:
                     raise HarnessError(self._ended())
                 if connection.exists():
@@ -227,8 +227,8 @@ class _Jvm:
         if self._late.is_set():
             return _NOT_READY
         # Its sockets are closed before it can be waited for.
-        with held_back() as heed:
-            return None if ended_within(self.process, _ENDING_S, heed) is None else self._ended()
+        with held_back() as stop_if_asked:
+            return None if ended_within(self.process, _ENDING_S, stop_if_asked) is None else self._ended()
 
     def _ended(self) -> str:
         return f"its JVM ended with status {self.process.returncode}"

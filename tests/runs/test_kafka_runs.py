@@ -186,6 +186,7 @@ def test_a_controller_on_zookeeper_that_was_paused_is_fenced_and_the_disks_prove
     assert not [v for v in found.document["verdicts"] if v["decides"] and v["validity"] == "invalid"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("systems", [pytest.param("kraft,kafka-zk", marks=(*needs("kraft"), *needs("kafka-zk")))])
 def test_failover_is_measured_told_and_drawn(tmp_path: Path, systems: str) -> None:
     require_lab()

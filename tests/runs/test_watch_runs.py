@@ -29,6 +29,7 @@ def watched(tmp_path: Path, *plan: str) -> tuple[int, dict[str, dict[str, Any]]]
     return done.returncode, verdicts
 
 
+@pytest.mark.long
 @pytest.mark.alone
 def test_listeners_of_etcd_resume_where_they_stopped_and_miss_nothing(tmp_path: Path) -> None:
     plan = ("--system", "etcd", "--nemesis", "partition:leader", "--quiet", "1s", "--time-limit", "9s", "--seed", "7")

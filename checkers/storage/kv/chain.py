@@ -99,7 +99,7 @@ class Chain:
         since = max(self._from, self._creation)
         if version.created is not None and version.created < since and version.created_by is not None:
             step = f"It was answered with {self._dialect.created} {shown(version.created)}; what was created "
-            step += "then was gone, or made anew, by "
+            step += "then was gone, or made again, by "
             return breach_of("wrong-creation", (version.created_by,), f"{step}{shown(since)}.")
         number, by = version.version, version.version_by
         if number is None or by is None:
@@ -221,7 +221,7 @@ class Chain:
         since = max(self._from, self._creation)
         if created is None and version.created is not None and version.created < since:
             step = f"It was answered with {names.created} {shown(version.created)}; what was created then was gone, or "
-            step += "made anew, by "
+            step += "made again, by "
             by_reply = () if version.created_by is None else (version.created_by,)
             return breach_of("wrong-creation", by_reply, f"{step}{shown(since)}.")
         due = first if creates else self._version + 1 if self._present and self._version is not None else None

@@ -21,7 +21,7 @@ _CHOICES_MAX: Final = 3
 def decided(found: Judged, acts: Sequence[Act], store: Store) -> Judged:
     """With an order for the keys in doubt, or with what is wrong with one; the same where neither was found.
 
-    Writes of unknown outcome that the way through a key needs are put there, and everything is judged anew: what a
+    Writes of unknown outcome that the way through a key needs are put there, and everything is judged again: what a
     transaction did to one key it did to all of its keys, and a read that does not say where it stands may stand
     elsewhere.
     """

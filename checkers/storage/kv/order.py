@@ -270,7 +270,7 @@ class _Store:
             self.taken.add(at)
 
     def _assign(self, versions: list[Version], puts: list[Act], *, exact: bool) -> None:
-        """To each version one of `puts`. `exact`: nobody else wants these, so that what fails cannot be had."""
+        """To each version one of `puts`. `exact`: nobody else wants these, so a failed one has no version."""
         waiting = sorted(((self.floor(act), act.invoked, act) for act in puts), key=lambda w: w[:2], reverse=True)
         plain, conditional = list[Act](), list[Act]()
         met = 0

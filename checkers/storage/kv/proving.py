@@ -63,7 +63,7 @@ def refutes(store: Store, key: str | None, rows: Collection[int], since: int) ->
 
 
 def _least(store: Store, anomaly: str, key: str | None, rows: set[int], since: int) -> Proof:
-    """With fewer answers, as far as they can be had quickly: halves are left out, then quarters, then single ones."""
+    """With fewer answers, as far as they are found quickly: halves are left out, then quarters, then single ones."""
     left, size, walks = sorted(rows), (len(rows) + 1) // 2, 0
     while size and walks < _WALKS_MAX:
         at = 0

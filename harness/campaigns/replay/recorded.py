@@ -54,7 +54,7 @@ def with_faults(plan: Plan, schedule: Path, rows: Sequence[Row]) -> Plan:
 
 
 def shown_by(folder: Path) -> tuple[Anomaly, ...]:
-    """What a stored run shows, judged anew: an old verdict may be by another version's words."""
+    """What a stored run shows, judged again: an old verdict may be by another version's words."""
     history, judgement = judge(folder)
     effect_free = registry.workload(judgement.facts.workload).effect_free
     return tuple(anomalies(history, judgement.facts, judgement.verdicts, effect_free))

@@ -300,12 +300,12 @@ def _read(path: Path) -> list[Kept]:
     if data.get("format") != FORMAT:
         raise UsageError(
             f"{path}: format {data.get('format')!r} where {FORMAT} was expected",
-            hint="move the folder away to begin anew",
+            hint="move the folder away to begin again",
         )
     try:
         return msgspec.convert(data.get("tries"), list[Kept])
     except msgspec.ValidationError as error:
-        raise UsageError(f"{path}: {error}", hint="move the folder away to begin anew") from None
+        raise UsageError(f"{path}: {error}", hint="move the folder away to begin again") from None
 
 
 @contextlib.contextmanager

@@ -67,7 +67,7 @@ class _Flags:
 def command(folder: Path, **given: Any) -> int:
     """Judge a stored history again, offline.
 
-    A run is judged by its plan; verdict, JUnit and report are written anew. A FILE that stands alone (Jepsen's
+    A run is judged by its plan; verdict, JUnit and report are written again. A FILE that stands alone (Jepsen's
     history.edn or its folder; operations in JSON; a .parquet or .jsonl of ours; a table of operations or of
     transactions in Parquet; - for standard input) is judged by a model, and nothing is written but the --report that is
     asked for.

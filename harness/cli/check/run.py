@@ -1,4 +1,4 @@
-"""`fencepost check RUN`: verdict, JUnit and report of a stored run, written anew."""
+"""`fencepost check RUN`: verdict, JUnit and report of a stored run, written again."""
 
 import dataclasses
 from pathlib import Path

@@ -1,6 +1,6 @@
 """Operations as our Go program reads them (history.go, steps.go): numbers in columns.
 
-They are laid out here anew, not by the code that our own checker reads them through: a second opinion that shares the
+They are laid out here again, not by the code that our own checker reads them through: a second opinion that shares the
 first one's eyes is none. Left out is what constrains nothing: operations that failed, and reads of unknown outcome.
 """
 

@@ -106,13 +106,13 @@ def read(path: Path) -> dict[str, Any]:
         raise UsageError(f"{path}: {error.strerror}", hint="`fencepost check` on the run's folder makes it") from None
     except msgspec.DecodeError as error:
         raise UsageError(
-            f"{path}: not JSON: {error}", hint="`fencepost check` on the run's folder makes it anew"
+            f"{path}: not JSON: {error}", hint="`fencepost check` on the run's folder makes it again"
         ) from None
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         found = document.get("format") if isinstance(document, dict) else type(document).__name__
         raise UsageError(
             f"{path}: format {found!r} where {FORMAT} was expected",
-            hint="`fencepost check` on the run's folder makes it anew in this version's format",
+            hint="`fencepost check` on the run's folder makes it again in this version's format",
         )
     for name, kind in _NEEDED.items():
         if not isinstance(document.get(name), kind):

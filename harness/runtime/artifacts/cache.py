@@ -2,7 +2,7 @@
 
 Every binary that a run uses is recorded with its SHA-256; hashing some tens of megabytes costs as much as starting a
 server, so digests are kept, keyed by path, size and modification time. A digest that cannot be kept costs time, never
-the run; a folder that cannot be made ends the command, since building a server anew for each run is no use to anybody.
+the run; a folder that cannot be made ends the command, since building a server again for each run is no use to anybody.
 """
 
 import fcntl

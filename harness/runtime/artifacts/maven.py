@@ -87,7 +87,7 @@ def _through_mvn(mvn: str, coordinates: Sequence[str], exclude: Sequence[str], t
 
 
 def said_by_mvn(words: str) -> str:
-    """Of mvn's words those that say what could not be had; else its first error, or its last lines."""
+    """The lines in which mvn says what it could not fetch; else its first error, or its last lines."""
     lines = tool.without_hosts(_COLOUR.sub("", words)).splitlines()
     errors = [line.removeprefix(_ERROR).partition(" -> [Help")[0].strip() for line in lines if line.startswith(_ERROR)]
     errors = [_WHERE.sub("", line) for line in errors if line]

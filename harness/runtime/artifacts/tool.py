@@ -89,9 +89,9 @@ def wait_for_end(
     with (
         tempfile.TemporaryFile() if stdout is None else stdout.open("w+b") as output,
         tempfile.TemporaryFile() as errors,
-        held_back() as heed,
+        held_back() as stop_if_asked,
     ):
-        status = _end_of(command, timeout_s, heed, cwd, environment, output, errors)
+        status = _end_of(command, timeout_s, stop_if_asked, cwd, environment, output, errors)
         said = ""
         if stdout is None:
             output.seek(0)
@@ -103,7 +103,7 @@ def wait_for_end(
 def _end_of(
     command: Sequence[str],
     timeout_s: float,
-    heed: Callable[[], None],
+    stop_if_asked: Callable[[], None],
     cwd: Path | None,
     environment: Mapping[str, str] | None,
     output: IO[bytes],
@@ -124,7 +124,7 @@ def _end_of(
         preexec_fn=die_with_parent,  # noqa: PLW1509 - one system call, which takes no lock
     )
     try:
-        return ended_within(process, timeout_s, heed)
+        return ended_within(process, timeout_s, stop_if_asked)
     finally:
         _end(process)
 

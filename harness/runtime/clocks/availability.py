@@ -20,7 +20,7 @@ def why_not(setting: Setting) -> str | None:
         return f"{here}; run on an x86-64 kernel whose vDSO has room"
     scope = yama_scope(_YAMA)
     if scope >= NOBODY:
-        return "kernel.yama.ptrace_scope=3 lets nobody trace a process; set it to 2 or less and start the machine anew"
+        return "kernel.yama.ptrace_scope=3 lets nobody trace a process; set it to 2 or less and start the machine again"
     refused = setting.why_untraceable()
     if refused is not None:
         return refused

@@ -236,7 +236,7 @@ class AtExec:
 
 
 def wait(thread: int, deadline: float) -> int | None:
-    """The status of the next thing that befalls a traced thread; None when it is gone. Raises Stuck."""
+    """The status of the next event of a traced thread; None when the thread is gone. Raises Stuck."""
     while True:
         try:
             found, status = os.waitpid(thread, os.WNOHANG | _WALL)

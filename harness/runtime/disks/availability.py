@@ -29,7 +29,7 @@ def check() -> Check:
         return Check(name, False, path, "it is older than 5.0, or does not tell its version", _REMEDY)
     if yama_scope(_YAMA) >= NOBODY:
         why = "kernel.yama.ptrace_scope=3 lets nobody trace a process"
-        return Check(name, False, path, why, "set it to 2 or less and start the machine anew")
+        return Check(name, False, path, why, "set it to 2 or less and start the machine again")
     return Check(name, True, f"{'.'.join(map(str, version))} at {path}")
 
 

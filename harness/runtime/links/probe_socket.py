@@ -73,7 +73,7 @@ class ProbeSocket:
 
     @property
     def has_met_refusals(self) -> bool:
-        """Whether `send` came upon some, to be had of `receive`: nothing becomes readable by them."""
+        """True if `send` met refusals. Call `receive` to get them: they do not make the socket readable."""
         return bool(self._refused)
 
     def receive(self) -> Iterator[Seen]:

@@ -54,7 +54,7 @@ def _rule_set() -> nftables.Batch:
     back = nftables.equals(_NEAR.encode().ljust(16, b"\0"))
     batch.add_rule("prerouting", nftables.load_input_device(), back, nftables.conclude(nftables.ACCEPT))
     batch.add_rule("prerouting", *both_addresses, nftables.look_up_verdict(_MAP, 1))
-    # Our own packets are routed anew after this hook.
+    # Our own packets are routed again after this hook.
     batch.add_hook_chain("output", _OUTPUT, _PRIORITY, kind="route")
     batch.add_rule("output", *both_addresses, nftables.look_up_verdict(_MAP, 1))
     return batch

@@ -28,7 +28,7 @@ LEASE_GUARANTEES: Final = (
         standing=Standing.PROMISED,
         text="A keep-alive that was answered counts for the cluster, also one that a superseded leader answered.",
         source=f'{_RPC}: LeaseKeepAliveResponse.TTL "is the new time-to-live for the lease"; a new leader counts all'
-        " leases anew and adds an election time-out (lease.Lessor.Promote), as long as an old one may answer",
+        " leases again and adds an election time-out (lease.Lessor.Promote), as long as an old one may answer",
         known_issue=f"{_ZOMBIE}, and answers keep-alives of which that one does not hear",
     ),
     Guarantee(
@@ -58,7 +58,7 @@ LEASE_GUARANTEES: Final = (
 def lease_bound(options: Mapping[str, int]) -> LeaseBound:
     """The leader looks every 500 ms, asks again after 3 s for a revoke that failed; a second for the log and the disks.
 
-    A new leader counts every lease anew, an election time-out longer than its time to live.
+    A new leader counts every lease again, an election time-out longer than its time to live.
     """
     return LeaseBound(
         extra_ns=(options["election_ms"] + 500 + 3000 + 1000) * 1_000_000,

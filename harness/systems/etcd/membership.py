@@ -1,6 +1,6 @@
 """Members of an etcd cluster: MemberList, MemberAdd and MemberRemove, asked of one member each.
 
-A member is known by its peer URL, which it has before its server has told its name, and its id is made anew whenever
+A member is known by its peer URL, which it has before its server has told its name, and its id is made again whenever
 it is added: so a removed member never comes back as itself, and etcd refuses its data. A member that applies its own
 removal ends by itself about a second later. One that is added counts as a voter at once, before its server runs.
 

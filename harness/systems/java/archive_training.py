@@ -28,9 +28,9 @@ class Training:
 
     def stop(self) -> None:
         """Ask it to end and wait for that: its archive is written then. Raises TimeoutError."""
-        with held_back() as heed:
+        with held_back() as stop_if_asked:
             self._process.terminate()
-            if ended_within(self._process, END_TIMEOUT_S, heed) is None:
+            if ended_within(self._process, END_TIMEOUT_S, stop_if_asked) is None:
                 raise TimeoutError(f"the server of the training run does not end within {END_TIMEOUT_S:g} s")
 
 

@@ -58,7 +58,7 @@ LEASE_GUARANTEES: Final = (
 def lease_bound(options: Mapping[str, int]) -> LeaseBound:
     """Sessions expire in batches, at the tick after their time-out; a tick and a second more for the log and the disks.
 
-    A new leader counts every session anew.
+    A new leader counts every session again.
     """
     tick_ms = options["tick_ms"]
     return LeaseBound(

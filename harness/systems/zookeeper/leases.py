@@ -1,7 +1,7 @@
 """Leases on ZooKeeper: a session that belongs to no connection, resumed on whichever server is asked.
 
 A session can be resumed on any server by its number and password (a client does so when it loses its server). The
-server has the leader confirm it, who counts its time-out anew: so a resumption that was answered is a keep-alive that
+server has the leader confirm it, who counts its time-out again: so a resumption that was answered is a keep-alive that
 the leader heard. A ping is not: a follower answers it by itself, and what it heard reaches the leader with its next
 heartbeat, or never when the two are cut off. So here each request resumes the session on the given server, asks, and
 leaves without ending it; nobody keeps it alive between.

@@ -92,7 +92,7 @@ def build(
         base: official images by the name of ours that they stand in for: {"java": "eclipse-temurin:17-jre"}. Without
             one an image stays on the base that it has.
         versions: instead of the pinned ones, by image.
-        anew: also what is up to date, without the builder's cache, and on our own bases.
+        again: also what is up to date, without the builder's cache, and on our own bases.
     """
     base, versions = dict(base or {}), dict(versions or {})
     plans.refuse_unknown(known, chosen, base, versions)

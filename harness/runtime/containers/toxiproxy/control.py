@@ -300,7 +300,7 @@ class _Transport:
         return answer
 
     def _connection(self, netloc: str) -> http.client.HTTPConnection:
-        """This thread's; a closed one connects anew by itself, at the next request."""
+        """This thread's; a closed one connects again by itself, at the next request."""
         connection: http.client.HTTPConnection | None = getattr(self._local, "connection", None)
         if connection is None:
             connection = http.client.HTTPConnection(netloc, timeout=self._timeout_s)

@@ -118,7 +118,7 @@ class StarFabric:
         }
 
     async def attach(self, name: str, container_id: str, pid: int | None) -> None:
-        """Nothing to do: addresses stay over restarts, and the server dials anew."""
+        """Nothing to do: addresses stay over restarts, and the server dials again."""
 
     async def await_links(self, timeout_s: float) -> None:
         """Probe until every link has been found open, and want the witnesses' word that there is no way around."""

@@ -1,6 +1,6 @@
 """Changing who votes in the metadata quorum (KIP-853, 3.9 on): AddRaftVoter and RemoveRaftVoter.
 
-A voter is its node's id and the id of its directory, which is made anew when the directory is. Only the leader takes
+A voter is its node's id and the id of its directory, which is made again when the directory is. Only the leader takes
 these requests from controllers; it answers once the new set of voters is committed, and refuses a second change until
 then. It adds a voter that fetches and has caught up, else it answers with a time-out.
 
