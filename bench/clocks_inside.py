@@ -15,7 +15,7 @@ from fencepost.harness.runner.observer import Observers
 from fencepost.harness.runtime.clocks.setting import RATE_ONE, ClockSetting, Settings
 from fencepost.harness.runtime.lab.lab import Lab
 from fencepost.harness.systems.etcd import ETCD
-from fencepost.workloads.register import Register
+from fencepost.workloads.register import Register, RegisterOptions
 from tests.runtime.clocks.clock_scenes import Scene
 
 _ARMS: Final = 30
@@ -165,7 +165,7 @@ def _host_ns() -> int:
 async def _load(lab: Lab, recorder: Recorder, seconds: float) -> None:
     workload = Register()
     names = list(lab.nodes)
-    options = {**workload.options(ETCD), "rate": 1e6, "active_per_node": 3, "seldom_per_node": 0}
+    options = RegisterOptions(rate=1e6, active_per_node=3, seldom_per_node=0)
 
     async def open_client(process: int, node: str) -> Client:
         client = await ETCD.open_client(lab.layout[node], connect_timeout_s=2.0)

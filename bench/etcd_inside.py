@@ -9,6 +9,7 @@ from fencepost.harness.coordination import Definite, Indefinite
 from fencepost.harness.generators import time_limit
 from fencepost.harness.interpreter.client import Client
 from fencepost.harness.interpreter.interpreter import Interpreter
+from fencepost.harness.plugins.workload import workload_options
 from fencepost.harness.results.recorder import Recorder
 from fencepost.harness.runtime.lab.lab import Lab
 from fencepost.harness.systems.etcd import ETCD
@@ -64,7 +65,7 @@ async def run_register(lab: Lab, seconds: float, changed: dict[str, Any]) -> dic
     """Run the register workload with some options changed; return what an operation costs the harness."""
     workload = Register()
     names = list(lab.nodes)
-    options = {**workload.options(ETCD), **changed}
+    options = workload_options(workload, ETCD, changed)
 
     async def open_client(process: int, node: str) -> Client:
         return workload.client(

@@ -11,24 +11,18 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from bench.figure import Figure
-from fencepost.harness.coordination import ReadMode
 from fencepost.harness.generators import Generator, Offer, draws, limit, validate
 from fencepost.harness.history import Completion, Outcome
 from fencepost.harness.interpreter.interpreter import Interpreter, new_event_loop
 from fencepost.harness.results.reader import read_history
 from fencepost.harness.results.recorder import HISTORY_LINES, Recorder
-from fencepost.harness.systems.contract.system import System
-from fencepost.workloads.register import Register
+from fencepost.workloads.register import Register, RegisterOptions
 
 OPERATIONS: Final = 200_000
 _NODES: Final = 3
-
-
-class _System:
-    read_modes: Final = (ReadMode.STRONG,)
 
 
 class InMemory:
@@ -58,8 +52,7 @@ class InMemory:
 def register_generator() -> tuple[Generator, int]:
     """The register workload as it is, but for its rate and without the readers that seldom act."""
     workload = Register()
-    options = workload.options(cast(System, _System()))
-    options |= {"rate": 1e12, "seldom_per_node": 0, "active_per_node": 4}
+    options = RegisterOptions(rate=1e12, seldom_per_node=0, active_per_node=4)
     return workload.generator(options, _NODES), workload.workers(options, _NODES)
 
 

@@ -9,12 +9,14 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
+from fencepost.harness.base.options import Options
 from fencepost.harness.coordination import Definite, Indefinite
 from fencepost.harness.generators import time_limit
 from fencepost.harness.history import Outcome
 from fencepost.harness.interpreter.client import Client
 from fencepost.harness.interpreter.interpreter import Interpreter
 from fencepost.harness.plugins import registry
+from fencepost.harness.plugins.workload import workload_options
 from fencepost.harness.results.recorder import Recorder
 from fencepost.harness.runner.observer import Observers
 from fencepost.harness.runtime.lab.lab import Lab
@@ -93,7 +95,7 @@ async def load(lab: Lab, args: dict[str, Any]) -> list[dict[str, float]]:
     """
     workload = registry.workload(args["workload"])
     system_options = {**KRAFT.options(), **workload.system_options(KRAFT)}
-    options = {**workload.options(KRAFT), "rate": _UNBOUNDED, **args.get("options", {})}
+    options = workload_options(workload, KRAFT, {"rate": _UNBOUNDED, **args.get("options", {})})
     await _up(lab, system_options)
     names = workload.nodes(tuple(Member(place.name, place.roles) for place in lab.layout.values()))
     client = await KRAFT.open_client(lab.layout[names[-1]], connect_timeout_s=5.0)
@@ -110,7 +112,7 @@ async def load(lab: Lab, args: dict[str, Any]) -> list[dict[str, float]]:
 
 
 async def _load(
-    lab: Lab, workload: Any, options: dict[str, Any], names: tuple[str, ...], number: int, seconds: float
+    lab: Lab, workload: Any, options: Options, names: tuple[str, ...], number: int, seconds: float
 ) -> dict[str, float]:
     recorder = Recorder(Path(lab.layout["n1"].kept) / f"history-{number}")
     recorder.start()

@@ -21,29 +21,18 @@ new ones.
 are leaders that go on acting, and terms that can be seen mixed.
 """
 
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Final, TypeVar
+from collections.abc import Awaitable, Callable
+from typing import Annotated, Any, Final, Literal, TypeVar
 
 import msgspec
 
-from fencepost.harness.base.durations import parse_duration_ns
+from fencepost.harness.base.options import Duration, Options, about, seconds
 from fencepost.harness.coordination import TRAIL, Definite, Elections, Held, Indefinite, Interface, NotSent, ReadMode
-from fencepost.harness.generators import (
-    Context,
-    Draw,
-    Generator,
-    Invocation,
-    Offer,
-    draws,
-    each_worker,
-    limit,
-    reserve,
-    stagger,
-)
-from fencepost.harness.generators.contract import Step
+from fencepost.harness.generators import at_rate, draws, each_worker, limit, reserve
+from fencepost.harness.generators.contract import Context, Draw, Generator, Invocation, Offer, Step
 from fencepost.harness.history import Completion, OpEvent, Outcome
-from fencepost.harness.interpreter.client import Client
-from fencepost.harness.runtime.node import Member
+from fencepost.harness.interpreter.client import Client, SessionClient
+from fencepost.harness.plugins.workload import Workload, current_read
 from fencepost.harness.systems.contract.system import System
 
 T = TypeVar("T")
@@ -63,9 +52,6 @@ _TERMS: Final = 17
 _OVER: Final = frozenset({"fenced", "not-held", "lease-expired"})
 #: A campaign that is not sent, for the lease it would use.
 _LEASE_IN_USE: Final = "lease-in-use"
-_BROKER: Final = "broker"
-#: Where nodes are brokers: three, so that a deed can be on two while one is away, superseded within a fault's seconds.
-_BROKERS: Final = {"brokers": 3, "broker_session_ms": 3000, "broker_heartbeat_ms": 500}
 #: Between the parts of a deed: token, handle, number.
 _BETWEEN: Final = "-"
 
@@ -75,122 +61,73 @@ _NO_FENCING: Final = (
 )
 
 
-class Election:
-    name: Final = "election"
-    about: Final = "leaders act in terms that last, followers observe who leads; fencing on or off"
-    protocol: Final = Interface.ELECTION
-    effect_free: frozenset[str] = frozenset({"observe", "members"})
+class ElectionOptions(Options, frozen=True, kw_only=True):
+    fencing: Annotated[Literal["on", "off"], about("whether an act also checks that its term holds")] = "on"
+    candidates_per_node: Annotated[int, about("workers per node that campaign and lead")] = 1
+    observers_per_node: Annotated[int, about("workers per node that ask who leads")] = 1
+    rate: Annotated[float, about("acts per second of a leader")] = 60.0
+    observe_rate: Annotated[float, about("observations per second, all observers together")] = 60.0
+    acts_per_term: Annotated[int, about("mean number of acts in a term")] = 20
+    stall: Annotated[Duration, about("how long a leader stalls")] = seconds(3.5)
+    stall_one_in: Annotated[int, about("one term in so many ends in a stall; 0: none")] = 6
+    renew_every: Annotated[Duration, about("a leader renews its lease this often")] = seconds(0.2)
+    campaign_every: Annotated[Duration, about("mean time between two attempts of a candidate")] = seconds(0.15)
+    observe: Annotated[ReadMode, about("how observers read who leads")] = ReadMode.PLAIN
+    members: Annotated[ReadMode, about("how the whole trail is read in the end")] = ReadMode.STRONG
 
-    def options(self, system: System) -> dict[str, Any]:
-        locked = Interface.LOCKS in system.interfaces
-        return {
-            "fencing": "on",
-            "candidates_per_node": 1,
-            "observers_per_node": 1,
-            "rate": 60.0,
-            "observe_rate": 60.0,
-            "acts_per_term": 20 if locked else 8,
-            "stall": "3500ms",
-            "stall_one_in": 6,
-            "renew_every": "200ms" if locked else "50ms",
-            "campaign_every": "150ms" if locked else "2s",
-            "observe": ReadMode.PLAIN.value,
-            "members": _strong(system).value,
-        }
 
-    def choices(self, system: System) -> dict[str, tuple[str, ...]]:
-        modes = tuple(mode.value for mode in system.read_modes)
-        return {
-            "fencing": ("on", "off"),
-            "observe": modes,
-            "members": tuple(dict.fromkeys((*modes, _strong(system).value))),
-        }
+class Election(Workload[ElectionOptions]):
+    name = "election"
+    about = "leaders act in terms that last, followers observe who leads; fencing on or off"
+    protocol = Interface.ELECTION
+    options = ElectionOptions
+    effect_free = frozenset({"observe", "members"})
+    judges = ("election",)
+    roles = frozenset({"broker"})
+    #: A lease that outlives a stall would show nothing. Three brokers, so that a deed can be on two while one is away,
+    #: and one that is cut off is superseded within a fault's seconds.
+    wants = {  # noqa: RUF012  # a read-only mapping
+        "lock_ttl_s": 2,
+        "session_timeout_ms": 2500,
+        "brokers": 3,
+        "broker_session_ms": 3000,
+        "broker_heartbeat_ms": 500,
+    }
 
-    def guarantee(self, system: System, options: Mapping[str, Any]) -> str:
-        return "one-acting-leader" if options["fencing"] == "on" else "one-believed-leader"
+    def defaults(self, system: System) -> ElectionOptions:
+        members = current_read(system)
+        if Interface.LOCKS in system.interfaces:
+            return ElectionOptions(members=members)
+        return ElectionOptions(members=members, acts_per_term=8, renew_every=seconds(0.05), campaign_every=seconds(2))
 
-    def requires(self, options: Mapping[str, Any]) -> tuple[str, ...]:
-        return ("one-believed-leader",) if options["fencing"] == "off" else ()
+    def guarantee(self, system: System, options: ElectionOptions) -> str:
+        return "one-acting-leader" if options.fencing == "on" else "one-believed-leader"
 
-    def refuse(self, options: Mapping[str, Any], members: tuple[Member, ...]) -> str | None:
-        return None
+    def requires(self, options: ElectionOptions) -> tuple[str, ...]:
+        return ("one-believed-leader",) if options.fencing == "off" else ()
 
-    def notice(self, options: Mapping[str, Any]) -> str | None:
-        return _NO_FENCING if options["fencing"] == "off" else None
+    def notice(self, options: ElectionOptions) -> str | None:
+        return _NO_FENCING if options.fencing == "off" else None
 
-    def checkers(self, system: System, options: Mapping[str, Any]) -> tuple[str, ...]:
-        return ("election",)
-
-    def keys(self, options: Mapping[str, Any]) -> tuple[str, ...]:
+    def keys(self, options: ElectionOptions) -> tuple[str, ...]:
         return (TRAIL,)
 
-    def nodes(self, members: tuple[Member, ...]) -> tuple[str, ...]:
-        brokers = tuple(member.name for member in members if _BROKER in member.roles)
-        return brokers or tuple(member.name for member in members)
+    def workers(self, options: ElectionOptions, node_count: int) -> int:
+        return node_count * (options.candidates_per_node + options.observers_per_node)
 
-    def workers(self, options: Mapping[str, Any], node_count: int) -> int:
-        return int(node_count * (options["candidates_per_node"] + options["observers_per_node"]))
-
-    def timeout_s(self, options: Mapping[str, Any], node_count: int, worker: int, patient_s: float) -> float:
-        # An act that waits in a stopped node, until others have led, is what this workload is after.
-        return patient_s
-
-    def system_options(self, system: System) -> dict[str, Any]:
-        # A lease that outlives a stall would show nothing.
-        short = {"lock_ttl_s": 2, "session_timeout_ms": 2500, **_BROKERS}
-        return {name: value for name, value in short.items() if name in system.options()}
-
-    def generator(self, options: Mapping[str, Any], node_count: int) -> Generator:
-        rules = _Rules(
-            act_every_ns=round(1e9 / options["rate"]),
-            renew_every_ns=parse_duration_ns(options["renew_every"], what="renew_every"),
-            campaign_every_ns=parse_duration_ns(options["campaign_every"], what="campaign_every"),
-            stall_ns=parse_duration_ns(options["stall"], what="stall"),
-            stall_one_in=options["stall_one_in"],
-            acts_per_term=max(1, options["acts_per_term"]),
-        )
+    def generator(self, options: ElectionOptions, node_count: int) -> Generator:
+        observe = draws(lambda worker, i, draw: Offer("observe", ELECTION))
         return reserve(
-            (node_count * options["candidates_per_node"], _Candidates(rules=rules)),
-            (
-                node_count * options["observers_per_node"],
-                stagger(round(1e9 / options["observe_rate"]), draws(_observe)),
-            ),
+            (node_count * options.candidates_per_node, _Candidates(rules=options)),
+            (node_count * options.observers_per_node, at_rate(options.observe_rate, observe)),
         )
 
-    def final_generator(self, options: Mapping[str, Any], node_count: int) -> Generator:
-        return reserve((node_count, each_worker(limit(2, draws(_members)))))
+    def final_generator(self, options: ElectionOptions, node_count: int) -> Generator:
+        members = draws(lambda worker, i, draw: Offer("members", TRAIL))
+        return reserve((node_count, each_worker(limit(2, members))))
 
-    def client(self, store: Elections, options: Mapping[str, Any], now_ns: Callable[[], int]) -> Client:
-        return ElectionClient(
-            store,
-            guarded=options["fencing"] == "on",
-            observe=ReadMode(options["observe"]),
-            strong=ReadMode(options["members"]),
-        )
-
-
-def _strong(system: System) -> ReadMode:
-    """How the whole trail is read in the end."""
-    return ReadMode.STRONG if ReadMode.STRONG in system.read_modes else ReadMode.BARRIER
-
-
-def _observe(worker: int, i: int, draw: Draw) -> Offer:
-    return Offer("observe", ELECTION)
-
-
-def _members(worker: int, i: int, draw: Draw) -> Offer:
-    return Offer("members", TRAIL)
-
-
-class _Rules(msgspec.Struct, frozen=True, kw_only=True):
-    """How candidates behave; all times in nanoseconds."""
-
-    act_every_ns: int
-    renew_every_ns: int
-    campaign_every_ns: int
-    stall_ns: int
-    stall_one_in: int
-    acts_per_term: int
+    def client(self, store: Elections, options: ElectionOptions, now_ns: Callable[[], int]) -> Client:
+        return ElectionClient(store, guarded=options.fencing == "on", observe=options.observe, strong=options.members)
 
 
 class _Seat(msgspec.Struct, frozen=True, kw_only=True):
@@ -217,7 +154,7 @@ class _Seat(msgspec.Struct, frozen=True, kw_only=True):
 class _Candidates(msgspec.Struct, frozen=True, kw_only=True):
     """Every worker is a candidate, and a leader as long as it believes that it leads."""
 
-    rules: _Rules
+    rules: ElectionOptions
     #: By worker; copied when one changes, since a generator is a value.
     seats: dict[int, _Seat] = {}
     #: How many were granted. Every so many-th stalls, and is not drawn to, so that no run goes without.
@@ -227,8 +164,7 @@ class _Candidates(msgspec.Struct, frozen=True, kw_only=True):
         worker = min(ctx.free, key=lambda w: self._seat(w).due_ns)
         seat = self._seat(worker)
         at_ns = max(seat.due_ns, ctx.time_ns)
-        number = ctx.counts[worker] * ctx.total + worker + 1
-        return Invocation(worker, seat.offer(number, at_ns), at_ns), self
+        return Invocation(worker, seat.offer(ctx.number(worker), at_ns), at_ns), self
 
     def _seat(self, worker: int) -> _Seat:
         return self.seats.get(worker) or _Seat()
@@ -256,7 +192,7 @@ class _Candidates(msgspec.Struct, frozen=True, kw_only=True):
                 return self._candidate(now_ns, draw)
 
     def _candidate(self, now_ns: int, draw: Draw) -> _Seat:
-        every_ns = self.rules.campaign_every_ns
+        every_ns = self.rules.campaign_every
         return _Seat(due_ns=now_ns + every_ns // 2 + draw.below(every_ns + 1))
 
     def _campaigned(self, event: OpEvent, now_ns: int, draw: Draw) -> _Seat:
@@ -267,8 +203,8 @@ class _Candidates(msgspec.Struct, frozen=True, kw_only=True):
         return _Seat(
             term=(token, handle),
             due_ns=now_ns,
-            renew_ns=now_ns + rules.renew_every_ns,
-            acts_left=1 + draw.below(2 * rules.acts_per_term),
+            renew_ns=now_ns + rules.renew_every,
+            acts_left=1 + draw.below(2 * max(1, rules.acts_per_term)),
             stalls=rules.stall_one_in > 0 and self.terms % rules.stall_one_in == rules.stall_one_in // 2,
         )
 
@@ -277,7 +213,7 @@ class _Candidates(msgspec.Struct, frozen=True, kw_only=True):
             # Or the connection that knew the lease is gone. The term may yet hold; it is not told so again.
             left = min(seat.acts_left, BACKLOG)
             return msgspec.structs.replace(seat, acts_left=left, renew_ns=_NEVER_NS, stalls=False)
-        return msgspec.structs.replace(seat, renew_ns=now_ns + self.rules.renew_every_ns)
+        return msgspec.structs.replace(seat, renew_ns=now_ns + self.rules.renew_every)
 
     def _acted(self, seat: _Seat, event: OpEvent, now_ns: int, draw: Draw) -> _Seat:
         rules = self.rules
@@ -291,16 +227,16 @@ class _Candidates(msgspec.Struct, frozen=True, kw_only=True):
         left = seat.acts_left - 1
         if refusals:
             left = max(left, 1)
-        due_ns = max(now_ns, seat.due_ns + rules.act_every_ns)
+        due_ns = max(now_ns, seat.due_ns + round(1e9 / rules.rate))
         if left == 0 and seat.stalls:
             # Nothing is renewed in a stall, and what was to be done waits behind it.
             return msgspec.structs.replace(
-                seat, acts_left=BACKLOG, stalls=False, renew_ns=_NEVER_NS, due_ns=now_ns + rules.stall_ns, failures=0
+                seat, acts_left=BACKLOG, stalls=False, renew_ns=_NEVER_NS, due_ns=now_ns + rules.stall, failures=0
             )
         return msgspec.structs.replace(seat, acts_left=left, refusals=refusals, due_ns=due_ns, failures=0)
 
 
-class ElectionClient:
+class ElectionClient(SessionClient[Elections]):
     """One connection of one candidate or observer; it knows no term but those that its operations carry.
 
     Of its lease it knows whether a term may hang on it. A candidate that has given a term up must not campaign with
@@ -309,7 +245,7 @@ class ElectionClient:
     """
 
     def __init__(self, store: Elections, *, guarded: bool, observe: ReadMode, strong: ReadMode) -> None:
-        self._store = store
+        super().__init__(store)
         self._guarded = guarded
         self._observe = observe
         self._strong = strong
@@ -320,20 +256,19 @@ class ElectionClient:
             case "campaign":
                 return await self._campaign()
             case "renew":
-                reply = await self._unbind(self._store.renew())
-                return self._done(offer.value, reply.position, reply.epoch)
+                return self._ok(offer.value, await self._unbind(self._store.renew()))
             case "act":
                 return await self._act(offer.value)
             case "resign":
                 reply = await self._unbind(self._store.release(ELECTION, _held(offer.value)))
                 self._bound = False
-                return self._done(offer.value, reply.position, reply.epoch)
+                return self._ok(offer.value, reply)
             case "observe":
                 seen = await self._store.leader(ELECTION, self._observe)
-                return self._done(seen.token, seen.position, seen.epoch)
+                return self._ok(seen.token, seen)
             case _:
                 trail = await self._store.deeds(TRAIL, self._strong)
-                return self._done([_parsed(deed) for deed in trail.deeds], trail.position, trail.epoch)
+                return self._ok([_parsed(deed) for deed in trail.deeds], trail)
 
     async def _campaign(self) -> Completion:
         """Renew the lease of an earlier attempt, lest the term begin with one that has nearly ended; then try once."""
@@ -342,7 +277,7 @@ class ElectionClient:
         await self._keep_lease()
         held = await self._unbind(self._store.acquire(ELECTION))
         self._bound = True
-        return self._done([held.token, held.handle], held.position, held.epoch)
+        return self._ok([held.token, held.handle], held)
 
     async def _keep_lease(self) -> None:
         try:
@@ -366,15 +301,7 @@ class ElectionClient:
     async def _act(self, value: list[Any]) -> Completion:
         deed = f"{value[0]}{_BETWEEN}{value[1]}{_BETWEEN}{value[2]}"
         reply = await self._unbind(self._store.act(TRAIL, deed, ELECTION, _held(value), guarded=self._guarded))
-        return msgspec.structs.replace(
-            self._done(value, reply.position, reply.epoch), value_position=reply.value_position
-        )
-
-    def _done(self, value: Any, position: int | None, epoch: int | None) -> Completion:
-        return Completion(Outcome.OK, value, position=position, epoch=epoch, session=self._store.session_id)
-
-    async def close(self) -> None:
-        await self._store.close()
+        return self._ok(value, reply, reply.value_position)
 
 
 def _held(value: list[Any]) -> Held:

@@ -18,34 +18,23 @@ On ZooKeeper a keep-alive is a resumption of the session on the node that is ask
 nothing of the leader (`harness/systems/zookeeper/leases.py`).
 """
 
-from collections.abc import Callable, Mapping
-from typing import Any, Final
+from collections.abc import Callable
+from typing import Annotated, Final, Literal
 
 import msgspec
 
-from fencepost.harness.base.durations import parse_duration_ns
+from fencepost.harness.base.errors import Refusal
+from fencepost.harness.base.options import Duration, Options, about, seconds
 from fencepost.harness.coordination import BOUND, Interface, Leases, ReadMode
-from fencepost.harness.generators import (
-    PENDING,
-    Context,
-    Draw,
-    Generator,
-    Invocation,
-    Offer,
-    draws,
-    limit,
-    reserve,
-    stagger,
-)
-from fencepost.harness.generators.contract import Step
+from fencepost.harness.generators import at_rate, draws, limit, reserve, stagger
+from fencepost.harness.generators.contract import PENDING, Context, Draw, Generator, Invocation, Offer, Step
 from fencepost.harness.history import Completion, OpEvent, Outcome
-from fencepost.harness.interpreter.client import Client
+from fencepost.harness.interpreter.client import Client, SessionClient
+from fencepost.harness.plugins.workload import Workload, current_read
 from fencepost.harness.runtime.node import Member
 from fencepost.harness.systems.contract.system import System
 
 PREFIX: Final = "lease-"
-#: How a lease is kept alive: every other one through a single node, all of them so, or none.
-ROUTES: Final = ("mixed", "one", "any")
 
 #: Streams of draws for what a lease does, apart from those of operations.
 _ROUTE: Final = 31
@@ -60,110 +49,69 @@ _FINAL_LOOKS: Final = 19
 _FINAL_EVERY_NS: Final = 500_000_000
 
 
-class Lease:
-    name: Final = "lease"
-    about: Final = "keys on leases or sessions, kept alive through any node: they live while they are, and not longer"
-    protocol: Final = Interface.LEASES
-    effect_free: frozenset[str] = frozenset({"look"})
+class LeaseOptions(Options, frozen=True, kw_only=True):
+    ttl: Annotated[Duration, about("a lease's time to live")] = seconds(3)
+    keep_every: Annotated[Duration, about("a lease is kept alive this often")] = seconds(0.5)
+    steady: Annotated[int, about("leases that are kept alive for as long as the load lasts")] = 4
+    passing: Annotated[int, about("leases at a time that are kept alive for a while")] = 8
+    kept_for: Annotated[Duration, about("mean length of that while")] = seconds(1.5)
+    through: Annotated[
+        Literal["mixed", "one", "any"],
+        about("keep-alives: of every other lease through a single node, of all, of none"),
+    ] = "mixed"
+    keepers_per_node: Annotated[int, about("workers per node that grant, keep and revoke")] = 4
+    looks_per_second: Annotated[float, about("looks at all keys per second, all workers together")] = 60.0
+    looks: Annotated[ReadMode, about("how a current look reads")] = ReadMode.STRONG
 
-    def options(self, system: System) -> dict[str, Any]:
-        return {
-            "ttl": "3s",
-            "keep_every": "500ms",
-            "steady": 4,
-            "passing": 8,
-            "kept_for": "1500ms",
-            "through": "mixed",
-            "keepers_per_node": 4,
-            "looks_per_second": 60.0,
-            "looks": _current(system).value,
-        }
 
-    def choices(self, system: System) -> dict[str, tuple[str, ...]]:
-        return {"through": ROUTES, "looks": tuple(mode.value for mode in system.read_modes)}
+class Lease(Workload[LeaseOptions]):
+    name = "lease"
+    about = "keys on leases or sessions, kept alive through any node: they live while they are, and not longer"
+    protocol = Interface.LEASES
+    options = LeaseOptions
+    effect_free = frozenset({"look"})
+    promise = "live-lease-lives"
+    judges = ("lease",)
 
-    def guarantee(self, system: System, options: Mapping[str, Any]) -> str:
-        return "live-lease-lives"
+    def defaults(self, system: System) -> LeaseOptions:
+        return LeaseOptions(looks=current_read(system))
 
-    def requires(self, options: Mapping[str, Any]) -> tuple[str, ...]:
-        return ()
-
-    def refuse(self, options: Mapping[str, Any], members: tuple[Member, ...]) -> str | None:
-        ttl_ns = parse_duration_ns(options["ttl"], what="ttl")
-        if 2 * parse_duration_ns(options["keep_every"], what="keep_every") > ttl_ns:
-            return "a lease is kept alive at least twice in its time to live; shorten keep_every or lengthen ttl"
-        if options["steady"] + options["passing"] < 1:
-            return "there is no lease to look at; give steady or passing above 0"
+    def refuse(self, options: LeaseOptions, members: tuple[Member, ...]) -> Refusal | None:
+        if 2 * options.keep_every > options.ttl:
+            return Refusal(
+                "a lease is kept alive at least twice in its time to live", "shorten keep_every or lengthen ttl"
+            )
+        if options.steady + options.passing < 1:
+            return Refusal("there is no lease to look at", "give steady or passing above 0")
         return None
 
-    def notice(self, options: Mapping[str, Any]) -> str | None:
-        return None
-
-    def checkers(self, system: System, options: Mapping[str, Any]) -> tuple[str, ...]:
-        return ("lease",)
-
-    def keys(self, options: Mapping[str, Any]) -> tuple[str, ...]:
+    def keys(self, options: LeaseOptions) -> tuple[str, ...]:
         return (BOUND,)
 
-    def nodes(self, members: tuple[Member, ...]) -> tuple[str, ...]:
-        return tuple(member.name for member in members)
+    def workers(self, options: LeaseOptions, node_count: int) -> int:
+        return node_count * (options.keepers_per_node + 1)
 
-    def workers(self, options: Mapping[str, Any], node_count: int) -> int:
-        return int(node_count * (options["keepers_per_node"] + 1))
-
-    def timeout_s(self, options: Mapping[str, Any], node_count: int, worker: int, patient_s: float) -> float:
+    def timeout_s(self, options: LeaseOptions, node_count: int, worker: int, patient_s: float) -> float:
         # Whoever holds a lease waits no longer for an answer than that is good for; a look may wait for a stopped node.
-        ttl_s = parse_duration_ns(options["ttl"], what="ttl") / 1e9
-        return min(patient_s, ttl_s) if worker < node_count * options["keepers_per_node"] else patient_s
+        return min(patient_s, options.ttl.seconds) if worker < node_count * options.keepers_per_node else patient_s
 
-    def system_options(self, system: System) -> dict[str, Any]:
-        return {}
+    def generator(self, options: LeaseOptions, node_count: int) -> Generator:
+        def look(worker: int, i: int, draw: Draw) -> Offer:
+            return Offer("look", BOUND, (ReadMode.PLAIN if draw.below(_PLAIN_ONE_IN) == 0 else options.looks).value)
 
-    def generator(self, options: Mapping[str, Any], node_count: int) -> Generator:
-        rules = _Rules(
-            nodes=node_count,
-            keep_every_ns=parse_duration_ns(options["keep_every"], what="keep_every"),
-            kept_for_ns=parse_duration_ns(options["kept_for"], what="kept_for"),
-            through=options["through"],
-        )
-        seats = tuple(_Seat(steady=i < options["steady"]) for i in range(options["steady"] + options["passing"]))
-        looks = stagger(round(1e9 / options["looks_per_second"]), draws(_looking(options["looks"])))
+        seats = tuple(_Seat(steady=i < options.steady) for i in range(options.steady + options.passing))
         return reserve(
-            (node_count * options["keepers_per_node"], _Lessees(rules=rules, seats=seats)), (node_count, looks)
+            (node_count * options.keepers_per_node, _Lessees(rules=options, nodes=node_count, seats=seats)),
+            (node_count, at_rate(options.looks_per_second, draws(look))),
         )
 
-    def final_generator(self, options: Mapping[str, Any], node_count: int) -> Generator:
+    def final_generator(self, options: LeaseOptions, node_count: int) -> Generator:
         """Current looks through every node, until all leases must be gone."""
-        every_ns = _FINAL_EVERY_NS // node_count
-        looks = limit(_FINAL_LOOKS * node_count, stagger(every_ns, draws(_final(options["looks"]))))
-        return reserve((node_count, looks))
+        looks = draws(lambda worker, i, draw: Offer("look", BOUND, options.looks.value))
+        return reserve((node_count, limit(_FINAL_LOOKS * node_count, stagger(_FINAL_EVERY_NS // node_count, looks))))
 
-    def client(self, store: Leases, options: Mapping[str, Any], now_ns: Callable[[], int]) -> Client:
-        return LeaseClient(store, ttl_ms=parse_duration_ns(options["ttl"], what="ttl") // 1_000_000)
-
-
-def _current(system: System) -> ReadMode:
-    return ReadMode.STRONG if ReadMode.STRONG in system.read_modes else ReadMode.BARRIER
-
-
-def _looking(mode: str) -> Callable[[int, int, Draw], Offer]:
-    def look(worker: int, i: int, draw: Draw) -> Offer:
-        return Offer("look", BOUND, ReadMode.PLAIN.value if draw.below(_PLAIN_ONE_IN) == 0 else mode)
-
-    return look
-
-
-def _final(mode: str) -> Callable[[int, int, Draw], Offer]:
-    return lambda worker, i, draw: Offer("look", BOUND, mode)
-
-
-class _Rules(msgspec.Struct, frozen=True, kw_only=True):
-    """How leases are used; times in nanoseconds."""
-
-    nodes: int
-    keep_every_ns: int
-    kept_for_ns: int
-    through: str
+    def client(self, store: Leases, options: LeaseOptions, now_ns: Callable[[], int]) -> Client:
+        return LeaseClient(store, ttl_ms=options.ttl // 1_000_000)
 
 
 class _Seat(msgspec.Struct, frozen=True, kw_only=True):
@@ -188,7 +136,8 @@ class _Seat(msgspec.Struct, frozen=True, kw_only=True):
 class _Lessees(msgspec.Struct, frozen=True, kw_only=True):
     """Whoever is free carries out what is due for a lease, on the node that is drawn for it."""
 
-    rules: _Rules
+    rules: LeaseOptions
+    nodes: int
     seats: tuple[_Seat, ...]
 
     def op(self, ctx: Context) -> Step:
@@ -199,14 +148,14 @@ class _Lessees(msgspec.Struct, frozen=True, kw_only=True):
             if worker is None:
                 continue
             at_ns = max(due_ns, ctx.time_ns)
-            number = seat.number if seat.number is not None else ctx.counts[worker] * ctx.total + worker + 1
+            number = seat.number if seat.number is not None else ctx.number(worker)
             after = self._sent(seat, place, number, at_ns, ctx)
             return Invocation(worker, Offer(seat.f, f"{PREFIX}{number}", seat.handle), at_ns), self._with(place, after)
         return PENDING, self
 
     def _worker(self, seat: _Seat, place: int, ctx: Context) -> int | None:
         """A free worker on the node that this request goes through; on the next node, where the lease may take any."""
-        nodes = self.rules.nodes
+        nodes = self.nodes
         if seat.f == "keep" and seat.route is not None:
             return next((w for w in ctx.free if w % nodes == seat.route), None)
         first = Draw(ctx.seed, place, (seat.number or 0) * 4096 + seat.step, _NODE).below(nodes)
@@ -218,7 +167,7 @@ class _Lessees(msgspec.Struct, frozen=True, kw_only=True):
             return msgspec.structs.replace(sent, busy=True)
         if seat.ends_ns <= at_ns:
             return self._over(seat, at_ns)
-        return self._keeping(sent, at_ns + self.rules.keep_every_ns)
+        return self._keeping(sent, at_ns + self.rules.keep_every)
 
     def _keeping(self, seat: _Seat, due_ns: int) -> _Seat:
         """The next keep-alive, or the end where that comes first."""
@@ -248,7 +197,7 @@ class _Lessees(msgspec.Struct, frozen=True, kw_only=True):
         if event.f == "attach":
             if event.type is Outcome.FAIL:
                 return self._over(seat, now_ns)
-            return self._keeping(seat, now_ns + self.rules.keep_every_ns)
+            return self._keeping(seat, now_ns + self.rules.keep_every)
         if event.f == "revoke":
             # One more keep-alive, of what has ended.
             return msgspec.structs.replace(seat, f="keep", due_ns=now_ns, ends_ns=now_ns, route=None, busy=False)
@@ -261,24 +210,24 @@ class _Lessees(msgspec.Struct, frozen=True, kw_only=True):
         route = Draw(ctx.seed, seat.number, 0, _ROUTE)
         one = self.rules.through == "one" or (self.rules.through == "mixed" and route.below(2) == 0)
         life = Draw(ctx.seed, seat.number, 0, _LIFE)
-        kept_ns = self.rules.keep_every_ns + life.below(2 * self.rules.kept_for_ns)
+        kept_ns = self.rules.keep_every + life.below(2 * self.rules.kept_for)
         return msgspec.structs.replace(
             seat,
             f="attach",
             due_ns=ctx.time_ns,
             handle=event.value[0],
-            route=route.below(self.rules.nodes) if one else None,
+            route=route.below(self.nodes) if one else None,
             ends_ns=_NEVER_NS if seat.steady else ctx.time_ns + kept_ns,
             revokes=life.below(2) == 0,
             busy=False,
         )
 
 
-class LeaseClient:
+class LeaseClient(SessionClient[Leases]):
     """One connection of whoever keeps leases, or looks; it holds none, and sends each request once."""
 
     def __init__(self, store: Leases, *, ttl_ms: int) -> None:
-        self._store = store
+        super().__init__(store)
         self._ttl_ms = ttl_ms
 
     async def invoke(self, offer: Offer) -> Completion:
@@ -286,24 +235,16 @@ class LeaseClient:
         match offer.f:
             case "grant":
                 granted = await self._store.grant(self._ttl_ms)
-                return self._done([granted.handle, granted.ttl_ms], granted.position, granted.epoch)
+                return self._ok([granted.handle, granted.ttl_ms], granted)
             case "keep":
                 kept = await self._store.keep_alive(handle)
-                return self._done(kept.ttl_ms, kept.position, kept.epoch)
+                return self._ok(kept.ttl_ms, kept)
             case "attach":
                 number = int((offer.key or "").removeprefix(PREFIX))
                 reply = await self._store.attach(BOUND, number, handle)
-                done = self._done(handle, reply.position, reply.epoch)
-                return msgspec.structs.replace(done, value_position=reply.value_position)
+                return self._ok(handle, reply, reply.value_position)
             case "revoke":
-                reply = await self._store.revoke(handle)
-                return self._done(handle, reply.position, reply.epoch)
+                return self._ok(handle, await self._store.revoke(handle))
             case _:
                 seen = await self._store.members(BOUND, ReadMode(offer.value))
-                return self._done(list(seen.elements), seen.position, seen.epoch)
-
-    def _done(self, value: Any, position: int | None, epoch: int | None) -> Completion:
-        return Completion(Outcome.OK, value, position=position, epoch=epoch, session=self._store.session_id)
-
-    async def close(self) -> None:
-        await self._store.close()
+                return self._ok(list(seen.elements), seen)

@@ -7,17 +7,15 @@ blind, as with a resource that knows nothing of the lock, and updates are expect
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
-from typing import Any, Final
+from collections.abc import Callable
+from typing import Annotated, Final, Literal
 
-import msgspec
-
-from fencepost.harness.base.durations import parse_duration_ns
+from fencepost.harness.base.options import Duration, Options, about, seconds
 from fencepost.harness.coordination import Definite, Held, Indefinite, Interface, Locks, ReadMode
-from fencepost.harness.generators import Draw, Generator, Offer, draws, each_worker, limit, reserve, stagger
+from fencepost.harness.generators import Draw, Generator, Offer, at_rate, draws, each_worker, limit, numbered, reserve
 from fencepost.harness.history import Completion, Outcome
-from fencepost.harness.interpreter.client import Client
-from fencepost.harness.runtime.node import Member
+from fencepost.harness.interpreter.client import Client, SessionClient
+from fencepost.harness.plugins.workload import Workload, current_read
 from fencepost.harness.systems.contract.system import System
 
 LOCK: Final = "lock"
@@ -29,119 +27,70 @@ _NO_FENCING: Final = (
 )
 
 
-class Lock:
-    name: Final = "lock"
-    about: Final = "a lock guards the read-modify-write of one set; fencing on or off"
-    protocol: Final = Interface.LOCKS
-    effect_free: frozenset[str] = frozenset({"members"})
+class LockOptions(Options, frozen=True, kw_only=True):
+    fencing: Annotated[Literal["on", "off"], about("whether a write also checks that the lock is held")] = "on"
+    workers_per_node: Annotated[int, about("workers per node that take the lock")] = 2
+    rate: Annotated[float, about("critical sections begun per second, all workers together")] = 60.0
+    work: Annotated[Duration, about("mean time that a holder works")] = seconds(0.01)
+    stall: Annotated[Duration, about("how long a holder that stalls works")] = seconds(3.5)
+    stall_one_in: Annotated[int, about("one holder in so many stalls")] = 60
+    members: Annotated[ReadMode, about("how the guarded value is read")] = ReadMode.STRONG
 
-    def options(self, system: System) -> dict[str, Any]:
-        strong = ReadMode.STRONG if ReadMode.STRONG in system.read_modes else ReadMode.BARRIER
-        return {
-            "fencing": "on",
-            "workers_per_node": 2,
-            "rate": 60.0,
-            "work": "10ms",
-            "stall": "3500ms",
-            "stall_one_in": 60,
-            "members": strong.value,
-        }
 
-    def choices(self, system: System) -> dict[str, tuple[str, ...]]:
-        return {"fencing": ("on", "off"), "members": tuple(mode.value for mode in system.read_modes)}
+class Lock(Workload[LockOptions]):
+    name = "lock"
+    about = "a lock guards the read-modify-write of one set; fencing on or off"
+    protocol = Interface.LOCKS
+    options = LockOptions
+    effect_free = frozenset({"members"})
+    judges = ("lock",)
+    #: Leases that outlive a stall would show nothing, and a lost holder would block the others for long.
+    wants = {"lock_ttl_s": 2, "session_timeout_ms": 2500}  # noqa: RUF012  # a read-only mapping
 
-    def guarantee(self, system: System, options: Mapping[str, Any]) -> str:
-        return "fenced-lock" if options["fencing"] == "on" else "lock-mutual-exclusion"
+    def defaults(self, system: System) -> LockOptions:
+        return LockOptions(members=current_read(system))
 
-    def requires(self, options: Mapping[str, Any]) -> tuple[str, ...]:
-        return ("lock-mutual-exclusion",) if options["fencing"] == "off" else ()
+    def guarantee(self, system: System, options: LockOptions) -> str:
+        return "fenced-lock" if options.fencing == "on" else "lock-mutual-exclusion"
 
-    def refuse(self, options: Mapping[str, Any], members: tuple[Member, ...]) -> str | None:
-        return None
+    def requires(self, options: LockOptions) -> tuple[str, ...]:
+        return ("lock-mutual-exclusion",) if options.fencing == "off" else ()
 
-    def notice(self, options: Mapping[str, Any]) -> str | None:
-        return _NO_FENCING if options["fencing"] == "off" else None
+    def notice(self, options: LockOptions) -> str | None:
+        return _NO_FENCING if options.fencing == "off" else None
 
-    def checkers(self, system: System, options: Mapping[str, Any]) -> tuple[str, ...]:
-        return ("lock",)
-
-    def keys(self, options: Mapping[str, Any]) -> tuple[str, ...]:
+    def keys(self, options: LockOptions) -> tuple[str, ...]:
         return (KEY,)
 
-    def nodes(self, members: tuple[Member, ...]) -> tuple[str, ...]:
-        return tuple(member.name for member in members)
+    def workers(self, options: LockOptions, node_count: int) -> int:
+        return node_count * options.workers_per_node
 
-    def workers(self, options: Mapping[str, Any], node_count: int) -> int:
-        return int(node_count * options["workers_per_node"])
+    def generator(self, options: LockOptions, node_count: int) -> Generator:
+        return at_rate(options.rate, numbered(lambda number: Offer("critical", KEY, number)))
 
-    def timeout_s(self, options: Mapping[str, Any], node_count: int, worker: int, patient_s: float) -> float:
-        return patient_s
+    def final_generator(self, options: LockOptions, node_count: int) -> Generator:
+        members = draws(lambda worker, i, draw: Offer("members", KEY))
+        return reserve((node_count, each_worker(limit(2, members))))
 
-    def system_options(self, system: System) -> dict[str, Any]:
-        # Leases that outlive a stall would show nothing, and a lost holder would block the others for long.
-        short = {"lock_ttl_s": 2, "session_timeout_ms": 2500}
-        return {name: value for name, value in short.items() if name in system.options()}
-
-    def generator(self, options: Mapping[str, Any], node_count: int) -> Generator:
-        workers = self.workers(options, node_count)
-
-        def critical(worker: int, i: int, draw: Draw) -> Offer:
-            return Offer("critical", KEY, i * workers + worker + 1)
-
-        return stagger(round(1e9 / options["rate"]), draws(critical))
-
-    def final_generator(self, options: Mapping[str, Any], node_count: int) -> Generator:
-        return reserve((node_count, each_worker(limit(2, draws(_members)))))
-
-    def client(self, store: Locks, options: Mapping[str, Any], now_ns: Callable[[], int]) -> Client:
-        return LockClient(
-            store,
-            ReadMode(options["members"]),
-            fencing=options["fencing"] == "on",
-            work=_Work(
-                work_ms=parse_duration_ns(options["work"], what="work") // 1_000_000,
-                stall_ms=parse_duration_ns(options["stall"], what="stall") // 1_000_000,
-                stall_one_in=options["stall_one_in"],
-            ),
-            now_ns=now_ns,
-        )
+    def client(self, store: Locks, options: LockOptions, now_ns: Callable[[], int]) -> Client:
+        return LockClient(store, options, now_ns)
 
 
-def _members(worker: int, i: int, draw: Draw) -> Offer:
-    return Offer("members", KEY)
-
-
-class _Work(msgspec.Struct, frozen=True, kw_only=True):
-    """How long a holder works, decided by the element alone so that a plan and seed repeat it."""
-
-    work_ms: int
-    stall_ms: int
-    stall_one_in: int
-
-    def seconds(self, element: int) -> float:
-        draw = Draw(0, 0, element)
-        return (self.stall_ms if draw.below(self.stall_one_in) == 0 else draw.below(2 * self.work_ms + 1)) / 1000
-
-
-class LockClient:
+class LockClient(SessionClient[Locks]):
     """One connection for the lock and for the guarded value.
 
     The value of `critical` is the element; its result [token, acquired_ns, last_held_ns]: between the two times, on
     the history's clock, the client believed that it held the lock.
     """
 
-    def __init__(
-        self, store: Locks, strong: ReadMode, *, fencing: bool, work: _Work, now_ns: Callable[[], int]
-    ) -> None:
-        self._store = store
-        self._strong = strong
-        self._fencing = fencing
-        self._work = work
+    def __init__(self, store: Locks, options: LockOptions, now_ns: Callable[[], int]) -> None:
+        super().__init__(store)
+        self._options = options
         self._now_ns = now_ns
 
     async def invoke(self, offer: Offer) -> Completion:
         if offer.f == "members":
-            reply = await self._store.read(KEY, self._strong)
+            reply = await self._store.read(KEY, self._options.members)
             return Completion(Outcome.OK, _decode(reply.value), position=reply.position, epoch=reply.epoch)
         element = offer.value
         held = await self._store.acquire(LOCK)
@@ -162,11 +111,11 @@ class LockClient:
         )
 
     async def _update(self, element: int, held: Held) -> tuple[int | None, int | None, int]:
-        before = await self._store.read(KEY, self._strong)
-        await asyncio.sleep(self._work.seconds(element))
+        before = await self._store.read(KEY, self._options.members)
+        await asyncio.sleep(self._work_s(element))
         value = _encode([*_decode(before.value), element])
         last_held_ns = self._now_ns()
-        if self._fencing:
+        if self._options.fencing == "on":
             reply = await self._store.guarded_write(KEY, value, LOCK, held)
         else:
             reply = await self._store.write(KEY, value)
@@ -180,8 +129,12 @@ class LockClient:
             return False
         return True
 
-    async def close(self) -> None:
-        await self._store.close()
+    def _work_s(self, element: int) -> float:
+        """How long a holder works, decided by the element alone so that a plan and seed repeat it."""
+        draw, options = Draw(0, 0, element), self._options
+        if draw.below(options.stall_one_in) == 0:
+            return options.stall.seconds
+        return draw.below(2 * (options.work // 1_000_000) + 1) / 1000
 
 
 def _encode(elements: list[int]) -> bytes:

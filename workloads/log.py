@@ -15,18 +15,20 @@ What is promised follows from the options (Kafka's documentation of `acks` and `
 min_isr of 2 or more an acknowledged append is on two nodes; anything less is measured under names of its own.
 """
 
-from collections.abc import Callable, Mapping
-from typing import Any, Final
+from collections.abc import Callable
+from typing import Annotated, Any, Final, Literal
 
 import msgspec
 
-from fencepost.harness.base.durations import parse_duration_ns
+from fencepost.harness.base.errors import Refusal
+from fencepost.harness.base.options import Duration, Options, about, seconds
 from fencepost.harness.coordination import Interface, Polled
 from fencepost.harness.coordination import Log as LogSession
-from fencepost.harness.generators import PENDING, Context, Draw, Generator, Invocation, Offer, stagger
-from fencepost.harness.generators.contract import Step
+from fencepost.harness.generators import at_rate, stagger
+from fencepost.harness.generators.contract import PENDING, Context, Draw, Generator, Invocation, Offer, Step
 from fencepost.harness.history import Completion, OpEvent, Outcome
-from fencepost.harness.interpreter.client import Client
+from fencepost.harness.interpreter.client import Client, SessionClient
+from fencepost.harness.plugins.workload import Workload, too_small
 from fencepost.harness.runtime.node import Member
 from fencepost.harness.systems.contract.system import System
 
@@ -48,11 +50,6 @@ _SCAN_EVERY_NS: Final = 2_000_000
 _AS_LEADER: Final = frozenset({"not-enough-replicas", "not-enough-replicas-after-append", "offset-out-of-range"})
 #: An append that ended so was not answered; the node may still answer polls of that partition.
 _NO_ANSWER: Final = frozenset({"timeout", "request-timed-out"})
-_BROKER: Final = "broker"
-#: Three brokers, so that a record can be on two nodes while one is away; and one that is cut off is superseded, or one
-#: that has fallen behind leaves the in-sync replicas (Kafka's `replica.lag.time.max.ms`, 30 s by default), within the
-#: seconds that a fault lasts.
-_WANTED: Final = {"brokers": 3, "broker_session_ms": 3000, "broker_heartbeat_ms": 500, "replica_lag_ms": 3000}
 #: Of draws; the numbers of `generators.contract.Stream` are below.
 _IDLE_STREAM: Final = 16
 
@@ -62,100 +59,94 @@ _MEASURED_ONLY: Final = (
 )
 
 
-class Log:
-    name: Final = "log"
-    about: Final = "append unique values to several topic partitions, and poll them"
-    protocol: Final = Interface.LOG
-    effect_free: frozenset[str] = frozenset({"poll", "scan"})
+class LogOptions(Options, frozen=True, kw_only=True):
+    partitions: Annotated[int, about("how many partitions are used")] = 6
+    acks: Annotated[Literal["all", "1"], about("who has an append before it is acknowledged")] = "all"
+    min_isr: Annotated[int, about("in-sync replicas that an append needs")] = 2
+    idempotence: Annotated[Literal["auto", "on", "off"], about("of appends; auto: on with acks=all")] = "auto"
+    rate: Annotated[float, about("operations per second, all workers together; 0: as fast as they are answered")] = 1e3
+    appenders_per_node: Annotated[int, about("workers per node that append")] = 4
+    pollers_per_node: Annotated[int, about("workers per node that poll")] = 2
+    batch: Annotated[int, about("records of a poll's reply at most")] = 100
+    append_timeout: Annotated[Duration, about("an operation is given up after this long")] = seconds(1.5)
 
-    def options(self, system: System) -> dict[str, Any]:
-        return {
-            "partitions": 6,
-            "acks": "all",
-            "min_isr": 2,
-            "idempotence": "auto",
-            "rate": 1000.0,
-            "appenders_per_node": 4,
-            "pollers_per_node": 2,
-            "batch": 100,
-            "append_timeout": "1500ms",
-        }
+    @property
+    def keys(self) -> tuple[str, ...]:
+        return tuple(f"p{i}" for i in range(self.partitions))
 
-    def choices(self, system: System) -> dict[str, tuple[str, ...]]:
-        return {"acks": ("all", "1"), "idempotence": ("auto", "on", "off")}
+    @property
+    def replicated(self) -> bool:
+        """Whether an acknowledged append is on two nodes at least."""
+        return self.acks == "all" and self.min_isr >= 2
 
-    def guarantee(self, system: System, options: Mapping[str, Any]) -> str:
-        return "log-durable" if _replicated(options) else "log-durable-unreplicated"
 
-    def requires(self, options: Mapping[str, Any]) -> tuple[str, ...]:
-        return ()
+class Log(Workload[LogOptions]):
+    name = "log"
+    about = "append unique values to several topic partitions, and poll them"
+    protocol = Interface.LOG
+    options = LogOptions
+    effect_free = frozenset({"poll", "scan"})
+    judges = ("log", "zombie-brokers")
+    roles = frozenset({"broker"})
+    #: Three brokers, so that a record can be on two nodes while one is away; and one that is cut off is superseded, or
+    #: one that has fallen behind leaves the in-sync replicas (Kafka's `replica.lag.time.max.ms`, 30 s by default),
+    #: within the seconds that a fault lasts.
+    wants = {  # noqa: RUF012  # a read-only mapping
+        "brokers": 3,
+        "broker_session_ms": 3000,
+        "broker_heartbeat_ms": 500,
+        "replica_lag_ms": 3000,
+    }
 
-    def refuse(self, options: Mapping[str, Any], members: tuple[Member, ...]) -> str | None:
-        if options["idempotence"] == "on" and options["acks"] != "all":
-            return "idempotence=on needs acks=all; leave one of them out"
-        for name in ("partitions", "min_isr", "appenders_per_node", "pollers_per_node", "batch"):
-            if options[name] < 1:
-                return f"{name}={options[name]} is too small; {name} is at least 1"
+    def guarantee(self, system: System, options: LogOptions) -> str:
+        return "log-durable" if options.replicated else "log-durable-unreplicated"
+
+    def refuse(self, options: LogOptions, members: tuple[Member, ...]) -> Refusal | None:
+        if options.idempotence == "on" and options.acks != "all":
+            return Refusal("idempotence=on needs acks=all", "leave one of them out")
         brokers = len(self.nodes(members))
-        if options["min_isr"] > brokers:
-            return (
-                f"min_isr={options['min_isr']} is more than the number of brokers, {brokers};"
-                f" ask for more brokers, or for at most -o min_isr={brokers}"
+        if options.min_isr > brokers:
+            return Refusal(
+                f"min_isr={options.min_isr} is more than the number of brokers, {brokers}",
+                f"ask for more brokers, or for at most -o min_isr={brokers}",
             )
-        return None
+        return too_small(options, "partitions", "min_isr", "appenders_per_node", "pollers_per_node", "batch")
 
-    def notice(self, options: Mapping[str, Any]) -> str | None:
-        return None if _replicated(options) else _MEASURED_ONLY
+    def notice(self, options: LogOptions) -> str | None:
+        return None if options.replicated else _MEASURED_ONLY
 
-    def checkers(self, system: System, options: Mapping[str, Any]) -> tuple[str, ...]:
-        return ("log", "zombie-brokers")
-
-    def keys(self, options: Mapping[str, Any]) -> tuple[str, ...]:
+    def keys(self, options: LogOptions) -> tuple[str, ...]:
         """The partitions, and how many in-sync replicas an append needs (see `coordination.Log`)."""
-        return (*(f"p{i}" for i in range(options["partitions"])), f"min_isr={options['min_isr']}")
+        return (*options.keys, f"min_isr={options.min_isr}")
 
-    def nodes(self, members: tuple[Member, ...]) -> tuple[str, ...]:
-        brokers = tuple(member.name for member in members if _BROKER in member.roles)
-        return brokers or tuple(member.name for member in members)
+    def workers(self, options: LogOptions, node_count: int) -> int:
+        return node_count * (options.appenders_per_node + options.pollers_per_node)
 
-    def workers(self, options: Mapping[str, Any], node_count: int) -> int:
-        return int(node_count * (options["appenders_per_node"] + options["pollers_per_node"]))
-
-    def timeout_s(self, options: Mapping[str, Any], node_count: int, worker: int, patient_s: float) -> float:
+    def timeout_s(self, options: LogOptions, node_count: int, worker: int, patient_s: float) -> float:
         # A node that does not answer holds its workers for this long; those of the other nodes go on.
-        return parse_duration_ns(options["append_timeout"], what="append_timeout") / 1e9
+        return options.append_timeout.seconds
 
-    def system_options(self, system: System) -> dict[str, Any]:
-        return {name: value for name, value in _WANTED.items() if name in system.options()}
-
-    def generator(self, options: Mapping[str, Any], node_count: int) -> Generator:
-        workers, partitions = self.workers(options, node_count), options["partitions"]
+    def generator(self, options: LogOptions, node_count: int) -> Generator:
         traffic = _Traffic(
-            keys=tuple(f"p{i}" for i in range(partitions)),
-            appenders=node_count * options["appenders_per_node"],
+            keys=options.keys,
+            appenders=node_count * options.appenders_per_node,
             nodes=node_count,
-            batch=options["batch"],
+            batch=options.batch,
             leads=((),) * node_count,
             takes=((),) * node_count,
-            orphans=tuple(range(partitions)),
+            orphans=tuple(range(options.partitions)),
             stuck=(),
-            places=((0,) * partitions,) * workers,
+            places=((0,) * options.partitions,) * self.workers(options, node_count),
         )
-        return stagger(round(1e9 / options["rate"]) if options["rate"] > 0 else 0, traffic)
+        return at_rate(options.rate, traffic)
 
-    def final_generator(self, options: Mapping[str, Any], node_count: int) -> Generator:
-        keys = tuple(f"p{i}" for i in range(options["partitions"]))
-        return stagger(_SCAN_EVERY_NS, _Scan(keys=keys, nodes=node_count, next=(0,) * len(keys)))
+    def final_generator(self, options: LogOptions, node_count: int) -> Generator:
+        return stagger(_SCAN_EVERY_NS, _Scan(keys=options.keys, nodes=node_count, next=(0,) * options.partitions))
 
-    def client(self, store: LogSession, options: Mapping[str, Any], now_ns: Callable[[], int]) -> Client:
-        idempotent = options["acks"] == "all" if options["idempotence"] == "auto" else options["idempotence"] == "on"
-        store.acknowledge(options["acks"], idempotent=idempotent)
-        return LogClient(store, batch=options["batch"])
-
-
-def _replicated(options: Mapping[str, Any]) -> bool:
-    """Whether an acknowledged append is on two nodes at least."""
-    return bool(options["acks"] == "all" and options["min_isr"] >= 2)
+    def client(self, store: LogSession, options: LogOptions, now_ns: Callable[[], int]) -> Client:
+        auto = options.idempotence == "auto"
+        store.acknowledge(options.acks, idempotent=options.acks == "all" if auto else options.idempotence == "on")
+        return LogClient(store, batch=options.batch)
 
 
 class _Traffic(msgspec.Struct, frozen=True, kw_only=True):
@@ -212,7 +203,7 @@ class _Traffic(msgspec.Struct, frozen=True, kw_only=True):
         return self._poll(worker, partition, 0)
 
     def _append(self, ctx: Context, worker: int, partition: int) -> Offer:
-        return Offer("append", self.keys[partition], ctx.counts[worker] * ctx.total + worker + 1)
+        return Offer("append", self.keys[partition], ctx.number(worker))
 
     def _poll(self, worker: int, partition: int, back: int) -> Offer:
         return Offer("poll", self.keys[partition], max(0, self.places[worker][partition] - back))
@@ -235,17 +226,7 @@ class _Traffic(msgspec.Struct, frozen=True, kw_only=True):
         if leads is not self.leads or takes is not self.takes:
             orphans = tuple(p for p in every if not any(p in own for own in leads))
             stuck = tuple(p for p in every if p not in orphans and not any(p in own for own in takes))
-        return _Traffic(
-            keys=self.keys,
-            appenders=self.appenders,
-            nodes=self.nodes,
-            batch=self.batch,
-            leads=leads,
-            takes=takes,
-            orphans=orphans,
-            stuck=stuck,
-            places=places,
-        )
+        return msgspec.structs.replace(self, leads=leads, takes=takes, orphans=orphans, stuck=stuck, places=places)
 
     def _learned(
         self, node: int, partition: int, event: OpEvent
@@ -319,11 +300,11 @@ class _Scan(msgspec.Struct, frozen=True, kw_only=True):
         return after
 
 
-class LogClient:
+class LogClient(SessionClient[LogSession]):
     """One connection; values are decimal numbers. Replies are cut to `batch` records, to keep histories small."""
 
     def __init__(self, store: LogSession, *, batch: int) -> None:
-        self._store = store
+        super().__init__(store)
         self._batch = batch
 
     async def invoke(self, offer: Offer) -> Completion:
@@ -335,9 +316,6 @@ class LogClient:
         polled = await self._store.poll(partition, offer.value)
         limit = _SCAN_RECORDS if offer.f == "scan" else self._batch
         return Completion(Outcome.OK, _rows(polled, limit), position=polled.high_watermark, epoch=polled.epoch)
-
-    async def close(self) -> None:
-        await self._store.close()
 
 
 def _rows(polled: Polled, limit: int) -> list[list[int]]:

@@ -13,40 +13,22 @@ Names belong to moments: a new one every `create_every`, made about twice, asked
 after. So all workers, and the final phase, know the names without telling each other.
 """
 
-from collections.abc import Callable, Mapping
-from typing import Any, Final
+from collections.abc import Callable
+from typing import Annotated, Final
 
 import msgspec
 
-from fencepost.harness.base.durations import parse_duration_ns
-from fencepost.harness.coordination import Interface, Metadata, Reply
-from fencepost.harness.generators import (
-    PENDING,
-    Context,
-    Draw,
-    Generator,
-    Invocation,
-    Offer,
-    draws,
-    limit,
-    phases,
-    reserve,
-    stagger,
-    time_limit,
-    until_ok,
-)
-from fencepost.harness.generators.contract import Step
+from fencepost.harness.base.options import Duration, Options, about, seconds
+from fencepost.harness.coordination import Interface, Metadata
+from fencepost.harness.generators import draws, limit, numbered, phases, reserve, stagger, time_limit, until_ok
+from fencepost.harness.generators.contract import PENDING, Context, Draw, Generator, Invocation, Offer, Step
 from fencepost.harness.history import Completion, OpEvent, Outcome
-from fencepost.harness.interpreter.client import Client
-from fencepost.harness.runtime.node import Member
-from fencepost.harness.systems.contract.system import System
+from fencepost.harness.interpreter.client import Client, SessionClient
+from fencepost.harness.plugins.workload import Workload
 from fencepost.workloads.metadata_final import LAST_KEY, Rounds
 
-_ROLES: Final = frozenset({"controller", "broker"})
 #: How long a node that says it is not the controller is spared changes: each costs a connection and proves nothing.
 _SPARED_NS: Final = 250_000_000
-#: The option of a system that says how often an idle controller appends a record that changes nothing; 0: never.
-_NO_OPS: Final = "idle_interval_ms"
 _NOT_IN_CHARGE: Final = frozenset({"not-controller"})
 #: Each name is asked for this long before it may be taken: an answer "taken" is then a lie.
 _NAMES_AHEAD: Final = 1
@@ -56,122 +38,88 @@ _WINDOWS: Final = 16
 _LAST_CHANGE_NS: Final = 2_000_000_000
 
 
-class MetadataWorkload:
-    name: Final = "metadata"
-    about: Final = "unique settings and names, written and read through every controller and broker"
-    protocol: Final = Interface.METADATA
-    effect_free: frozenset[str] = frozenset({"describe", "exists"})
+class MetadataOptions(Options, frozen=True, kw_only=True):
+    rate: Annotated[float, about("operations per second, all workers together")] = 300.0
+    reads: Annotated[float, about("the share of them that reads, 0 to 1")] = 0.95
+    keys: Annotated[int, about("how many settings are written")] = 8
+    names: Annotated[int, about("how many of the newest names are asked for")] = 8
+    create_every: Annotated[Duration, about("time from one new name to the next")] = seconds(0.5)
+    window: Annotated[Duration, about("length of the windows in which a node is written, or only read")] = seconds(12)
+    writers_per_node: Annotated[int, about("workers per node that write settings")] = 2
+    readers_per_node: Annotated[int, about("workers per node that read settings; as many ask for names")] = 2
+    change_timeout: Annotated[Duration, about("an operation is given up after this long")] = seconds(1.5)
 
-    def options(self, system: System) -> dict[str, Any]:
-        return {
-            "rate": 300.0,
-            "reads": 0.95,
-            "keys": 8,
-            "names": 8,
-            "create_every": "500ms",
-            "window": "12s",
-            "writers_per_node": 2,
-            "readers_per_node": 2,
-            "change_timeout": "1500ms",
-        }
+    @property
+    def every_ns(self) -> int:
+        """As `create_every`, at least 1."""
+        return max(1, self.create_every)
 
-    def choices(self, system: System) -> dict[str, tuple[str, ...]]:
-        return {}
 
-    def guarantee(self, system: System, options: Mapping[str, Any]) -> str:
-        return "metadata-durable"
+class MetadataWorkload(Workload[MetadataOptions]):
+    name = "metadata"
+    about = "unique settings and names, written and read through every controller and broker"
+    protocol = Interface.METADATA
+    options = MetadataOptions
+    effect_free = frozenset({"describe", "exists"})
+    promise = "metadata-durable"
+    judges = ("metadata", "topic-names", "rejoin", "ground-truth")
+    roles = frozenset({"controller", "broker"})
+    #: How often an idle controller appends a record that changes nothing: never. Soon after it is cut off it would have
+    #: one that it cannot commit, and answer nothing behind it; a superseded one that goes on answering is worth seeing.
+    wants = {"idle_interval_ms": 0}  # noqa: RUF012  # a read-only mapping
 
-    def requires(self, options: Mapping[str, Any]) -> tuple[str, ...]:
+    def requires(self, options: MetadataOptions) -> tuple[str, ...]:
         return ("leader-self-fencing",)
 
-    def refuse(self, options: Mapping[str, Any], members: tuple[Member, ...]) -> str | None:
-        return None
+    def keys(self, options: MetadataOptions) -> tuple[str, ...]:
+        return (*(f"k{i}" for i in range(options.keys)), LAST_KEY)
 
-    def notice(self, options: Mapping[str, Any]) -> str | None:
-        return None
-
-    def checkers(self, system: System, options: Mapping[str, Any]) -> tuple[str, ...]:
-        return ("metadata", "topic-names", "rejoin", "ground-truth")
-
-    def keys(self, options: Mapping[str, Any]) -> tuple[str, ...]:
-        return (*(f"k{i}" for i in range(options["keys"])), LAST_KEY)
-
-    def nodes(self, members: tuple[Member, ...]) -> tuple[str, ...]:
-        named = tuple(member.name for member in members if _ROLES & set(member.roles))
-        return named or tuple(member.name for member in members)
-
-    def workers(self, options: Mapping[str, Any], node_count: int) -> int:
+    def workers(self, options: MetadataOptions, node_count: int) -> int:
         # On each node: writers of settings, one taker of names, readers of settings, askers for names.
-        return int(node_count * (options["writers_per_node"] + 1 + 2 * options["readers_per_node"]))
+        return node_count * (options.writers_per_node + 1 + 2 * options.readers_per_node)
 
-    def timeout_s(self, options: Mapping[str, Any], node_count: int, worker: int, patient_s: float) -> float:
+    def timeout_s(self, options: MetadataOptions, node_count: int, worker: int, patient_s: float) -> float:
         # One asker on every node waits long: what it asked before a pause is worth hearing after it.
-        if worker >= self.workers(options, node_count) - node_count:
-            return patient_s
-        return parse_duration_ns(options["change_timeout"], what="change_timeout") / 1e9
+        patient = worker >= self.workers(options, node_count) - node_count
+        return patient_s if patient else options.change_timeout.seconds
 
-    def system_options(self, system: System) -> dict[str, Any]:
-        # A controller that appends a record of its own now and then has one that it cannot commit soon after it is cut
-        # off, and answers nothing behind it. Without them a superseded one goes on answering, which is worth seeing.
-        return {_NO_OPS: 0} if _NO_OPS in system.options() else {}
-
-    def generator(self, options: Mapping[str, Any], node_count: int) -> Generator:
-        keys = self.keys(options)[:-1]
-        windows = _Windows(nodes=node_count, length_ns=max(1, parse_duration_ns(options["window"], what="window")))
-        every_ns = max(1, parse_duration_ns(options["create_every"], what="create_every"))
-        readers = node_count * options["readers_per_node"]
+    def generator(self, options: MetadataOptions, node_count: int) -> Generator:
+        keys, every_ns = self.keys(options)[:-1], options.every_ns
+        windows = _Windows(nodes=node_count, length_ns=max(1, options.window))
+        readers = node_count * options.readers_per_node
 
         def alter(ctx: Context, worker: int) -> Offer:
-            return Offer("alter", ctx.draw(worker).choice(keys), _unique(ctx, worker))
+            return Offer("alter", ctx.draw(worker).choice(keys), ctx.number(worker))
 
-        def create(ctx: Context, worker: int) -> Offer:
-            return Offer("create", name_at(ctx.time_ns, every_ns), 1)
-
-        def describe(worker: int, i: int, draw: Draw) -> Offer:
-            return Offer("describe", draw.choice(keys))
-
+        describe = draws(lambda worker, i, draw: Offer("describe", draw.choice(keys)))
         # A share of nothing is a pace too slow to be met, not a division by zero.
-        reads_ns = round(1e9 / (options["rate"] * max(options["reads"], 1e-6)))
-        writes_ns = round(1e9 / (options["rate"] * max(1 - options["reads"], 1e-6)))
+        reads_ns = round(1e9 / (options.rate * max(options.reads, 1e-6)))
+        writes_ns = round(1e9 / (options.rate * max(1 - options.reads, 1e-6)))
         return reserve(
-            (node_count * options["writers_per_node"], stagger(writes_ns, _Changes(windows=windows, offer=alter))),
-            (node_count, stagger(every_ns // 2, _Changes(windows=windows, offer=create))),
-            (readers, stagger(reads_ns * 3 // 2, draws(describe))),
-            (readers, stagger(reads_ns * 3, _Asks(names=options["names"], every_ns=every_ns))),
+            (node_count * options.writers_per_node, stagger(writes_ns, _Changes(windows=windows, offer=alter))),
+            (node_count, stagger(every_ns // 2, _Changes(windows=windows, offer=_creating(every_ns)))),
+            (readers, stagger(reads_ns * 3 // 2, describe)),
+            (readers, stagger(reads_ns * 3, _Asks(names=options.names, every_ns=every_ns))),
         )
 
-    def final_generator(self, options: Mapping[str, Any], node_count: int) -> Generator:
+    def final_generator(self, options: MetadataOptions, node_count: int) -> Generator:
         """One more setting and name, which views must show to be of use; then everything from every node, in rounds."""
-        every_ns = max(1, parse_duration_ns(options["create_every"], what="create_every"))
-        total = self.workers(options, node_count)
+        setting = numbered(lambda number: Offer("alter", LAST_KEY, number))
+        name = _Changes(windows=None, offer=_creating(options.every_ns))
+        last = (time_limit(_LAST_CHANGE_NS, until_ok(limit(1, change))) for change in (setting, name))
+        return reserve((node_count, phases(*last, Rounds(keys=self.keys(options), every_ns=options.every_ns))))
 
-        def alter(worker: int, i: int, draw: Draw) -> Offer:
-            return Offer("alter", LAST_KEY, i * total + worker + 1)
-
-        rounds = Rounds(keys=self.keys(options), every_ns=every_ns)
-        last_name = _Changes(windows=None, offer=lambda ctx, worker: Offer("create", name_at(ctx.time_ns, every_ns), 1))
-        return reserve(
-            (
-                node_count,
-                phases(
-                    time_limit(_LAST_CHANGE_NS, until_ok(limit(1, draws(alter)))),
-                    time_limit(_LAST_CHANGE_NS, until_ok(limit(1, last_name))),
-                    rounds,
-                ),
-            )
-        )
-
-    def client(self, store: Metadata, options: Mapping[str, Any], now_ns: Callable[[], int]) -> Client:
+    def client(self, store: Metadata, options: MetadataOptions, now_ns: Callable[[], int]) -> Client:
         return MetadataClient(store)
+
+
+def _creating(every_ns: int) -> Callable[[Context, int], Offer]:
+    return lambda ctx, worker: Offer("create", name_at(ctx.time_ns, every_ns), 1)
 
 
 def name_at(time_ns: int, every_ns: int) -> str:
     """The name that belongs to this moment of the run."""
     return f"t{time_ns // every_ns}"
-
-
-def _unique(ctx: Context, worker: int) -> int:
-    return ctx.counts[worker] * ctx.total + worker + 1
 
 
 class _Windows(msgspec.Struct, frozen=True, kw_only=True):
@@ -235,35 +183,20 @@ class _Asks(msgspec.Struct, frozen=True, kw_only=True):
         return self
 
 
-class MetadataClient:
+class MetadataClient(SessionClient[Metadata]):
     """One connection to one node. Settings are decimal numbers; a name is taken (1) or not (None)."""
 
-    def __init__(self, store: Metadata) -> None:
-        self._store = store
-
     async def invoke(self, offer: Offer) -> Completion:
-        assert offer.key is not None
+        key, value = offer.key or "", offer.value
         match offer.f:
             case "alter":
-                return self._done(await self._store.alter(offer.key, b"%d" % offer.value), offer.value)
+                reply = await self._store.alter(key, b"%d" % value)
             case "create":
-                return self._done(await self._store.create_name(offer.key), offer.value)
+                reply = await self._store.create_name(key)
             case "exists":
-                reply = await self._store.name_taken(offer.key)
-                return self._done(reply, None if reply.value is None else 1)
+                reply = await self._store.name_taken(key)
+                value = None if reply.value is None else 1
             case _:
-                reply = await self._store.describe(offer.key)
-                return self._done(reply, int(reply.value) if reply.value else None)
-
-    async def close(self) -> None:
-        await self._store.close()
-
-    def _done(self, reply: Reply, value: Any) -> Completion:
-        return Completion(
-            Outcome.OK,
-            value,
-            position=reply.position,
-            value_position=reply.value_position,
-            epoch=reply.epoch,
-            session=self._store.session_id,
-        )
+                reply = await self._store.describe(key)
+                value = int(reply.value) if reply.value else None
+        return self._ok(value, reply, reply.value_position)

@@ -5,89 +5,58 @@ that was replaced or by one that forgot, lets two producers pass for one another
 one of them as duplicates.
 """
 
-from collections.abc import Callable, Mapping
-from typing import Any, Final
+from collections.abc import Callable
+from typing import Annotated, Final
 
+from fencepost.harness.base.options import Options, about
 from fencepost.harness.coordination import Interface
 from fencepost.harness.coordination import ProducerIds as ProducerIdsSession
-from fencepost.harness.generators import Draw, Generator, Offer, draws, each_worker, limit, reserve, stagger
+from fencepost.harness.generators import Generator, Offer, at_rate, draws, each_worker, limit, reserve
 from fencepost.harness.history import Completion, Outcome
-from fencepost.harness.interpreter.client import Client
-from fencepost.harness.runtime.node import Member
-from fencepost.harness.systems.contract.system import System
+from fencepost.harness.interpreter.client import Client, SessionClient
+from fencepost.harness.plugins.workload import Workload
 
 KEY: Final = "producer-ids"
-_BROKER: Final = "broker"
 _FINAL_OF_EACH: Final = 20
+_ALLOCATE: Final = draws(lambda worker, i, draw: Offer("allocate", KEY))
 
 
-class ProducerIds:
-    name: Final = "producer-ids"
-    about: Final = "producer ids from every node; never the same one twice"
-    protocol: Final = Interface.PRODUCER_IDS
+class ProducerIdsOptions(Options, frozen=True, kw_only=True):
+    rate: Annotated[float, about("ids asked for per second, all workers together; 0: as fast as they come")] = 1000.0
+    workers_per_node: Annotated[int, about("workers per node that ask for ids")] = 3
+
+
+class ProducerIds(Workload[ProducerIdsOptions]):
+    name = "producer-ids"
+    about = "producer ids from every node; never the same one twice"
+    protocol = Interface.PRODUCER_IDS
+    options = ProducerIdsOptions
     #: An id that never arrived is lost, which harms nobody.
-    effect_free: frozenset[str] = frozenset({"allocate"})
+    effect_free = frozenset({"allocate"})
+    promise = "unique-producer-ids"
+    judges = ("producer-ids",)
+    roles = frozenset({"broker"})
+    wants = {"brokers": 3}  # noqa: RUF012  # a read-only mapping
 
-    def options(self, system: System) -> dict[str, Any]:
-        return {"rate": 1000.0, "workers_per_node": 3}
+    def workers(self, options: ProducerIdsOptions, node_count: int) -> int:
+        return node_count * options.workers_per_node
 
-    def choices(self, system: System) -> dict[str, tuple[str, ...]]:
-        return {}
-
-    def guarantee(self, system: System, options: Mapping[str, Any]) -> str:
-        return "unique-producer-ids"
-
-    def requires(self, options: Mapping[str, Any]) -> tuple[str, ...]:
-        return ()
-
-    def refuse(self, options: Mapping[str, Any], members: tuple[Member, ...]) -> str | None:
-        return None
-
-    def notice(self, options: Mapping[str, Any]) -> str | None:
-        return None
-
-    def checkers(self, system: System, options: Mapping[str, Any]) -> tuple[str, ...]:
-        return ("producer-ids",)
-
-    def keys(self, options: Mapping[str, Any]) -> tuple[str, ...]:
-        return ()
-
-    def nodes(self, members: tuple[Member, ...]) -> tuple[str, ...]:
-        brokers = tuple(member.name for member in members if _BROKER in member.roles)
-        return brokers or tuple(member.name for member in members)
-
-    def workers(self, options: Mapping[str, Any], node_count: int) -> int:
-        return int(node_count * options["workers_per_node"])
-
-    def timeout_s(self, options: Mapping[str, Any], node_count: int, worker: int, patient_s: float) -> float:
+    def timeout_s(self, options: ProducerIdsOptions, node_count: int, worker: int, patient_s: float) -> float:
         return min(patient_s, 2.0)
 
-    def system_options(self, system: System) -> dict[str, Any]:
-        return {name: value for name, value in {"brokers": 3}.items() if name in system.options()}
+    def generator(self, options: ProducerIdsOptions, node_count: int) -> Generator:
+        return at_rate(options.rate, _ALLOCATE)
 
-    def generator(self, options: Mapping[str, Any], node_count: int) -> Generator:
-        return stagger(round(1e9 / options["rate"]) if options["rate"] > 0 else 0, draws(_allocate))
-
-    def final_generator(self, options: Mapping[str, Any], node_count: int) -> Generator:
+    def final_generator(self, options: ProducerIdsOptions, node_count: int) -> Generator:
         # Again from every node, so that blocks taken before a fault meet those that were allotted after it.
-        return reserve((node_count, each_worker(limit(_FINAL_OF_EACH, draws(_allocate)))))
+        return reserve((node_count, each_worker(limit(_FINAL_OF_EACH, _ALLOCATE))))
 
-    def client(self, store: ProducerIdsSession, options: Mapping[str, Any], now_ns: Callable[[], int]) -> Client:
+    def client(self, store: ProducerIdsSession, options: ProducerIdsOptions, now_ns: Callable[[], int]) -> Client:
         return ProducerIdsClient(store)
 
 
-def _allocate(worker: int, i: int, draw: Draw) -> Offer:
-    return Offer("allocate", KEY)
-
-
-class ProducerIdsClient:
+class ProducerIdsClient(SessionClient[ProducerIdsSession]):
     """One connection; the value of an ok allocation is the id."""
-
-    def __init__(self, store: ProducerIdsSession) -> None:
-        self._store = store
 
     async def invoke(self, offer: Offer) -> Completion:
         return Completion(Outcome.OK, await self._store.allocate())
-
-    async def close(self) -> None:
-        await self._store.close()

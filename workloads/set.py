@@ -3,122 +3,88 @@
 Each element is a key (etcd) or child (ZooKeeper) of its own, so adds never contend and only durability is asked for.
 """
 
-from collections.abc import Callable, Mapping
-from typing import Any, Final
+from collections.abc import Callable
+from typing import Annotated, Final
 
-from fencepost.harness.base.durations import parse_duration_ns
-from fencepost.harness.coordination import Interface, Locks, ReadMode
+from fencepost.harness.base.options import Duration, Options, about, seconds
+from fencepost.harness.coordination import Interface, KeyValue, ReadMode
 from fencepost.harness.generators import (
-    Draw,
     Generator,
     Offer,
+    at_rate,
     draws,
     each_worker,
-    limit,
+    numbered,
+    once,
     phases,
     reserve,
     sleep,
     stagger,
 )
-from fencepost.harness.history import Completion, Outcome
-from fencepost.harness.interpreter.client import Client
-from fencepost.harness.runtime.node import Member
+from fencepost.harness.history import Completion
+from fencepost.harness.interpreter.client import Client, SessionClient
+from fencepost.harness.plugins.workload import Workload, current_read
 from fencepost.harness.systems.contract.system import System
 
 NAME: Final = "s"
+_MEMBERS: Final = Offer("members", NAME)
 
 
-class Set:
-    name: Final = "set"
-    about: Final = "unique adds; acknowledged elements must be in a strong read after healing"
-    protocol: Final = Interface.STORAGE
-    effect_free: frozenset[str] = frozenset({"members"})
+class SetOptions(Options, frozen=True, kw_only=True):
+    rate: Annotated[float, about("adds per second, all workers together")] = 150.0
+    adders_per_node: Annotated[int, about("workers per node that add")] = 3
+    add_timeout: Annotated[Duration, about("an add is given up after this long")] = seconds(1.5)
+    members: Annotated[ReadMode, about("how the whole set is read")] = ReadMode.STRONG
+    members_every: Annotated[Duration, about("mean time between two reads of the whole set on one node")] = seconds(1)
 
-    def options(self, system: System) -> dict[str, Any]:
-        strong = ReadMode.STRONG if ReadMode.STRONG in system.read_modes else ReadMode.BARRIER
-        return {
-            "rate": 150.0,
-            "adders_per_node": 3,
-            "add_timeout": "1500ms",
-            "members": strong.value,
-            "members_every": "1s",
-        }
 
-    def choices(self, system: System) -> dict[str, tuple[str, ...]]:
-        return {"members": tuple(mode.value for mode in system.read_modes)}
+class Set(Workload[SetOptions]):
+    name = "set"
+    about = "unique adds; acknowledged elements must be in a strong read after healing"
+    protocol = Interface.STORAGE
+    options = SetOptions
+    effect_free = frozenset({"members"})
+    promise = "no-lost-acknowledged-writes"
+    judges = ("set",)
 
-    def guarantee(self, system: System, options: Mapping[str, Any]) -> str:
-        return "no-lost-acknowledged-writes"
+    def defaults(self, system: System) -> SetOptions:
+        return SetOptions(members=current_read(system))
 
-    def requires(self, options: Mapping[str, Any]) -> tuple[str, ...]:
-        return ()
-
-    def refuse(self, options: Mapping[str, Any], members: tuple[Member, ...]) -> str | None:
-        return None
-
-    def notice(self, options: Mapping[str, Any]) -> str | None:
-        return None
-
-    def checkers(self, system: System, options: Mapping[str, Any]) -> tuple[str, ...]:
-        return ("set",)
-
-    def keys(self, options: Mapping[str, Any]) -> tuple[str, ...]:
+    def keys(self, options: SetOptions) -> tuple[str, ...]:
         return (NAME,)
 
-    def nodes(self, members: tuple[Member, ...]) -> tuple[str, ...]:
-        return tuple(member.name for member in members)
+    def workers(self, options: SetOptions, node_count: int) -> int:
+        return node_count * (options.adders_per_node + 1)
 
-    def workers(self, options: Mapping[str, Any], node_count: int) -> int:
-        return int(node_count * (options["adders_per_node"] + 1))
+    def timeout_s(self, options: SetOptions, node_count: int, worker: int, patient_s: float) -> float:
+        return options.add_timeout.seconds if worker < node_count * options.adders_per_node else patient_s
 
-    def timeout_s(self, options: Mapping[str, Any], node_count: int, worker: int, patient_s: float) -> float:
-        adds = worker < node_count * options["adders_per_node"]
-        return parse_duration_ns(options["add_timeout"], what="add_timeout") / 1e9 if adds else patient_s
-
-    def system_options(self, system: System) -> dict[str, Any]:
-        return {}
-
-    def generator(self, options: Mapping[str, Any], node_count: int) -> Generator:
-        workers = self.workers(options, node_count)
-
-        def add(worker: int, i: int, draw: Draw) -> Offer:
-            return Offer("add", NAME, i * workers + worker + 1)
-
-        reads_ns = parse_duration_ns(options["members_every"], what="members_every")
+    def generator(self, options: SetOptions, node_count: int) -> Generator:
+        adds = numbered(lambda number: Offer("add", NAME, number))
+        reads = draws(lambda worker, i, draw: _MEMBERS)
         return reserve(
-            (node_count * options["adders_per_node"], stagger(round(1e9 / options["rate"]), draws(add))),
-            (node_count, each_worker(stagger(reads_ns, draws(_members)))),
+            (node_count * options.adders_per_node, at_rate(options.rate, adds)),
+            (node_count, each_worker(stagger(options.members_every, reads))),
         )
 
-    def final_generator(self, options: Mapping[str, Any], node_count: int) -> Generator:
+    def final_generator(self, options: SetOptions, node_count: int) -> Generator:
         # Twice, a little apart, on every node: an element that comes and goes shows.
-        twice = phases(limit(1, draws(_members)), sleep(300_000_000), limit(1, draws(_members)))
+        twice = phases(once(_MEMBERS), sleep(300_000_000), once(_MEMBERS))
         return reserve((node_count, each_worker(twice)))
 
-    def client(self, store: Locks, options: Mapping[str, Any], now_ns: Callable[[], int]) -> Client:
-        return SetClient(store, ReadMode(options["members"]))
+    def client(self, store: KeyValue, options: SetOptions, now_ns: Callable[[], int]) -> Client:
+        return SetClient(store, options.members)
 
 
-def _members(worker: int, i: int, draw: Draw) -> Offer:
-    return Offer("members", NAME)
-
-
-class SetClient:
+class SetClient(SessionClient[KeyValue]):
     """One connection; `members` reads strongly."""
 
-    def __init__(self, store: Locks, strong: ReadMode) -> None:
-        self._store = store
+    def __init__(self, store: KeyValue, strong: ReadMode) -> None:
+        super().__init__(store)
         self._strong = strong
 
     async def invoke(self, offer: Offer) -> Completion:
-        session = self._store.session_id
         if offer.f == "members":
             found = await self._store.members(NAME, self._strong)
-            return Completion(
-                Outcome.OK, list(found.elements), position=found.position, epoch=found.epoch, session=session
-            )
-        reply = await self._store.add(NAME, offer.value)
-        return Completion(Outcome.OK, offer.value, position=reply.position, epoch=reply.epoch, session=session)
-
-    async def close(self) -> None:
-        await self._store.close()
+            return self._ok(list(found.elements), found)
+        return self._ok(offer.value, await self._store.add(NAME, offer.value))

@@ -28,9 +28,10 @@ lost, never on its way. Fresh listeners then hear all of history that is left, a
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Annotated, Final, Literal
 
-from fencepost.harness.base.durations import parse_duration_ns
+from fencepost.harness.base.errors import Refusal
+from fencepost.harness.base.options import NEVER, Duration, Options, about, seconds
 from fencepost.harness.coordination import (
     Bookmark,
     Changes,
@@ -38,27 +39,27 @@ from fencepost.harness.coordination import (
     Heard,
     Interface,
     Look,
-    Reply,
     Watchable,
     Watches,
     WatchMode,
 )
 from fencepost.harness.generators import (
-    Draw,
     Generator,
     Offer,
-    draws,
+    at_rate,
     each_worker,
     limit,
+    numbered,
     on_workers,
+    once,
     phases,
     reserve,
-    stagger,
     time_limit,
     until_ok,
 )
 from fencepost.harness.history import Completion, Outcome, Value
-from fencepost.harness.interpreter.client import Client
+from fencepost.harness.interpreter.client import Client, SessionClient
+from fencepost.harness.plugins.workload import Workload, too_small
 from fencepost.harness.runtime.node import Member
 from fencepost.harness.systems.contract.listeners import OffersWatches
 from fencepost.harness.systems.contract.system import System
@@ -66,138 +67,119 @@ from fencepost.workloads.watch_traffic import Follow, Listen, Told, Traffic, Wat
 
 KEY: Final = "watched"
 _PAIR: Final = ("p0", "p1")
-_NEVER: Final = "never"
+#: The only choices where watches cannot be resumed.
+_NOT_RESUMED: Final = {"again_every": (NEVER,), "compact_every": (NEVER,)}
 _LAST_CHANGE_NS: Final = 3_000_000_000
 _FOLLOW_NS: Final = 6_000_000_000
 
 
-class Watch:
-    name: Final = "watch"
-    about: Final = "listeners on every node, and changes that each must hear of once and in order"
-    protocol: Final = Interface.LISTENERS
-    effect_free: frozenset[str] = frozenset({"watch", "next", "entries"})
+class WatchOptions(Options, frozen=True, kw_only=True):
+    watches: Annotated[WatchMode, about("the kind of watch")] = WatchMode.PERSISTENT
+    rate: Annotated[float, about("changes per second, all writers together")] = 150.0
+    keys: Annotated[int, about("keys that are changed and deleted, beside the pair of the transactions")] = 6
+    writers_per_node: Annotated[int, about("workers per node that change keys")] = 3
+    change_timeout: Annotated[Duration, about("a change is given up after this long")] = seconds(1.5)
+    wait: Annotated[Duration, about("a listener waits so long for something to hear")] = seconds(0.1)
+    bookmarks: Annotated[Literal["on", "off"], about("whether listeners ask for bookmarks")] = "on"
+    resume: Annotated[Literal["on", "off"], about("whether a listener goes on where its last watch broke")] = "off"
+    again_every: Annotated[Duration | None, about("a listener ends its watch this often and begins another")] = None
+    compact_every: Annotated[Duration | None, about("history is compacted this often")] = None
+
+    @property
+    def deletable(self) -> tuple[str, ...]:
+        return tuple(f"k{i}" for i in range(self.keys))
+
+    @property
+    def watched(self) -> tuple[str, ...]:
+        return (*self.deletable, *_PAIR)
+
+
+class Watch(Workload[WatchOptions]):
+    name = "watch"
+    about = "listeners on every node, and changes that each must hear of once and in order"
+    protocol = Interface.LISTENERS
+    options = WatchOptions
+    effect_free = frozenset({"watch", "next", "entries"})
+    promise = "watch-reliable"
+    judges = ("watch",)
 
     def __init__(self) -> None:
         # One run has several phases, and its listeners live through all of them.
         self._memory = WatchMemory()
 
-    def options(self, system: System) -> dict[str, Any]:
-        resumes = isinstance(system, OffersWatches) and system.resumes_watches
-        return {
-            "watches": _modes(system)[0].value,
-            "rate": 150.0,
-            "keys": 6,
-            "writers_per_node": 3,
-            "change_timeout": "1500ms",
-            "wait": "100ms",
-            "bookmarks": "on",
-            "resume": "on" if resumes else "off",
-            "again_every": "4s" if resumes else _NEVER,
-            "compact_every": _NEVER,
-        }
+    def defaults(self, system: System) -> WatchOptions:
+        if _resumes(system):
+            return WatchOptions(watches=_modes(system)[0], resume="on", again_every=seconds(4))
+        return WatchOptions(watches=_modes(system)[0])
 
-    def choices(self, system: System) -> dict[str, tuple[str, ...]]:
-        choices = {
-            "watches": tuple(mode.value for mode in _modes(system)),
-            "bookmarks": ("on", "off"),
-            "resume": ("on", "off"),
-        }
-        if isinstance(system, OffersWatches) and system.resumes_watches:
-            return choices
-        return {**choices, "resume": ("off",), "again_every": (_NEVER,), "compact_every": (_NEVER,)}
+    def choices(self, system: System) -> Mapping[str, tuple[str, ...]]:
+        modes = {"watches": tuple(mode.value for mode in _modes(system))}
+        return modes if _resumes(system) else {**modes, "resume": ("off",), **_NOT_RESUMED}
 
-    def guarantee(self, system: System, options: Mapping[str, Any]) -> str:
-        return "watch-reliable"
+    def refuse(self, options: WatchOptions, members: tuple[Member, ...]) -> Refusal | None:
+        if options.rate <= 0:
+            return Refusal(f"rate={options.rate} writes nothing", "give a number above 0")
+        if options.resume == "off" and options.again_every is not None:
+            return Refusal("again_every ends watches that resume=off does not resume", "leave one of them out")
+        return too_small(options, "keys", "writers_per_node")
 
-    def requires(self, options: Mapping[str, Any]) -> tuple[str, ...]:
-        return ()
-
-    def refuse(self, options: Mapping[str, Any], members: tuple[Member, ...]) -> str | None:
-        for name in ("keys", "writers_per_node"):
-            if options[name] < 1:
-                return f"{name}={options[name]} is too small; {name} is at least 1"
-        if options["rate"] <= 0:
-            return f"rate={options['rate']} writes nothing; give a number above 0"
-        if options["resume"] == "off" and _period_ns(options, "again_every"):
-            return "again_every ends watches that resume=off does not resume; leave one of them out"
-        return None
-
-    def notice(self, options: Mapping[str, Any]) -> str | None:
-        return None
-
-    def checkers(self, system: System, options: Mapping[str, Any]) -> tuple[str, ...]:
-        return ("watch",)
-
-    def keys(self, options: Mapping[str, Any]) -> tuple[str, ...]:
+    def keys(self, options: WatchOptions) -> tuple[str, ...]:
         """Those that are never deleted."""
         return _PAIR
 
-    def nodes(self, members: tuple[Member, ...]) -> tuple[str, ...]:
-        return tuple(member.name for member in members)
+    def workers(self, options: WatchOptions, node_count: int) -> int:
+        return node_count * (1 + options.writers_per_node)
 
-    def workers(self, options: Mapping[str, Any], node_count: int) -> int:
-        return int(node_count * (1 + options["writers_per_node"]))
-
-    def timeout_s(self, options: Mapping[str, Any], node_count: int, worker: int, patient_s: float) -> float:
+    def timeout_s(self, options: WatchOptions, node_count: int, worker: int, patient_s: float) -> float:
         # A write that is stuck at a leader that was cut off would hold its writer for longer than an election takes.
-        if worker < node_count:
-            return patient_s
-        return parse_duration_ns(options["change_timeout"], what="change_timeout") / 1e9
+        return patient_s if worker < node_count else options.change_timeout.seconds
 
-    def system_options(self, system: System) -> dict[str, Any]:
-        return {}
-
-    def generator(self, options: Mapping[str, Any], node_count: int) -> Generator:
+    def generator(self, options: WatchOptions, node_count: int) -> Generator:
         traffic = Traffic(
             memory=self._memory,
-            keys=_deletable(options),
+            keys=options.deletable,
             pair=_PAIR,
-            compact_every_ns=_period_ns(options, "compact_every"),
+            compact_every_ns=_period_ns(options.compact_every),
         )
         return reserve(
-            (node_count, self._listen(options, again_every_ns=_period_ns(options, "again_every"))),
-            (node_count * options["writers_per_node"], stagger(round(1e9 / options["rate"]), traffic)),
+            (node_count, self._listen(options, again_every_ns=_period_ns(options.again_every))),
+            (node_count * options.writers_per_node, at_rate(options.rate, traffic)),
         )
 
-    def final_generator(self, options: Mapping[str, Any], node_count: int) -> Generator:
-        workers, key = self.workers(options, node_count), _deletable(options)[0]
+    def final_generator(self, options: WatchOptions, node_count: int) -> Generator:
         # Writers have never listened: those of each node's first become fresh listeners, of all history that is left.
         writers = range(node_count, 2 * node_count)
-        listeners = 2 * node_count if options["resume"] == "on" else node_count
-
-        def last(worker: int, i: int, draw: Draw) -> Offer:
-            # Below zero, where no number of the load is.
-            return Offer("put", key, -(i * workers + worker + 1))
-
-        written = on_workers(writers, Told(memory=self._memory, inner=until_ok(limit(1, draws(last)))))
+        listeners = 2 * node_count if options.resume == "on" else node_count
+        # Below zero, where no number of the load is.
+        last = numbered(lambda number: Offer("put", options.deletable[0], -number))
+        written = on_workers(writers, Told(memory=self._memory, inner=until_ok(limit(1, last))))
         follow = Follow(memory=self._memory, listen=self._listen(options, first=1))
         return phases(
             time_limit(_LAST_CHANGE_NS, written),
             time_limit(_FOLLOW_NS, reserve((listeners, follow))),
-            reserve((node_count, each_worker(limit(1, draws(_entries))))),
+            reserve((node_count, each_worker(once(Offer("entries", KEY))))),
         )
 
-    def client(self, store: Watchable, options: Mapping[str, Any], now_ns: Callable[[], int]) -> Client:
-        watches = store.watching(WatchMode(options["watches"]), (*_deletable(options), *_PAIR), now_ns)
-        return WatchClient(watches, wait_s=parse_duration_ns(options["wait"], what="wait") / 1e9)
+    def client(self, store: Watchable, options: WatchOptions, now_ns: Callable[[], int]) -> Client:
+        return WatchClient(store.watching(options.watches, options.watched, now_ns), wait_s=options.wait.seconds)
 
-    def _listen(self, options: Mapping[str, Any], *, again_every_ns: int = 0, first: int | None = None) -> Listen:
+    def _listen(self, options: WatchOptions, *, again_every_ns: int = 0, first: int | None = None) -> Listen:
         return Listen(
             memory=self._memory,
-            keys=(*_deletable(options), *_PAIR),
+            keys=options.watched,
             key=KEY,
-            resumes=options["resume"] == "on",
-            bookmarks=options["bookmarks"] == "on",
+            resumes=options.resume == "on",
+            bookmarks=options.bookmarks == "on",
             again_every_ns=again_every_ns,
             first=first,
         )
 
 
-class WatchClient:
+class WatchClient(SessionClient[Watches]):
     """One connection to one node; numbers are decimal on the wire."""
 
     def __init__(self, watches: Watches, *, wait_s: float) -> None:
-        self._watches = watches
+        super().__init__(watches)
         self._wait_s = wait_s
 
     async def invoke(self, offer: Offer) -> Completion:
@@ -207,44 +189,30 @@ class WatchClient:
             return Completion(Outcome.FAIL, error=refused.code, position=refused.position)
 
     async def _invoke(self, offer: Offer) -> Completion:
-        watches, key, value = self._watches, offer.key or "", offer.value
+        watches, key, value = self._store, offer.key or "", offer.value
+        session = watches.session_id
         match offer.f:
             case "put":
-                return self._changed(await watches.put(key, _encoded(value)), value)
+                reply = await watches.put(key, _encoded(value))
             case "cas":
-                return self._changed(await watches.cas(key, _encoded(value[0]), _encoded(value[1])), value)
+                reply = await watches.cas(key, _encoded(value[0]), _encoded(value[1]))
             case "delete":
-                return self._changed(await watches.delete(key), value)
+                reply = await watches.delete(key)
             case "put-all":
-                pairs = tuple((one, _encoded(number)) for one, number in value)
-                return self._changed(await watches.put_all(pairs), value)
+                reply = await watches.put_all(tuple((one, _encoded(number)) for one, number in value))
             case "compact":
                 await watches.compact(value)
                 return Completion(Outcome.OK, value)
             case "entries":
                 found = [[entry.key, _decoded(entry.value), entry.value_position] for entry in await watches.entries()]
-                return Completion(Outcome.OK, found, session=watches.session_id)
+                return Completion(Outcome.OK, found, session=session)
             case "watch":
                 begun = await watches.watch(value)
-                return Completion(
-                    Outcome.OK, begun.after, position=begun.position, epoch=begun.epoch, session=watches.session_id
-                )
+                return self._ok(begun.after, begun)
             case _:
                 heard = await watches.hear(self._wait_s, value)
-                return Completion(Outcome.OK, [_row(one) for one in heard], session=watches.session_id)
-
-    async def close(self) -> None:
-        await self._watches.close()
-
-    def _changed(self, reply: Reply, value: Value) -> Completion:
-        return Completion(
-            Outcome.OK,
-            value,
-            position=reply.position,
-            value_position=reply.value_position,
-            epoch=reply.epoch,
-            session=self._watches.session_id,
-        )
+                return Completion(Outcome.OK, [_row(one) for one in heard], session=session)
+        return self._ok(value, reply, reply.value_position)
 
 
 def _row(heard: Heard) -> list[Value]:
@@ -270,18 +238,14 @@ def _decoded(value: bytes | None) -> int | None:
     return int(value) if value else None
 
 
-def _entries(worker: int, i: int, draw: Draw) -> Offer:
-    return Offer("entries", KEY)
-
-
-def _deletable(options: Mapping[str, Any]) -> tuple[str, ...]:
-    return tuple(f"k{i}" for i in range(options["keys"]))
-
-
-def _period_ns(options: Mapping[str, Any], name: str) -> int:
+def _period_ns(every: Duration | None) -> int:
     """0 for never."""
-    return 0 if options[name] == _NEVER else max(1, parse_duration_ns(options[name], what=name))
+    return 0 if every is None else max(1, every)
 
 
 def _modes(system: System) -> tuple[WatchMode, ...]:
     return system.watch_modes if isinstance(system, OffersWatches) else (WatchMode.PERSISTENT,)
+
+
+def _resumes(system: System) -> bool:
+    return isinstance(system, OffersWatches) and system.resumes_watches

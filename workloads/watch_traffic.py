@@ -170,7 +170,7 @@ class Traffic(msgspec.Struct, frozen=True, kw_only=True):
             if position > memory.history_from:
                 after = msgspec.structs.replace(self, compacted_ns=ctx.time_ns)
                 return Invocation(worker, Offer("compact", None, position), ctx.time_ns), after
-        number = ctx.counts[worker] * ctx.total + worker + 1
+        number = ctx.number(worker)
         drawn = draw.below(20)
         key = draw.choice(self.keys)
         if drawn < _PAIRS:

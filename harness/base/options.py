@@ -23,6 +23,8 @@ from fencepost.harness.base.errors import UsageError, unknown_choice
 
 #: How booleans are written where everything is text (`FAULT:key=value`).
 YES_NO: Final = {"yes": True, "no": False}
+#: How None is written where a duration may be left out (`Duration | None`).
+NEVER: Final = "never"
 
 
 class Duration(int):
@@ -87,15 +89,15 @@ def parse(what: str, given: Mapping[str, object], defaults: O) -> O:
 
 def plain(options: Options) -> dict[str, Any]:
     """Every option as a plan keeps it: numbers, booleans and texts, durations with their unit."""
-    return {name: _plain(value) for name, value in msgspec.structs.asdict(options).items()}
+    return {name: _plain(getattr(options, name), kind) for name, kind in _types_of(type(options)).items()}
 
 
 def describe(defaults: Options) -> tuple[OptionRow, ...]:
     """What there is to choose, in the order of the fields."""
     rows = []
     for name, (kind, text) in _annotations(type(defaults)).items():
-        default = getattr(defaults, name)
-        shown = "" if default is None else str(_plain(default)) if not isinstance(default, bool) else _yes_no(default)
+        default = _plain(getattr(defaults, name), kind)
+        shown = "" if default is None else str(default) if not isinstance(default, bool) else _yes_no(default)
         rows.append(OptionRow(name=name, kind=_kind(kind), default=shown, choices=choices_of(kind), about=text))
     return tuple(rows)
 
@@ -119,13 +121,13 @@ def one_of(what: str, value: str, choices: Iterable[str]) -> None:
 
 def _value(what: str, value: object, kind: Any) -> object:
     bare, optional = _without_none(kind)
-    if value is None and optional:
+    if optional and (value is None or (bare is Duration and value == NEVER)):
         return None
     choices = choices_of(bare)
     if choices:
         if str(value) not in choices:
             raise UsageError(f"{what}: {value!r} is not a choice", hint=f"choose from: {', '.join(choices)}")
-        return bare(value) if isinstance(bare, type) else value
+        return bare(value) if isinstance(bare, type) else str(value)
     if bare is Duration:
         return value if isinstance(value, Duration) else Duration(parse_duration_ns(str(value), what=what))
     if bare is bool and isinstance(value, str) and value in YES_NO:
@@ -142,7 +144,9 @@ def _value(what: str, value: object, kind: Any) -> object:
     return value
 
 
-def _plain(value: object) -> object:
+def _plain(value: object, kind: Any) -> object:
+    if value is None and _without_none(kind)[0] is Duration:
+        return NEVER
     if isinstance(value, Duration):
         return str(value)
     return value.value if isinstance(value, enum.Enum) else value

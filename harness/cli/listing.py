@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 import click
 
+from fencepost.harness.base.options import describe, plain
 from fencepost.harness.faults.kind import meaning_of
 from fencepost.harness.faults.trigger import TRIGGERS
 from fencepost.harness.plugins import registry
@@ -49,13 +50,15 @@ def _workloads() -> list[str]:
     for name in registry.WORKLOADS:
         workload = registry.workload(name)
         lines.append(_row(name, f"{workload.about} (needs {workload.protocol})"))
+        for option in describe(workload.options()):
+            lines.append(_row("", f"-o {option.name:<19} {option.about} ({', '.join(option.choices) or option.kind})"))
         for system_name in registry.SYSTEMS:
             system = registry.system(system_name)
             if workload.protocol not in system.interfaces:
                 continue
-            options = workload.options(system)
+            options = workload.defaults(system)
             checks = ", ".join(workload.checkers(system, options))
-            settings = " ".join(f"{key}={value}" for key, value in options.items())
+            settings = " ".join(f"{key}={value}" for key, value in plain(options).items())
             lines.append(_row("", f"{system_name}: {workload.guarantee(system, options)} by {checks}; -o {settings}"))
     return lines
 

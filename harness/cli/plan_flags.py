@@ -8,9 +8,11 @@ import click
 import msgspec
 
 from fencepost.harness.base.errors import UsageError
+from fencepost.harness.base.options import plain
 from fencepost.harness.cli.flags import pairs, seed_or_drawn
 from fencepost.harness.plan import Plan, read_plan
 from fencepost.harness.plugins import registry
+from fencepost.harness.plugins.workload import workload_options
 from fencepost.harness.systems.contract import server_settings as settings
 
 
@@ -98,10 +100,10 @@ def _with_options(plan: Plan, options: dict[str, str], system_options: dict[str,
     if not options and not system_options:
         return plan
     system = registry.system(plan.system)
-    defaults = registry.workload(plan.workload).options(system)
+    chosen = plain(workload_options(registry.workload(plan.workload), system, options))
     return msgspec.structs.replace(
         plan,
-        workload_options={**plan.workload_options, **_typed(plan.workload, options, defaults)},
+        workload_options={**plan.workload_options, **{name: chosen[name] for name in options}},
         system_options={**plan.system_options, **_typed(plan.system, system_options, system.options())},
     )
 

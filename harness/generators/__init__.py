@@ -21,6 +21,7 @@ from fencepost.harness.generators.what import (
     flip_flop,
     limit,
     mix,
+    numbered,
     once,
     phases,
     repeat,
@@ -29,7 +30,7 @@ from fencepost.harness.generators.what import (
     until_ok,
     validate,
 )
-from fencepost.harness.generators.when import delay, sleep, stagger, time_limit
+from fencepost.harness.generators.when import at_rate, delay, sleep, stagger, time_limit
 from fencepost.harness.generators.who import each_worker, on_workers, per_key, reserve
 
 __all__ = [
@@ -42,12 +43,14 @@ __all__ = [
     "Pending",
     "Step",
     "Stream",
+    "at_rate",
     "delay",
     "draws",
     "each_worker",
     "flip_flop",
     "limit",
     "mix",
+    "numbered",
     "on_workers",
     "once",
     "per_key",

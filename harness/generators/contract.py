@@ -139,7 +139,12 @@ class Context(msgspec.Struct, frozen=True, gc=False):
         """The random numbers of the operation that `worker` would begin now."""
         return Draw(self.seed, worker, self.counts[worker], stream)
 
+    def number(self, worker: int) -> int:
+        """A number from 1 on that no other operation of this run has, for the one that `worker` would begin now."""
+        return self.counts[worker] * self.total + worker + 1
+
     def worker_of(self, event: OpEvent) -> int:
+        """The worker that carried this operation out."""
         return event.process % self.total
 
 

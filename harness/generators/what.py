@@ -43,6 +43,22 @@ def draws(fn: Callable[[int, int, Draw], Offer]) -> Generator:
     return _Draws(fn)
 
 
+class _Numbered(msgspec.Struct, frozen=True):
+    make: Callable[[int], Offer]
+
+    def op(self, ctx: Context) -> Step:
+        worker = ctx.free[0]
+        return Invocation(worker, self.make(ctx.number(worker)), ctx.time_ns), self
+
+    def update(self, ctx: Context, event: OpEvent) -> Generator:
+        return self
+
+
+def numbered(make: Callable[[int], Offer]) -> Generator:
+    """Without end: `make(number)` with a number from 1 on that no other operation of the run has."""
+    return _Numbered(make)
+
+
 class _Once(msgspec.Struct, frozen=True):
     offer: Offer
     spent: bool = False

@@ -70,6 +70,11 @@ def stagger(interval_ns: int, g: Generator) -> Generator:
     return _Paced(interval_ns, True, g) if interval_ns > 0 else g
 
 
+def at_rate(per_second: float, g: Generator) -> Generator:
+    """`stagger` by operations per second, over all workers of `g` together; 0 or less: as fast as they are answered."""
+    return stagger(round(1e9 / per_second), g) if per_second > 0 else g
+
+
 def delay(interval_ns: int, g: Generator) -> Generator:
     """`g` at one operation per `interval_ns`, evenly; a stall is treated as by `stagger`."""
     return _Paced(interval_ns, False, g) if interval_ns > 0 else g

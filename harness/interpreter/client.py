@@ -5,11 +5,14 @@ never will, `coordination.Indefinite` when that is not known; whatever else it r
 """
 
 from collections.abc import Awaitable, Callable
-from typing import Protocol
+from typing import Generic, Protocol, TypeVar
 
 from fencepost.harness.base.errors import HarnessError
+from fencepost.harness.coordination import Session
 from fencepost.harness.generators.contract import Offer
-from fencepost.harness.history import Completion, Outcome
+from fencepost.harness.history import Completion, Outcome, Value
+
+S = TypeVar("S", bound=Session)
 
 
 class Client(Protocol):
@@ -41,3 +44,33 @@ def checked(completion: object) -> Completion:
     if completion.type not in _COMPLETIONS:
         raise BrokenClient(f"a completion is ok, fail or info; the client returned {completion.type!r}")
     return completion
+
+
+class Stamped(Protocol):
+    """An answer that says where the node's store stood and which leader's epoch it was; None where it does not."""
+
+    @property
+    def position(self) -> int | None: ...
+    @property
+    def epoch(self) -> int | None: ...
+
+
+class SessionClient(Generic[S]):
+    """The base of clients over one session (`coordination.Session`): it closes the session and makes completions."""
+
+    def __init__(self, store: S) -> None:
+        self._store = store
+
+    async def close(self) -> None:
+        await self._store.close()
+
+    def _ok(self, value: Value, answer: Stamped, value_position: int | None = None) -> Completion:
+        """An `ok` completion with what the answer says of position and epoch, and with the session's number."""
+        return Completion(
+            Outcome.OK,
+            value,
+            position=answer.position,
+            value_position=value_position,
+            epoch=answer.epoch,
+            session=self._store.session_id,
+        )

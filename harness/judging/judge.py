@@ -11,6 +11,7 @@ from typing import Final
 
 import msgspec
 
+from fencepost.harness.base.options import plain
 from fencepost.harness.faults.kind import nemesis_words
 from fencepost.harness.history import History, Operation
 from fencepost.harness.plan import read_plan
@@ -63,7 +64,7 @@ def facts_of(resolved: ResolvedPlan, version: str, others: Sequence[str] = ()) -
         required=plan.require,
         read_guarantee=resolved.workload.guarantee(system, resolved.options),
         nemesis=nemesis_words(plan.nemesis),
-        options=dict(resolved.options),
+        options=plain(resolved.options),
         leadership=_loosest([resolved.leadership(release) for release in (version, *others)]),
         leases=system.lease_bound(resolved.system_options) if isinstance(system, BoundsLeases) else None,
         subjects=system.subjects,
@@ -84,7 +85,7 @@ def judge_by(resolved: ResolvedPlan, folder: Path) -> tuple[History, Judgement]:
     history.logs = read_logs(folder)
     facts = facts_of(resolved, _version_of(folder) or resolved.system.default_version, _others_of(folder))
     facts = msgspec.structs.replace(facts, failure=store.read_json(folder / store.RUN).get("failure"))
-    names = (*resolved.workload.checkers(resolved.system, facts.options), *ALWAYS)
+    names = (*resolved.workload.checkers(resolved.system, resolved.options), *ALWAYS)
     history.operations  # noqa: B018  # paired once, before the checkers are timed
     verdicts: list[Verdict] = []
     for name in names:

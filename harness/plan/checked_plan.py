@@ -13,12 +13,13 @@ import msgspec
 
 from fencepost.harness.base.durations import format_duration
 from fencepost.harness.base.errors import UsageError, refused
+from fencepost.harness.base.options import Options, plain
 from fencepost.harness.faults.cuts import NEED_A_CUT, may_cut_off_leader
 from fencepost.harness.faults.kind import ALL, NONE, Asked, FaultSpec, parse_nemesis, versions_needed
 from fencepost.harness.faults.schedule import Entry, duration_of, given_entries, nemesis_of
 from fencepost.harness.plan.plan import QUORUMS, Plan, check_choices, merge_options
 from fencepost.harness.plugins import registry
-from fencepost.harness.plugins.workload import Workload
+from fencepost.harness.plugins.workload import Workload, workload_options
 from fencepost.harness.runtime.node import Member
 from fencepost.harness.runtime.provider import Links, Provider, Setting
 from fencepost.harness.systems.contract.membership import with_members
@@ -34,9 +35,9 @@ class ResolvedPlan:
 
     plan: Plan
     system: System
-    workload: Workload
+    workload: Workload[Any]
     members: tuple[Member, ...]
-    options: Mapping[str, Any]
+    options: Options
     system_options: Mapping[str, Any]
 
     def leadership(self, version: str = "") -> LeadershipBound:
@@ -80,7 +81,7 @@ def resolve_plan(plan: Plan) -> ResolvedPlan:
         system=system,
         workload=workload,
         members=system.members(plan.nodes, system_options),
-        options=_workload_options(plan, system, workload),
+        options=workload_options(workload, system, plan.workload_options),
         system_options=system_options,
     )
 
@@ -104,9 +105,9 @@ def check_plan(plan: Plan) -> CheckedPlan:
     )
     resolved = resolve_plan(_with_options(plan))
     plan, system = resolved.plan, resolved.system
-    refusal = resolved.workload.refuse(resolved.options, resolved.members)
-    if refusal:
-        raise refused(plan.workload, refusal)
+    senseless = resolved.workload.refuse(resolved.options, resolved.members)
+    if senseless:
+        raise senseless.error(plan.workload)
     provider, setting = registry.runtime(plan.runtime), _setting(resolved)
     refusal = provider.refuse(setting)
     if refusal:
@@ -163,19 +164,9 @@ def refuse_changes(resolved: ResolvedPlan, specs: Sequence[FaultSpec], start: st
                     raise refused(spec.text, why)
 
 
-def _workload(plan: Plan) -> Workload:
-    workload: Workload = registry.workload(plan.workload)
+def _workload(plan: Plan) -> Workload[Any]:
+    workload: Workload[Any] = registry.workload(plan.workload)
     return workload
-
-
-def _workload_options(plan: Plan, system: System, workload: Workload) -> dict[str, Any]:
-    merged = merge_options(plan.workload, plan.workload_options, workload.options(system))
-    for name, choices in workload.choices(system).items():
-        if merged[name] not in choices:
-            raise UsageError(
-                f"{plan.workload}: {name}={merged[name]!r} is not a choice", hint=f"choose from: {', '.join(choices)}"
-            )
-    return merged
 
 
 def _with_options(plan: Plan) -> Plan:
@@ -186,13 +177,13 @@ def _with_options(plan: Plan) -> Plan:
             f"{plan.system} does not offer '{workload.protocol}', which {plan.workload} needs",
             hint=f"it offers: {', '.join(sorted(system.interfaces))}",
         )
-    options = _workload_options(plan, system, workload)
+    options = workload_options(workload, system, plan.workload_options)
     # How many nodes there are, and with which roles, may be the workload's wish.
     wanted = {**workload.system_options(system), **plan.system_options}
     system_options = merge_options(plan.system, wanted, system.options())
     return msgspec.structs.replace(
         plan,
-        workload_options=options,
+        workload_options=plain(options),
         system_options=system_options,
         server_settings=checked_settings(plan.server_settings, system, system_options),
     )

@@ -1,89 +1,151 @@
-"""What a workload is: client, generator, final generator and checkers that together test one guarantee.
+"""What a workload is: typed options, operations, a client and checkers that together test one guarantee.
 
-A workload is written against a protocol of `harness.coordination` and runs unchanged on every system that offers it.
+A workload is one file that holds a subclass of `Workload`, and one line in `harness.plugins.registry.WORKLOADS`. It is
+written against one protocol of `harness.coordination` and runs unchanged on every system that offers it.
+
+    class Counting(Workload[CountingOptions]):
+        name = "counting"
+        about = "adds numbers; no acknowledged one may be lost"
+        protocol = Interface.STORAGE
+        options = CountingOptions
+        promise = "no-lost-acknowledged-writes"
+        judges = ("set",)
+
+        def workers(...), generator(...), final_generator(...), client(...)
+
+Everything else has a default here.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import Any, Generic
 
-from fencepost.harness.coordination import Interface
+import msgspec
+
+from fencepost.harness.base.errors import Refusal
+from fencepost.harness.base.options import O, one_of, parse
+from fencepost.harness.coordination import Interface, ReadMode
 from fencepost.harness.generators import Generator
 from fencepost.harness.interpreter.client import Client
 from fencepost.harness.runtime.node import Member
 from fencepost.harness.systems.contract.system import System
 
 
-class Workload(Protocol):
-    @property
-    def name(self) -> str: ...
-    @property
-    def about(self) -> str: ...
-    @property
-    def protocol(self) -> Interface:
-        """The interface that `client` is given; only systems that declare it can run this workload."""
-        ...
+class Workload(ABC, Generic[O]):
+    """One object per run. `node_count` is the number of nodes that clients connect to (see `nodes`)."""
 
-    @property
-    def effect_free(self) -> frozenset[str]:
-        """Operations that change nothing: losing one ends `fail`, never `info`."""
-        ...
+    #: As `--workload` names it.
+    name: str
+    #: One line for `fencepost list`.
+    about: str
+    #: The protocol that `client` needs; a system offers it in `System.interfaces`.
+    protocol: Interface
+    #: The struct of [workload_options]: names, types, defaults and explanations.
+    options: type[O]
+    #: Operations that change nothing: one whose outcome is unknown ends `fail`, never `info`.
+    effect_free: frozenset[str] = frozenset()
+    #: The guarantee that the workload is about, where no option decides that.
+    promise: str = ""
+    #: Registry keys of the checkers that judge its operations, where no option decides that.
+    judges: tuple[str, ...] = ()
+    #: Roles of the nodes that clients connect to; where no node has one of them (or none is named), all nodes.
+    roles: frozenset[str] = frozenset()
+    #: Options of systems that it wants instead of their defaults, where a system has them; the plan's own win.
+    wants: Mapping[str, object] = {}
 
-    def options(self, system: System) -> dict[str, Any]:
-        """Names and defaults of [workload_options]; the default's type is the option's type."""
-        ...
+    def defaults(self, system: System) -> O:
+        """The options on this system before a plan changes any."""
+        return self.options()
 
-    def choices(self, system: System) -> dict[str, tuple[str, ...]]:
-        """The allowed values of options that are a choice."""
-        ...
+    def choices(self, system: System) -> Mapping[str, tuple[str, ...]]:
+        """The values that this system allows, by option; read modes are those that it has."""
+        fields = msgspec.structs.asdict(self.defaults(system))
+        modes = {name: mode for name, mode in fields.items() if isinstance(mode, ReadMode)}
+        return {name: _distinct(*system.read_modes, mode) for name, mode in modes.items()}
 
-    def guarantee(self, system: System, options: Mapping[str, Any]) -> str:
+    def guarantee(self, system: System, options: O) -> str:
         """The guarantee that this workload is about, by name."""
-        ...
+        return self.promise
 
-    def requires(self, options: Mapping[str, Any]) -> tuple[str, ...]:
-        """Guarantees that these options ask for by name, as `--require` would."""
-        ...
-
-    def refuse(self, options: Mapping[str, Any], members: tuple[Member, ...]) -> str | None:
-        """Why these options make no sense, on such a cluster or at all, as "reason; remedy"; None when they do."""
-        ...
-
-    def notice(self, options: Mapping[str, Any]) -> str | None:
-        """What a person should know before a run with these options; None for nothing."""
-        ...
-
-    def checkers(self, system: System, options: Mapping[str, Any]) -> tuple[str, ...]:
+    def checkers(self, system: System, options: O) -> tuple[str, ...]:
         """Registry keys of the checkers that judge this workload's operations."""
-        ...
+        return self.judges
 
-    def keys(self, options: Mapping[str, Any]) -> tuple[str, ...]:
-        """Keys to make before the warm-up."""
-        ...
+    def requires(self, options: O) -> tuple[str, ...]:
+        """Guarantees that these options ask for by name, as `--require` would."""
+        return ()
+
+    def refuse(self, options: O, members: tuple[Member, ...]) -> Refusal | None:
+        """Why these options make no sense, with such members or at all; None when they do."""
+        return None
+
+    def notice(self, options: O) -> str | None:
+        """One sentence that a person should read before a run with these options; None for nothing."""
+        return None
+
+    def system_options(self, system: System) -> dict[str, object]:
+        """Those of `wants` that this system has."""
+        known = system.options()
+        return {name: value for name, value in self.wants.items() if name in known}
 
     def nodes(self, members: tuple[Member, ...]) -> tuple[str, ...]:
-        """The nodes that clients connect to, in order; `node_count` below is how many they are."""
-        ...
+        """The names of the nodes that clients connect to, in the members' order."""
+        chosen = tuple(member.name for member in members if self.roles & set(member.roles))
+        return chosen or tuple(member.name for member in members)
 
-    def workers(self, options: Mapping[str, Any], node_count: int) -> int:
-        """How many workers; worker w plays on node w modulo the number of nodes."""
-        ...
+    def keys(self, options: O) -> tuple[str, ...]:
+        """Keys to make before the warm-up, as `System.prepare` takes them."""
+        return ()
 
-    def timeout_s(self, options: Mapping[str, Any], node_count: int, worker: int, patient_s: float) -> float:
-        """How long this worker waits for an operation; `patient_s` is the plan's `op_timeout`."""
-        ...
+    @abstractmethod
+    def workers(self, options: O, node_count: int) -> int:
+        """How many workers there are; worker w connects to node w modulo `node_count`."""
 
-    def system_options(self, system: System) -> dict[str, Any]:
-        """The system's settings that this workload wants instead of the defaults; the plan's own win over these."""
-        ...
+    def timeout_s(self, options: O, node_count: int, worker: int, patient_s: float) -> float:
+        """Seconds that this worker waits for an operation; `patient_s` is the plan's `op_timeout`."""
+        return patient_s
 
-    def generator(self, options: Mapping[str, Any], node_count: int) -> Generator:
-        """Operations without end; the run limits it by time. Draws come from the context, which knows the seed."""
-        ...
+    @abstractmethod
+    def generator(self, options: O, node_count: int) -> Generator:
+        """Operations without end; the run limits them by time. Draws come from the context, which knows the seed."""
 
-    def final_generator(self, options: Mapping[str, Any], node_count: int) -> Generator:
-        """Operations after healing and settling, ending by itself."""
-        ...
+    @abstractmethod
+    def final_generator(self, options: O, node_count: int) -> Generator:
+        """Operations after healing and settling. Ends by itself."""
 
-    def client(self, store: Any, options: Mapping[str, Any], now_ns: Callable[[], int]) -> Client:
-        """Wrap one fresh connection; closing the client closes the connection."""
-        ...
+    @abstractmethod
+    def client(self, store: Any, options: O, now_ns: Callable[[], int]) -> Client:
+        """Wrap one fresh session of `protocol`; closing the client closes the session.
+
+        `now_ns` reads the history's clock, in nanoseconds.
+        """
+
+
+def workload_options(workload: Workload[O], system: System, given: Mapping[str, object]) -> O:
+    """Parse [workload_options] over the workload's defaults on this system.
+
+    Raises:
+        UsageError: an unknown name, a value of the wrong type, or one that this system does not allow.
+    """
+    for name, allowed in workload.choices(system).items():
+        if name in given:
+            one_of(f"{workload.name}: {name}", str(given[name]), allowed)
+    return parse(workload.name, given, workload.defaults(system))
+
+
+def current_read(system: System) -> ReadMode:
+    """How everything that was acknowledged is read on this system: a strong read, or one behind a write."""
+    return ReadMode.STRONG if ReadMode.STRONG in system.read_modes else ReadMode.BARRIER
+
+
+def too_small(options: O, *names: str) -> Refusal | None:
+    """The refusal of the first of these numbers that is below 1; None when there is none."""
+    for name in names:
+        value = getattr(options, name)
+        if value < 1:
+            return Refusal(f"{name}={value} is too small", f"{name} is at least 1")
+    return None
+
+
+def _distinct(*modes: ReadMode) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(mode.value for mode in modes))

@@ -22,6 +22,8 @@ class Some(Options, frozen=True, kw_only=True):
     every: Annotated[Duration, about("pause between two")] = seconds(2.5)
     fenced: Annotated[bool, about("whether tokens are checked")] = True
     to: Annotated[str | None, about("the other release")] = None
+    again: Annotated[Duration | None, about("time after which it is done again")] = None
+    acks: Annotated[Literal["all", "1"], about("who answers")] = "all"
 
 
 @pytest.mark.parametrize(
@@ -38,6 +40,9 @@ class Some(Options, frozen=True, kw_only=True):
         ({"fenced": False}, "fenced", False),
         ({"to": "3.5.1"}, "to", "3.5.1"),
         ({}, "to", None),
+        ({"again": "4s"}, "again", Duration(4_000_000_000)),
+        ({"again": "never"}, "again", None),
+        ({"acks": 1}, "acks", "1"),
     ],
 )
 def test_a_value_is_parsed_by_the_type_of_its_field(given: dict[str, Any], field: str, value: object) -> None:
@@ -55,6 +60,8 @@ def test_a_value_is_parsed_by_the_type_of_its_field(given: dict[str, Any], field
         ({"pace": "brisk"}, "some option pace: 'brisk' is not a choice", "slow, fast"),
         ({"values": ""}, "some option values: '' is not a choice", "unique, small"),
         ({"every": "250"}, "some option every: '250' is not a duration", "with a unit"),
+        ({"every": "never"}, "some option every: 'never' is not a duration", "with a unit"),
+        ({"again": "seldom"}, "some option again: 'seldom' is not a duration", "with a unit"),
         ({"fenced": "perhaps"}, "some option fenced: expected yes or no, got 'perhaps'", ""),
     ],
 )
@@ -67,16 +74,16 @@ def test_a_wrong_one_is_refused_with_what_there_is(given: dict[str, Any], messag
 
 def test_plain_values_parse_back_to_the_same_options() -> None:
     some = parse("some", {"every": "1m30s", "pace": "fast", "to": "3.4.23"}, Some())
-    assert plain(some)["every"] == "90s"
-    assert parse("some", plain(some), Some()) == some
+    assert (plain(some)["every"], plain(some)["again"]) == ("90s", "never")
+    assert parse("some", plain(some), Some(again=seconds(4))) == some
 
 
 def test_every_option_is_described() -> None:
     rows = {row.name: row for row in describe(Some())}
-    assert list(rows) == ["keys", "rate", "pace", "values", "every", "fenced", "to"]
+    assert list(rows) == ["keys", "rate", "pace", "values", "every", "fenced", "to", "again", "acks"]
     assert (rows["every"].kind, rows["every"].default) == ("a duration", "2500ms")
     assert (rows["pace"].choices, rows["values"].choices) == (("slow", "fast"), ("unique", "small"))
-    assert (rows["fenced"].default, rows["to"].default) == ("yes", "")
+    assert (rows["fenced"].default, rows["to"].default, rows["again"].default) == ("yes", "", "never")
     assert all(row.about for row in rows.values())
 
 

@@ -64,7 +64,7 @@ ETCD = (*UNNAMED, "--nemesis", "none")
         ((*ETCD, "--deadline", "soon"), ["'soon' is not a duration"]),
         ((*ETCD, "--reads", "barrier"), ["reads='barrier' is not a choice", "strong, plain"]),
         ((*ETCD, "--require", "peace"), ["unknown guarantee 'peace'", "linearizable"]),
-        ((*ETCD, "-o", "keys=many"), ["expected int, got 'many'"]),
+        ((*ETCD, "-o", "keys=many"), ["expected a whole number, got 'many'"]),
         ((*ETCD, "-o", "kyes=3"), ["unknown register option 'kyes'", "keys"]),
         ((*ETCD, "-o", "keys"), ["expected NAME=VALUE"]),
         ((*ETCD, "-O", "tick_ms=5"), ["unknown etcd option 'tick_ms'", "election_ms"]),

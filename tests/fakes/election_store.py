@@ -25,6 +25,7 @@ from fencepost.harness.history import Event, History, PhaseEvent, PhaseName
 from fencepost.harness.interpreter.client import Client
 from fencepost.harness.interpreter.interpreter import Interpreter
 from fencepost.harness.plugins import registry
+from fencepost.harness.plugins.workload import workload_options
 from fencepost.harness.results.recorder import Recorder
 from fencepost.harness.verdict import Facts, Guarantee, Standing
 from fencepost.workloads.election import Election
@@ -218,7 +219,7 @@ def run_fake_election(bug: str | None, seed: int, options: Mapping[str, Any] | N
 async def _run(bug: str | None, seed: int, options: Mapping[str, Any]) -> History:
     store = FakeStore(seed, bug)
     workload = Election()
-    merged = {**workload.options(registry.system("etcd")), **options}
+    merged = workload_options(workload, registry.system("etcd"), options)
     recorder = Recorder(None, clock_ns=virtual_clock_ns)
     events: list[Event] = []
     recorder.listeners.append(events.append)

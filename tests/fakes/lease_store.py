@@ -30,6 +30,7 @@ from fencepost.harness.history import (
 from fencepost.harness.interpreter.client import Client
 from fencepost.harness.interpreter.interpreter import Interpreter
 from fencepost.harness.plugins import registry
+from fencepost.harness.plugins.workload import workload_options
 from fencepost.harness.results.recorder import Recorder
 from fencepost.harness.verdict import Facts, Guarantee, LeaseBound, Standing
 from fencepost.workloads.lease import Lease
@@ -253,7 +254,7 @@ def run_fake_leases(bug: str | None, seed: int, options: Mapping[str, Any] | Non
 async def _run(bug: str | None, seed: int, options: Mapping[str, Any]) -> History:
     store = FakeStore(random.Random(f"lease-{seed}"), bug)
     workload = Lease()
-    merged = {**workload.options(registry.system("etcd")), "looks_per_second": 30.0, **options}
+    merged = workload_options(workload, registry.system("etcd"), {"looks_per_second": 30.0, **options})
     recorder = Recorder(None, clock_ns=virtual_clock_ns)
     events: list[Event] = []
     recorder.listeners.append(events.append)

@@ -6,6 +6,7 @@ from typing import Any, Final, cast
 
 from fencepost.checkers import coverage, log
 from fencepost.checkers.log import zombie_brokers
+from fencepost.harness.base.options import plain
 from fencepost.harness.generators import time_limit, validate
 from fencepost.harness.history import (
     Event,
@@ -20,11 +21,12 @@ from fencepost.harness.history import (
 from fencepost.harness.interpreter.client import Client
 from fencepost.harness.interpreter.interpreter import Interpreter
 from fencepost.harness.judging.judge import Judgement, conclude
+from fencepost.harness.plugins.workload import workload_options
 from fencepost.harness.results.recorder import Recorder
 from fencepost.harness.systems.contract.system import System
 from fencepost.harness.systems.kafka.log_guarantees import LOG_GUARANTEES
 from fencepost.harness.verdict import Facts, Thresholds
-from fencepost.workloads.log import Log
+from fencepost.workloads.log import Log, LogOptions
 from tests.fakes.log_broker import NEEDS_ELECTIONS, FakeLog, FakeLogSession
 from tests.fakes.virtual_time import run_virtual, virtual_clock_ns
 
@@ -46,8 +48,8 @@ class _System:
 SYSTEM: Final = cast(System, _System())
 
 
-def options_of(given: Mapping[str, Any]) -> dict[str, Any]:
-    return {**Log().options(SYSTEM), **OPTIONS, **given}
+def options_of(given: Mapping[str, Any]) -> LogOptions:
+    return workload_options(Log(), SYSTEM, {**OPTIONS, **given})
 
 
 def run_log(bug: str | None, seed: int, *, elections: bool | None = None, **given: Any) -> History:
@@ -65,7 +67,7 @@ def judge_log(history: History, **given: Any) -> Judgement:
         electorate=_CONTROLLERS,
         guarantees=LOG_GUARANTEES,
         read_guarantee=workload.guarantee(SYSTEM, options),
-        options=options,
+        options=plain(options),
         thresholds=Thresholds(ok_operations_min=40),
     )
     verdicts = [v for check in (log.check, zombie_brokers.check, coverage.check) for v in check(history, facts)]
@@ -73,8 +75,8 @@ def judge_log(history: History, **given: Any) -> Judgement:
 
 
 class _Run:
-    def __init__(self, bug: str | None, seed: int, elections: bool, options: Mapping[str, Any]) -> None:
-        self._log = FakeLog(seed=seed, bug=bug, partitions=options["partitions"])
+    def __init__(self, bug: str | None, seed: int, elections: bool, options: LogOptions) -> None:
+        self._log = FakeLog(seed=seed, bug=bug, partitions=options.partitions)
         self._seed, self._elections, self._options = seed, elections, options
         self._workload = Log()
 

@@ -14,6 +14,7 @@ from fencepost.harness.history import BeliefEvent, Claim, Event, History, PhaseE
 from fencepost.harness.interpreter.client import Client
 from fencepost.harness.interpreter.interpreter import Interpreter
 from fencepost.harness.plugins import registry
+from fencepost.harness.plugins.workload import workload_options
 from fencepost.harness.results.recorder import Recorder
 from fencepost.harness.verdict import Facts, Guarantee, Standing, Thresholds
 from fencepost.workloads.metadata import MetadataWorkload
@@ -165,7 +166,7 @@ def run_fake_metadata(bug: str | None, seed: int, options: Mapping[str, Any] | N
 async def _run(bug: str | None, seed: int, options: Mapping[str, Any]) -> History:
     quorum = FakeQuorum(seed, bug)
     workload = MetadataWorkload()
-    merged = {**workload.options(registry.system("etcd")), "window": "2s", "reads": 0.8, **options}
+    merged = workload_options(workload, registry.system("etcd"), {"window": "2s", "reads": 0.8, **options})
     recorder = Recorder(None, clock_ns=virtual_clock_ns)
     events: list[Event] = []
     recorder.listeners.append(events.append)

@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any, Final, cast
 
+from fencepost.harness.base.options import Options, plain
 from fencepost.harness.coordination import Definite, ReadMode
 from fencepost.harness.generators import time_limit, validate
 from fencepost.harness.history import (
@@ -28,7 +29,7 @@ from fencepost.harness.interpreter.client import Client
 from fencepost.harness.interpreter.interpreter import Interpreter
 from fencepost.harness.judging.judge import ALWAYS, Judgement, conclude
 from fencepost.harness.plugins import registry
-from fencepost.harness.plugins.workload import Workload
+from fencepost.harness.plugins.workload import Workload, workload_options
 from fencepost.harness.results.recorder import Recorder
 from fencepost.harness.systems.contract.system import System
 from fencepost.harness.verdict import Facts, Guarantee, Standing, Thresholds, Verdict
@@ -70,9 +71,10 @@ class FakeSystem:
 SYSTEM: Final = cast(System, FakeSystem())
 
 
-def options_of(workload: Workload, bug: str | None, extra: Mapping[str, Any]) -> dict[str, Any]:
+def options_of(workload: Workload[Any], bug: str | None, extra: Mapping[str, Any]) -> Options:
     planted = BUGS[bug].options if bug is not None else {}
-    return {**workload.options(SYSTEM), **OPTIONS[workload.name], **planted, **extra}
+    options: Options = workload_options(workload, SYSTEM, {**OPTIONS[workload.name], **planted, **extra})
+    return options
 
 
 def run_fake(
@@ -93,7 +95,7 @@ def judge_fake(
     history: History, workload: str, bug: str | None, *, options: Mapping[str, Any] | None = None
 ) -> Judgement:
     """The judgement of the checkers that a real run of this workload has."""
-    asking: Workload = registry.workload(workload)
+    asking: Workload[Any] = registry.workload(workload)
     merged = options_of(asking, bug, options or {})
     facts = Facts(
         system="fake",
@@ -101,7 +103,7 @@ def judge_fake(
         nodes=("n1", "n2", "n3"),
         guarantees=SYSTEM.guarantees,
         read_guarantee=asking.guarantee(SYSTEM, merged),
-        options=merged,
+        options=plain(merged),
         # A run is short, and critical sections take their time.
         thresholds=Thresholds(ok_operations_min=40),
     )
@@ -115,7 +117,7 @@ class _Run:
     def __init__(
         self, workload: str, bug: str | None, seed: int, faults: tuple[str, ...], options: Mapping[str, Any]
     ) -> None:
-        self.workload: Workload = registry.workload(workload)
+        self.workload: Workload[Any] = registry.workload(workload)
         self.options = options_of(self.workload, bug, options)
         self.bug, self.seed, self.faults = bug, seed, faults
 

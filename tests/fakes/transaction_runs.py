@@ -5,26 +5,28 @@ from collections.abc import Mapping
 from typing import Any, Final, cast
 from unittest.mock import patch
 
+from fencepost.harness.base.options import plain
 from fencepost.harness.generators import time_limit, validate
 from fencepost.harness.history import Event, History, PhaseEvent, PhaseName
 from fencepost.harness.interpreter.client import Client
 from fencepost.harness.interpreter.interpreter import Interpreter
 from fencepost.harness.plugins import registry
+from fencepost.harness.plugins.workload import workload_options
 from fencepost.harness.results.recorder import Recorder
 from fencepost.harness.systems.kafka.client import elections
 from fencepost.harness.systems.kafka.client.client import KafkaNode
 from fencepost.harness.systems.kafka.client.session import KafkaSession
 from fencepost.harness.systems.kafka.wire.connection import Connection
 from fencepost.harness.verdict import Facts
-from fencepost.workloads.election import Election
+from fencepost.workloads.election import Election, ElectionOptions
 from tests.fakes.transaction_broker import NODES, TRANSACTION_TIMEOUT_S, FakeKafka
 from tests.fakes.virtual_time import run_virtual, virtual_clock_ns
 
 _MAIN_NS: Final = 25_000_000_000
 
 
-def options_of(given: Mapping[str, Any]) -> dict[str, Any]:
-    return {**Election().options(registry.system("kraft")), **given}
+def options_of(given: Mapping[str, Any]) -> ElectionOptions:
+    return workload_options(Election(), registry.system("kraft"), given)
 
 
 def facts(**given: Any) -> Facts:
@@ -37,7 +39,7 @@ def facts(**given: Any) -> Facts:
         guarantees=kraft.guarantees,
         required=workload.requires(options),
         read_guarantee=workload.guarantee(kraft, options),
-        options=options,
+        options=plain(options),
     )
 
 
@@ -46,7 +48,7 @@ def run_transactions(bug: str | None, seed: int, **given: Any) -> History:
     return run_virtual(_run(bug, seed, options_of(given)))
 
 
-async def _run(bug: str | None, seed: int, options: Mapping[str, Any]) -> History:
+async def _run(bug: str | None, seed: int, options: ElectionOptions) -> History:
     cluster, workload = FakeKafka(seed, bug), Election()
     recorder = Recorder(None, clock_ns=virtual_clock_ns)
     events: list[Event] = []

@@ -5,18 +5,20 @@ from collections.abc import Mapping
 from typing import Any, Final, cast
 
 from fencepost.checkers import coverage, watches
+from fencepost.harness.base.options import plain
 from fencepost.harness.coordination import WatchMode
 from fencepost.harness.generators import time_limit, validate
 from fencepost.harness.history import Event, History, PhaseEvent, PhaseName
 from fencepost.harness.interpreter.client import Client
 from fencepost.harness.interpreter.interpreter import Interpreter
 from fencepost.harness.judging.judge import Judgement, conclude
+from fencepost.harness.plugins.workload import workload_options
 from fencepost.harness.results.recorder import Recorder
 from fencepost.harness.systems.contract.system import System
 from fencepost.harness.systems.etcd.watch_guarantees import WATCH_GUARANTEES
 from fencepost.harness.systems.zookeeper.guarantees import GUARANTEES
 from fencepost.harness.verdict import Facts, Guarantee, Thresholds
-from fencepost.workloads.watch import Watch
+from fencepost.workloads.watch import Watch, WatchOptions
 from tests.fakes.virtual_time import run_virtual, virtual_clock_ns
 from tests.fakes.watch_store import BUGS, FakeWatchSession, FakeWatchStore
 
@@ -34,10 +36,9 @@ class FakeSystem:
         self.watch_modes: Final[tuple[WatchMode, ...]] = modes
 
 
-def options_of(flavour: str, given: Mapping[str, Any]) -> dict[str, Any]:
-    defaults = Watch().options(cast(System, FakeSystem(flavour)))
+def options_of(flavour: str, given: Mapping[str, Any]) -> WatchOptions:
     often = {"again_every": "700ms"} if flavour == "history" else {}
-    return {**defaults, **_OPTIONS, **often, **given}
+    return workload_options(Watch(), cast(System, FakeSystem(flavour)), {**_OPTIONS, **often, **given})
 
 
 def run_watch(bug: str | None, seed: int, *, flavour: str = "history", **given: Any) -> History:
@@ -56,7 +57,7 @@ def judge_watch(history: History, *, flavour: str = "history", **given: Any) -> 
         nodes=("n1", "n2", "n3"),
         guarantees=_PROMISES[flavour],
         read_guarantee="watch-reliable",
-        options=options,
+        options=plain(options),
         thresholds=Thresholds(ok_operations_min=40),
     )
     verdicts = [v for check in (watches.check, coverage.check) for v in check(history, facts)]
@@ -64,7 +65,7 @@ def judge_watch(history: History, *, flavour: str = "history", **given: Any) -> 
 
 
 class _Run:
-    def __init__(self, bug: str | None, seed: int, flavour: str, options: Mapping[str, Any]) -> None:
+    def __init__(self, bug: str | None, seed: int, flavour: str, options: WatchOptions) -> None:
         self._store = FakeWatchStore(seed=seed, bug=bug, flavour=flavour)
         self._seed, self._options = seed, options
         self._workload = Watch()

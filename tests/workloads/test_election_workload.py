@@ -14,6 +14,7 @@ from fencepost.harness.coordination import Definite, Held, Indefinite, NotSent, 
 from fencepost.harness.generators import Draw, Offer, time_limit, validate
 from fencepost.harness.history import Completion, OpEvent, Outcome
 from fencepost.harness.plugins import registry
+from fencepost.harness.plugins.workload import workload_options
 from fencepost.harness.testing.simulation import simulate
 from fencepost.harness.verdict import Validity
 from fencepost.workloads.election import BACKLOG, ELECTION, Election, ElectionClient
@@ -24,7 +25,8 @@ from tests.run_command import run_undisturbed
 
 SEEDS = range(10)
 WORKLOAD = Election()
-OPTIONS: dict[str, Any] = WORKLOAD.options(registry.system("etcd"))
+SYSTEM = registry.system("etcd")
+OPTIONS = WORKLOAD.defaults(SYSTEM)
 S = 1_000_000_000
 
 
@@ -116,7 +118,7 @@ class World:
 
 
 def load(seconds: float, world: World, *, seed: int = 1, **options: Any) -> list[OpEvent]:
-    merged = {**OPTIONS, **options}
+    merged = workload_options(WORKLOAD, SYSTEM, options)
     generator = validate(time_limit(round(seconds * S), WORKLOAD.generator(merged, 3)))
     workers = WORKLOAD.workers(merged, 3)
     return simulate(generator, workers=workers, nodes=3, seed=seed, respond=world.respond, operations_max=10**6)
@@ -267,11 +269,11 @@ def test_a_campaign_whose_renewal_was_lost_asked_for_nothing() -> None:
 
 def test_what_it_says_of_itself() -> None:
     system = registry.system("zookeeper")
-    options = WORKLOAD.options(system)
-    assert (options["observe"], options["members"]) == ("plain", "barrier")
+    options = WORKLOAD.defaults(system)
+    assert (options.observe, options.members) == ("plain", "barrier")
     assert WORKLOAD.guarantee(system, options) == "one-acting-leader"
     assert WORKLOAD.notice(options) is None
-    off = {**options, "fencing": "off"}
+    off = workload_options(WORKLOAD, system, {"fencing": "off"})
     assert WORKLOAD.requires(off) == ("one-believed-leader",) == (WORKLOAD.guarantee(system, off),)
     assert WORKLOAD.notice(off)
     for name in ("etcd", "zookeeper"):

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from fencepost.checkers.elections import elections
+from fencepost.harness.base.options import plain
 from fencepost.harness.history import Outcome
 from fencepost.harness.history.operation_error import ErrorKind, error_of
 from fencepost.harness.plugins import registry
@@ -70,10 +71,10 @@ def test_a_run_is_repeated_exactly() -> None:
 @pytest.mark.parametrize("name", ["kraft", "kafka-zk"])
 def test_what_the_workload_asks_of_kafka(name: str) -> None:
     system, workload = registry.system(name), Election()
-    options = workload.options(system)
+    options = workload.defaults(system)
     choices = workload.choices(system)
-    assert (options["observe"], options["members"]) == ("plain", "barrier")
-    assert all(options[key] in choices[key] for key in choices)
+    assert (options.observe, options.members) == ("plain", "barrier")
+    assert all(plain(options)[key] in choices[key] for key in choices)
     members = system.members(3, {**system.options(), **workload.system_options(system)})
     assert workload.nodes(members) == ("b1", "b2", "b3")
     standings = {guarantee.name: guarantee.standing for guarantee in system.guarantees}

@@ -15,6 +15,7 @@ from fencepost.harness.coordination import BOUND, Granted, Members, ReadMode, Re
 from fencepost.harness.generators import Draw, Offer, time_limit, validate
 from fencepost.harness.history import Completion, OpEvent, Outcome
 from fencepost.harness.plugins import registry
+from fencepost.harness.plugins.workload import workload_options
 from fencepost.harness.runtime.disks import availability
 from fencepost.harness.runtime.provider import Setting
 from fencepost.harness.testing.simulation import simulate
@@ -27,7 +28,8 @@ from tests.run_command import assert_nothing_left, run, run_undisturbed
 from tests.seeds import seeds
 
 WORKLOAD = Lease()
-OPTIONS: dict[str, Any] = WORKLOAD.options(registry.system("etcd"))
+SYSTEM = registry.system("etcd")
+OPTIONS = WORKLOAD.defaults(SYSTEM)
 S = 1_000_000_000
 
 
@@ -96,7 +98,7 @@ class World:
 
 
 def load(seconds: float, world: World, *, seed: int = 1, **options: Any) -> list[OpEvent]:
-    merged = {**OPTIONS, **options}
+    merged = workload_options(WORKLOAD, SYSTEM, options)
     generator = validate(time_limit(round(seconds * S), WORKLOAD.generator(merged, 3)))
     workers = WORKLOAD.workers(merged, 3)
     return simulate(generator, workers=workers, nodes=3, seed=seed, respond=world.respond, operations_max=10**6)
@@ -201,8 +203,8 @@ def test_the_final_looks_outlast_what_was_kept_alive() -> None:
     [({"ttl": "1s", "keep_every": "900ms"}, "twice"), ({"steady": 0, "passing": 0}, "no lease")],
 )
 def test_options_that_make_no_sense_are_refused(options: dict[str, Any], part: str) -> None:
-    reason = WORKLOAD.refuse({**OPTIONS, **options}, ())
-    assert reason is not None and part in reason and ";" in reason
+    refusal = WORKLOAD.refuse(workload_options(WORKLOAD, SYSTEM, options), ())
+    assert refusal is not None and part in refusal.reason and refusal.remedy
     assert WORKLOAD.refuse(OPTIONS, ()) is None
 
 

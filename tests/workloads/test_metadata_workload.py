@@ -12,6 +12,7 @@ from fencepost.harness.history import OpEvent, Outcome, PhaseName
 from fencepost.harness.plan import Plan
 from fencepost.harness.plan.checked_plan import check_plan
 from fencepost.harness.plugins import registry
+from fencepost.harness.plugins.workload import workload_options
 from fencepost.harness.runtime.node import Member
 from fencepost.harness.testing.simulation import respond, simulate
 from fencepost.harness.verdict import Validity, Verdict
@@ -21,7 +22,8 @@ from tests.seeds import seeds
 
 SEEDS = range(10)
 WORKLOAD = MetadataWorkload()
-OPTIONS: dict[str, Any] = WORKLOAD.options(registry.system("etcd"))
+SYSTEM = registry.system("etcd")
+OPTIONS = WORKLOAD.defaults(SYSTEM)
 S = 1_000_000_000
 
 
@@ -66,7 +68,7 @@ def test_the_end_reads_everything_from_every_node_until_all_agree() -> None:
 
 
 def load(seconds: float, *, nodes: int = 4, seed: int = 1, **options: Any) -> list[OpEvent]:
-    merged = {**OPTIONS, **options}
+    merged = workload_options(WORKLOAD, SYSTEM, options)
     generator = validate(time_limit(round(seconds * S), WORKLOAD.generator(merged, nodes)))
     workers = WORKLOAD.workers(merged, nodes)
     return simulate(generator, workers=workers, nodes=nodes, seed=seed, respond=respond(), operations_max=10**6)

@@ -88,7 +88,7 @@ def test_every_guarantee_that_is_judged_is_stated_and_the_workloads_own_is_among
         system, workload = registry.system(name), Watch()
         assert workload.protocol in system.interfaces
         stated = {guarantee.name for guarantee in system.guarantees}
-        assert workload.guarantee(system, workload.options(system)) in stated
+        assert workload.guarantee(system, workload.defaults(system)) in stated
 
 
 @pytest.mark.parametrize(
@@ -115,7 +115,7 @@ def test_options_that_make_no_sense_are_refused() -> None:
     members = tuple(Member(name=f"n{i}") for i in range(1, 4))
 
     def refused(**given: Any) -> str:
-        return Watch().refuse(options_of("history", given), members) or ""
+        return str(Watch().refuse(options_of("history", given), members) or "")
 
     assert refused() == ""
     assert "keys=0" in refused(keys=0)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from fencepost.harness.base.errors import ExitCode, FencepostError
+from fencepost.harness.base.options import plain
 from fencepost.harness.cli.output.progress import shorten
 from fencepost.harness.plan import Plan
 from fencepost.harness.results import run_folder as store
@@ -84,7 +85,7 @@ def repeat_command(checked: "CheckedPlan") -> str:
 
 
 def _changed_options(checked: "CheckedPlan") -> dict[str, object]:
-    return _changed(checked.options, checked.workload.options(checked.system))
+    return _changed(plain(checked.options), plain(checked.workload.defaults(checked.system)))
 
 
 def _changed_system_options(checked: "CheckedPlan") -> dict[str, object]:
