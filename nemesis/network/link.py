@@ -9,7 +9,6 @@ overtaken (within what chance allows), the rate. Under `reset=yes` idle connecti
 at both ends. What was measured stands in the proof; what does not agree with the figures is indeterminate.
 """
 
-import math
 import random
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -20,8 +19,17 @@ from fencepost.harness.base.errors import Refusal, UsageError
 from fencepost.harness.faults.kind import Cluster, FaultKind, FaultSpec, Proof, Resolved, Skip, View
 from fencepost.harness.faults.targets import NODE_TARGETS, choose_nodes
 from fencepost.harness.history import Effects, FaultOutcome
-from fencepost.harness.runtime.node import CLIENT, Effect, Handled, Link, NodeState, Passage, Shape, Shapes
+from fencepost.harness.runtime.node import CLIENT, Effect, Link, NodeState, Passage, Shape, Shapes
 from fencepost.harness.runtime.provider import Links, Setting
+from fencepost.nemesis.network.link_proof import (
+    is_whole,
+    judge_passages,
+    link_names,
+    passage_text,
+    totals_text,
+    was_so_before,
+    why_not_felt,
+)
 from fencepost.nemesis.network.partition import prove_links
 
 _LATENCY: Final = "50ms"
@@ -32,12 +40,6 @@ _SHARE_MIN, _SHARE_MAX = 0.01, 0.9
 _REORDER_MAX: Final = 0.5
 _RATE_MIN, _RATE_MAX = 16_000, 4_000_000
 _UNITS: Final = {"KB/s": 10**3, "MB/s": 10**6}
-#: A timer may fire this much early by the other's clock, as a share of what was asked.
-_NEARLY: Final = 0.98
-#: Over this a measured rate is not the one that was asked for; what we send is twice as fast.
-_RATE_OVER: Final = 1.25
-#: A share that chance would explain less often than so is another one.
-_CHANCE: Final = 1e-6
 #: Of a link that is free again: enough to tell it from a slow one.
 _COUNT_HEALED: Final = 20
 _COUNT_BEFORE: Final = 20
@@ -45,7 +47,6 @@ _COUNT_BEFORE: Final = 20
 _TRIES: Final = 2
 _ENDED_S: Final = 1.0
 _FIGURES: Final = ("latency", "jitter", "loss", "rate", "duplicate", "reorder")
-_LINKS_SHOWN: Final = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,17 +142,17 @@ class LinkFault(FaultKind):
         busy = {
             link: shape
             for link, shape in wanted.items()
-            if link in before and link not in held and _was_so(shape, before[link])
+            if link in before and link not in held and was_so_before(shape, before[link])
         }
         if busy:
             before |= await shapes.measure(busy, count)
         held |= network.blocked.keys()
-        before = {link: passage for link, passage in before.items() if link not in held and _is_whole(passage)}
+        before = {link: passage for link, passage in before.items() if link not in held and is_whole(passage)}
         await shapes.apply(fault_id, wanted)
         handed = await shapes.read_back()
         absent = [link for link in wanted if link not in handed]
         if absent:
-            return Proof(FaultOutcome.INDETERMINATE, f"the kernel does not hand over {_names(absent)}")
+            return Proof(FaultOutcome.INDETERMINATE, f"the kernel does not hand over {link_names(absent)}")
         gone = network.blocked.keys() | _ends_dead(wanted, cluster)
         # Another fault may shape the same links: what is felt is both.
         merged = {link: shapes.in_force[link] for link in wanted if link not in network.blocked}
@@ -173,7 +174,7 @@ class LinkFault(FaultKind):
             }
             if not unfelt:
                 break
-        return _judge(judged, len(wanted), before, after, await shapes.handled())
+        return judge_passages(judged, len(wanted), before, after, await shapes.handled())
 
     async def heal(self, fault_id: int, resolved: Resolved, cluster: Cluster) -> Proof:
         shapes, network = _shapes(cluster), cluster.runtime.network
@@ -184,7 +185,7 @@ class LinkFault(FaultKind):
         counted = await shapes.handled()
         await shapes.withdraw(fault_id)
         proof = await _opened(fault_id, wanted, cluster, shapes)
-        figures = _totals([counted[link] for link in wanted if link in counted])
+        figures = totals_text([counted[link] for link in wanted if link in counted])
         return Proof(proof.outcome, f"{proof.text}; meanwhile {figures}" if figures else proof.text)
 
 
@@ -225,116 +226,19 @@ async def _opened(fault_id: int, links: Iterable[Link], cluster: Cluster, shapes
     wrong, good = [], []
     for link in free:
         passage = found.get(link)
-        if passage is not None and _is_whole(passage):
+        if passage is not None and is_whole(passage):
             good.append(link)
         elif link not in network.blocked and link not in shapes.in_force and not disturbed & {*link}:
-            wrong.append(f"{link}: {_words(passage)}")
+            wrong.append(f"{link}: {passage_text(passage)}")
     if wrong:
         return Proof(FaultOutcome.INDETERMINATE, f"not as before after healing: {'; '.join(wrong)}")
-    example = f", such as {good[0]}: {_words(found[good[0]])}" if good else ""
+    example = f", such as {good[0]}: {passage_text(found[good[0]])}" if good else ""
     return Proof(FaultOutcome.HEALED, f"{len(good)} of {len(asked)} links free again{example}")
-
-
-def _is_whole(passage: Passage) -> bool:
-    return passage.arrived == passage.sent and not passage.doubled and not passage.overtaken
 
 
 def _ends_dead(links: Iterable[Link], cluster: Cluster) -> set[Link]:
     dead = {name for name, node in cluster.runtime.nodes.items() if node.state is NodeState.DEAD}
     return {link for link in links if dead & {*link}}
-
-
-def _judge(
-    shapes: Mapping[Link, Shape],
-    asked: int,
-    before: Mapping[Link, Passage],
-    after: Mapping[Link, Passage],
-    counted: Mapping[Link, Handled],
-) -> Proof:
-    """Compare what each link's datagrams experienced with what its shape does."""
-    if not shapes:
-        return Proof(FaultOutcome.INDETERMINATE, "every link was cut, or its node dead, so nothing could be measured")
-    wrong = {
-        link: why for link, shape in shapes.items() if (why := why_not_felt(shape, before.get(link), after.get(link)))
-    }
-    shown = list(wrong)[:_LINKS_SHOWN] or list(shapes)[:_LINKS_SHOWN]
-    figures = "; ".join(
-        f"{link}{f' ({wrong[link]})' if link in wrong else ''}: {_words(before.get(link), shapes[link])} before, "
-        f"{_words(after.get(link), shapes[link])} with it"
-        for link in shown
-    )
-    totals = _totals(counted[link] for link in shapes if link in counted)
-    said = f"{figures}; {totals}" if totals else figures
-    if wrong:
-        return Proof(FaultOutcome.INDETERMINATE, f"not felt on {_names(wrong)}: {said}")
-    others = ", the others cut or their nodes dead" if len(shapes) < asked else ""
-    return Proof(FaultOutcome.INSTALLED, f"felt on {len(shapes)} of {asked} links{others}: {said}")
-
-
-def why_not_felt(shape: Shape, before: Passage | None, after: Passage | None) -> str | None:
-    """What of the shape the datagrams did not experience; None when all of it was.
-
-    `before` is None where another fault shaped the link already: then nothing can be compared.
-    """
-    if after is None:
-        return "an end is gone, so nothing was measured"
-    if after.least_ms is None or after.most_ms is None:
-        return "no datagram arrived"
-    least_ms = _least_ms(shape)
-    if after.least_ms < least_ms * _NEARLY:
-        return f"the quickest came before {least_ms:g} ms"
-    if before and _was_as_slow(shape, before):
-        return "it was as slow before"
-    if shape.jitter_ns and after.most_ms - after.least_ms < shape.jitter_ns / 1e7:
-        return "times differ too little for the jitter"
-    shares = (
-        ("lost", shape.loss, after.sent - after.arrived, after.sent),
-        ("doubled", shape.duplicate, after.doubled, after.arrived),
-        ("overtaken", shape.reorder, after.overtaken, after.arrived),
-    )
-    for what, share, hits, tries in shares:
-        if share and not is_by_chance(hits, tries, share):
-            return f"{hits} of {tries} {what} is not {share:.0%}"
-    if shape.rate_bytes_s:
-        if before and _was_as_narrow(shape, before):
-            return "it was as narrow before"
-        if not 0 < after.rate_bytes_s <= shape.rate_bytes_s * _RATE_OVER:
-            return f"more than {_rate(shape.rate_bytes_s)} came through"
-    return None
-
-
-def _least_ms(shape: Shape) -> float:
-    return (shape.delay_ns - shape.jitter_ns) / 1e6
-
-
-def _was_as_slow(shape: Shape, before: Passage) -> bool:
-    return bool(before.median_ms and shape.delay_ns > 0 and _least_ms(shape) <= before.median_ms)
-
-
-def _was_as_narrow(shape: Shape, before: Passage) -> bool:
-    return before.rate_bytes_s <= shape.rate_bytes_s * _RATE_OVER
-
-
-def _was_so(shape: Shape, before: Passage) -> bool:
-    """Whether the link was already what the shape is to make it, so that nothing could be compared."""
-    return _was_as_slow(shape, before) or (shape.rate_bytes_s > 0 and _was_as_narrow(shape, before))
-
-
-def is_by_chance(hits: int, tries: int, share: float) -> bool:
-    """Whether at least one, and neither so few nor so many hits, may come of independent draws with this share."""
-    if not 0 < hits <= tries:
-        return False
-    weights = [
-        math.exp(
-            math.lgamma(tries + 1)
-            - math.lgamma(k + 1)
-            - math.lgamma(tries - k + 1)
-            + k * math.log(share)
-            + (tries - k) * math.log1p(-share)
-        )
-        for k in range(tries + 1)
-    ]
-    return sum(weights[: hits + 1]) >= _CHANCE and sum(weights[hits:]) >= _CHANCE
 
 
 def _shape(options: Mapping[str, str]) -> Shape | None:
@@ -429,38 +333,3 @@ def _asked(resolved: Resolved) -> Mapping[Link, Shape]:
 
 def _is_rated(shapes: Mapping[Link, Shape]) -> bool:
     return any(shape.rate_bytes_s for shape in shapes.values())
-
-
-def _words(passage: Passage | None, shape: Shape | None = None) -> str:
-    if passage is None:
-        return "not measured"
-    parts = []
-    if passage.least_ms is not None and passage.median_ms is not None:
-        parts.append(f"one way {passage.least_ms:.2f} ms (median {passage.median_ms:.2f})")
-    parts.append(f"{passage.arrived} of {passage.sent} arrived")
-    if passage.doubled:
-        parts.append(f"{passage.doubled} twice")
-    if passage.overtaken:
-        parts.append(f"{passage.overtaken} overtaken")
-    if shape and shape.rate_bytes_s:
-        parts.append(_rate(passage.rate_bytes_s))
-    return ", ".join(parts)
-
-
-def _rate(bytes_s: float) -> str:
-    return f"{bytes_s / 1e3:.4g} KB/s"
-
-
-def _totals(counted: Iterable[Handled]) -> str:
-    """What befell packets in all, those of the servers too."""
-    every = list(counted)
-    words = {"seen": "packets went through the queue"}
-    words |= {name: name.replace("_", " ") for name in ("lost", "doubled", "overtaken", "crowded_out")}
-    sums = {name: sum(getattr(one, name) for one in every) for name in words}
-    return ", ".join(f"{number} {words[name]}" for name, number in sums.items() if number or name == "seen") * bool(
-        every
-    )
-
-
-def _names(links: Iterable[Link]) -> str:
-    return ", ".join(sorted(map(str, links)))

@@ -13,7 +13,8 @@ from fencepost.harness.plugins import registry
 from fencepost.harness.runtime.lab import doctor
 from fencepost.harness.runtime.node import Effect, Handled, Link, NodeState, Passage, Shape, Witness
 from fencepost.harness.runtime.provider import Check, Links, Setting
-from fencepost.nemesis.network.link import LinkFault, Shaped, is_by_chance, why_not_felt
+from fencepost.nemesis.network.link import LinkFault, Shaped
+from fencepost.nemesis.network.link_proof import is_by_chance, why_not_felt
 from tests.fakes.fakes_runtime import FakeRuntime, cluster_of
 
 FAULTS = registry.faults()

@@ -1,0 +1,149 @@
+"""What datagrams over a link experienced, compared with what the link was to do to them."""
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from fencepost.harness.faults.kind import Proof
+from fencepost.harness.history import FaultOutcome
+from fencepost.harness.runtime.node import Handled, Link, Passage, Shape
+
+#: A timer may fire this much early by the other's clock, as a share of what was asked.
+_NEARLY: Final = 0.98
+#: Over this a measured rate is not the one that was asked for; what we send is twice as fast.
+_RATE_OVER: Final = 1.25
+#: A share that chance would explain less often than so is another one.
+_CHANCE: Final = 1e-6
+_LINKS_SHOWN: Final = 3
+
+
+def is_whole(passage: Passage) -> bool:
+    return passage.arrived == passage.sent and not passage.doubled and not passage.overtaken
+
+
+def judge_passages(
+    shapes: Mapping[Link, Shape],
+    asked: int,
+    before: Mapping[Link, Passage],
+    after: Mapping[Link, Passage],
+    counted: Mapping[Link, Handled],
+) -> Proof:
+    """Compare what each link's datagrams experienced with what its shape does."""
+    if not shapes:
+        return Proof(FaultOutcome.INDETERMINATE, "every link was cut, or its node dead, so nothing could be measured")
+    wrong = {
+        link: why for link, shape in shapes.items() if (why := why_not_felt(shape, before.get(link), after.get(link)))
+    }
+    shown = list(wrong)[:_LINKS_SHOWN] or list(shapes)[:_LINKS_SHOWN]
+    figures = "; ".join(
+        f"{link}{f' ({wrong[link]})' if link in wrong else ''}: {passage_text(before.get(link), shapes[link])} before, "
+        f"{passage_text(after.get(link), shapes[link])} with it"
+        for link in shown
+    )
+    totals = totals_text(counted[link] for link in shapes if link in counted)
+    said = f"{figures}; {totals}" if totals else figures
+    if wrong:
+        return Proof(FaultOutcome.INDETERMINATE, f"not felt on {link_names(wrong)}: {said}")
+    others = ", the others cut or their nodes dead" if len(shapes) < asked else ""
+    return Proof(FaultOutcome.INSTALLED, f"felt on {len(shapes)} of {asked} links{others}: {said}")
+
+
+def why_not_felt(shape: Shape, before: Passage | None, after: Passage | None) -> str | None:
+    """What of the shape the datagrams did not experience; None when all of it was.
+
+    `before` is None where another fault shaped the link already: then nothing can be compared.
+    """
+    if after is None:
+        return "an end is gone, so nothing was measured"
+    if after.least_ms is None or after.most_ms is None:
+        return "no datagram arrived"
+    least_ms = _least_ms(shape)
+    if after.least_ms < least_ms * _NEARLY:
+        return f"the quickest came before {least_ms:g} ms"
+    if before and _was_as_slow(shape, before):
+        return "it was as slow before"
+    if shape.jitter_ns and after.most_ms - after.least_ms < shape.jitter_ns / 1e7:
+        return "times differ too little for the jitter"
+    shares = (
+        ("lost", shape.loss, after.sent - after.arrived, after.sent),
+        ("doubled", shape.duplicate, after.doubled, after.arrived),
+        ("overtaken", shape.reorder, after.overtaken, after.arrived),
+    )
+    for what, share, hits, tries in shares:
+        if share and not is_by_chance(hits, tries, share):
+            return f"{hits} of {tries} {what} is not {share:.0%}"
+    if shape.rate_bytes_s:
+        if before and _was_as_narrow(shape, before):
+            return "it was as narrow before"
+        if not 0 < after.rate_bytes_s <= shape.rate_bytes_s * _RATE_OVER:
+            return f"more than {_rate(shape.rate_bytes_s)} came through"
+    return None
+
+
+def _least_ms(shape: Shape) -> float:
+    return (shape.delay_ns - shape.jitter_ns) / 1e6
+
+
+def _was_as_slow(shape: Shape, before: Passage) -> bool:
+    return bool(before.median_ms and shape.delay_ns > 0 and _least_ms(shape) <= before.median_ms)
+
+
+def _was_as_narrow(shape: Shape, before: Passage) -> bool:
+    return before.rate_bytes_s <= shape.rate_bytes_s * _RATE_OVER
+
+
+def was_so_before(shape: Shape, before: Passage) -> bool:
+    """Whether the link was already what the shape is to make it, so that nothing could be compared."""
+    return _was_as_slow(shape, before) or (shape.rate_bytes_s > 0 and _was_as_narrow(shape, before))
+
+
+def is_by_chance(hits: int, tries: int, share: float) -> bool:
+    """Whether at least one, and neither so few nor so many hits, may come of independent draws with this share."""
+    if not 0 < hits <= tries:
+        return False
+    weights = [
+        math.exp(
+            math.lgamma(tries + 1)
+            - math.lgamma(k + 1)
+            - math.lgamma(tries - k + 1)
+            + k * math.log(share)
+            + (tries - k) * math.log1p(-share)
+        )
+        for k in range(tries + 1)
+    ]
+    return sum(weights[: hits + 1]) >= _CHANCE and sum(weights[hits:]) >= _CHANCE
+
+
+def passage_text(passage: Passage | None, shape: Shape | None = None) -> str:
+    if passage is None:
+        return "not measured"
+    parts = []
+    if passage.least_ms is not None and passage.median_ms is not None:
+        parts.append(f"one way {passage.least_ms:.2f} ms (median {passage.median_ms:.2f})")
+    parts.append(f"{passage.arrived} of {passage.sent} arrived")
+    if passage.doubled:
+        parts.append(f"{passage.doubled} twice")
+    if passage.overtaken:
+        parts.append(f"{passage.overtaken} overtaken")
+    if shape and shape.rate_bytes_s:
+        parts.append(_rate(passage.rate_bytes_s))
+    return ", ".join(parts)
+
+
+def _rate(bytes_s: float) -> str:
+    return f"{bytes_s / 1e3:.4g} KB/s"
+
+
+def totals_text(counted: Iterable[Handled]) -> str:
+    """What befell packets in all, those of the servers too."""
+    every = list(counted)
+    words = {"seen": "packets went through the queue"}
+    words |= {name: name.replace("_", " ") for name in ("lost", "doubled", "overtaken", "crowded_out")}
+    sums = {name: sum(getattr(one, name) for one in every) for name in words}
+    return ", ".join(f"{number} {words[name]}" for name, number in sums.items() if number or name == "seen") * bool(
+        every
+    )
+
+
+def link_names(links: Iterable[Link]) -> str:
+    return ", ".join(sorted(map(str, links)))
