@@ -10,7 +10,6 @@ The proof has two parts: the settings are read back from every process of the no
 time, before and after, where it tells it (`harness/systems/contract/server_clock.py`).
 """
 
-import asyncio
 import random
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -25,18 +24,17 @@ from fencepost.harness.history import Clock, ClockEvent, Effects, FaultOutcome, 
 from fencepost.harness.runtime.clocks.availability import why_not
 from fencepost.harness.runtime.clocks.memory import ClockError
 from fencepost.harness.runtime.clocks.node_clocks import KeptNode, NodeClocks, Reading
-from fencepost.harness.runtime.clocks.setting import ClockSetting, Settings
+from fencepost.harness.runtime.clocks.setting import Settings
 from fencepost.harness.runtime.node import Node
 from fencepost.harness.runtime.provider import Setting
-from fencepost.harness.systems.contract.server_clock import TellsTime
 from fencepost.nemesis.clock.skew_shape import Shape, pairs, read_shape
+from fencepost.nemesis.clock.told_times import Answers, ToldTimes, ask_all, compare
 
 #: How late a change may take hold after the time that it was reckoned for, without a step back.
 _MARGIN_NS: Final = 50_000_000
 #: Three clocks are read within far less, but where the processor is taken away in between.
 _MOMENT_NS: Final = 1_000_000
 _MOMENT_TRIES: Final = 100
-_TOLD_S: Final = 1.5
 _LONGEST_PROOF: Final = 400
 
 
@@ -45,16 +43,6 @@ class Skewed(Resolved):
     """A target made concrete, and what its clocks will show."""
 
     shape: Shape
-
-
-@dataclass(frozen=True, slots=True)
-class _Told:
-    """What a server's clock showed less true time, and by how much that may be wrong."""
-
-    incarnation: int
-    ahead_ns: int
-    error_ns: int
-    source: str
 
 
 @dataclass(slots=True)
@@ -107,8 +95,7 @@ class ClockSkew(FaultKind):
         self._cluster: Cluster | None = None
         self._clocks = NodeClocks(self._changed)
         self._skews: dict[str, _Skew] = {}
-        #: What a server told before its clock was touched for the first time.
-        self._first_told: dict[tuple[str, Clock], _Told] = {}
+        self._told = ToldTimes()
 
     def effects(self, spec: FaultSpec) -> Effects:
         return Effects(skews=True)
@@ -139,16 +126,15 @@ class ClockSkew(FaultKind):
             wrong += await self._arm(node, shape)
         if wrong:
             return Proof(FaultOutcome.INDETERMINATE, f"no clock was touched: {_shown(wrong)}")
-        before = await self._ask(nodes, shape.clocks)
-        for key, told in before.items():
-            self._first_told.setdefault(key, told)
+        before = await self._told.ask_first(cluster.system, nodes, shape.clocks)
         skews = [self._skews[node.name] for node in nodes]
         for skew in skews:
             skew.fault_id = fault_id
             self._clocks.guard(skew.kept)
         readings = self._change(skews, shape.clocks, lambda skew, now: shape.applied(skew.kept.settings, now))
         wrong = [f"{name}: {what}" for name, reading in readings.items() for what in reading.wrong]
-        untold, told_wrong = self._compare(skews, before, await self._ask(nodes, shape.clocks))
+        after = await ask_all(cluster.system, nodes, shape.clocks)
+        untold, told_wrong = self._compare(skews, before, after)
         wrong += told_wrong
         text = "; ".join([*(f"{name}: {_words(r)}" for name, r in readings.items()), *untold])
         if wrong:
@@ -231,7 +217,9 @@ class ClockSkew(FaultKind):
             texts.append(text)
             wrong += found
         await self._clocks.rest()
-        wrong += self._still_told_wrong(nodes, await self._ask(nodes, shape.clocks))
+        after = await ask_all(cluster.system, nodes, shape.clocks)
+        settings = {node.name: self._skews[node.name].kept.settings for node in nodes if node.name in self._skews}
+        wrong += self._told.contradictions_left(settings, after)
         text = "; ".join(texts) or "no clock was touched"
         if wrong:
             return Proof(FaultOutcome.INDETERMINATE, f"{_shown(wrong)} ({text})")
@@ -242,9 +230,8 @@ class ClockSkew(FaultKind):
         kept, name = skew.kept, skew.kept.name
         wrong = [f"{name}: {skew.failed_meanwhile}"] if skew.failed_meanwhile else []
         skew.failed_meanwhile = ""
-        reading = self._change([skew], shape.clocks, lambda s, now: shape.healed(s.kept.settings, now, _MARGIN_NS))[
-            name
-        ]
+        healed = self._change([skew], shape.clocks, lambda s, now: shape.healed(s.kept.settings, now, _MARGIN_NS))
+        reading = healed[name]
         gained = skew.before.monotonic.extra_rate > 0 and Clock.MONOTONIC in shape.clocks and not shape.may_step_back
         if gained and skew.took_ns > _MARGIN_NS:
             wrong.append(f"{name}: its monotonic clock may have gone back: setting it took {skew.took_ns} ns")
@@ -300,59 +287,17 @@ class ClockSkew(FaultKind):
             text = f"{kept.name}: {_shown(wrong)}"
             self._cluster.records.record(NoteEvent, topic="clock-not-armed", text=text)
 
-    # -- what servers tell --------------------------------------------------------------------------------------------
-
-    async def _ask(self, nodes: Sequence[Node], clocks: Sequence[Clock]) -> dict[tuple[str, Clock], _Told]:
-        """What each server tells of each clock; those that do not answer are left out."""
-        assert self._cluster is not None, "set by inject"
-        system = self._cluster.system
-        if not isinstance(system, TellsTime):
-            return {}
-        keys = [(node, clock) for node in nodes for clock in clocks]
-        answers = await asyncio.gather(*(_ask(system, node, clock) for node, clock in keys))
-        return {(node.name, clock): told for (node, clock), told in zip(keys, answers, strict=True) if told is not None}
-
-    def _compare(
-        self,
-        skews: Sequence[_Skew],
-        before: Mapping[tuple[str, Clock], _Told],
-        after: Mapping[tuple[str, Clock], _Told],
-    ) -> tuple[list[str], list[str]]:
+    def _compare(self, skews: Sequence[_Skew], before: Answers, after: Answers) -> tuple[list[str], list[str]]:
         """In words: what servers told, and what of it contradicts their settings."""
         texts: list[str] = []
         wrong: list[str] = []
         for skew in skews:
-            for clock, setting in pairs(skew.kept.settings):
-                key = (skew.kept.name, clock)
-                if key not in before or key not in after:
-                    continue
-                first, second = before[key], after[key]
-                if first.incarnation != second.incarnation and clock is Clock.MONOTONIC:
-                    continue
-                moved_ns = second.ahead_ns - first.ahead_ns
-                earlier_ns = dict(pairs(skew.before))[clock].offset_ns
-                error_ns = first.error_ns + second.error_ns
-                text = f"{key[0]} itself tells {moved_ns / 1e9:+.3f} s by {second.source}"
-                texts.append(text)
-                if not _is_possible(setting, moved_ns + earlier_ns, error_ns, self._now_ns() - skew.asked_ns):
-                    wrong.append(f"{text}, which its {clock.value} clock cannot show")
+            settings, earlier = skew.kept.settings, skew.before
+            passed_ns = self._now_ns() - skew.asked_ns
+            told, contradictions = compare(skew.kept.name, settings, earlier, before, after, passed_ns=passed_ns)
+            texts += told
+            wrong += contradictions
         return texts, wrong
-
-    def _still_told_wrong(self, nodes: Sequence[Node], after: Mapping[tuple[str, Clock], _Told]) -> list[str]:
-        """After healing: what a server tells although its clock should show true time, or what was left of the skew."""
-        wrong = []
-        for node in nodes:
-            skew = self._skews.get(node.name)
-            for clock, setting in pairs(skew.kept.settings) if skew is not None else ():
-                first, second = self._first_told.get((node.name, clock)), after.get((node.name, clock))
-                if first is None or second is None or setting.extra_rate or setting.period_ns:
-                    continue
-                if first.incarnation != second.incarnation and clock is Clock.MONOTONIC:
-                    continue
-                off_ns = second.ahead_ns - first.ahead_ns - setting.offset_ns
-                if abs(off_ns) > first.error_ns + second.error_ns:
-                    wrong.append(f"{node.name} still tells {off_ns / 1e9:+.3f} s by {second.source}")
-        return wrong
 
     def _moment(self) -> tuple[int, Mapping[Clock, int]]:
         """One moment by the history's clock and by both true ones: a setting is reckoned by these, and told by that."""
@@ -367,36 +312,6 @@ class ClockSkew(FaultKind):
     def _now_ns(self) -> int:
         assert self._cluster is not None, "set by inject"
         return self._cluster.records.now_ns()
-
-
-async def _ask(system: TellsTime, node: Node, clock: Clock) -> _Told | None:
-    incarnation = node.incarnation
-    began_ns, began = time.time_ns(), time.monotonic_ns()
-    try:
-        async with asyncio.timeout(_TOLD_S):
-            told = await system.told_time(node.place, clock)
-    except Exception:
-        # A server that is cut off, paused or dead tells nothing, in as many ways as there are errors of a client.
-        return None
-    if told is None or node.incarnation != incarnation:
-        return None
-    took_ns = time.monotonic_ns() - began
-    true_ns = began_ns if clock is Clock.WALL else began
-    # It was asked somewhere in between, and showed somewhat more than it told.
-    return _Told(
-        incarnation,
-        told.shown_ns + told.resolution_ns // 2 - true_ns - took_ns // 2,
-        told.resolution_ns // 2 + took_ns // 2 + 1,
-        told.source,
-    )
-
-
-def _is_possible(setting: ClockSetting, moved_ns: int, error_ns: int, passed_ns: int) -> bool:
-    """Whether a clock of this setting can have moved by so much within `passed_ns` of being set."""
-    drift_ns = setting.extra_rate * passed_ns >> 32
-    low = setting.offset_ns + min(drift_ns, 0) + min(setting.delta_ns, 0)
-    high = setting.offset_ns + max(drift_ns, 0) + max(setting.delta_ns, 0)
-    return low - error_ns <= moved_ns <= high + error_ns
 
 
 def _shape(resolved: Resolved) -> Shape:

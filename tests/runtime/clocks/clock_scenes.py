@@ -25,7 +25,7 @@ from fencepost.harness.runtime.lab.lab import Lab
 from fencepost.harness.runtime.linux import processes
 from fencepost.harness.runtime.provider import Setting
 from fencepost.harness.systems.contract.server_clock import TellsTime, ToldTime
-from fencepost.nemesis.clock import clock_skew
+from fencepost.nemesis.clock import told_times
 from fencepost.nemesis.clock.clock_skew import ClockSkew
 from tests.fakes.fakes_runtime import KeptRecords, cluster_of
 
@@ -41,7 +41,7 @@ class Scene:
         self.records = _RealTimes()
         self.fault = ClockSkew()
         # All servers of a scene answer, sooner or later.
-        clock_skew._TOLD_S = _DEADLINE_S  # type: ignore[misc]
+        told_times._TOLD_S = _DEADLINE_S  # type: ignore[misc]
         self.cluster = cluster_of(lab, records=self.records, system=system)
         self._count = 0
 

@@ -497,17 +497,17 @@ def test_a_frozen_container_is_not_armed_and_healed_without_touching_its_functio
 
 def test_a_server_s_own_word_against_the_settings_is_believed() -> None:
     from fencepost.harness.runtime.clocks.setting import RATE_ONE, ClockSetting
-    from fencepost.nemesis.clock.clock_skew import _is_possible
+    from fencepost.nemesis.clock.told_times import is_possible
 
     ahead = ClockSetting(offset_ns=5 * S)
-    assert _is_possible(ahead, 5 * S + 900_000_000, S, S)
-    assert not _is_possible(ahead, 0, S, S)
+    assert is_possible(ahead, 5 * S + 900_000_000, S, S)
+    assert not is_possible(ahead, 0, S, S)
     strobing = ClockSetting(period_ns=1, delta_ns=-9 * S, length_ns=S)
-    assert _is_possible(strobing, -9 * S, 1, S)
-    assert _is_possible(strobing, 0, 1, S)
-    assert not _is_possible(strobing, S, 1, S)
-    assert _is_possible(ClockSetting(extra_rate=RATE_ONE), 2 * S, 1, 2 * S)
-    assert not _is_possible(ClockSetting(extra_rate=RATE_ONE), 3 * S, 1, 2 * S)
+    assert is_possible(strobing, -9 * S, 1, S)
+    assert is_possible(strobing, 0, 1, S)
+    assert not is_possible(strobing, S, 1, S)
+    assert is_possible(ClockSetting(extra_rate=RATE_ONE), 2 * S, 1, 2 * S)
+    assert not is_possible(ClockSetting(extra_rate=RATE_ONE), 3 * S, 1, 2 * S)
 
 
 def test_what_is_resolved_holds_the_clock_of_its_nodes_only() -> None:

@@ -1,0 +1,121 @@
+"""What servers themselves tell of their clocks, compared with what the clocks were set to show."""
+
+import asyncio
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from fencepost.harness.history import Clock
+from fencepost.harness.runtime.clocks.setting import ClockSetting, Settings
+from fencepost.harness.runtime.node import Node
+from fencepost.harness.systems.contract.server_clock import TellsTime
+from fencepost.harness.systems.contract.system import System
+from fencepost.nemesis.clock.skew_shape import pairs
+
+_TOLD_S: Final = 1.5
+
+
+@dataclass(frozen=True, slots=True)
+class ToldTime:
+    """What a server's clock showed less true time, and by how much that may be wrong."""
+
+    incarnation: int
+    ahead_ns: int
+    error_ns: int
+    source: str
+
+
+#: By node and clock; servers that did not answer are left out.
+Answers = Mapping[tuple[str, Clock], ToldTime]
+
+
+class ToldTimes:
+    """What each server told before its clock was touched for the first time."""
+
+    def __init__(self) -> None:
+        self._first: dict[tuple[str, Clock], ToldTime] = {}
+
+    async def ask_first(self, system: System, nodes: Sequence[Node], clocks: Sequence[Clock]) -> Answers:
+        """Ask before a clock is touched, and remember the first answers."""
+        answers = await ask_all(system, nodes, clocks)
+        self._first = {**answers, **self._first}
+        return answers
+
+    def contradictions_left(self, settings: Mapping[str, Settings], after: Answers) -> list[str]:
+        """After healing: what a server tells although its clock should show true time, or what was left of the skew."""
+        wrong = []
+        for name, of_node in settings.items():
+            for clock, setting in pairs(of_node):
+                first, second = self._first.get((name, clock)), after.get((name, clock))
+                if first is None or second is None or setting.extra_rate or setting.period_ns:
+                    continue
+                if first.incarnation != second.incarnation and clock is Clock.MONOTONIC:
+                    continue
+                off_ns = second.ahead_ns - first.ahead_ns - setting.offset_ns
+                if abs(off_ns) > first.error_ns + second.error_ns:
+                    wrong.append(f"{name} still tells {off_ns / 1e9:+.3f} s by {second.source}")
+        return wrong
+
+
+async def ask_all(system: System, nodes: Sequence[Node], clocks: Sequence[Clock]) -> Answers:
+    """What each server tells of each clock; those that do not answer are left out."""
+    if not isinstance(system, TellsTime):
+        return {}
+    keys = [(node, clock) for node in nodes for clock in clocks]
+    answers = await asyncio.gather(*(_ask(system, node, clock) for node, clock in keys))
+    return {(node.name, clock): told for (node, clock), told in zip(keys, answers, strict=True) if told is not None}
+
+
+def compare(
+    name: str, settings: Settings, earlier: Settings, before: Answers, after: Answers, *, passed_ns: int
+) -> tuple[list[str], list[str]]:
+    """In words: what one server told, and what of it contradicts the settings that its clocks got `passed_ns` ago.
+
+    `earlier` are the settings that were in force before.
+    """
+    texts: list[str] = []
+    wrong: list[str] = []
+    for clock, setting in pairs(settings):
+        first, second = before.get((name, clock)), after.get((name, clock))
+        if first is None or second is None:
+            continue
+        if first.incarnation != second.incarnation and clock is Clock.MONOTONIC:
+            continue
+        moved_ns = second.ahead_ns - first.ahead_ns
+        earlier_ns = dict(pairs(earlier))[clock].offset_ns
+        text = f"{name} itself tells {moved_ns / 1e9:+.3f} s by {second.source}"
+        texts.append(text)
+        if not is_possible(setting, moved_ns + earlier_ns, first.error_ns + second.error_ns, passed_ns):
+            wrong.append(f"{text}, which its {clock.value} clock cannot show")
+    return texts, wrong
+
+
+async def _ask(system: TellsTime, node: Node, clock: Clock) -> ToldTime | None:
+    incarnation = node.incarnation
+    began_ns, began = time.time_ns(), time.monotonic_ns()
+    try:
+        async with asyncio.timeout(_TOLD_S):
+            told = await system.told_time(node.place, clock)
+    except Exception:
+        # A server that is cut off, paused or dead tells nothing, in as many ways as there are errors of a client.
+        return None
+    if told is None or node.incarnation != incarnation:
+        return None
+    took_ns = time.monotonic_ns() - began
+    true_ns = began_ns if clock is Clock.WALL else began
+    # It was asked somewhere in between, and showed somewhat more than it told.
+    return ToldTime(
+        incarnation,
+        told.shown_ns + told.resolution_ns // 2 - true_ns - took_ns // 2,
+        told.resolution_ns // 2 + took_ns // 2 + 1,
+        told.source,
+    )
+
+
+def is_possible(setting: ClockSetting, moved_ns: int, error_ns: int, passed_ns: int) -> bool:
+    """Whether a clock of this setting can have moved by so much within `passed_ns` of being set."""
+    drift_ns = setting.extra_rate * passed_ns >> 32
+    low = setting.offset_ns + min(drift_ns, 0) + min(setting.delta_ns, 0)
+    high = setting.offset_ns + max(drift_ns, 0) + max(setting.delta_ns, 0)
+    return low - error_ns <= moved_ns <= high + error_ns
