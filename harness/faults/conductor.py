@@ -9,15 +9,15 @@ waits in vain.
 import asyncio
 import random
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 from typing import Final
 
+from fencepost.harness.faults.act_log import Act, ActLog
 from fencepost.harness.faults.kind import Cluster, FaultKind, Proof, Resolved, Skip, View
 from fencepost.harness.faults.quorum import UNABLE, Damage, Pair, Quorum, worst
 from fencepost.harness.faults.schedule import Entry
 from fencepost.harness.faults.trigger import Seen, Trigger, trigger_of
-from fencepost.harness.history import FaultAction, FaultEvent, FaultOutcome, FaultStage
-from fencepost.harness.results.schedule_rows import FORMAT
+from fencepost.harness.history import FaultAction, FaultOutcome, FaultStage
 from fencepost.harness.runtime.node import Node, NodeState
 
 #: How long a fault aimed at the leader waits for one to be known.
@@ -29,19 +29,6 @@ _HEAL_AGAIN_S: Final = 1.0
 _LOOK_S: Final = 0.02
 #: A trigger's delay counts from when it was seen, so it is looked for more often.
 _TRIGGER_LOOK_S: Final = 0.005
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Act:
-    """One fault, or one part of a fault, as it is recorded."""
-
-    fault_id: int
-    entry: Entry
-    view: View
-    resolved: Resolved | None = None
-    seen: Seen | None = None
-    waited_ns: int = 0
-    part_of: int | None = None
 
 
 class Conductor:
@@ -62,13 +49,12 @@ class Conductor:
         self._runtime = cluster.runtime
         self._faults = faults
         self._records = cluster.records
+        self._log = ActLog(cluster.records, faults, schedule_sink)
         self._view = cluster.view
-        self._sink = schedule_sink
         self._keep_quorum = keep_quorum
-        self._active: dict[int, _Act] = {}
+        self._active: dict[int, Act] = {}
         #: Those whose healing was not proven: what stood in the way may be gone at the end.
-        self._doubtful: dict[int, _Act] = {}
-        self._zero_ns = 0
+        self._doubtful: dict[int, Act] = {}
 
     @property
     def current(self) -> str | None:
@@ -81,7 +67,7 @@ class Conductor:
 
     async def run(self, schedule: list[Entry], *, stop: asyncio.Event) -> None:
         """Carry out `schedule` from now on; returns early, with everything healed, when `stop` is set."""
-        self._zero_ns = self._records.now_ns()
+        self._log.zero_ns = self._records.now_ns()
         workers: dict[int, list[Entry]] = {}
         for entry in schedule:
             workers.setdefault(entry.worker, []).append(entry)
@@ -113,9 +99,9 @@ class Conductor:
 
     async def _work(self, entries: list[Entry], stop: asyncio.Event) -> None:
         """One worker's entries, one after the other."""
-        free_ns = self._zero_ns
+        free_ns = self._log.zero_ns
         for entry in entries:
-            if not await self._sleep_until(max(self._zero_ns + entry.inject_ns, free_ns), stop):
+            if not await self._sleep_until(max(self._log.zero_ns + entry.inject_ns, free_ns), stop):
                 return
             fault_id = await self._inject(entry, stop)
             if fault_id is None:
@@ -135,16 +121,16 @@ class Conductor:
         if trigger and seen and not seen.met and not trigger.acts_anyway:
             skip = Skip(f"nothing was seen of when={trigger.text} within {trigger.within_ns / 1e9:g} s")
         act, skip = await self._resolve(entry, seen, skip, stop)
-        self._record(act, FaultAction.INJECT, FaultStage.BEGIN)
+        self._log.write(act, FaultAction.INJECT, FaultStage.BEGIN)
         if skip is not None:
-            self._record(act, FaultAction.INJECT, FaultStage.END, skip=skip)
+            self._log.write(act, FaultAction.INJECT, FaultStage.END, skip=skip)
             return None
         assert act.resolved is not None
         # Nothing was awaited since the way was found clear, so no other worker came in between.
         self._active[act.fault_id] = act
         fault = self._faults[entry.spec.fault]
         proof = await self._guard(fault.inject(act.fault_id, act.resolved, self._cluster), fault.act_deadline_s)
-        self._record(act, FaultAction.INJECT, FaultStage.END, proof=proof)
+        self._log.write(act, FaultAction.INJECT, FaultStage.END, proof=proof)
         return act.fault_id
 
     async def _heal(self, fault_id: int) -> bool:
@@ -152,9 +138,9 @@ class Conductor:
         act = replace(self._active[fault_id], view=self._view())
         assert act.resolved is not None
         fault = self._faults[act.entry.spec.fault]
-        self._record(act, FaultAction.HEAL, FaultStage.BEGIN)
+        self._log.write(act, FaultAction.HEAL, FaultStage.BEGIN)
         proof = await self._guard(fault.heal(fault_id, act.resolved, self._cluster), fault.act_deadline_s)
-        self._record(act, FaultAction.HEAL, FaultStage.END, proof=proof)
+        self._log.write(act, FaultAction.HEAL, FaultStage.END, proof=proof)
         return proof.outcome is FaultOutcome.HEALED
 
     def _let_go(self, fault_id: int, healed: bool) -> None:
@@ -191,26 +177,26 @@ class Conductor:
             part_of=of,
         )
         limit_s = self._faults[act.entry.spec.fault].act_deadline_s
-        self._record(act, FaultAction.INJECT, FaultStage.BEGIN)
+        self._log.write(act, FaultAction.INJECT, FaultStage.BEGIN)
         try:
             proof = await self._guard(inject(act.fault_id), limit_s)
-            self._record(act, FaultAction.INJECT, FaultStage.END, proof=proof)
+            self._log.write(act, FaultAction.INJECT, FaultStage.END, proof=proof)
             await asyncio.sleep(hold_ns / 1e9)
         finally:
-            self._record(act, FaultAction.HEAL, FaultStage.BEGIN)
+            self._log.write(act, FaultAction.HEAL, FaultStage.BEGIN)
             healed = await self._guard(heal(act.fault_id), limit_s)
-            self._record(act, FaultAction.HEAL, FaultStage.END, proof=healed)
+            self._log.write(act, FaultAction.HEAL, FaultStage.END, proof=healed)
         return proof if healed.outcome is FaultOutcome.HEALED else healed
 
     # -- when, and whether ----------------------------------------------------------------------------------------
 
     async def _resolve(
         self, entry: Entry, seen: Seen | None, skip: Skip | None, stop: asyncio.Event
-    ) -> tuple[_Act, Skip | None]:
+    ) -> tuple[Act, Skip | None]:
         """The target made concrete as soon as nothing stands in its way, or why it is skipped."""
         fault = self._faults[entry.spec.fault]
         from_ns = self._records.now_ns()
-        act = _Act(fault_id=next(self._cluster.fault_ids), entry=entry, view=self._view(), seen=seen)
+        act = Act(fault_id=next(self._cluster.fault_ids), entry=entry, view=self._view(), seen=seen)
         while skip is None:
             waited_ns = self._records.now_ns() - from_ns
             act = replace(act, view=self._view(), waited_ns=waited_ns)
@@ -271,7 +257,7 @@ class Conductor:
             now_ns = self._records.now_ns()
             seen = _look(trigger, before, self._view(), starts, self._runtime.nodes)
             if seen is not None:
-                seen = replace(seen, seen_at_ns=now_ns - self._zero_ns, waited_ns=now_ns - due_ns)
+                seen = replace(seen, seen_at_ns=now_ns - self._log.zero_ns, waited_ns=now_ns - due_ns)
                 await self._sleep_until(now_ns + trigger.delay_ns, stop)
                 return seen
             if now_ns - due_ns >= trigger.within_ns or not await self._sleep_until(
@@ -287,67 +273,6 @@ class Conductor:
             except TimeoutError:
                 return True
         return not stop.is_set()
-
-    # -- the record -----------------------------------------------------------------------------------------------
-
-    def _record(
-        self,
-        act: _Act,
-        action: FaultAction,
-        stage: FaultStage,
-        *,
-        proof: Proof | None = None,
-        skip: Skip | None = None,
-    ) -> None:
-        entry, resolved, view = act.entry, act.resolved, act.view
-        outcome = FaultOutcome.SKIPPED if skip else proof.outcome if proof else FaultOutcome.PENDING
-        details = dict(resolved.details) if resolved else {}
-        if act.part_of is not None:
-            details["part_of"] = act.part_of
-        event = self._records.record(
-            FaultEvent,
-            fault_id=act.fault_id,
-            fault=entry.spec.fault,
-            action=action,
-            stage=stage,
-            outcome=outcome,
-            target=entry.spec.text.partition(":")[2],
-            nodes=resolved.nodes if resolved else (),
-            severed=tuple(str(link) for link in resolved.links) if resolved else (),
-            leader=view.leader,
-            epoch=view.epoch,
-            proof=proof.text if proof else None,
-            why=skip.why if skip else None,
-            details=details,
-            effects=self._faults[entry.spec.fault].effects(entry.spec),
-        )
-        self._sink(
-            {
-                "format": FORMAT,
-                "fault_id": act.fault_id,
-                "worker": entry.worker,
-                "number": entry.number,
-                "part_of": act.part_of,
-                "spec": entry.spec.text,
-                "action": str(action),
-                "stage": str(stage),
-                "outcome": str(outcome),
-                "nominal_ns": entry.inject_ns,
-                "at_ns": event.time_ns - self._zero_ns,
-                "time_ns": event.time_ns,
-                "duration_ns": entry.duration_ns,
-                "draw_seed": entry.draw_seed,
-                "when": asdict(act.seen) if act.seen else None,
-                "waited_ns": act.waited_ns,
-                "nodes": list(resolved.nodes) if resolved else [],
-                "severed": [str(link) for link in resolved.links] if resolved else [],
-                "details": details,
-                "leader": view.leader,
-                "epoch": view.epoch,
-                "proof": proof.text if proof else None,
-                "why": skip.why if skip else None,
-            }
-        )
 
 
 def damages_of(fault: FaultKind, resolved: Resolved) -> tuple[Damage, ...]:

@@ -531,7 +531,7 @@ def _watch(run: Run, held: dict[tuple[str, str], int]) -> None:
                         held.pop((node, what), None)
         kept(dict(row))
 
-    run.conductor._sink = check
+    run.conductor._log._sink = check
 
 
 def test_a_worker_that_fails_ends_the_run_and_heals_the_others(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,95 @@
+"""What is written of each act of a fault: its event in the history, and its line in the schedule."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+
+from fencepost.harness.faults.kind import FaultKind, Proof, Records, Resolved, Skip, View
+from fencepost.harness.faults.schedule import Entry
+from fencepost.harness.faults.trigger import Seen
+from fencepost.harness.history import FaultAction, FaultEvent, FaultOutcome, FaultStage
+from fencepost.harness.results.schedule_rows import FORMAT
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Act:
+    """One fault, or one part of a fault, as it is recorded."""
+
+    fault_id: int
+    entry: Entry
+    view: View
+    resolved: Resolved | None = None
+    seen: Seen | None = None
+    waited_ns: int = 0
+    part_of: int | None = None
+
+
+class ActLog:
+    """Writes acts; `zero_ns` is when the main phase began, from which the schedule counts."""
+
+    def __init__(
+        self, records: Records, faults: Mapping[str, FaultKind], schedule_sink: Callable[[dict[str, object]], None]
+    ) -> None:
+        self._records = records
+        self._faults = faults
+        self._sink = schedule_sink
+        self.zero_ns = 0
+
+    def write(
+        self,
+        act: Act,
+        action: FaultAction,
+        stage: FaultStage,
+        *,
+        proof: Proof | None = None,
+        skip: Skip | None = None,
+    ) -> None:
+        """Write one line of both; `skip` and `proof` belong to the end of an action."""
+        entry, resolved, view = act.entry, act.resolved, act.view
+        outcome = FaultOutcome.SKIPPED if skip else proof.outcome if proof else FaultOutcome.PENDING
+        details = dict(resolved.details) if resolved else {}
+        if act.part_of is not None:
+            details["part_of"] = act.part_of
+        event = self._records.record(
+            FaultEvent,
+            fault_id=act.fault_id,
+            fault=entry.spec.fault,
+            action=action,
+            stage=stage,
+            outcome=outcome,
+            target=entry.spec.text.partition(":")[2],
+            nodes=resolved.nodes if resolved else (),
+            severed=tuple(str(link) for link in resolved.links) if resolved else (),
+            leader=view.leader,
+            epoch=view.epoch,
+            proof=proof.text if proof else None,
+            why=skip.why if skip else None,
+            details=details,
+            effects=self._faults[entry.spec.fault].effects(entry.spec),
+        )
+        self._sink(
+            {
+                "format": FORMAT,
+                "fault_id": act.fault_id,
+                "worker": entry.worker,
+                "number": entry.number,
+                "part_of": act.part_of,
+                "spec": entry.spec.text,
+                "action": str(action),
+                "stage": str(stage),
+                "outcome": str(outcome),
+                "nominal_ns": entry.inject_ns,
+                "at_ns": event.time_ns - self.zero_ns,
+                "time_ns": event.time_ns,
+                "duration_ns": entry.duration_ns,
+                "draw_seed": entry.draw_seed,
+                "when": asdict(act.seen) if act.seen else None,
+                "waited_ns": act.waited_ns,
+                "nodes": list(resolved.nodes) if resolved else [],
+                "severed": [str(link) for link in resolved.links] if resolved else [],
+                "details": details,
+                "leader": view.leader,
+                "epoch": view.epoch,
+                "proof": proof.text if proof else None,
+                "why": skip.why if skip else None,
+            }
+        )
