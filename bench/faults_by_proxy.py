@@ -7,7 +7,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from fencepost.harness.faults.kind import Resolved, View, parse_faults
+from fencepost.harness.faults.kind import Resolved, View
+from fencepost.harness.faults.nemesis_text import parse_faults
 from fencepost.harness.history import FaultOutcome
 from fencepost.harness.plugins import registry
 from fencepost.harness.runtime.node import members_alike

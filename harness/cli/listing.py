@@ -6,7 +6,7 @@ from collections.abc import Callable
 import click
 
 from fencepost.harness.base.options import describe, plain
-from fencepost.harness.faults.kind import meaning_of
+from fencepost.harness.faults.nemesis_text import meaning_of
 from fencepost.harness.faults.trigger import TRIGGERS
 from fencepost.harness.plugins import registry
 from fencepost.harness.systems.contract import releases

@@ -12,7 +12,8 @@ from typing import Any, Final
 from fencepost.harness.base.durations import format_duration
 from fencepost.harness.faults.conductor import damages_of
 from fencepost.harness.faults.cuts import cuts_off_leader, with_holds
-from fencepost.harness.faults.kind import Asked, Choice, FaultKind, FaultSpec, Skip, View, parse_nemesis
+from fencepost.harness.faults.kind import FaultKind, FaultSpec, Skip, View
+from fencepost.harness.faults.nemesis_text import Asked, Choice, parse_nemesis
 from fencepost.harness.faults.quorum import Damage, Quorum, worst
 from fencepost.harness.faults.schedule import Entry, draw_schedules
 from fencepost.harness.faults.trigger import trigger_of

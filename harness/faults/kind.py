@@ -1,22 +1,18 @@
-"""What the nemesis is made of: fault specs as typed by a person, and the seam that every fault fulfils.
+"""What a kind of fault is, and what it acts on.
 
-A fault is `FAULT[:TARGET][:key=value]...`. Faults joined by commas take turns; `+` joins independent workers, whose
-faults may be in force at the same time. `all` stands for one fault of every kind available. A fault resolves its
-target at the moment it acts, is recorded before it acts, proves that it took hold, and heals idempotently.
+A fault resolves its target at the moment it acts, is recorded before it acts, proves that it took hold, and heals
+idempotently.
 """
 
 import itertools
 import random
-import re
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Protocol, TypeVar
 
-from fencepost.harness.base.durations import format_duration
-from fencepost.harness.base.errors import Refusal, UsageError
-from fencepost.harness.faults.trigger import COMMON_OPTIONS, trigger_of
+from fencepost.harness.base.errors import Refusal
 from fencepost.harness.history import Effects, Event, FaultOutcome
 from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.node import Effect, Link, Member, NodeSpec, Runtime
@@ -25,16 +21,8 @@ from fencepost.harness.systems.contract.membership import ChangesMembers
 from fencepost.harness.systems.contract.server_settings import Settings
 from fencepost.harness.systems.contract.system import System
 
-#: Stands for a mixture of everything that this system, runtime and machine support.
-ALL: Final = "all"
 #: A target of its own: one of the harness's clients, not a server.
 CLIENT_WORKER: Final = "client"
-#: Stands for no faults, on purpose.
-NONE: Final = "none"
-#: In the mixture no fault lasts longer unless its variant says so: else a short run would meet few kinds.
-_IN_MIXTURE_NS_MAX: Final = 6_000_000_000
-#: Joins workers; an option's value may hold a plus as well, but before a digit ("when=leader+300ms").
-_WORKERS: Final = re.compile(r"\+(?=[a-z])")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -269,156 +257,3 @@ class FaultKind(ABC):
     @abstractmethod
     async def heal(self, fault_id: int, resolved: Resolved, cluster: Cluster) -> Proof:
         """Undo it, also when injecting failed half-way or a node has died or restarted since. Idempotent."""
-
-
-#: What takes one turn: one fault as a rule; for a kind of the mixture its variants, one of them each time.
-Choice = tuple[FaultSpec, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
-    """What a plan's `nemesis` asks for: each worker's choices, and what `all` had to leave out, with the reason."""
-
-    workers: tuple[tuple[Choice, ...], ...]
-    left_out: tuple[tuple[str, str], ...] = ()
-    #: Kinds that were asked for by name, not by `all`.
-    named: frozenset[str] = frozenset()
-
-    @property
-    def specs(self) -> list[FaultSpec]:
-        return [spec for worker in self.workers for choice in worker for spec in choice]
-
-
-def nemesis_words(text: str) -> tuple[str, ...]:
-    """Every fault that a plan's nemesis names, as it is written there, "all" included; none for "none"."""
-    words = (word.strip() for worker in _WORKERS.split(text) for word in worker.split(","))
-    return tuple(word for word in words if word and word != NONE)
-
-
-def parse_faults(text: str, faults: Mapping[str, FaultKind], setting: Setting) -> list[FaultSpec]:
-    """`partition:leader:direction=out,kill` to specs, each checked against its fault; raises UsageError."""
-    return parse_nemesis(text, faults, setting).specs
-
-
-def parse_nemesis(
-    text: str, faults: Mapping[str, FaultKind], setting: Setting, *, can: Callable[[str], str | None] = lambda _: None
-) -> Asked:
-    """`kill,pause+partition:leader` to two workers' choices, each checked against its fault; raises UsageError.
-
-    "none" is no faults on purpose; an empty text or part names nothing and is refused. `can` says of a kind why this
-    machine cannot do it: in a mixture it is then left out.
-    """
-    left_out: dict[str, str] = {}
-    workers: list[tuple[Choice, ...]] = []
-    named: set[str] = set()
-    for worker in _WORKERS.split(text):
-        choices: list[Choice] = []
-        for part in (word.strip() for word in worker.split(",")):
-            if not part:
-                raise UsageError(f"nemesis {text!r}: a part of it names no fault", hint=_choices(faults))
-            if part == ALL:
-                choices += _mixture(faults, setting, can, left_out)
-            elif part != NONE:
-                choices.append((_parse_one(part, faults, setting),))
-                named.add(choices[-1][0].fault)
-        if choices:
-            workers.append(tuple(choices))
-    return Asked(workers=tuple(workers), left_out=tuple(left_out.items()), named=frozenset(named))
-
-
-def meaning_of(fault: FaultKind, option: str) -> str:
-    """What a free option takes, in words: as the fault says itself, else a duration."""
-    return fault.meanings.get(option, "a duration, such as 5s")
-
-
-def versions_needed(specs: Iterable[FaultSpec], faults: Mapping[str, FaultKind]) -> tuple[str, ...]:
-    """Other releases of the server that these faults start nodes as, each once."""
-    found: dict[str, None] = {}
-    for spec in specs:
-        found |= dict.fromkeys(faults[spec.fault].versions(spec))
-    return tuple(found)
-
-
-def _mixture(
-    faults: Mapping[str, FaultKind], setting: Setting, can: Callable[[str], str | None], left_out: dict[str, str]
-) -> list[Choice]:
-    """One choice for each kind that is available here; `left_out` gets the others, and variants that make no sense."""
-    choices: list[Choice] = []
-    for name, fault in faults.items():
-        if not fault.for_all:
-            left_out[name] = "takes part only when it is asked for by name"
-            continue
-        why = can(name)
-        if why:
-            left_out[name] = why
-            continue
-        variants = []
-        for text in fault.for_all:
-            try:
-                variants.append(_shortened(_parse_one(text, faults, setting), fault))
-            except UsageError as error:
-                canonical = text if ":" in text else f"{text}:{fault.default_target}"
-                left_out[text] = error.message.removeprefix(f"{canonical}: ")
-        if variants:
-            choices.append(tuple(variants))
-    return choices
-
-
-def _shortened(spec: FaultSpec, fault: FaultKind) -> FaultSpec:
-    if "for" in spec.options or "for" not in fault.options or fault.default_duration_ns <= _IN_MIXTURE_NS_MAX:
-        return spec
-    options = {**spec.options, "for": format_duration(_IN_MIXTURE_NS_MAX)}
-    return FaultSpec(fault=spec.fault, target=spec.target, options=options)
-
-
-def _choices(faults: Mapping[str, FaultKind]) -> str:
-    return f"choose from: {', '.join(sorted([*faults, ALL, NONE]))}"
-
-
-def _roles(setting: Setting) -> list[str]:
-    """Roles that tell nodes apart; where all nodes are the same there is nothing to choose.
-
-    Where there are brokers one node is the active controller, whether or not that is a role.
-    """
-    roles = dict.fromkeys(role for member in setting.cluster for role in member.roles)
-    if "broker" in roles:
-        roles["controller"] = None
-    return list(roles) if len(roles) > 1 else []
-
-
-def _parse_one(text: str, faults: Mapping[str, FaultKind], setting: Setting) -> FaultSpec:
-    name, *rest = text.split(":")
-    fault = faults.get(name)
-    if fault is None:
-        raise UsageError(f"unknown fault {name!r}", hint=_choices(faults))
-    target = fault.default_target
-    known = {**fault.options, **COMMON_OPTIONS}
-    options: dict[str, str] = {}
-    for position, word in enumerate(rest):
-        key, equals, value = word.partition("=")
-        if not equals:
-            if position:
-                raise UsageError(f"{text!r}: {word!r} is not key=value", hint="write FAULT[:TARGET][:key=value]...")
-            target = word
-        elif key not in known:
-            raise UsageError(f"{name}: unknown option {key!r}", hint=f"choose from: {', '.join(known)}")
-        else:
-            allowed = known[key]
-            if allowed and value not in allowed:
-                raise UsageError(f"{name}: {key}={value!r} is not a choice", hint=f"choose from: {', '.join(allowed)}")
-            options[key] = value
-    choices = list(dict.fromkeys([*fault.targets, *_roles(setting), *(member.name for member in setting.cluster)]))
-    if target not in choices:
-        fitting = [c for c in choices if fault.refuse(FaultSpec(fault=name, target=c), setting) is None]
-        raise UsageError(f"{name}: unknown target {target!r}", hint=f"choose from: {', '.join(fitting or choices)}")
-    spec = FaultSpec(fault=name, target=target, options=options)
-    refusal = fault.refuse(spec, setting)
-    if refusal:
-        raise refusal.error(spec.text)
-    trigger_of(options)
-    return spec
-
-
-def parse_choice(texts: list[str], faults: Mapping[str, FaultKind], setting: Setting) -> Choice:
-    """The canonical texts of one choice (as `run.json` keeps them) to its specs."""
-    return tuple(_parse_one(text, faults, setting) for text in texts)

@@ -13,7 +13,8 @@ from typing import Final
 
 from fencepost.harness.base.durations import parse_duration_ns
 from fencepost.harness.base.errors import UsageError
-from fencepost.harness.faults.kind import Choice, FaultKind, FaultSpec, parse_choice
+from fencepost.harness.faults.kind import FaultKind, FaultSpec
+from fencepost.harness.faults.nemesis_text import Choice, parse_choice
 from fencepost.harness.results.schedule_rows import Row, injected, read_rows
 from fencepost.harness.runtime.provider import Setting
 

@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 
 from fencepost.harness.base.options import plain
-from fencepost.harness.faults.kind import nemesis_words
+from fencepost.harness.faults.nemesis_text import nemesis_words
 from fencepost.harness.history import History, Operation
 from fencepost.harness.plan import read_plan
 from fencepost.harness.plan.checked_plan import ResolvedPlan, resolve_plan

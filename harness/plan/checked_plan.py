@@ -15,7 +15,8 @@ from fencepost.harness.base.durations import format_duration
 from fencepost.harness.base.errors import UsageError, refused
 from fencepost.harness.base.options import Options, plain
 from fencepost.harness.faults.cuts import NEED_A_CUT, may_cut_off_leader
-from fencepost.harness.faults.kind import ALL, NONE, Asked, FaultSpec, parse_nemesis, versions_needed
+from fencepost.harness.faults.kind import FaultSpec
+from fencepost.harness.faults.nemesis_text import ALL, NONE, Asked, parse_nemesis, versions_needed
 from fencepost.harness.faults.schedule import Entry, duration_of, given_entries, nemesis_of
 from fencepost.harness.plan.plan import QUORUMS, Plan, check_choices, merge_options
 from fencepost.harness.plugins import registry

@@ -16,7 +16,7 @@ from fencepost.harness.base.errors import MachineError, refused
 from fencepost.harness.base.stop_request import StopRequest
 from fencepost.harness.faults.forecast import Prospect, Surroundings
 from fencepost.harness.faults.forecast import look_ahead as work_out
-from fencepost.harness.faults.kind import versions_needed
+from fencepost.harness.faults.nemesis_text import versions_needed
 from fencepost.harness.plan import Plan, write_plan
 from fencepost.harness.plan.checked_plan import CheckedPlan, refuse_changes
 from fencepost.harness.plugins import registry

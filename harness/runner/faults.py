@@ -4,7 +4,8 @@ import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from fencepost.harness.faults.kind import CLIENT_WORKER, Choice, parse_choice
+from fencepost.harness.faults.kind import CLIENT_WORKER
+from fencepost.harness.faults.nemesis_text import Choice, parse_choice
 from fencepost.harness.faults.schedule import Entry, draw_schedules
 from fencepost.harness.history import FaultAction
 from fencepost.harness.plan.checked_plan import CheckedPlan

@@ -6,7 +6,8 @@ import pytest
 
 from fencepost.harness.base.durations import parse_duration_ns
 from fencepost.harness.faults.cuts import cuts_off_leader, may_cut_off_leader, with_holds
-from fencepost.harness.faults.kind import FaultSpec, parse_faults
+from fencepost.harness.faults.kind import FaultSpec
+from fencepost.harness.faults.nemesis_text import parse_faults
 from fencepost.harness.faults.schedule import draw_schedule, duration_of
 from fencepost.harness.plan import Phases, Plan
 from fencepost.harness.plan.checked_plan import check_plan

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from fencepost.harness.base.durations import format_duration, parse_duration_ns
 from fencepost.harness.base.errors import UsageError
 from fencepost.harness.faults.conductor import Conductor
-from fencepost.harness.faults.kind import FaultSpec, Resolved, Skip, View, meaning_of, parse_faults
+from fencepost.harness.faults.kind import FaultSpec, Resolved, Skip, View
+from fencepost.harness.faults.nemesis_text import meaning_of, parse_faults
 from fencepost.harness.faults.schedule import Entry, draw_schedule
 from fencepost.harness.history import FaultAction, FaultOutcome, FaultStage
 from fencepost.harness.plugins import registry

@@ -14,15 +14,8 @@ from hypothesis import strategies as st
 from fencepost.harness.base.errors import UsageError
 from fencepost.harness.faults.conductor import Conductor
 from fencepost.harness.faults.forecast import Prospect, Surroundings, look_ahead
-from fencepost.harness.faults.kind import (
-    FaultKind,
-    FaultSpec,
-    Resolved,
-    View,
-    nemesis_words,
-    parse_faults,
-    parse_nemesis,
-)
+from fencepost.harness.faults.kind import FaultKind, FaultSpec, Resolved, View
+from fencepost.harness.faults.nemesis_text import nemesis_words, parse_faults, parse_nemesis
 from fencepost.harness.faults.quorum import Quorum
 from fencepost.harness.faults.schedule import Entry, draw_schedules, recorded_entries
 from fencepost.harness.history import FaultAction, FaultEvent, FaultOutcome, FaultStage, History

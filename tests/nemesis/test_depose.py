@@ -8,7 +8,8 @@ import pytest
 
 from fencepost.harness.base.errors import UsageError
 from fencepost.harness.coordination import Definite
-from fencepost.harness.faults.kind import Proof, Resolved, Skip, View, parse_faults
+from fencepost.harness.faults.kind import Proof, Resolved, Skip, View
+from fencepost.harness.faults.nemesis_text import parse_faults
 from fencepost.harness.history import FaultAction, FaultEvent, FaultOutcome, FaultStage, History
 from fencepost.harness.plugins import registry
 from fencepost.harness.runtime.node import NodeState

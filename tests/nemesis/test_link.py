@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping
 import pytest
 
 from fencepost.harness.base.errors import UsageError
-from fencepost.harness.faults.kind import FaultSpec, Skip, View, parse_faults
+from fencepost.harness.faults.kind import FaultSpec, Skip, View
+from fencepost.harness.faults.nemesis_text import parse_faults
 from fencepost.harness.history import FaultOutcome
 from fencepost.harness.plugins import registry
 from fencepost.harness.runtime.lab import doctor

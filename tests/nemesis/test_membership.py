@@ -11,7 +11,8 @@ import pytest
 
 from fencepost.harness.base.errors import UsageError
 from fencepost.harness.faults.conductor import Conductor, damages_of
-from fencepost.harness.faults.kind import Cluster, FaultSpec, Proof, Resolved, Skip, View, parse_faults
+from fencepost.harness.faults.kind import Cluster, FaultSpec, Proof, Resolved, Skip, View
+from fencepost.harness.faults.nemesis_text import parse_faults
 from fencepost.harness.faults.quorum import Damage, Quorum, majority, quorum_of
 from fencepost.harness.faults.schedule import Entry
 from fencepost.harness.history import FaultOutcome

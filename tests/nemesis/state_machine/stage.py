@@ -18,7 +18,8 @@ from typing import Any, Final, cast
 from fencepost.harness.base.errors import UsageError
 from fencepost.harness.coordination.client_gate import Freezer, create_connection
 from fencepost.harness.faults.conductor import Conductor
-from fencepost.harness.faults.kind import Cluster, FaultSpec, Resolved, Skip, View, parse_faults
+from fencepost.harness.faults.kind import Cluster, FaultSpec, Resolved, Skip, View
+from fencepost.harness.faults.nemesis_text import parse_faults
 from fencepost.harness.faults.schedule import Entry
 from fencepost.harness.history import Event, FaultAction, FaultEvent, FaultOutcome, FaultStage
 from fencepost.harness.plugins import registry

@@ -15,7 +15,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, cast
 
-from fencepost.harness.faults.kind import Proof, Resolved, View, parse_faults
+from fencepost.harness.faults.kind import Proof, Resolved, View
+from fencepost.harness.faults.nemesis_text import parse_faults
 from fencepost.harness.history import Clock, ClockEvent
 from fencepost.harness.plugins import registry
 from fencepost.harness.runner.readiness import await_healthy

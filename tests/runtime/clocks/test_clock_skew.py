@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 
 from fencepost.harness.base.errors import UsageError
-from fencepost.harness.faults.kind import Cluster, Proof, Resolved, View, parse_faults
+from fencepost.harness.faults.kind import Cluster, Proof, Resolved, View
+from fencepost.harness.faults.nemesis_text import parse_faults
 from fencepost.harness.history import Clock, ClockEvent, FaultOutcome, NoteEvent
 from fencepost.harness.runtime.clocks import gate
 from fencepost.harness.runtime.clocks import held_threads as tracing

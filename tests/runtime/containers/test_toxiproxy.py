@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from fencepost.harness.base.errors import MachineError
-from fencepost.harness.faults.kind import View, parse_faults
+from fencepost.harness.faults.kind import View
+from fencepost.harness.faults.nemesis_text import parse_faults
 from fencepost.harness.history import FaultOutcome
 from fencepost.harness.plugins import registry
 from fencepost.harness.runtime.containers.toxiproxy.addresses import Star

@@ -5,7 +5,8 @@ import random
 from typing import Any
 
 from fencepost.harness.faults.conductor import Conductor
-from fencepost.harness.faults.kind import View, parse_faults
+from fencepost.harness.faults.kind import View
+from fencepost.harness.faults.nemesis_text import parse_faults
 from fencepost.harness.faults.schedule import Entry
 from fencepost.harness.history import FaultOutcome, FaultStage
 from fencepost.harness.plugins import registry
