@@ -24,6 +24,8 @@ from fencepost.harness.systems.contract.system import System
 #: A target of its own: one of the harness's clients, not a server.
 CLIENT_WORKER: Final = "client"
 
+M = TypeVar("M")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FaultSpec:
@@ -80,6 +82,13 @@ class Resolved:
     threatens: frozenset[Link] = frozenset()
     #: Its nodes are unable one at a time, never two of them together.
     in_turn: bool = False
+    #: What the kind worked out and drew for its own acts, as a value of a type of its own; `own` gives it back.
+    means: object = None
+
+    def own(self, kind: type[M]) -> M:
+        """What this target means to the kind of fault that resolved it."""
+        assert isinstance(self.means, kind), "made by resolve of the same kind of fault"
+        return self.means
 
 
 @dataclass(frozen=True, slots=True)

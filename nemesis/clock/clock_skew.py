@@ -38,13 +38,6 @@ _MOMENT_TRIES: Final = 100
 _LONGEST_PROOF: Final = 400
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Skewed(Resolved):
-    """A target made concrete, and what its clocks will show."""
-
-    shape: Shape
-
-
 @dataclass(slots=True)
 class _Skew:
     """What is known of one node's clocks besides their settings."""
@@ -113,12 +106,12 @@ class ClockSkew(FaultKind):
     def resolve(self, spec: FaultSpec, view: View, draw: random.Random) -> Resolved | Skip:
         chosen = choose_nodes(spec.target, view, draw)
         shape = read_shape(spec.options, duration_ns=duration_of(spec, self), draw=draw)
-        return chosen if isinstance(chosen, Skip) else Skewed(nodes=chosen, shape=shape, details=shape.details)
+        return chosen if isinstance(chosen, Skip) else Resolved(nodes=chosen, means=shape, details=shape.details)
 
     # -- inject -------------------------------------------------------------------------------------------------------
 
     async def inject(self, fault_id: int, resolved: Resolved, cluster: Cluster) -> Proof:
-        shape = _shape(resolved)
+        shape = resolved.own(Shape)
         self._cluster = cluster
         nodes = [cluster.runtime.nodes[name] for name in resolved.nodes]
         wrong: list[str] = []
@@ -203,7 +196,7 @@ class ClockSkew(FaultKind):
     # -- heal ---------------------------------------------------------------------------------------------------------
 
     async def heal(self, fault_id: int, resolved: Resolved, cluster: Cluster) -> Proof:
-        shape = _shape(resolved)
+        shape = resolved.own(Shape)
         self._cluster = cluster
         texts: list[str] = []
         wrong: list[str] = []
@@ -312,11 +305,6 @@ class ClockSkew(FaultKind):
     def _now_ns(self) -> int:
         assert self._cluster is not None, "set by inject"
         return self._cluster.records.now_ns()
-
-
-def _shape(resolved: Resolved) -> Shape:
-    assert isinstance(resolved, Skewed), "made by resolve"
-    return resolved.shape
 
 
 def _words(reading: Reading) -> str:

@@ -12,6 +12,7 @@ import os
 import random
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -34,6 +35,14 @@ _HELD_US: Final = 600_000_000
 #: Until a server writes; below the conductor's limit for one act, with `hold=`.
 _WRITE_S: Final = 4.0
 _LOOK_S: Final = 0.002
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Hold:
+    """Which files' writes are held, and for how long."""
+
+    hold_ns: int
+    files: str
 
 
 class LostWrite(FaultKind):
@@ -71,17 +80,18 @@ class LostWrite(FaultKind):
         if isinstance(chosen, Skip):
             return chosen
         hold_ns = parse_duration_ns(spec.options.get("hold", _HOLD))
-        details: dict[str, str | int] = {"hold_ms": hold_ns // 10**6, "files": spec.options.get("files", EVERY_FILE)}
-        return Resolved(nodes=chosen, details=details)
+        hold = _Hold(hold_ns=hold_ns, files=spec.options.get("files", EVERY_FILE))
+        return Resolved(nodes=chosen, means=hold, details={"hold_ms": hold_ns // 10**6, "files": hold.files})
 
     async def inject(self, fault_id: int, resolved: Resolved, cluster: Cluster) -> Proof:
         nodes = [cluster.runtime.nodes[name] for name in resolved.nodes]
         held = self._traced[fault_id] = []
+        hold = resolved.own(_Hold)
         for node in nodes:
             traced = TracedNode(
                 node,
                 calls="write",
-                files=str(resolved.details["files"]),
+                files=hold.files,
                 action=f"delay_enter={_HELD_US}",
                 logs=node.place.kept / f"strace-{fault_id}.log",
             )
@@ -94,7 +104,7 @@ class LostWrite(FaultKind):
                 await traced.end()
             names = ", ".join(traced.node.name for traced in unwritten)
             return Proof(FaultOutcome.INDETERMINATE, f"no server was killed: {names} wrote nothing for {_WRITE_S:g} s")
-        await asyncio.sleep(int(resolved.details["hold_ms"]) / 1e3)
+        await asyncio.sleep(hold.hold_ns / 1e9)
         before = {traced.node.name: _hashes(traced) for traced in held}
         await asyncio.gather(*(node.kill() for node in nodes))
         wrong: list[str] = []

@@ -62,7 +62,7 @@ class PowerLoss(FaultKind):
         if isinstance(chosen, Skip):
             return chosen
         track_ns = parse_duration_ns(spec.options.get("track", _TRACK))
-        return Resolved(nodes=chosen, details={"track_ms": track_ns // 10**6})
+        return Resolved(nodes=chosen, means=track_ns, details={"track_ms": track_ns // 10**6})
 
     async def inject(self, fault_id: int, resolved: Resolved, cluster: Cluster) -> Proof:
         nodes = [cluster.runtime.nodes[name] for name in resolved.nodes]
@@ -72,7 +72,7 @@ class PowerLoss(FaultKind):
                 return Proof(FaultOutcome.INDETERMINATE, f"nothing was done: {node.name} was not running")
             mirrors.append(SyncMirror(node.pid, node.place.data))
         await asyncio.gather(*(mirror.begin() for mirror in mirrors))
-        await asyncio.sleep(int(resolved.details["track_ms"]) / 1e3)
+        await asyncio.sleep(resolved.own(int) / 1e9)
         unsure = [f"{node.name}: {why}" for node, m in zip(nodes, mirrors, strict=True) if (why := m.why_not_whole())]
         if unsure:
             return Proof(FaultOutcome.INDETERMINATE, f"no server was killed: {'; '.join(unsure)}")

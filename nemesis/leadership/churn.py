@@ -10,6 +10,7 @@ is recorded as a part of this fault. Its proof is another node that leads in a h
 import asyncio
 import random
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Final
 
 from fencepost.harness.base.durations import parse_duration_ns
@@ -31,6 +32,16 @@ _ASK_S: Final = 3.0
 _MOVED_S: Final = 8.0
 _LOOK_S: Final = 0.01
 _PATIENCE_S: Final = 0.1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Moves:
+    """How often leadership is moved, and how (`by`); `seed` draws to whom."""
+
+    every_ns: int
+    seed: int
+    by: str = ""
+    of_partitions: bool = False
 
 
 class Churn(FaultKind):
@@ -73,21 +84,24 @@ class Churn(FaultKind):
         every_ns = parse_duration_ns(spec.options.get("every", _EVERY))
         details: dict[str, str | int] = {"every_ms": every_ns // 10**6, "churn_seed": seed}
         if spec.target == _PARTITIONS:
-            return Resolved(nodes=(), details={**details, "of": _PARTITIONS})
+            moves = _Moves(every_ns=every_ns, seed=seed, of_partitions=True)
+            return Resolved(nodes=(), means=moves, details={**details, "of": _PARTITIONS})
         if view.leader is None:
             return Skip("no node was known to lead")
-        return Resolved(nodes=(view.leader,), details={**details, "by": spec.options.get("by", "auto")})
+        moves = _Moves(every_ns=every_ns, seed=seed, by=spec.options.get("by", "auto"))
+        return Resolved(nodes=(view.leader,), means=moves, details={**details, "by": moves.by})
 
     async def inject(self, fault_id: int, resolved: Resolved, cluster: Cluster) -> Proof:
-        if resolved.details.get("of") == _PARTITIONS:
-            return await self._move_partitions(fault_id, resolved, cluster)
-        by = resolved.details["by"]
+        moves = resolved.own(_Moves)
+        if moves.of_partitions:
+            return await self._move_partitions(fault_id, moves, cluster)
+        by = moves.by
         asks = isinstance(cluster.system, MovesLeadership)
         if by == "ask" and not asks:
             return Proof(FaultOutcome.INDETERMINATE, f"{cluster.system.name} moves no leadership when it is asked to")
         restarts = by == "restart" or not asks
-        draw = random.Random(int(resolved.details["churn_seed"]))
-        every_s = int(resolved.details["every_ms"]) / 1e3
+        draw = random.Random(moves.seed)
+        every_s = moves.every_ns / 1e9
 
         async def move(number: int, rounds: Rounds) -> None:
             began_s = asyncio.get_running_loop().time()
@@ -114,9 +128,9 @@ class Churn(FaultKind):
         rounds = self._rounds[fault_id] = Rounds(move)
         return await rounds.begin()
 
-    async def _move_partitions(self, fault_id: int, resolved: Resolved, cluster: Cluster) -> Proof:
-        draw = random.Random(int(resolved.details["churn_seed"]))
-        every_s = int(resolved.details["every_ms"]) / 1e3
+    async def _move_partitions(self, fault_id: int, moves: _Moves, cluster: Cluster) -> Proof:
+        draw = random.Random(moves.seed)
+        every_s = moves.every_ns / 1e9
 
         async def move(number: int, rounds: Rounds) -> None:
             found = await next_move(cluster, fault_id, draw.random())

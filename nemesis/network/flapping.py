@@ -12,6 +12,7 @@ its end.
 import asyncio
 import random
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Final
 
 from fencepost.harness.base.durations import parse_duration_ns
@@ -29,6 +30,14 @@ _USUAL_NS: Final = 1_000_000_000
 _LEAST_NS: Final = 300_000_000
 _PROBE_S: Final = 0.1
 _OPEN_PROBE_S: Final = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Rhythm:
+    """How long links are cut and left alone, on average; `seed` draws each length."""
+
+    period_ns: int
+    seed: int
 
 
 class Flapping(FaultKind):
@@ -75,17 +84,18 @@ class Flapping(FaultKind):
         links = {"both": out | back, "out": out, "in": back}[spec.options.get("direction", "both")]
         return Resolved(
             nodes=chosen,
+            means=_Rhythm(period_ns=period_ns, seed=seed),
             details={"period_ms": period_ns // 10**6, "flap_seed": seed},
             threatens=frozenset(links),
         )
 
     async def inject(self, fault_id: int, resolved: Resolved, cluster: Cluster) -> Proof:
-        draw = random.Random(int(resolved.details["flap_seed"]))
-        period_ns = int(resolved.details["period_ms"]) * 10**6
+        rhythm = resolved.own(_Rhythm)
+        draw = random.Random(rhythm.seed)
         links = sorted(resolved.threatens)
 
         def length_ns() -> int:
-            return max(round(period_ns * draw.uniform(0.5, 1.5)), _LEAST_NS)
+            return max(round(rhythm.period_ns * draw.uniform(0.5, 1.5)), _LEAST_NS)
 
         async def cut(number: int, rounds: Rounds) -> None:
             assert cluster.parts is not None

@@ -50,8 +50,8 @@ _FIGURES: Final = ("latency", "jitter", "loss", "rate", "duplicate", "reorder")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shaped(Resolved):
-    """A target made concrete, and what befalls each of its links; under `reset=yes` they are severed instead."""
+class Shaped:
+    """What each link does to its packets; none under `reset=yes`, where they are severed instead."""
 
     shapes: Mapping[Link, Shape]
 
@@ -119,16 +119,17 @@ class LinkFault(FaultKind):
         links = sorted({"both": out | back, "out": out, "in": back}[spec.options.get("direction", "both")])
         shape = _shape(spec.options)
         if shape is None:
-            return Shaped(nodes=chosen, links=dict.fromkeys(links, Effect.RESET), shapes={}, details={"reset": True})
+            resets = dict.fromkeys(links, Effect.RESET)
+            return Resolved(nodes=chosen, links=resets, means=Shaped(shapes={}), details={"reset": True})
         details = {**_details(shape), "draws_seed": seed, "links": " ".join(map(str, links))}
         shapes = {link: _seeded(shape, seed + at) for at, link in enumerate(links)}
-        return Shaped(nodes=chosen, shapes=shapes, details=details)
+        return Resolved(nodes=chosen, means=Shaped(shapes=shapes), details=details)
 
     async def inject(self, fault_id: int, resolved: Resolved, cluster: Cluster) -> Proof:
         shapes = _shapes(cluster)
         if resolved.links:
             return await _reset(fault_id, resolved.links, cluster, shapes)
-        wanted = _asked(resolved)
+        wanted = resolved.own(Shaped).shapes
         if not wanted:
             return Proof(FaultOutcome.INDETERMINATE, "there was no link to act on")
         network = cluster.runtime.network
@@ -181,7 +182,7 @@ class LinkFault(FaultKind):
         if resolved.links:
             await network.withdraw(fault_id)
             return await _opened(fault_id, resolved.links, cluster, shapes)
-        wanted = _asked(resolved)
+        wanted = resolved.own(Shaped).shapes
         counted = await shapes.handled()
         await shapes.withdraw(fault_id)
         proof = await _opened(fault_id, wanted, cluster, shapes)
@@ -324,11 +325,6 @@ def _shapes(cluster: Cluster) -> Shapes:
     shapes = cluster.runtime.network.shapes
     assert shapes is not None, "refused before the run"
     return shapes
-
-
-def _asked(resolved: Resolved) -> Mapping[Link, Shape]:
-    assert isinstance(resolved, Shaped), "made by resolve"
-    return resolved.shapes
 
 
 def _is_rated(shapes: Mapping[Link, Shape]) -> bool:

@@ -76,8 +76,8 @@ _KIND: Final = next(iter(_KINDS))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Poisoned(Resolved):
-    """A target made concrete, and what befalls each of its links. Nothing is severed: `links` stays empty."""
+class Poisoned:
+    """What happens to the streams of each link; nothing is severed."""
 
     toxics: Mapping[Link, Toxic]
 
@@ -136,10 +136,10 @@ class ToxicFault(FaultKind):
         out = {Link(node, end) for node in chosen for end in ends if node != end}
         back = {Link(end, node) for node, end in out}
         links = {"both": out | back, "out": out, "in": back}[spec.options.get("direction", "both")]
-        return Poisoned(nodes=chosen, toxics=dict.fromkeys(sorted(links), _toxic(spec.options)))
+        return Resolved(nodes=chosen, means=Poisoned(toxics=dict.fromkeys(sorted(links), _toxic(spec.options))))
 
     async def inject(self, fault_id: int, resolved: Resolved, cluster: Cluster) -> Proof:
-        streams, toxics = _streams(cluster.runtime), _toxics(resolved)
+        streams, toxics = _streams(cluster.runtime), resolved.own(Poisoned).toxics
         if not toxics:
             return Proof(FaultOutcome.INDETERMINATE, "there was no link to act on")
         before = await streams.measure(toxics, _MEASURE_S)
@@ -160,7 +160,7 @@ class ToxicFault(FaultKind):
         return Proof(FaultOutcome.INSTALLED, f"{what}: felt on {len(toxics)} of {len(toxics)} links, such as {figures}")
 
     async def heal(self, fault_id: int, resolved: Resolved, cluster: Cluster) -> Proof:
-        streams, toxics = _streams(cluster.runtime), _toxics(resolved)
+        streams, toxics = _streams(cluster.runtime), resolved.own(Poisoned).toxics
         before = await streams.read_back()
         await streams.withdraw(fault_id)
         held = await streams.read_back()
@@ -313,11 +313,6 @@ def _streams(runtime: Runtime) -> Streams:
     streams = runtime.streams
     assert streams is not None, "refused before the run"
     return streams
-
-
-def _toxics(resolved: Resolved) -> Mapping[Link, Toxic]:
-    assert isinstance(resolved, Poisoned), "made by resolve"
-    return resolved.toxics
 
 
 def _same(asked: Toxic, found: Toxic) -> bool:

@@ -8,6 +8,7 @@ about that share of the looks. The share that was measured stands in the proof.
 import asyncio
 import random
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Final
 
 from fencepost.harness.base.durations import parse_duration_ns
@@ -30,6 +31,15 @@ _MOMENTS: Final = 90
 _LOOKS_MIN: Final = 30
 #: By how much the measured share may differ: looks are few, and a signal takes a moment to stop every thread.
 _TOLERANCE: Final = 0.2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Pattern:
+    """How the server is stopped in turns: for this share of each period; `looks_seed` draws when it is looked at."""
+
+    share: float
+    period_ns: int
+    looks_seed: int
 
 
 class Gray(FaultKind):
@@ -66,17 +76,19 @@ class Gray(FaultKind):
         if isinstance(chosen, Skip):
             return chosen
         period_ns = parse_duration_ns(spec.options.get("period", _PERIOD))
-        details = {"share": _share(spec.options), "period_ms": period_ns // 10**6, "looks_seed": seed}
-        return Resolved(nodes=chosen, details=details)
+        pattern = _Pattern(share=_share(spec.options), period_ns=period_ns, looks_seed=seed)
+        details = {"share": pattern.share, "period_ms": period_ns // 10**6, "looks_seed": seed}
+        return Resolved(nodes=chosen, means=pattern, details=details)
 
     async def inject(self, fault_id: int, resolved: Resolved, cluster: Cluster) -> Proof:
-        share, period_s = float(resolved.details["share"]), float(resolved.details["period_ms"]) / 1e3
+        pattern = resolved.own(_Pattern)
+        share, period_s = pattern.share, pattern.period_ns / 1e9
         nodes = [cluster.runtime.nodes[name] for name in resolved.nodes]
         if any(node.state is not NodeState.RUNNING for node in nodes):
             return Proof(FaultOutcome.INDETERMINATE, "a node was not running")
         cycles = self._cycles[fault_id] = [_Cycle(node, share, period_s) for node in nodes]
         looked_s = min(max(_PERIODS_LOOKED * period_s, _LOOKED_NS_MIN / 1e9), _LOOKED_NS_MAX / 1e9)
-        found = await _looked(nodes, looked_s, random.Random(int(resolved.details["looks_seed"])))
+        found = await _looked(nodes, looked_s, random.Random(pattern.looks_seed))
         failed = [cycle.failure for cycle in cycles if cycle.failure]
         if failed:
             return Proof(FaultOutcome.INDETERMINATE, failed[0])

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 import pytest
 
 from fencepost.harness.base.errors import UsageError
-from fencepost.harness.faults.kind import FaultSpec, Skip, View
+from fencepost.harness.faults.kind import FaultSpec, Resolved, Skip, View
 from fencepost.harness.faults.nemesis_text import parse_faults
 from fencepost.harness.history import FaultOutcome
 from fencepost.harness.plugins import registry
@@ -28,15 +28,15 @@ def _spec(text: str) -> FaultSpec:
     return spec
 
 
-def _resolved(text: str, view: View = VIEW) -> Shaped:
+def _resolved(text: str, view: View = VIEW) -> Resolved:
     resolved = LinkFault().resolve(_spec(text), view, random.Random(0))
-    assert isinstance(resolved, Shaped)
+    assert isinstance(resolved, Resolved)
     return resolved
 
 
 def _shape(text: str) -> Shape:
     """Without its seed, which each link has for itself."""
-    shapes = list(_resolved(text).shapes.values())
+    shapes = list(_resolved(text).own(Shaped).shapes.values())
     assert len({shape.seed for shape in shapes}) == len(shapes)
     (shape,) = {Shape(**{name: getattr(s, name) for name in Shape.__slots__} | {"seed": 0}) for s in shapes}
     return shape
@@ -136,7 +136,7 @@ def test_links_that_cannot_be_slow_do_not_forbid_the_lab(monkeypatch: pytest.Mon
 )
 def test_it_acts_on_exactly_the_links_of_the_chosen_nodes(text: str, links: str) -> None:
     resolved = _resolved(text)
-    assert {str(link) for link in resolved.shapes} == set(links.split())
+    assert {str(link) for link in resolved.own(Shaped).shapes} == set(links.split())
     assert set(str(resolved.details["links"]).split()) == set(links.split())
     assert not resolved.links, "nothing is severed"
     reset = _resolved(f"{text}:reset=yes")

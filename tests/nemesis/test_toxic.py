@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 import pytest
 
 from fencepost.harness.base.errors import UsageError
-from fencepost.harness.faults.kind import FaultSpec, Skip, View
+from fencepost.harness.faults.kind import FaultSpec, Resolved, Skip, View
 from fencepost.harness.faults.nemesis_text import parse_faults
 from fencepost.harness.history import FaultOutcome
 from fencepost.harness.plugins import registry
@@ -36,14 +36,14 @@ def _spec(text: str) -> FaultSpec:
     return spec
 
 
-def _resolved(text: str, view: View = VIEW) -> Poisoned:
+def _resolved(text: str, view: View = VIEW) -> Resolved:
     resolved = ToxicFault().resolve(_spec(text), view, random.Random(0))
-    assert isinstance(resolved, Poisoned)
+    assert isinstance(resolved, Resolved)
     return resolved
 
 
 def _toxic(text: str) -> Toxic:
-    (toxic,) = {repr(toxic): toxic for toxic in _resolved(text).toxics.values()}.values()
+    (toxic,) = {repr(toxic): toxic for toxic in _resolved(text).own(Poisoned).toxics.values()}.values()
     return toxic
 
 
@@ -115,7 +115,7 @@ def test_without_a_proxy_the_plan_is_refused_with_the_remedy(links: Links) -> No
 )
 def test_it_acts_on_exactly_the_links_of_the_chosen_nodes(text: str, links: str) -> None:
     resolved = _resolved(text)
-    assert {str(link) for link in resolved.toxics} == set(links.split())
+    assert {str(link) for link in resolved.own(Poisoned).toxics} == set(links.split())
     assert not resolved.links, "nothing is severed"
 
 

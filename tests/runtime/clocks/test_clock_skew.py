@@ -21,7 +21,8 @@ from fencepost.harness.runtime.clocks import gate
 from fencepost.harness.runtime.clocks import held_threads as tracing
 from fencepost.harness.runtime.clocks.process import ClockedProcess, why_not_here
 from fencepost.harness.runtime.provider import Setting
-from fencepost.nemesis.clock.clock_skew import ClockSkew, Skewed
+from fencepost.nemesis.clock.clock_skew import ClockSkew
+from fencepost.nemesis.clock.skew_shape import Shape
 from tests.fakes.fakes_runtime import cluster_of
 from tests.lab_scenario import refuse
 from tests.runtime.clocks.local_nodes import LocalNode, LocalRuntime, TimedRecords, keepers
@@ -513,7 +514,7 @@ def test_a_server_s_own_word_against_the_settings_is_believed() -> None:
 
 def test_what_is_resolved_holds_the_clock_of_its_nodes_only() -> None:
     found = resolved("leader:offset=1s")
-    assert isinstance(found, Skewed)
+    assert isinstance(found.means, Shape)
     assert (found.nodes, found.links) == (("n1",), {})
     assert ClockSkew.holds == {"clock"}
 

@@ -8,14 +8,13 @@ from typing import Any
 import pytest
 
 from fencepost.harness.base.errors import MachineError
-from fencepost.harness.faults.kind import View
+from fencepost.harness.faults.kind import Resolved, View
 from fencepost.harness.faults.nemesis_text import parse_faults
 from fencepost.harness.history import FaultOutcome
 from fencepost.harness.plugins import registry
 from fencepost.harness.runtime.containers.toxiproxy.addresses import Star
 from fencepost.harness.runtime.node import CLIENT, Effect, Link, Reach
 from fencepost.harness.runtime.provider import Links, Setting
-from fencepost.nemesis.network.toxic import Poisoned
 from tests.fakes.fakes_runtime import cluster_of
 from tests.runtime.containers.star_scene import star
 from tests.runtime.links.exact_probe import probe_exactly
@@ -101,7 +100,7 @@ def test_each_toxic_is_installed_felt_and_healed(tmp_path: Path, publish: bool) 
                 faults = registry.faults()
                 (spec,) = parse_faults(f"toxic:leader:kind={kind}:links=all:direction=in", faults, setting)
                 resolved = faults["toxic"].resolve(spec, view, random.Random(0))
-                assert isinstance(resolved, Poisoned)
+                assert isinstance(resolved, Resolved)
                 injected = await faults["toxic"].inject(number, resolved, cluster_of(scene))
                 assert injected.outcome is FaultOutcome.INSTALLED, injected.text
                 if kind == "black-hole":
