@@ -17,7 +17,7 @@ from _pytest.outcomes import Skipped
 from bench.figure import Figure
 from fencepost.harness.runtime.containers.rules.from_here import RulesFabric
 from fencepost.harness.runtime.links.rules_in_force import all_links
-from fencepost.harness.runtime.node import Effect, Link, Reach
+from fencepost.harness.runtime.network import Effect, Link, Reach
 from tests.runtime.containers.links_scene import Scene, scene
 
 #: What each way is called, and the split that is wanted of it in milliseconds.

@@ -17,7 +17,7 @@ def main() -> None:
 
     from fencepost.harness.runtime.lab.lab import Lab
     from fencepost.harness.runtime.links.rules_in_force import all_links
-    from fencepost.harness.runtime.node import Reach
+    from fencepost.harness.runtime.network import Reach
 
     async def open_and_probe() -> float:
         lab = await Lab.open(Path(sys.argv[1]), 3)

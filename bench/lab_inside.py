@@ -8,7 +8,7 @@ import time
 from itertools import pairwise, permutations
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from fencepost.harness.runtime.node import Effect, Link
+from fencepost.harness.runtime.network import Effect, Link
 
 if TYPE_CHECKING:
     from fencepost.harness.runtime.lab.lab import Lab

@@ -6,7 +6,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any
 
-from fencepost.harness.runtime.node import Link, Shape
+from fencepost.harness.runtime.network import Link, Shape
 
 if TYPE_CHECKING:
     from fencepost.harness.runtime.lab.lab import Lab

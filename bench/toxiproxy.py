@@ -8,7 +8,7 @@ from collections.abc import Awaitable
 from pathlib import Path
 
 from bench.figure import Figure
-from fencepost.harness.runtime.node import CLIENT, Effect, Link
+from fencepost.harness.runtime.network import CLIENT, Effect, Link
 from tests.runtime.containers.star_scene import CLIENT_PORT, PEER_PORT, Star, star
 
 _CUTS = 60

@@ -11,7 +11,8 @@ from typing import Final
 from fencepost.harness.base.durations import format_duration
 from fencepost.harness.faults.kind import FaultKind, FaultSpec, Skip, View
 from fencepost.harness.faults.schedule import duration_of
-from fencepost.harness.runtime.node import Link, Member
+from fencepost.harness.runtime.network import Link
+from fencepost.harness.runtime.node import Member
 from fencepost.harness.verdict import LeadershipBound
 
 #: Guarantees that only a leader cut off so can break or keep.

@@ -15,7 +15,8 @@ from typing import Any, Final, Protocol, TypeVar
 from fencepost.harness.base.errors import Refusal
 from fencepost.harness.history import Effects, Event, FaultOutcome
 from fencepost.harness.runtime.artifacts import Artifacts
-from fencepost.harness.runtime.node import Effect, Link, Member, NodeSpec, Runtime
+from fencepost.harness.runtime.network import Effect, Link
+from fencepost.harness.runtime.node import Member, NodeSpec, Runtime
 from fencepost.harness.runtime.provider import Setting
 from fencepost.harness.systems.contract.membership import ChangesMembers
 from fencepost.harness.systems.contract.server_settings import Settings

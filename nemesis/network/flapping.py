@@ -21,7 +21,7 @@ from fencepost.harness.faults.kind import Cluster, FaultKind, FaultSpec, Proof, 
 from fencepost.harness.faults.rounds import Rounds
 from fencepost.harness.faults.targets import NODE_TARGETS, choose_nodes
 from fencepost.harness.history import Effects, FaultOutcome
-from fencepost.harness.runtime.node import CLIENT, Effect, Link, Reach
+from fencepost.harness.runtime.network import CLIENT, Effect, Link, Reach
 from fencepost.harness.runtime.provider import Setting
 
 #: Where the system names no bound.

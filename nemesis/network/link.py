@@ -19,7 +19,8 @@ from fencepost.harness.base.errors import Refusal, UsageError
 from fencepost.harness.faults.kind import Cluster, FaultKind, FaultSpec, Proof, Resolved, Skip, View
 from fencepost.harness.faults.targets import NODE_TARGETS, choose_nodes
 from fencepost.harness.history import Effects, FaultOutcome
-from fencepost.harness.runtime.node import CLIENT, Effect, Link, NodeState, Passage, Shape, Shapes
+from fencepost.harness.runtime.network import CLIENT, Effect, Link, Passage, Shape, Shapes
+from fencepost.harness.runtime.node import NodeState
 from fencepost.harness.runtime.provider import Links, Setting
 from fencepost.nemesis.network.link_proof import (
     is_whole,

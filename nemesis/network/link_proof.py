@@ -6,7 +6,7 @@ from typing import Final
 
 from fencepost.harness.faults.kind import Proof
 from fencepost.harness.history import FaultOutcome
-from fencepost.harness.runtime.node import Handled, Link, Passage, Shape
+from fencepost.harness.runtime.network import Handled, Link, Passage, Shape
 
 #: A timer may fire this much early by the other's clock, as a share of what was asked.
 _NEARLY: Final = 0.98

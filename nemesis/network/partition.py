@@ -18,7 +18,8 @@ from fencepost.harness.base.errors import Refusal
 from fencepost.harness.faults.kind import Cluster, FaultKind, FaultSpec, Proof, Resolved, Skip, View
 from fencepost.harness.faults.targets import NODE_TARGETS, choose_nodes
 from fencepost.harness.history import Effects, FaultOutcome
-from fencepost.harness.runtime.node import CLIENT, Effect, Link, Member, Reach, Runtime
+from fencepost.harness.runtime.network import CLIENT, Effect, Link, Reach
+from fencepost.harness.runtime.node import Member, Runtime
 from fencepost.harness.runtime.provider import Setting
 
 _WIDE: Final = {

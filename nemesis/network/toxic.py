@@ -17,7 +17,8 @@ from fencepost.harness.base.errors import Refusal, UsageError
 from fencepost.harness.faults.kind import Cluster, FaultKind, FaultSpec, Proof, Resolved, Skip, View
 from fencepost.harness.faults.targets import NODE_TARGETS, choose_nodes
 from fencepost.harness.history import Effects, FaultOutcome
-from fencepost.harness.runtime.node import CLIENT, Ending, Experience, Link, Reach, Runtime, Streams, Toxic
+from fencepost.harness.runtime.network import CLIENT, Ending, Experience, Link, Reach, Streams, Toxic
+from fencepost.harness.runtime.node import Runtime
 from fencepost.harness.runtime.provider import Links, Setting
 
 #: A measurement waits for what it measures, and the nemesis gives an injection ten seconds.

@@ -14,20 +14,8 @@ from fencepost.harness.faults.kind import Clients, Cluster, View
 from fencepost.harness.history import Event
 from fencepost.harness.plugins import registry
 from fencepost.harness.runtime.artifacts import Artifacts
-from fencepost.harness.runtime.node import (
-    CLIENT,
-    Effect,
-    Evidence,
-    Exit,
-    Link,
-    Node,
-    NodeSpec,
-    NodeState,
-    Place,
-    Reach,
-    Shapes,
-    Streams,
-)
+from fencepost.harness.runtime.network import CLIENT, Effect, Link, Reach, Shapes, Streams
+from fencepost.harness.runtime.node import Evidence, Exit, Node, NodeSpec, NodeState, Place
 
 E = TypeVar("E", bound=Event)
 

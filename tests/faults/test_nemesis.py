@@ -15,7 +15,8 @@ from fencepost.harness.faults.nemesis_text import meaning_of, parse_faults
 from fencepost.harness.faults.schedule import Entry, draw_schedule
 from fencepost.harness.history import FaultAction, FaultOutcome, FaultStage
 from fencepost.harness.plugins import registry
-from fencepost.harness.runtime.node import CLIENT, Effect, Link, NodeState
+from fencepost.harness.runtime.network import CLIENT, Effect, Link
+from fencepost.harness.runtime.node import NodeState
 from fencepost.harness.runtime.provider import Setting
 from fencepost.nemesis.network.partition import Partition
 from tests.fakes.fakes_runtime import FakeRuntime, KeptRecords, cluster_of

@@ -12,7 +12,8 @@ from fencepost.harness.faults.nemesis_text import parse_faults
 from fencepost.harness.history import FaultOutcome
 from fencepost.harness.plugins import registry
 from fencepost.harness.runtime.lab import doctor
-from fencepost.harness.runtime.node import Effect, Handled, Link, NodeState, Passage, Shape, Witness
+from fencepost.harness.runtime.network import Effect, Handled, Link, Passage, Shape, Witness
+from fencepost.harness.runtime.node import NodeState
 from fencepost.harness.runtime.provider import Check, Links, Setting
 from fencepost.nemesis.network.link import LinkFault, Shaped
 from fencepost.nemesis.network.link_proof import is_by_chance, why_not_felt

@@ -11,7 +11,7 @@ from fencepost.harness.faults.kind import FaultSpec, Resolved, Skip, View
 from fencepost.harness.faults.nemesis_text import parse_faults
 from fencepost.harness.history import FaultOutcome
 from fencepost.harness.plugins import registry
-from fencepost.harness.runtime.node import Ending, Experience, Link, Toxic
+from fencepost.harness.runtime.network import Ending, Experience, Link, Toxic
 from fencepost.harness.runtime.provider import Links, Setting
 from fencepost.nemesis.network.toxic import Poisoned, ToxicFault, is_felt
 from tests.fakes.fakes_runtime import FakeRuntime, cluster_of

@@ -21,7 +21,8 @@ from fencepost.harness.runtime.containers.engine.engine import EngineFacts, aski
 from fencepost.harness.runtime.containers.engine.events import EngineEvents
 from fencepost.harness.runtime.containers.engine.fabric import Fabric, Site
 from fencepost.harness.runtime.containers.node import ContainerNode, Habitat
-from fencepost.harness.runtime.node import Exit, Layout, Network, NodeSpec, Streams
+from fencepost.harness.runtime.network import Network, Streams
+from fencepost.harness.runtime.node import Exit, Layout, NodeSpec
 from fencepost.harness.runtime.provider import Links, Setting
 
 if TYPE_CHECKING:

@@ -28,7 +28,8 @@ from fencepost.harness.runtime.links.namespaces import RouterSpaces
 from fencepost.harness.runtime.links.rules_in_force import Contributions, all_links
 from fencepost.harness.runtime.linux import namespaces
 from fencepost.harness.runtime.linux.netlink import Routing
-from fencepost.harness.runtime.node import CLIENT, Effect, Exit, Link, Member, NodeSpec, Place, Reach, members_alike
+from fencepost.harness.runtime.network import CLIENT, Effect, Link, Reach
+from fencepost.harness.runtime.node import Exit, Member, NodeSpec, Place, members_alike
 from fencepost.harness.runtime.shaping.shaped_links import LinkShapes
 
 HARNESS_ADDRESS: Final = "10.77.0.254"
@@ -43,7 +44,7 @@ _LAST_ROUND_S: Final = 1.0
 
 
 class LabNetwork:
-    """The links of the lab; see `harness.runtime.node.Network`."""
+    """The links of the lab; see `harness.runtime.network.Network`."""
 
     def __init__(self, addresses: Mapping[str, str], prober: probe.Prober, spaces: RouterSpaces) -> None:
         self._keys = {name: socket.inet_aton(address) for name, address in addresses.items()}

@@ -14,7 +14,7 @@ from typing import Any, Final, Protocol, TypeVar
 from fencepost.harness.base.errors import HarnessError
 from fencepost.harness.runtime.links.packet_rules import Addresses, Where
 from fencepost.harness.runtime.linux import namespaces
-from fencepost.harness.runtime.node import CLIENT, Link, Shape
+from fencepost.harness.runtime.network import CLIENT, Link, Shape
 
 T = TypeVar("T")
 

@@ -9,7 +9,7 @@ from typing import Final
 
 from fencepost.harness.base.errors import HarnessError
 from fencepost.harness.runtime.links.rules_in_force import all_links
-from fencepost.harness.runtime.node import CLIENT, Link, Network, Reach
+from fencepost.harness.runtime.network import CLIENT, Link, Network, Reach
 
 #: Of one round of probes; a link that has just come up answers in the next one.
 _ROUND_S: Final = 0.05

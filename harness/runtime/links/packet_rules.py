@@ -13,7 +13,7 @@ from typing import Final, TypeVar
 
 from fencepost.harness.base.errors import HarnessError
 from fencepost.harness.runtime.linux import nftables
-from fencepost.harness.runtime.node import CLIENT, Effect, Link
+from fencepost.harness.runtime.network import CLIENT, Effect, Link
 
 TABLE: Final = "fencepost"
 MAP: Final = "links"

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Final, Protocol
 
 from fencepost.harness.runtime.links.probe_socket import PORT, ProbeSocket, Seen
-from fencepost.harness.runtime.node import Link, Reach
+from fencepost.harness.runtime.network import Link, Reach
 
 __all__ = ["PORT", "End", "Prober", "SocketEnd", "open_socket"]
 

@@ -11,7 +11,7 @@ import struct
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from fencepost.harness.runtime.node import Reach
+from fencepost.harness.runtime.network import Reach
 
 PORT: Final = 10077
 #: A datagram that begins so asks for the rest of it to be sent back to where it came from.

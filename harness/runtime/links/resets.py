@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Final
 
 from fencepost.harness.runtime.linux.netlink import Netlink
-from fencepost.harness.runtime.node import CLIENT, Link
+from fencepost.harness.runtime.network import CLIENT, Link
 
 _NETLINK_SOCK_DIAG: Final = 4
 _BY_FAMILY: Final = 20
@@ -67,7 +67,7 @@ def _pairs(links: Iterable[Link]) -> list[tuple[str, str]]:
 
 
 class IdleConnections:
-    """`harness.runtime.node.Witness`."""
+    """`harness.runtime.network.Witness`."""
 
     def __init__(self) -> None:
         self._sockets: dict[frozenset[str], tuple[socket.socket, socket.socket]] = {}

@@ -7,7 +7,7 @@ link; it opens when the last of them withdraws.
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from fencepost.harness.runtime.node import CLIENT, Effect, Link
+from fencepost.harness.runtime.network import CLIENT, Effect, Link
 
 #: Stronger effects have larger numbers: a packet that is dropped cannot also be answered.
 _STRENGTH: Mapping[Effect, int] = {Effect.RESET: 1, Effect.DROP: 2}

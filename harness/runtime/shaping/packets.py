@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from fencepost.harness.runtime.node import Handled, Link, Shape
+from fencepost.harness.runtime.network import Handled, Link, Shape
 
 #: What a slow line holds; more is lost, as in a full router.
 BACKLOG_NS: Final = 1_000_000_000

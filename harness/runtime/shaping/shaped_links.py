@@ -1,6 +1,6 @@
 """Slow and lossy links, enforced: their packets go through a queue, whose process holds, drops and doubles them.
 
-See `harness.runtime.node.Shapes`. Where the queues stand is the runtime's matter (`Spaces`): the lab has one, in the
+See `harness.runtime.network.Shapes`. Where the queues stand is the runtime's matter (`Spaces`): the lab has one, in the
 router that every packet passes; a container cluster has one in each node's own namespace.
 """
 
@@ -16,7 +16,7 @@ from fencepost.harness.base.errors import HarnessError
 from fencepost.harness.runtime.links.namespaces import Spaces
 from fencepost.harness.runtime.links.resets import IdleConnections, break_between
 from fencepost.harness.runtime.linux.companion import Companion
-from fencepost.harness.runtime.node import Handled, Link, Passage, Shape
+from fencepost.harness.runtime.network import Handled, Link, Passage, Shape
 from fencepost.harness.runtime.shaping.packet_holding import WAYS, HoldingRules, Way, open_here
 from fencepost.harness.runtime.shaping.packets import merged
 
@@ -45,7 +45,7 @@ _STALL_S: Final = 5.0
 
 
 class LinkShapes:
-    """`harness.runtime.node.Shapes`."""
+    """`harness.runtime.network.Shapes`."""
 
     def __init__(self, spaces: Spaces, ways: Iterable[Way] = WAYS) -> None:
         self._spaces = spaces

@@ -12,7 +12,7 @@ import time
 from typing import Final
 
 from fencepost.harness.runtime.linux.companion_orders import Order, Orders
-from fencepost.harness.runtime.node import Shape
+from fencepost.harness.runtime.network import Shape
 from fencepost.harness.runtime.shaping.packet_queue import PacketQueue
 from fencepost.harness.runtime.shaping.packet_relay import PacketRelay
 from fencepost.harness.runtime.shaping.packets import Lane

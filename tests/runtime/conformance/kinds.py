@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from fencepost.harness.runtime.node import Reach
+from fencepost.harness.runtime.network import Reach
 from fencepost.harness.runtime.provider import Links, Setting
 
 

@@ -10,7 +10,7 @@ from fencepost.harness.coordination import Definite, Indefinite
 from fencepost.harness.faults.kind import Resolved
 from fencepost.harness.faults.nemesis_text import parse_faults
 from fencepost.harness.history import FaultOutcome
-from fencepost.harness.runtime.node import CLIENT, Effect, Link, Reach, Toxic
+from fencepost.harness.runtime.network import CLIENT, Effect, Link, Reach, Toxic
 from fencepost.harness.runtime.provider import Setting
 from fencepost.harness.systems.etcd.wire.errors import CONNECTION_LOST, OWN_DEFINITE
 from fencepost.nemesis.network.partition import Partition

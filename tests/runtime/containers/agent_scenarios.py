@@ -21,7 +21,7 @@ from fencepost.harness.runtime.links.packet_rules import Addresses
 from fencepost.harness.runtime.links.probe import Prober, SocketEnd
 from fencepost.harness.runtime.links.probe_socket import ProbeSocket
 from fencepost.harness.runtime.links.rules_in_force import all_links
-from fencepost.harness.runtime.node import CLIENT, Effect, Link, Reach
+from fencepost.harness.runtime.network import CLIENT, Effect, Link, Reach
 from tests.runtime.links.exact_probe import FOREVER_S, HEARD_S, probe_exactly
 
 #: The lab's own probe sockets have the usual one.

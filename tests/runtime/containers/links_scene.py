@@ -18,7 +18,8 @@ from fencepost.harness.runtime.containers.rules import from_here as container_ru
 from fencepost.harness.runtime.containers.rules.by_sidecar import SidecarFabric
 from fencepost.harness.runtime.containers.rules.from_here import RulesFabric
 from fencepost.harness.runtime.links.rules_in_force import all_links
-from fencepost.harness.runtime.node import CLIENT, Effect, Link, Reach, members_alike
+from fencepost.harness.runtime.network import CLIENT, Effect, Link, Reach
+from fencepost.harness.runtime.node import members_alike
 from tests.lab_scenario import refuse
 from tests.runtime.links.exact_probe import probe_exactly
 

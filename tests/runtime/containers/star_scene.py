@@ -14,7 +14,8 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 from fencepost.harness.runtime.containers.engine.fabric import Site
-from fencepost.harness.runtime.node import CLIENT, Effect, Link, Reach, members_alike
+from fencepost.harness.runtime.network import CLIENT, Effect, Link, Reach
+from fencepost.harness.runtime.node import members_alike
 from tests.runtime.containers.links_scene import LABEL, engine, left_behind
 from tests.runtime.links.exact_probe import probe_exactly
 

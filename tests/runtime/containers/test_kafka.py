@@ -18,7 +18,8 @@ from fencepost.harness.runner.readiness import await_healthy, await_ready
 from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.containers.cluster import Containers
 from fencepost.harness.runtime.containers.engine import engine as engines
-from fencepost.harness.runtime.node import CLIENT, Effect, Layout, Link
+from fencepost.harness.runtime.network import CLIENT, Effect, Link
+from fencepost.harness.runtime.node import Layout
 from fencepost.harness.runtime.provider import Setting
 from fencepost.harness.systems.contract.system import System
 from fencepost.harness.systems.kafka.kraft.metadata_log import read_archive

@@ -11,7 +11,7 @@ from fencepost.harness.base.errors import HarnessError
 from fencepost.harness.runtime.containers.rules.by_sidecar import SidecarFabric
 from fencepost.harness.runtime.containers.rules.from_here import RulesFabric
 from fencepost.harness.runtime.links.rules_in_force import all_links
-from fencepost.harness.runtime.node import CLIENT, Effect, Link, Reach
+from fencepost.harness.runtime.network import CLIENT, Effect, Link, Reach
 from tests.runtime.containers.links_scene import KINDS, between, engine, left_behind, scene
 from tests.runtime.links.exact_probe import probe_exactly
 

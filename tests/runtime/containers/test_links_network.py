@@ -15,7 +15,7 @@ from fencepost.harness.runtime.containers.rules import from_here as container_ru
 from fencepost.harness.runtime.links.open_links import guess
 from fencepost.harness.runtime.links.packet_rules import Addresses, refuse_unknown, share
 from fencepost.harness.runtime.links.rules_in_force import all_links
-from fencepost.harness.runtime.node import CLIENT, Effect, Link
+from fencepost.harness.runtime.network import CLIENT, Effect, Link
 
 
 class Engine:

@@ -13,7 +13,7 @@ from fencepost.harness.faults.nemesis_text import parse_faults
 from fencepost.harness.history import FaultOutcome
 from fencepost.harness.plugins import registry
 from fencepost.harness.runtime.containers.toxiproxy.addresses import Star
-from fencepost.harness.runtime.node import CLIENT, Effect, Link, Reach
+from fencepost.harness.runtime.network import CLIENT, Effect, Link, Reach
 from fencepost.harness.runtime.provider import Links, Setting
 from tests.fakes.fakes_runtime import cluster_of
 from tests.runtime.containers.star_scene import star

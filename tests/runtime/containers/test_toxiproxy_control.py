@@ -28,7 +28,7 @@ from fencepost.harness.runtime.containers.toxiproxy.links import (
     Wiring,
 )
 from fencepost.harness.runtime.links.rules_in_force import Contributions
-from fencepost.harness.runtime.node import Effect, Link, Reach, Toxic
+from fencepost.harness.runtime.network import Effect, Link, Reach, Toxic
 from tests.runtime.links.exact_probe import HEARD_S
 
 LATE = Toxic(kind="latency", attributes={"latency": 5})

@@ -24,7 +24,8 @@ from fencepost.harness.runtime.links import packet_rules as link_rules
 from fencepost.harness.runtime.links import probe
 from fencepost.harness.runtime.links.rules_in_force import Contributions, all_links
 from fencepost.harness.runtime.linux import nftables
-from fencepost.harness.runtime.node import CLIENT, Effect, Link, NodeSpec, NodeState, Reach, Runtime
+from fencepost.harness.runtime.network import CLIENT, Effect, Link, Reach
+from fencepost.harness.runtime.node import NodeSpec, NodeState, Runtime
 from tests.lab_scenario import start_scenario
 from tests.runtime.links.exact_probe import FOREVER_S, HEARD_S, probe_exactly
 

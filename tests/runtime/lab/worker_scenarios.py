@@ -12,7 +12,7 @@ from fencepost.harness.history import FaultOutcome, FaultStage
 from fencepost.harness.plugins import registry
 from fencepost.harness.runtime.lab.lab import Lab
 from fencepost.harness.runtime.links.rules_in_force import all_links
-from fencepost.harness.runtime.node import Reach
+from fencepost.harness.runtime.network import Reach
 from fencepost.harness.runtime.provider import Setting
 from tests.fakes.fakes_runtime import KeptRecords, cluster_of
 from tests.runtime.lab.scenarios import start_all, until_serving

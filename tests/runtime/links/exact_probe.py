@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Final, Protocol
 
-from fencepost.harness.runtime.node import Link, Reach
+from fencepost.harness.runtime.network import Link, Reach
 
 #: Of a probe that something must become of; it ends as soon as that is known.
 HEARD_S: Final = 10.0

@@ -10,7 +10,7 @@ from fencepost.harness.base.errors import HarnessError
 from fencepost.harness.faults.kind import Resolved, View
 from fencepost.harness.faults.nemesis_text import parse_faults
 from fencepost.harness.runtime.lab.lab import Lab
-from fencepost.harness.runtime.node import CLIENT, Effect, Link
+from fencepost.harness.runtime.network import CLIENT, Effect, Link
 from fencepost.harness.runtime.provider import Setting
 from fencepost.nemesis.network.link import LinkFault
 from tests.fakes.fakes_runtime import cluster_of

@@ -20,7 +20,7 @@ from fencepost.harness.runtime.links.namespaces import NodeSpaces
 from fencepost.harness.runtime.links.packet_rules import Addresses
 from fencepost.harness.runtime.links.rules_in_force import all_links
 from fencepost.harness.runtime.linux.netlink import Routing
-from fencepost.harness.runtime.node import CLIENT, Effect, Link, Reach, Shape
+from fencepost.harness.runtime.network import CLIENT, Effect, Link, Reach, Shape
 from fencepost.harness.runtime.shaping import packet_holding
 from fencepost.harness.runtime.shaping.shaped_links import LinkShapes
 from tests.runtime.links.exact_probe import HEARD_S, probe_exactly

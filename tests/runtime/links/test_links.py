@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from fencepost.harness.runtime.links.rules_in_force import Contributions, all_links
-from fencepost.harness.runtime.node import CLIENT, Effect, Link
+from fencepost.harness.runtime.network import CLIENT, Effect, Link
 
 LINKS = list(all_links(["n1", "n2", "n3"]))
 some_links = st.dictionaries(st.sampled_from(LINKS), st.sampled_from(list(Effect)))

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fencepost.harness.runtime.node import Link, Shape
+from fencepost.harness.runtime.network import Link, Shape
 from fencepost.harness.runtime.shaping.packets import BACKLOG_NS, Lane, merged
 
 MS = 1_000_000

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from fencepost.harness.coordination import Definite, Held, Indefinite, ReadMode
 from fencepost.harness.runtime.lab.lab import Lab
-from fencepost.harness.runtime.node import CLIENT, Effect, Link
+from fencepost.harness.runtime.network import CLIENT, Effect, Link
 from fencepost.harness.systems.etcd import ETCD
 from fencepost.harness.systems.etcd.client import EtcdClient
 from fencepost.harness.systems.etcd.question import EtcdQuestion

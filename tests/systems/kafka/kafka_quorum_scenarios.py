@@ -9,7 +9,7 @@ from typing import Any
 
 from fencepost.harness.coordination import Definite, Indefinite
 from fencepost.harness.runtime.lab.lab import Lab
-from fencepost.harness.runtime.node import Effect, Link
+from fencepost.harness.runtime.network import Effect, Link
 from fencepost.harness.systems.contract.system import Answer
 from fencepost.harness.systems.kafka.client.client import KafkaNode
 from fencepost.harness.systems.kafka.client.question import QuorumQuestion

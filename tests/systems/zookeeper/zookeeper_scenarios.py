@@ -10,7 +10,7 @@ from kazoo.client import KazooClient
 
 from fencepost.harness.coordination import Definite, Held, Indefinite, NotSent, ReadMode
 from fencepost.harness.runtime.lab.lab import Lab
-from fencepost.harness.runtime.node import CLIENT, Effect, Link
+from fencepost.harness.runtime.network import CLIENT, Effect, Link
 from fencepost.harness.systems.zookeeper import ZOOKEEPER
 from fencepost.harness.systems.zookeeper.client import LOCKS, ZooKeeperClient
 from fencepost.harness.systems.zookeeper.storage import ROOT

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from fencepost.harness.runtime.node import Member, Network, Place, Streams
+from fencepost.harness.runtime.network import Network, Streams
+from fencepost.harness.runtime.node import Member, Place
 
 if TYPE_CHECKING:
     from docker import DockerClient

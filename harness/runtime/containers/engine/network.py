@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Final
 from fencepost.harness.base.errors import MachineError
 from fencepost.harness.runtime.containers.engine.engine import asking
 from fencepost.harness.runtime.containers.engine.fabric import INSIDE_DATA, INSIDE_FOLDER, Site
-from fencepost.harness.runtime.node import CLIENT, Place
+from fencepost.harness.runtime.network import CLIENT
+from fencepost.harness.runtime.node import Place
 
 if TYPE_CHECKING:
     from docker import DockerClient

@@ -13,7 +13,7 @@ from typing import Any, Final, cast
 
 from fencepost.harness.base.errors import HarnessError
 from fencepost.harness.runtime.links.probe_socket import Seen
-from fencepost.harness.runtime.node import Reach
+from fencepost.harness.runtime.network import Reach
 
 STDOUT: Final = 1
 STDERR: Final = 2

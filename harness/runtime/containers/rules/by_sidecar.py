@@ -34,7 +34,8 @@ from fencepost.harness.runtime.containers.rules.sidecar_network import AgentEnds
 from fencepost.harness.runtime.links.open_links import until_open
 from fencepost.harness.runtime.links.packet_rules import Addresses
 from fencepost.harness.runtime.links.probe import PORT, Prober, open_socket
-from fencepost.harness.runtime.node import CLIENT, Link, Place
+from fencepost.harness.runtime.network import CLIENT, Link
+from fencepost.harness.runtime.node import Place
 
 if TYPE_CHECKING:
     from docker.models.containers import Container

@@ -36,7 +36,8 @@ from fencepost.harness.runtime.links.probe import Prober, open_socket
 from fencepost.harness.runtime.links.probe_socket import ProbeSocket
 from fencepost.harness.runtime.links.rules_in_force import Contributions
 from fencepost.harness.runtime.linux import namespaces
-from fencepost.harness.runtime.node import CLIENT, Effect, Link, Place, Reach
+from fencepost.harness.runtime.network import CLIENT, Effect, Link, Reach
+from fencepost.harness.runtime.node import Place
 from fencepost.harness.runtime.shaping.shaped_links import LinkShapes
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ def _try_rules(said: list[str]) -> None:
 
 
 class RulesNetwork:
-    """The links of the cluster; see `harness.runtime.node.Network`. A node that is down has no map, only a state."""
+    """The links of the cluster; see `harness.runtime.network.Network`. A node that is down has no map, only a state."""
 
     def __init__(self, addresses: Addresses, nodes: Iterable[str], prober: Prober, spaces: NodeSpaces) -> None:
         self._addresses = addresses

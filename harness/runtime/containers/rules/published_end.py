@@ -18,7 +18,7 @@ from typing import Final
 
 from fencepost.harness.runtime.containers.rules.sidecar_agent import GREETING
 from fencepost.harness.runtime.links.probe_socket import ASK, Seen
-from fencepost.harness.runtime.node import Reach
+from fencepost.harness.runtime.network import Reach
 
 _LENGTH_MAX: Final = 64
 #: To send past what is left of earlier refusals; each attempt clears one.

@@ -25,7 +25,7 @@ from typing import Any, Final
 
 from fencepost.harness.runtime.links.packet_rules import LinkMap, Where
 from fencepost.harness.runtime.links.probe_socket import ProbeSocket, Seen
-from fencepost.harness.runtime.node import Effect, Reach
+from fencepost.harness.runtime.network import Effect, Reach
 
 VERSION: Final = 1
 #: Sent to everybody who connects to the listener: proof that both directions of a connection work.

@@ -23,7 +23,7 @@ from fencepost.harness.runtime.links.packet_rules import Addresses, State, refus
 from fencepost.harness.runtime.links.probe import PORT, Prober
 from fencepost.harness.runtime.links.probe_socket import Seen
 from fencepost.harness.runtime.links.rules_in_force import Contributions
-from fencepost.harness.runtime.node import CLIENT, Effect, Link, Reach
+from fencepost.harness.runtime.network import CLIENT, Effect, Link, Reach
 
 #: From the start of an agent's container: its Python has to come up.
 _OPEN_TIMEOUT_S: Final = 20.0
@@ -105,7 +105,7 @@ class AgentEnds:
 
 
 class SidecarNetwork:
-    """The links of the cluster; see `harness.runtime.node.Network`."""
+    """The links of the cluster; see `harness.runtime.network.Network`."""
 
     #: An agent sets rules; it holds no packets.
     shapes: Final = None

@@ -17,7 +17,8 @@ from typing import Final
 
 from fencepost.harness.runtime.containers.toxiproxy.control import ProxySpec
 from fencepost.harness.runtime.containers.toxiproxy.links import Wiring, probe_name, proxy_name
-from fencepost.harness.runtime.node import CLIENT, Link, Member
+from fencepost.harness.runtime.network import CLIENT, Link
+from fencepost.harness.runtime.node import Member
 
 NODES_MAX: Final = 15
 CONTROL_PORT: Final = 8474

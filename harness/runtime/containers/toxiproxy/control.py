@@ -32,7 +32,7 @@ import toxiproxy
 import toxiproxy.api
 
 from fencepost.harness.base.errors import HarnessError
-from fencepost.harness.runtime.node import Toxic
+from fencepost.harness.runtime.network import Toxic
 
 P = ParamSpec("P")
 R = TypeVar("R")

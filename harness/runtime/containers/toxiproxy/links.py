@@ -31,7 +31,7 @@ from fencepost.harness.runtime.containers.toxiproxy.control import (
 )
 from fencepost.harness.runtime.containers.toxiproxy.measure import experience, reach
 from fencepost.harness.runtime.links.rules_in_force import Contributions, all_links
-from fencepost.harness.runtime.node import CLIENT, Effect, Experience, Link, Reach, Toxic
+from fencepost.harness.runtime.network import CLIENT, Effect, Experience, Link, Reach, Toxic
 
 #: What enforces an effect.
 CUTS: Final[Mapping[Effect, Toxic]] = {
@@ -179,7 +179,7 @@ def judged(measured: Reach, by_server: Reach | None, expected: Reach) -> Reach:
 
 
 class ToxiproxyNetwork:
-    """See `harness.runtime.node.Network`."""
+    """See `harness.runtime.network.Network`."""
 
     #: A proxy sees streams, not packets.
     shapes: Final = None
@@ -220,7 +220,7 @@ class ToxiproxyNetwork:
 
 
 class ToxiproxyStreams:
-    """See `harness.runtime.node.Streams`."""
+    """See `harness.runtime.network.Streams`."""
 
     def __init__(self, links: ProxiedLinks) -> None:
         self._links = links

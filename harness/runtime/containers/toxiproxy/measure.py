@@ -9,7 +9,7 @@ import asyncio
 import time
 from typing import Final, cast
 
-from fencepost.harness.runtime.node import Ending, Experience, Reach
+from fencepost.harness.runtime.network import Ending, Experience, Reach
 
 _ROUND_TRIPS: Final = 5
 #: Answers asked for in one go: some kilobytes each, as every proxy of the cluster is listed in it.

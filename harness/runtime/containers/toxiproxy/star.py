@@ -28,7 +28,8 @@ from fencepost.harness.runtime.containers.engine.network import POOL, free_subne
 from fencepost.harness.runtime.containers.toxiproxy.addresses import CONTROL_PORT, NODES_MAX, Block, Star
 from fencepost.harness.runtime.containers.toxiproxy.control import Control
 from fencepost.harness.runtime.containers.toxiproxy.links import ProxiedLinks, ToxiproxyNetwork, ToxiproxyStreams
-from fencepost.harness.runtime.node import Place, Reach
+from fencepost.harness.runtime.network import Reach
+from fencepost.harness.runtime.node import Place
 
 #: From the container's start to the first answer of its control interface.
 _READY_TIMEOUT_S: Final = 10.0

@@ -10,7 +10,7 @@ from typing import Any, Final
 from fencepost.harness.coordination import Definite, Indefinite
 from fencepost.harness.history import Claim
 from fencepost.harness.runtime.lab.lab import Lab
-from fencepost.harness.runtime.node import Effect, Link
+from fencepost.harness.runtime.network import Effect, Link
 from fencepost.harness.systems.contract.system import Answer, Question
 from fencepost.harness.systems.kafka.client.session import KafkaSession
 from fencepost.harness.systems.kafka.kraft import KRAFT, Kraft
