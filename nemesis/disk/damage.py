@@ -11,6 +11,7 @@ import fnmatch
 import os
 import random
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -29,6 +30,17 @@ _TAIL_BYTES: Final = 4096
 #: What a server takes to serve, or to refuse its files; below the conductor's limit for one act.
 _SETTLED_S: Final = 7.0
 _LOOK_S: Final = 0.05
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Harm:
+    """What is done to one file that fits `files`; `seed` draws which and where."""
+
+    kind: str
+    files: str
+    seed: int
+    bits: int
+    tail_bytes: int
 
 
 class DamageFiles(FaultKind):
@@ -69,28 +81,32 @@ class DamageFiles(FaultKind):
         if isinstance(chosen, Skip):
             return chosen
         kind = spec.options.get("kind", _KINDS[0])
-        details: dict[str, str | int] = {
-            "kind": kind,
-            "files": spec.options.get("files", "*"),
-            "damage_seed": seed,
-        }
+        harm = Harm(
+            kind=kind,
+            files=spec.options.get("files", "*"),
+            seed=seed,
+            bits=int(spec.options.get("bits", _BITS)),
+            tail_bytes=int(spec.options.get("bytes", _TAIL_BYTES)),
+        )
+        details: dict[str, str | int] = {"kind": kind, "files": harm.files, "damage_seed": seed}
         if kind == "flip":
-            details["bits"] = int(spec.options.get("bits", _BITS))
+            details["bits"] = harm.bits
         if kind == "tail":
-            details["tail_bytes"] = int(spec.options.get("bytes", _TAIL_BYTES))
-        return Resolved(nodes=chosen, details=details)
+            details["tail_bytes"] = harm.tail_bytes
+        return Resolved(nodes=chosen, means=harm, details=details)
 
     async def inject(self, fault_id: int, resolved: Resolved, cluster: Cluster) -> Proof:
         nodes = [cluster.runtime.nodes[name] for name in resolved.nodes]
         copies = self._copies[fault_id] = {}
+        harm = resolved.own(Harm)
         await asyncio.gather(*(node.kill() for node in nodes))
         texts: list[str] = []
         missing: list[str] = []
         for node in nodes:
             copies[node.name] = copy = TreeCopy(node.place.data)
             await asyncio.to_thread(copy.take_all)
-            draw = random.Random(f"{resolved.details['damage_seed']}/{node.name}")
-            found = await asyncio.to_thread(damage, node.place.data, resolved.details, draw)
+            draw = random.Random(f"{harm.seed}/{node.name}")
+            found = await asyncio.to_thread(damage, node.place.data, harm, draw)
             (missing if found is None else texts).append(f"{node.name}: {found or 'no file that fits has any data'}")
         for node in nodes:
             await node.start()
@@ -133,13 +149,13 @@ async def _settled(node: Node, cluster: Cluster) -> bool:
     return False
 
 
-def damage(data: Path, details: Mapping[str, str | int | float | bool], draw: random.Random) -> str | None:
-    """Damage one file below `data` as `details` say; what was done, in words, or None where no file has any data."""
+def damage(data: Path, harm: Harm, draw: random.Random) -> str | None:
+    """Damage one file below `data` as `harm` says; what was done, in words, or None where no file has any data."""
     fitting = []
     for folder, _, names in os.walk(data):
         for name in sorted(names):
             path = Path(folder, name)
-            if fnmatch.fnmatchcase(os.path.relpath(path, data), str(details["files"])) and _data_end(path):
+            if fnmatch.fnmatchcase(os.path.relpath(path, data), harm.files) and _data_end(path):
                 fitting.append(path)
     if not fitting:
         return None
@@ -147,7 +163,7 @@ def damage(data: Path, details: Mapping[str, str | int | float | bool], draw: ra
     fd = os.open(path, os.O_RDWR)
     try:
         before = content_hash(fd)
-        done = _damage(fd, _data_end(path), details, draw)
+        done = _damage(fd, _data_end(path), harm, draw)
         after = content_hash(fd)
     finally:
         os.close(fd)
@@ -157,17 +173,17 @@ def damage(data: Path, details: Mapping[str, str | int | float | bool], draw: ra
     return f"{os.path.relpath(path, data)}: {done}; its hash was {before[:8]} and is {after[:8]}"
 
 
-def _damage(fd: int, end: int, details: Mapping[str, str | int | float | bool], draw: random.Random) -> str:
+def _damage(fd: int, end: int, harm: Harm, draw: random.Random) -> str:
     """`end` is where the data ends, which may be long before the end of a file that was laid out beforehand."""
-    if details["kind"] == "truncate":
+    if harm.kind == "truncate":
         at = draw.randrange(end)
         os.ftruncate(fd, at)
         return f"cut off at byte {at} of {end} written"
-    if details["kind"] == "tail":
-        count = min(int(details["tail_bytes"]), end)
+    if harm.kind == "tail":
+        count = min(harm.tail_bytes, end)
         os.pwrite(fd, bytes(count), end - count)
         return f"its last {count} bytes written, from {end - count}, read as zeros"
-    places = sorted({draw.randrange(end * 8) for _ in range(int(details["bits"]))})
+    places = sorted({draw.randrange(end * 8) for _ in range(harm.bits)})
     for place in places:
         byte = os.pread(fd, 1, place // 8)[0]
         os.pwrite(fd, bytes([byte ^ 1 << place % 8]), place // 8)

@@ -45,6 +45,32 @@ _KINDS: Final = {
 }
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Trouble:
+    """What a disk does: `kind` of the options; which calls on which files, and how many of them (None: all)."""
+
+    kind: str
+    calls: str
+    files: str
+    delay_ms: int
+    error: str
+    times: int | None
+
+    @property
+    def details(self) -> dict[str, str | int]:
+        """Those that count for this kind, as the history has them."""
+        found: dict[str, str | int] = {"kind": self.kind}
+        if self.kind != "full":
+            found |= {"calls": self.calls, "files": self.files}
+        if self.kind == "slow":
+            found["delay_ms"] = self.delay_ms
+        if self.kind == "failing":
+            found["error"] = self.error
+        if self.times is not None:
+            found["times"] = self.times
+        return found
+
+
 @dataclass(slots=True)
 class _Bad:
     """What one fault in force has to undo."""
@@ -103,40 +129,39 @@ class Disk(FaultKind):
         if isinstance(chosen, Skip):
             return chosen
         kind = spec.options.get("kind", "slow")
-        details: dict[str, str | int] = {"kind": kind}
-        if kind != "full":
-            details |= {"calls": spec.options.get("calls", "sync"), "files": spec.options.get("files", EVERY_FILE)}
-        if kind == "slow":
-            details["delay_ms"] = parse_duration_ns(spec.options.get("delay", _DELAY)) // 10**6
-        if kind == "failing":
-            details["error"] = spec.options.get("error", _ERRORS[0])
-        if "times" in spec.options:
-            details["times"] = int(spec.options["times"])
-        return Resolved(nodes=chosen, details=details)
+        trouble = _Trouble(
+            kind=kind,
+            calls=spec.options.get("calls", "sync"),
+            files=spec.options.get("files", EVERY_FILE),
+            delay_ms=parse_duration_ns(spec.options.get("delay", _DELAY)) // 10**6 if kind == "slow" else 0,
+            error=spec.options.get("error", _ERRORS[0]),
+            times=int(spec.options["times"]) if "times" in spec.options else None,
+        )
+        return Resolved(nodes=chosen, means=trouble, details=trouble.details)
 
     async def inject(self, fault_id: int, resolved: Resolved, cluster: Cluster) -> Proof:
         bad = self._bad[fault_id] = _Bad()
         nodes = [cluster.runtime.nodes[name] for name in resolved.nodes]
-        if resolved.details["kind"] == "full":
+        trouble = resolved.own(_Trouble)
+        if trouble.kind == "full":
             return await _fill(nodes, bad)
-        slow = resolved.details["kind"] == "slow"
-        delay_ms = int(resolved.details.get("delay_ms", 0))
-        action = f"delay_enter={delay_ms * 1000}" if slow else f"error={resolved.details['error']}"
-        if "times" in resolved.details:
-            action += f":when=1..{resolved.details['times']}"
+        delay_ms = trouble.delay_ms
+        action = f"delay_enter={delay_ms * 1000}" if trouble.kind == "slow" else f"error={trouble.error}"
+        if trouble.times is not None:
+            action += f":when=1..{trouble.times}"
         for node in nodes:
             traced = TracedNode(
                 node,
-                calls=str(resolved.details["calls"]),
-                files=str(resolved.details["files"]),
+                calls=trouble.calls,
+                files=trouble.files,
                 action=action,
                 logs=node.place.kept / f"strace-{fault_id}.log",
             )
             # Before it begins, so that healing ends it whatever happens.
             bad.traced.append(traced)
             await traced.begin()
-            if "times" in resolved.details:
-                bad.ending.append(asyncio.create_task(_let_go(traced, int(resolved.details["times"]))))
+            if trouble.times is not None:
+                bad.ending.append(asyncio.create_task(_let_go(traced, trouble.times)))
         missed = await _await_hits(bad.traced, holds=delay_ms > _HELD_S * 1000)
         text = "; ".join(_told(traced, holds=delay_ms > _HELD_S * 1000) for traced in bad.traced)
         if missed:
@@ -155,7 +180,7 @@ class Disk(FaultKind):
             found = await traced.end()
             wrong += [found] if found else []
             texts.append(_told(traced))
-        if resolved.details["kind"] == "failing":
+        if resolved.own(_Trouble).kind == "failing":
             await asyncio.gather(*(_await_end(t.node) for t in bad.traced if t.calls().count))
         for node in nodes:
             if node.name in bad.limits:

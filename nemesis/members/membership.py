@@ -97,6 +97,13 @@ class _Departure:
             await self.node.wipe()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Leaving:
+    """Whether the data of the member that leaves is deleted before it comes back."""
+
+    wipes: bool
+
+
 class MembershipChange(FaultKind):
     name = "membership"
     about = "a member removed by asking another, ended and wiped; later added again, with nothing"
@@ -134,7 +141,9 @@ class MembershipChange(FaultKind):
         if not chosen:
             return Skip("the node that was meant does not vote")
         wipes = spec.options.get("wipe", "yes") == "yes"
-        return Resolved(nodes=chosen, details={"wipe": wipes, "led": chosen[0] == view.leader})
+        return Resolved(
+            nodes=chosen, means=Leaving(wipes=wipes), details={"wipe": wipes, "led": chosen[0] == view.leader}
+        )
 
     async def inject(self, fault_id: int, resolved: Resolved, cluster: Cluster) -> Proof:
         node = cluster.runtime.nodes[resolved.nodes[0]]
@@ -149,7 +158,7 @@ class MembershipChange(FaultKind):
             node=node,
             membership=membership,
             member_id=look.member_id,
-            life=node.incarnation + 1 if resolved.details["wipe"] else None,
+            life=node.incarnation + 1 if resolved.own(Leaving).wipes else None,
         )
         gone = await asking.until_removed(_REMOVED_S)
         departure.told.append(f"{node.name} ({departure.member_id}) was to be removed: {asking.words}")

@@ -7,6 +7,7 @@ leader is surely superseded before it wakes.
 import asyncio
 import random
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Final
 
 from fencepost.harness.faults.kind import CLIENT_WORKER, Cluster, FaultKind, FaultSpec, Proof, Resolved, Skip, View
@@ -18,6 +19,13 @@ from fencepost.harness.runtime.node import Node, NodeState
 _PROOF_DEADLINE_S: Final = 5.0
 #: How long a frozen client is watched before it is believed.
 _WATCHED_S: Final = 0.1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Client:
+    """The client worker that is frozen, in place of servers."""
+
+    worker: int
 
 
 class Pause(FaultKind):
@@ -49,8 +57,8 @@ class Pause(FaultKind):
         return chosen if isinstance(chosen, Skip) else Resolved(nodes=chosen)
 
     async def inject(self, fault_id: int, resolved: Resolved, cluster: Cluster) -> Proof:
-        if _WORKER in resolved.details:
-            return await self._freeze(fault_id, int(resolved.details[_WORKER]), cluster)
+        if isinstance(resolved.means, _Client):
+            return await self._freeze(fault_id, resolved.means.worker, cluster)
         nodes = [cluster.runtime.nodes[name] for name in resolved.nodes]
         if any(node.state is not NodeState.RUNNING for node in nodes):
             return Proof(FaultOutcome.INDETERMINATE, "a node was not running")
@@ -59,8 +67,8 @@ class Pause(FaultKind):
         return await prove_state(nodes, NodeState.PAUSED, FaultOutcome.INSTALLED)
 
     async def heal(self, fault_id: int, resolved: Resolved, cluster: Cluster) -> Proof:
-        if _WORKER in resolved.details:
-            return await self._thaw(fault_id, int(resolved.details[_WORKER]), cluster)
+        if isinstance(resolved.means, _Client):
+            return await self._thaw(fault_id, resolved.means.worker, cluster)
         nodes = [cluster.runtime.nodes[name] for name in resolved.nodes]
         for node in nodes:
             await node.resume()
@@ -100,17 +108,14 @@ class Pause(FaultKind):
         )
 
 
-#: Of `Resolved.details`: the number of the client worker.
-_WORKER: Final = "client_worker"
-
-
 def _choose_client(view: View, draw: random.Random) -> Resolved | Skip:
     workers = list(range(view.clients))
     draw.shuffle(workers)
     if not workers:
         return Skip("there is no client")
     busy = [worker for worker in workers if worker in view.busy_clients]
-    return Resolved(nodes=(), details={_WORKER: (busy or workers)[0]})
+    worker = (busy or workers)[0]
+    return Resolved(nodes=(), means=_Client(worker=worker), details={"client_worker": worker})
 
 
 def _sent_since(before: Mapping[int, int], after: Mapping[int, int]) -> int:

@@ -39,6 +39,25 @@ _VOTERS: Final = "voters"
 _OTHERS: Final = "others"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Turns:
+    """Whose turn it is when, and how each restart is done; `to` is the release that nodes become (None: their own)."""
+
+    order: tuple[str, ...]
+    order_by: str
+    how: str
+    pause_ns: int
+    to: str | None
+    back: bool
+
+    @property
+    def details(self) -> dict[str, str | int | bool]:
+        """As the history has them."""
+        found: dict[str, str | int | bool] = {"order": ",".join(self.order), "order_by": self.order_by}
+        found |= {"how": self.how, "pause_ms": self.pause_ns // 10**6}
+        return found if self.to is None else {**found, "to": self.to, "back": self.back}
+
+
 @dataclass(frozen=True, slots=True)
 class _Release:
     """What a node runs: how it is started, and from what."""
@@ -53,8 +72,7 @@ class _Roll:
 
     fault_id: int
     cluster: Cluster
-    order: tuple[str, ...]
-    details: Mapping[str, str | int | float | bool]
+    turns: _Turns
     over: asyncio.Event = field(default_factory=asyncio.Event)
     begun: "asyncio.Future[Proof]" = field(default_factory=lambda: asyncio.get_running_loop().create_future())
     task: "asyncio.Task[None] | None" = None
@@ -66,7 +84,7 @@ class _Roll:
     async def run(self) -> None:
         """Everybody's turn, until the time is over or one failed."""
         try:
-            await self._take_turns(list(self.order))
+            await self._take_turns(list(self.turns.order))
         except Exception as error:
             self.failure = f"{type(error).__name__}: {error}"
         self._tell(Proof(FaultOutcome.INDETERMINATE, self.failure or "its time was over before the first turn"))
@@ -83,7 +101,7 @@ class _Roll:
                 return
             self.done.append(name)
             if left:
-                await _until(self.over.is_set, int(self.details["pause_ms"]) / 1e3)
+                await _until(self.over.is_set, self.turns.pause_ns / 1e9)
 
     async def turn_back(self) -> None:
         """Whoever was changed becomes again what it was, one by one, until one fails or the run is to end."""
@@ -96,10 +114,9 @@ class _Roll:
 
     def _becomes(self, name: str) -> _Release | None:
         """The other release as this node's; None where it is to stay what it is. Raises Entangled."""
-        word = self.details.get("to")
-        if word is None:
+        if self.turns.to is None:
             return None
-        now, other = self._runs(name), self.cluster.others[str(word)]
+        now, other = self._runs(name), self.cluster.others[self.turns.to]
         old, new = self.cluster.specs(now.artifacts)[name], self.cluster.specs(other)[name]
         return _Release(changed(now.spec, old, new, image=other.paths.get("image", "")), other)
 
@@ -107,7 +124,7 @@ class _Roll:
         return _Release(self.cluster.runtime.nodes[name].spec, self.cluster.artifacts_of(name))
 
     async def _next(self, left: list[str]) -> str:
-        rule, view = self.details["order_by"], self.cluster.view
+        rule, view = self.turns.order_by, self.cluster.view
         if rule not in ("leader-first", "leader-last"):
             return left[0]
         await _until(lambda: self.over.is_set() or view().leader is not None, _LEADER_S)
@@ -123,7 +140,7 @@ class _Roll:
             self.failure = f"{name} was left alone: {trouble}"
             return False
         assert self.cluster.parts is not None
-        restart = _Restart(self.cluster.runtime.nodes[name], self.cluster, str(self.details["how"]), becomes)
+        restart = _Restart(self.cluster.runtime.nodes[name], self.cluster, self.turns.how, becomes)
 
         async def inject(_: int) -> Proof:
             proof = await restart.end()
@@ -160,14 +177,14 @@ class _Roll:
     @property
     def words(self) -> str:
         """ "2 of 3 nodes restarted (n2, n1), then its time was over; now n2 3.5.1, n1 3.5.1, n3 3.4.23"."""
-        said = f"{len(self.done)} of {len(self.order)} nodes restarted"
+        said = f"{len(self.done)} of {len(self.turns.order)} nodes restarted"
         if self.done:
             said += f" ({', '.join(self.done)})"
-        if len(self.done) < len(self.order) and self.failure is None:
+        if len(self.done) < len(self.turns.order) and self.failure is None:
             said += ", then its time was over"
         parts = [said, *([self.failure] if self.failure else [])]
-        if "to" in self.details:
-            parts.append("now " + ", ".join(f"{n} {self.cluster.artifacts_of(n).version}" for n in self.order))
+        if self.turns.to is not None:
+            parts.append("now " + ", ".join(f"{n} {self.cluster.artifacts_of(n).version}" for n in self.turns.order))
         return "; ".join(parts)
 
 
@@ -313,19 +330,18 @@ class Rolling(FaultKind):
             return chosen
         rule = spec.options.get("order", "drawn")
         order = chosen if rule == "as-named" else tuple(name for name in shuffled if name in chosen)
-        details: dict[str, str | int | bool] = {
-            "order": ",".join(order),
-            "order_by": rule,
-            "how": spec.options.get("how", "stop"),
-            "pause_ms": parse_duration_ns(spec.options.get("pause", _PAUSE)) // 10**6,
-        }
-        if spec.options.get("to"):
-            details |= {"to": spec.options["to"], "back": spec.options.get("back") == "yes"}
-        return Resolved(nodes=chosen, details=details, in_turn=True)
+        turns = _Turns(
+            order=order,
+            order_by=rule,
+            how=spec.options.get("how", "stop"),
+            pause_ns=parse_duration_ns(spec.options.get("pause", _PAUSE)),
+            to=spec.options.get("to") or None,
+            back=spec.options.get("back") == "yes",
+        )
+        return Resolved(nodes=chosen, means=turns, details=turns.details, in_turn=True)
 
     async def inject(self, fault_id: int, resolved: Resolved, cluster: Cluster) -> Proof:
-        order = tuple(str(resolved.details["order"]).split(","))
-        roll = self._rolls[fault_id] = _Roll(fault_id, cluster, order, resolved.details)
+        roll = self._rolls[fault_id] = _Roll(fault_id, cluster, resolved.own(_Turns))
         roll.task = asyncio.create_task(roll.run())
         return await asyncio.shield(roll.begun)
 
@@ -337,7 +353,7 @@ class Rolling(FaultKind):
         if roll.task is not None:
             # It ends by itself once the turn that is under way is over, all of whose waits have ends.
             await asyncio.shield(roll.task)
-        if resolved.details.get("back"):
+        if resolved.own(_Turns).back:
             await roll.turn_back()
         proof = await _all_run(resolved.nodes, cluster, roll.words)
         if proof.outcome is FaultOutcome.HEALED:

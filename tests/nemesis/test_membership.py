@@ -20,12 +20,12 @@ from fencepost.harness.plugins import registry
 from fencepost.harness.runtime.node import Member, NodeState, members_alike
 from fencepost.harness.runtime.provider import Setting
 from fencepost.harness.systems.contract.membership import ChangesMembers, with_members
-from fencepost.nemesis.members.membership import MembershipChange
+from fencepost.nemesis.members.membership import Leaving, MembershipChange
 from tests.fakes.fakes_runtime import FakeRuntime, KeptRecords, cluster_of
 from tests.fakes.members import FakeMembers, FakeSystem
 from tests.fakes.virtual_time import run_virtual
 
-HELD = Resolved(nodes=("n3",), details={"wipe": True, "led": False})
+HELD = Resolved(nodes=("n3",), means=Leaving(wipes=True))
 
 
 @pytest.fixture(autouse=True)
@@ -130,7 +130,7 @@ def test_a_server_that_ends_by_itself_is_waited_for() -> None:
 def test_without_a_wipe_the_data_stay() -> None:
     async def scenario() -> None:
         scene = Scene(votes_last=True)
-        kept = replace(HELD, details={"wipe": False, "led": False})
+        kept = replace(HELD, means=Leaving(wipes=False))
         injected = await scene.inject(kept)
         assert injected.outcome is FaultOutcome.INSTALLED
         assert "wiped" not in injected.text
