@@ -1,86 +1,132 @@
-"""The direction of imports: the folders are the architecture, and this test holds the line."""
+"""The folders are the architecture: who may import whom, at every level, and no cycle between folders.
+
+`tests/rooms.py` has the order. Imports inside functions and those for the type checker alone count like all others.
+"""
 
 import ast
+from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
+from typing import Final, NamedTuple
 
 import pytest
 
-ROOT = Path(__file__).resolve().parent.parent
-FOLDERS = ("harness", "workloads", "nemesis", "checkers")
+from tests.rooms import ALLOWED_ABOVE, FOLDERS, LOOSE, ROOMS
 
-#: Modules of `harness` that know everything: the registry and the two processes' top levels.
-KNOWS_ALL = {
-    "fencepost.harness.plugins.registry",
-    "fencepost.harness.run.execute",
-    "fencepost.harness.runner.run_inside",
-    "fencepost.harness.runner.__main__",
-    "fencepost.harness.judging.judge",
-}
-#: Modules of `harness` that read by the native module, which judges nothing there.
-NATIVE = {"fencepost.harness.interchange.formats.edn"}
-#: What checkers may know of `harness`.
-TYPES = {
-    "fencepost.harness.history.operation",
-    "fencepost.harness.history.history",
-    "fencepost.harness.history.ending",
-    "fencepost.harness.verdict.verdict",
-    "fencepost.harness.base.errors",
-}
+ROOT: Final = Path(__file__).resolve().parent.parent
+PACKAGE: Final = "fencepost"
 
 
-def _modules() -> list[Path]:
-    return [path for folder in FOLDERS for path in sorted((ROOT / folder).rglob("*.py"))]
+class Edge(NamedTuple):
+    """`importer` (a path) imports `imported` (a path), in this line."""
+
+    importer: str
+    imported: str
+    line: int
+
+    def __str__(self) -> str:
+        return f"{self.importer}:{self.line} imports {self.imported}"
 
 
-def _name(path: Path) -> str:
-    parts = path.relative_to(ROOT).with_suffix("").parts
-    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+@cache
+def _files() -> dict[str, str]:
+    """Every module of the product by its dotted name, without the package's."""
+    found = {"checkers._core": "checkers/native/_core"}
+    for folder in FOLDERS:
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            parts = path.relative_to(ROOT).with_suffix("").parts
+            if "native" not in parts:
+                found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = str(path.relative_to(ROOT))
+    return found
 
 
-def _imports(path: Path) -> set[str]:
-    found: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+def _imported(tree: ast.AST) -> Iterator[tuple[str, int]]:
+    for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
+            yield from ((alias.name, node.lineno) for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
-            found.add(node.module)
-            found |= {
-                f"{node.module}.{alias.name}" for alias in node.names if (ROOT / node.module.replace(".", "/")).is_dir()
-            }
-    return {name for name in found if name.split(".")[0] in FOLDERS}
+            for alias in node.names:
+                whole = f"{node.module}.{alias.name}"
+                yield (whole if whole.removeprefix(f"{PACKAGE}.") in _files() else node.module), node.lineno
 
 
-def _forbidden(module: str, imported: str) -> str | None:
-    top, other = module.split(".")[0], imported.split(".")[0]
-    if top == "checkers":
-        if other in ("workloads", "nemesis"):
-            return "checkers judge histories only"
-        if (
-            other == "harness"
-            and imported not in TYPES
-            and imported.rpartition(".")[0] not in TYPES
-            and imported != "harness"
-        ):
-            return "checkers know only the operation, history and verdict types"
-    if top in ("workloads", "nemesis") and other not in ("harness", top):
-        return "workloads and nemesis know the harness; checkers are named by registry key"
-    if module in NATIVE and imported in ("checkers", "fencepost.checkers._core"):
-        return None
-    if (
-        top == "harness"
-        and other != "harness"
-        and module not in KNOWS_ALL
-        and not module.startswith("fencepost.harness.cli")
-    ):
-        return "only the registry, the command line and the top level know everything"
-    return None
+@cache
+def _edges() -> tuple[Edge, ...]:
+    found = []
+    for path in (path for path in _files().values() if path.endswith(".py")):
+        for name, line in _imported(ast.parse((ROOT / path).read_text(encoding="utf-8"))):
+            target = _files().get(name.removeprefix(f"{PACKAGE}."))
+            if name.startswith(f"{PACKAGE}.") and target is not None and target != path:
+                found.append(Edge(path, target, line))
+    return tuple(found)
 
 
-@pytest.mark.parametrize("path", _modules(), ids=_name)
-def test_imports_point_one_way(path: Path) -> None:
-    module = _name(path)
-    broken = [f"{module} imports {name}: {why}" for name in sorted(_imports(path)) if (why := _forbidden(module, name))]
-    assert not broken
+def _split(edge: Edge) -> tuple[str, str | None, str | None]:
+    """The folder that both lie in, and the room in it of each; None for a file that lies loose there."""
+    one, other = Path(edge.importer).parts[:-1], Path(edge.imported).parts[:-1]
+    shared = 0
+    while shared < min(len(one), len(other)) and one[shared] == other[shared]:
+        shared += 1
+    return (
+        "/".join(one[:shared]),
+        one[shared] if shared < len(one) else None,
+        other[shared] if shared < len(other) else None,
+    )
+
+
+def _against_the_order(edge: Edge) -> bool:
+    folder, importer, imported = _split(edge)
+    if not folder:
+        above = ALLOWED_ABOVE[str(importer)]
+        return not any(f"{Path(edge.imported).parent}/".startswith(f"{place}/") for place in above)
+    order = ROOMS.get(folder)
+    if order is None or importer is None or imported in (None, "native"):
+        return False
+    return order.index(imported) > order.index(importer)
+
+
+def test_rooms_import_only_what_stands_above_them() -> None:
+    broken = [str(edge) for edge in _edges() if _against_the_order(edge)]
+    assert not broken, "\n".join(broken)
+
+
+def test_every_folder_has_its_place_in_the_order() -> None:
+    listed = {f"{folder}/{room}" for folder, rooms in ROOMS.items() for room in rooms} | set(FOLDERS)
+    there = {str(Path(path).parent) for path in _files().values() if path.endswith(".py")}
+    below = {folder for folder in there if str(Path(folder).parent) in ROOMS}
+    assert below <= listed, f"not in tests/rooms.py: {sorted(below - listed)}"
+    assert listed <= there, f"in tests/rooms.py alone: {sorted(listed - there)}"
+
+
+def test_no_cycle_between_folders() -> None:
+    """A folder here is the files that lie in it; a parent and its children are different folders."""
+    graph: dict[str, set[str]] = {}
+    for edge in _edges():
+        importer, imported = str(Path(edge.importer).parent), str(Path(edge.imported).parent)
+        # A package that hands on the names of its rooms is its rooms' face, not a floor of its own.
+        if importer != imported and not edge.importer.endswith("__init__.py"):
+            graph.setdefault(importer, set()).add(imported)
+    while graph:
+        leaves = {folder for folder, others in graph.items() if not others & set(graph)}
+        assert leaves, f"these folders import each other: {sorted(graph)}"
+        graph = {folder: others for folder, others in graph.items() if folder not in leaves}
+
+
+@pytest.mark.parametrize("folder", sorted(LOOSE))
+def test_only_public_modules_lie_loose(folder: str) -> None:
+    there = {path.name for path in (ROOT / folder).glob("*.py")} - {"__init__.py", "__main__.py"}
+    assert there == set(LOOSE[folder])
+
+
+def test_nothing_is_imported_by_its_folder_alone() -> None:
+    """`harness`, `checkers` ... are no import names: installed, they might be somebody else's."""
+    wrong = []
+    for folder in (*FOLDERS, "tests", "bench", "tools"):
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            for name, line in _imported(ast.parse(path.read_text(encoding="utf-8"))):
+                if name.split(".")[0] in FOLDERS:
+                    wrong.append(f"{path.relative_to(ROOT)}:{line} imports {name}")
+    assert not wrong, "\n".join(wrong)
 
 
 def test_docker_does_not_shadow_the_docker_sdk() -> None:

@@ -9,7 +9,7 @@ Operations, all on one election and one trail of deeds:
   members             at the end: every deed of the trail in the store's order, each as `act` carried it
 
 Where terms are held by locks a campaign fails while somebody leads. On Kafka it supersedes whoever does, so there
-candidates campaign less often, and terms are shorter, lest none of them last until its leader resigns or stalls.
+candidates campaign less often, and terms are shorter: else none would last until its leader resigns or stalls.
 
 A term is a value: a leader whose connection broke goes on with it over the next one, as a process does that knows its
 token but not yet that it was replaced. Some terms end in a stall longer than the lease, after which the leader acts on,
@@ -271,7 +271,7 @@ class ElectionClient(SessionClient[Elections]):
                 return self._ok([_parsed(deed) for deed in trail.deeds], trail)
 
     async def _campaign(self) -> Completion:
-        """Renew the lease of an earlier attempt, lest the term begin with one that has nearly ended; then try once."""
+        """Renew the lease of an earlier attempt, so that the term has a whole one; then try once."""
         if self._bound:
             raise NotSent(_LEASE_IN_USE)
         await self._keep_lease()

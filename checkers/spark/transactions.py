@@ -15,7 +15,7 @@ machine if it fits into the budget's memory, and is `unknown` else.
 
 Nothing depends on how many machines take part: parts of tables do not matter, and cores are the same.
 
-One file, though longer than others: one class carries the table through the steps above, in their order.
+Size: one file, since one class carries the table through the steps above, in their order.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -121,7 +121,10 @@ class _Searched:
 
 
 class Judging:
-    """One table on its way to the verdict."""
+    """One table on its way to the verdict.
+
+    Size: one class carries the table through its steps, in their order.
+    """
 
     def __init__(self, spark: SparkSession, table: DataFrame, source: str, facts: Facts, model: str) -> None:
         self._spark = spark

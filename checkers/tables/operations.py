@@ -7,7 +7,7 @@ memory is bounded by the batch and the largest key, whether the batches come fro
 What is found is added up: the keys that are valid by number, each other key by name. A key that no order explains is
 read again by itself, searched again and explained; an answer that is not repeated then is a defect, and no verdict.
 
-One file, though longer than others: an executor of Spark's imports it whole, for rows, search and tally alike.
+Size: one file, since an executor of Spark's imports it whole, for rows, search and tally alike.
 """
 
 from collections import Counter

@@ -5,7 +5,7 @@ does not confirm is a defect of the search and no verdict.
 
 That a transaction of unknown outcome happened is shown by any ok read of something that it wrote.
 
-One file, though longer than others: a reader checks every rule against the two classes that hold the rows.
+Size: one file, since a reader checks every rule against the two classes that hold the rows.
 """
 
 from collections.abc import Callable

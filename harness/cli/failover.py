@@ -1,5 +1,6 @@
 """`fencepost failover`: the flags made values, the curve measured, and what came out said as a table."""
 
+import json
 from pathlib import Path
 
 import click
@@ -28,8 +29,6 @@ def failover(systems: str, partitions: str, times: int, deadline: str, results: 
         progress.close()
         stop.uninstall()
     if as_json:
-        import json
-
         click.echo(json.dumps(document(curve), indent=2))
     else:
         _say(curve, run.folder)

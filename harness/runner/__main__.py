@@ -1,6 +1,6 @@
 """The runner: the process that holds the cluster, the interpreter, the nemesis and the observers.
 
-It is started by the outer process as `python -m harness.runner.__main__ <run folder> [--plain]`, carries out
+It is started by the outer process as `python -m fencepost.harness.runner <run folder> [--plain]`, carries out
 `plan.toml`, and hands over nothing but the folder and lines of progress on stdout (one JSON object each). SIGTERM
 means: no new operations, heal, keep what there is.
 

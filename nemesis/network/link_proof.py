@@ -135,7 +135,7 @@ def _rate(bytes_s: float) -> str:
 
 
 def totals_text(counted: Iterable[Handled]) -> str:
-    """What befell packets in all, those of the servers too."""
+    """What happened to all packets, those of the servers too."""
     every = list(counted)
     words = {"seen": "packets went through the queue"}
     words |= {name: name.replace("_", " ") for name in ("lost", "doubled", "overtaken", "crowded_out")}

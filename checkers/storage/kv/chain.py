@@ -17,7 +17,10 @@ def open_question(breach: Breach) -> Need:
 
 
 class Chain:
-    """Whether each version of a key follows from the one before it."""
+    """Whether each version of a key follows from the one before it.
+
+    Size: each method is one rule about neighbours in the same chain of versions.
+    """
 
     def __init__(self, key: Key, before: int | None, dialect: Dialect, base: int) -> None:
         self._key = key

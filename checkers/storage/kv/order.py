@@ -10,7 +10,7 @@ was invoked. Where no such write can fill a place, no order explains the history
 and the first choice does not work out, it is left open. Versions of numbers at which the history had not begun yet were
 there before; later ones need a writer.
 
-One file, though longer than others: the three questions share the state of one pass over the numbers.
+Size: one file, since the three questions share the state of one pass over the numbers.
 """
 
 from collections import Counter
@@ -57,7 +57,10 @@ def judge(acts: Sequence[Act], dialect: Dialect, pinned: Mapping[int, Act] | Non
 
 
 class _Store:
-    """All keys and the numbers that they share."""
+    """All keys and the numbers that they share.
+
+    Size: the three questions share the state of one pass over the numbers.
+    """
 
     def __init__(self, acts: Sequence[Act], dialect: Dialect, pinned: Mapping[int, Act]) -> None:
         self._acts = acts

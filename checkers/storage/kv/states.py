@@ -91,6 +91,8 @@ def walked(store: Store, key: str | None, reads: Collection[int], since: int, ch
 
 
 class _Walk:
+    """The search over the states of one key. Size: the steps of one search, which share its frontier."""
+
     def __init__(self, store: Store, key: str | None, reads: Collection[int], since: int, asked: Check | None) -> None:
         self._store, self._since = store, since
         self._first = store.dialect.first_version

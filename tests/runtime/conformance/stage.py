@@ -62,7 +62,12 @@ class Stage:
             "folder": str(folder),
             "fd": theirs.fileno(),
             "changes": {"data_limit_bytes": data_limit_bytes} if data_limit_bytes else {},
-            "setting": msgspec.to_builtins(setting),
+            "setting": {
+                "runtime": setting.runtime,
+                "nodes": setting.nodes,
+                "links": setting.links.value,
+                "limited_data": setting.limited_data,
+            },
             "artifacts": msgspec.to_builtins(artifacts),
         }
         with (folder / "stage.log").open("wb") as log:
@@ -189,9 +194,9 @@ async def _open(asked: dict[str, Any]) -> Any:
     from fencepost.harness.runtime.artifacts import Artifacts
     from fencepost.harness.runtime.containers.cluster import Containers
     from fencepost.harness.runtime.containers.engine import engine as engines
-    from fencepost.harness.runtime.provider import Setting
+    from fencepost.harness.runtime.provider import Links, Setting
 
-    setting = msgspec.convert(asked["setting"], Setting)
+    setting = Setting(**{**asked["setting"], "links": Links(asked["setting"]["links"])})
     artifacts = msgspec.convert(asked["artifacts"], Artifacts)
     folder, listeners = Path(asked["folder"]), registry.system("etcd").listeners
     if KINDS[asked["kind"]].published:

@@ -307,8 +307,8 @@ def test_a_system_without_an_image_is_refused_with_the_remedy() -> None:
     from fencepost.harness.systems.zookeeper import ZooKeeper
 
     class WithoutImage(ZooKeeper):
-        name = "without-image"  # type: ignore[misc]  # the only thing that is looked at
+        image_recipe = None  # type: ignore[assignment]  # the only thing that is looked at
 
-    with pytest.raises(UsageError, match="without-image does not run in containers") as caught:
+    with pytest.raises(UsageError, match="this system has no image to run in containers") as caught:
         containers.CONTAINERS.resolve(WithoutImage(), "", Setting(runtime="containers"), print)
-    assert caught.value.hint == "--runtime lab"
+    assert caught.value.hint == "--runtime lab, or --image"

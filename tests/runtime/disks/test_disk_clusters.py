@@ -1,14 +1,13 @@
 """Disk faults in the lab: on real servers (etcd, and ZooKeeper's JVM), and as an ordinary user on plain programs."""
 
 import os
-import shutil
 from typing import Any
 
 import pytest
 
 from fencepost.harness.runtime.disks import availability
 from fencepost.harness.runtime.provider import Setting
-from tests.lab_scenario import ROOT, User, refuse, run_scenario
+from tests.lab_scenario import User, refuse, run_scenario
 from tests.runtime.lab.test_ordinary_user import user as lab_user
 
 SCENES = "tests.runtime.disks.scenes"
@@ -118,6 +117,4 @@ def test_what_faults_are_made_of_works_for_an_ordinary_user(user: User | None) -
     if user is None:
         assert os.geteuid() != 0, "the test before was it"
         return
-    target = user.tree / "tests" / "disks"
-    shutil.copytree(ROOT / "tests" / "disks", target, ignore=shutil.ignore_patterns("__pycache__"))
     _assert_made_by_hand(run_scenario(f"{SCENES}:by_hand", {}, nodes=2, timeout_s=60, user=user))

@@ -15,6 +15,8 @@ back of a request already begun. A caller that stops waiting says so with `give_
 
 What the server sends is granted the largest windows there are, so an answer of any size comes without pauses. Pings
 are answered; we send none.
+
+Size: one protocol state machine; frames, headers and streams have files of their own.
 """
 
 import asyncio
@@ -59,7 +61,10 @@ _GREETING: Final = (
 
 
 class Connection(asyncio.Protocol):
-    """Made by `open_connection`."""
+    """Made by `open_connection`.
+
+    Size: one protocol state machine; its frames, headers and streams have files of their own.
+    """
 
     def __init__(self, authority: str) -> None:
         self.authority: Final = authority

@@ -1,0 +1,93 @@
+"""fencepost from its wheel, in a fresh environment, beside a project that has folders of our names."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Final
+
+import click
+import pytest
+
+from tests.lab_scenario import require_lab
+
+ROOT: Final = Path(__file__).resolve().parent.parent
+#: Folders that a project may well have; ours must not stand in for them, nor they for ours.
+THEIRS: Final = ("harness", "workloads", "nemesis", "checkers", "tests")
+#: The core is built once for the tree; where it was not, the wheel's build compiles it.
+pytestmark = pytest.mark.timeout(1000)
+_RUN: Final = ("run", "--system", "etcd", "--workload", "register", "--nemesis", "pause:leader", "--time-limit", "8s")
+
+
+def _ran(*command: str | Path, cwd: Path, timeout_s: float) -> subprocess.CompletedProcess[str]:
+    environment = {"PATH": "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin", "HOME": str(Path.home())}
+    return subprocess.run(
+        [str(word) for word in command],
+        cwd=cwd,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=timeout_s,
+        check=False,
+    )
+
+
+@pytest.fixture(scope="module")
+def environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A fresh environment with the wheel, and the locked dependencies of this one; returns its Python."""
+    folder = tmp_path_factory.mktemp("wheel")
+    maturin = Path(sys.executable).parent / "maturin"
+    built = subprocess.run(
+        [maturin, "build", "-q", "--release", "--interpreter", sys.executable, "-o", folder],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=800,
+        check=False,
+    )
+    assert built.returncode == 0, built.stderr
+    (wheel,) = folder.glob("*.whl")
+    home = folder / "environment"
+    made = _ran(sys.executable, "-m", "venv", home, cwd=folder, timeout_s=100)
+    assert made.returncode == 0, made.stdout + made.stderr
+    python = home / "bin" / "python"
+    flags = ("install", "-q", "--no-deps", "--no-index", "--disable-pip-version-check")
+    installed = _ran(python, "-m", "pip", *flags, wheel, cwd=folder, timeout_s=100)
+    assert installed.returncode == 0, installed.stderr
+    site = _ran(python, "-c", "import sysconfig; print(sysconfig.get_paths()['purelib'])", cwd=folder, timeout_s=60)
+    # A .pth file that is named in another one is not read, so the tree itself stays out of reach.
+    (Path(site.stdout.strip()) / "dependencies.pth").write_text(f"{Path(click.__file__).parent.parent}\n")
+    return python
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """Somebody's project: folders of our names, each of which says so when it is imported."""
+    for name in THEIRS:
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").write_text("THEIRS = True\n")
+    return tmp_path
+
+
+def test_its_names_are_not_claimed(environment: Path, project: Path) -> None:
+    code = (
+        "import importlib, json, fencepost, fencepost.harness.cli, fencepost.checkers;"
+        f"found = [importlib.import_module(name).__file__ for name in {THEIRS!r}];"
+        "print(json.dumps([fencepost.__file__, fencepost.harness.__file__, *found]))"
+    )
+    done = _ran(environment, "-c", code, cwd=project, timeout_s=100)
+    assert done.returncode == 0, done.stderr
+    package, harness, *found = json.loads(done.stdout)
+    assert str(environment.parent.parent) in package
+    assert str(environment.parent.parent) in harness
+    assert found == [str(project / name / "__init__.py") for name in THEIRS]
+
+
+@pytest.mark.cluster
+def test_a_short_run_of_etcd(environment: Path, project: Path) -> None:
+    require_lab()
+    done = _ran(environment.parent / "fencepost", *_RUN, "--results", project / "results", cwd=project, timeout_s=200)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (verdict,) = (project / "results").glob("*/*/verdict.json")
+    assert json.loads(verdict.read_text())["validity"] == "valid"
+    assert (verdict.parent / "report.html").stat().st_size > 10_000

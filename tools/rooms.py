@@ -1,0 +1,61 @@
+"""The map of the tree that README shows, made from what each room says of itself: `python -m tools.rooms [--write]`."""
+
+import ast
+import sys
+import textwrap
+from pathlib import Path
+from typing import Final
+
+from tests.rooms import FOLDERS, ROOMS
+
+ROOT: Final = Path(__file__).resolve().parent.parent
+README: Final = ROOT / "README.md"
+BEGIN: Final = "<!-- rooms: made by `python -m tools.rooms --write` -->"
+END: Final = "<!-- end of rooms -->"
+_WIDTH: Final = 116
+#: Folders that hold no code of the product.
+_OTHERS: Final = {
+    "docker": "Dockerfiles of every image, buildable with and without an image registry",
+    "results": "one folder a run; nothing in it is tracked",
+    "bench": "figures of our own speed (`make bench`)",
+    "tests": "one folder for each room above; `tests/rooms.py` has their order, `test_imports.py` holds it",
+}
+
+
+def about(folder: str) -> str:
+    """The first sentence of a room's docstring."""
+    document = ast.get_docstring(ast.parse((ROOT / folder / "__init__.py").read_text(encoding="utf-8"))) or ""
+    return " ".join(document.split()).partition(". ")[0].rstrip(".")
+
+
+def tree() -> str:
+    """Every folder of the product and every room of harness/, in the order of a run, with what it says of itself."""
+    rows = [("harness/", about("harness"))]
+    rows += [(f"  {room}/", about(f"harness/{room}")) for room in ROOMS["harness"]]
+    rows += [(f"{folder}/", about(folder)) for folder in FOLDERS if folder != "harness"]
+    rows += [(f"{folder}/", text) for folder, text in _OTHERS.items()]
+    width = max(len(name) for name, _ in rows) + 2
+    lines = []
+    for name, text in rows:
+        first, *rest = textwrap.wrap(text, _WIDTH - width)
+        lines += [f"{name:<{width}}{first}", *(" " * width + line for line in rest)]
+    return "\n".join(lines)
+
+
+def readme_with_tree() -> str:
+    """README as it should be."""
+    head, _, rest = README.read_text(encoding="utf-8").partition(BEGIN)
+    tail = rest.partition(END)[2]
+    return f"{head}{BEGIN}\n```\n{tree()}\n```\n{END}{tail}"
+
+
+def main(arguments: list[str]) -> int:
+    if arguments == ["--write"]:
+        README.write_text(readme_with_tree(), encoding="utf-8")
+    else:
+        print(tree())
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
