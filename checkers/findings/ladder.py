@@ -13,7 +13,7 @@ import msgspec
 
 from fencepost.checkers.facts.evidence import Rows
 from fencepost.checkers.findings.finding import Finding, violations
-from fencepost.harness.verdict import Cause, Facts, Proof, Validity, Verdict, in_words
+from fencepost.harness.verdict import Cause, Facts, Proof, Rule, Validity, Verdict, in_words
 
 #: Findings of one verdict that become witnesses; all are counted.
 WITNESSES_MAX: Final = 5
@@ -52,14 +52,22 @@ def too_few(exposure: int, exposure_of: str, facts: Facts, instead: str = "") ->
     return "" if exposure >= least else instead or f"{exposure} {exposure_of}; at least {least} are asked for"
 
 
+def no_chance(rules: Sequence[Rule]) -> str:
+    """Why none of the rules could have fired; empty where one could, or where the checker names no rules."""
+    if not rules or any(rule.chances for rule in rules):
+        return ""
+    return "no rule could have fired: " + "; ".join(f"{rule.name}: {rule.lacks}" for rule in rules)
+
+
 class Findings(msgspec.Struct, frozen=True, kw_only=True):
     """What one checker found about one guarantee, and what must be known to say it.
 
     `broken`, `untested` and `kept` are the reasons of an invalid verdict, of one that rests on too little exposure, and
     of a valid one; without `broken` the anomalies are counted by name. `exposed` has a row for each time that the
     guarantee was put to the test; `exposure` is their number where the rows are not those. `shown` become witnesses:
-    the first of `found` where it is None. `counted` are figures that count rows; other `figures` have their rows in
-    `evidence`.
+    the first of `found` where it is None. `rules` say how often each rule could have fired; where none could, the
+    verdict is `unknown`, whatever the exposure. `counted` are figures that count rows; other `figures` have their rows
+    in `evidence`.
     """
 
     checker: str
@@ -73,6 +81,7 @@ class Findings(msgspec.Struct, frozen=True, kw_only=True):
     untested: str = ""
     kept: str = ""
     shown: Sequence[Finding] | None = None
+    rules: tuple[Rule, ...] = ()
     counted: Mapping[str, Rows] = _NOTHING
     figures: Mapping[str, Any] = _NOTHING
     evidence: Mapping[str, Rows] = _NOTHING
@@ -85,7 +94,7 @@ class Findings(msgspec.Struct, frozen=True, kw_only=True):
         validity, reason, cause = conclude(
             broken=(self.broken or in_words(anomalies)) if self.found else "",
             doubt=self.doubt,
-            untested=too_few(exposure, self.exposure_of, facts, self.untested),
+            untested=too_few(exposure, self.exposure_of, facts, self.untested) or no_chance(self.rules),
             kept=self.kept,
         )
         shown = self.found[:WITNESSES_MAX] if self.shown is None else self.shown
@@ -97,6 +106,7 @@ class Findings(msgspec.Struct, frozen=True, kw_only=True):
             cause=cause,
             exposure=exposure,
             exposure_of=self.exposure_of,
+            rules=self.rules,
             anomalies=anomalies,
             witnesses=tuple(finding.witness() for finding in shown),
             figures={**{name: len(own) for name, own in self.counted.items()}, **self.figures},

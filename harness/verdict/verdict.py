@@ -183,6 +183,18 @@ class Witness(msgspec.Struct, frozen=True, kw_only=True):
     edges: tuple[Edge, ...] = ()
 
 
+class Rule(msgspec.Struct, frozen=True, kw_only=True):
+    """One rule by which a checker can find its guarantee broken, and how often it could have fired in this run.
+
+    `chances` counts the operations (or claims, or entries) to which the rule was applied: each of them would have been
+    a violation had the system answered wrongly. `lacks` says what the run lacked, where there was no chance.
+    """
+
+    name: str
+    chances: int
+    lacks: str = ""
+
+
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     """One checker's word on one guarantee.
 
@@ -191,6 +203,9 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     the verdict `unknown`. `anomalies` counts violations by name, `witnesses` shows the first few of them. `figures` are
     plain numbers and strings for the report, keyed with units last. An `unknown` that does not weigh keeps nothing from
     being valid, since another verdict on the guarantee answers for it. `proofs` are those that belong to no witness.
+
+    `rules` are those by which the checker could have found the guarantee broken, where it says so; where none of them
+    had a chance to fire, the verdict is `unknown`.
 
     `evidence` names the rows of the history that a number rests on, as `checkers.facts.evidence` says: by the name of
     the figure, as "exposure", or as "anomalies.<name>". A row of a list in `figures` holds its own, as `events`.
@@ -203,6 +218,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     cause: Cause | None = None
     exposure: int | None = None
     exposure_of: str = ""
+    rules: tuple[Rule, ...] = ()
     anomalies: dict[str, int] = {}
     witnesses: tuple[Witness, ...] = ()
     figures: dict[str, Any] = {}

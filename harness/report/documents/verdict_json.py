@@ -173,6 +173,7 @@ def _verdict(case: ReportCase, verdict: Verdict) -> dict[str, Any]:
         "exposure": verdict.exposure,
         "exposure_of": verdict.exposure_of,
         "exposure_min": case.facts.thresholds.exposure_min,
+        "rules": _plain(verdict.rules),
         "anomalies": dict(verdict.anomalies),
         "witnesses": [_witness(case, w) for w in verdict.witnesses],
         "proofs": [_plain(proof) for proof in verdict.proofs],

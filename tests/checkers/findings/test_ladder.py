@@ -4,7 +4,7 @@ import pytest
 
 from fencepost.checkers.findings.finding import Finding, few_of_each, one_of_each_first
 from fencepost.checkers.findings.ladder import Doubt, Findings
-from fencepost.harness.verdict import Cause, Validity
+from fencepost.harness.verdict import Cause, Rule, Validity
 from tests.checkers.build import facts
 
 _DOUBT = Doubt(Cause.STALLED, "the machine stood still")
@@ -46,3 +46,23 @@ def test_every_anomaly_is_shown_before_one_is_shown_again() -> None:
     many = found("a", "a", "a", "b", "a", "c")
     assert [f.anomaly for f in one_of_each_first(many)] == ["a", "b", "c", "a", "a", "a"]
     assert [f.anomaly for f in few_of_each(many, 2)] == ["a", "a", "b", "c"]
+
+
+@pytest.mark.parametrize(("chances", "expected"), [((0, 0), Validity.UNKNOWN), ((0, 3), Validity.VALID)])
+def test_a_pass_in_which_no_rule_could_have_fired_is_unknown(chances: tuple[int, int], expected: Validity) -> None:
+    """Exposure alone does not make a pass: one of the checker's rules must have had its chance."""
+    lost, stamped = chances
+    verdict = Findings(
+        checker="c",
+        guarantee="g",
+        exposed=(4, 5, 6),
+        exposure_of="reads",
+        rules=(
+            Rule(name="lost", chances=lost, lacks="no final read"),
+            Rule(name="stamped", chances=stamped, lacks="no stamp"),
+        ),
+    ).verdict(facts())
+    assert verdict.validity is expected
+    if expected is Validity.UNKNOWN:
+        assert verdict.reason == "no rule could have fired: lost: no final read; stamped: no stamp"
+        assert verdict.cause is Cause.NO_EXPOSURE
