@@ -5,15 +5,16 @@ throws is `unknown` with its reason and cannot hide another one's `invalid`.
 """
 
 import traceback
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
+from fencepost.harness.base.errors import ExitCode
 from fencepost.harness.base.options import plain
 from fencepost.harness.faults.nemesis_text import nemesis_words
-from fencepost.harness.history import History, Operation
+from fencepost.harness.history import History
 from fencepost.harness.plan import read_plan
 from fencepost.harness.plan.checked_plan import ResolvedPlan, resolve_plan
 from fencepost.harness.plugins import registry
@@ -29,10 +30,10 @@ from fencepost.harness.verdict import (
     Standing,
     Validity,
     Verdict,
-    in_words,
     merge,
-    violations_of,
 )
+from fencepost.harness.verdict.by_guarantee import OfGuarantee, by_guarantee, exit_code
+from fencepost.harness.verdict.counting import counts_in_words
 from fencepost.harness.verdict.decision import COVERAGE, decides
 
 #: These judge every run, whatever the workload.
@@ -47,6 +48,10 @@ class Judgement(msgspec.Struct, frozen=True, kw_only=True):
     headline: str
     verdicts: tuple[Verdict, ...]
     facts: Facts
+
+    @property
+    def exit_code(self) -> ExitCode:
+        return exit_code(self.validity, self.verdicts, self.facts)
 
 
 def facts_of(resolved: ResolvedPlan, version: str, others: Sequence[str] = ()) -> Facts:
@@ -140,41 +145,61 @@ def _guarded(name: str, history: History, facts: Facts, folder: Path) -> list[Ve
 
 def conclude(history: History, facts: Facts, verdicts: tuple[Verdict, ...]) -> Judgement:
     """Merge verdicts by what decides and say it in one sentence."""
-    primary = {facts.read_guarantee, *facts.required}
-    deciding = [v for v in verdicts if decides(v, facts)]
-    broken = [v for v in deciding if v.validity is Validity.INVALID]
-    doubtful = [v for v in deciding if v.validity is Validity.UNKNOWN]
+    verdicts = _settled(history, facts, verdicts)
+    lines = by_guarantee(verdicts, facts)
+    broken = [line for line in lines if line.effect is Validity.INVALID]
+    contradicted = [line.contradiction for line in lines if line.contradiction and line.effect is Validity.UNKNOWN]
+    doubtful = [v for v in verdicts if v.validity is Validity.UNKNOWN and decides(v, facts)]
     cut_short = next((v.figures["cut_short"] for v in doubtful if v.figures.get("cut_short")), None)
-    unjudged = primary - {v.guarantee for v in verdicts}
+    unjudged = {facts.read_guarantee, *facts.required} - {v.guarantee for v in verdicts}
     if broken:
         validity = Validity.INVALID
-        headline = _broken_headline(broken[0], facts, verdicts)
+        headline = _broken_headline(broken[0], facts)
         headline += f"; {cut_short}" if cut_short else ""
+    elif contradicted:
+        validity, headline = Validity.UNKNOWN, contradicted[0]
     elif doubtful or unjudged:
         validity = Validity.UNKNOWN
         headline = cut_short or doubtful[0].reason if doubtful else f"no checker judged {', '.join(sorted(unjudged))}"
     else:
         validity = merge(v.validity for v in verdicts if v.validity is Validity.VALID)
-        headline = _valid_headline(history.operations, facts, verdicts)
+        headline = _valid_headline(len(history.operations), facts, lines)
     return Judgement(validity=validity, headline=headline, verdicts=verdicts, facts=facts)
 
 
-def _broken_headline(first: Verdict, facts: Facts, verdicts: Iterable[Verdict]) -> str:
-    guarantee = facts.guarantee(first.guarantee)
-    standing = f" ({guarantee.standing.value})" if guarantee else ""
-    return f"{first.guarantee}{standing} is broken: {_counts(first.guarantee, verdicts) or first.reason}"
+def _settled(history: History, facts: Facts, verdicts: tuple[Verdict, ...]) -> tuple[Verdict, ...]:
+    """Where checkers contradict each other, a violation whose proofs hold by the history alone is marked so."""
+    contested = {line.name for line in by_guarantee(verdicts, facts) if line.contradiction}
+    return tuple(
+        msgspec.structs.replace(v, confirmed=registry.confirmed(history, v))
+        if v.guarantee in contested and v.validity is Validity.INVALID
+        else v
+        for v in verdicts
+    )
 
 
-def _counts(guarantee: str, verdicts: Iterable[Verdict]) -> str:
-    """Over all verdicts on it: layers of a node are judged apart, and each may break it."""
-    return in_words(violations_of(v for v in verdicts if v.guarantee == guarantee))
+def _broken_headline(line: OfGuarantee, facts: Facts) -> str:
+    return f"{line.name}{_standing(line.name, facts)} is broken: {_what(line)}"
 
 
-def _valid_headline(operations: list[Operation], facts: Facts, verdicts: tuple[Verdict, ...]) -> str:
-    beside = [v for v in verdicts if v.validity is Validity.INVALID]
-    text = f"{len(operations)} operations: no violation of {facts.read_guarantee} was found"
-    if beside:
-        found = {v.guarantee: _counts(v.guarantee, verdicts) for v in beside}
-        names = ", ".join(f"{guarantee} ({counts})" if counts else guarantee for guarantee, counts in found.items())
-        text = f"{len(operations)} operations: nothing that decides is broken; reported beside: {names}"
-    return text
+def _standing(name: str, facts: Facts) -> str:
+    guarantee = facts.guarantee(name)
+    return f" ({guarantee.standing.value})" if guarantee else ""
+
+
+def _what(line: OfGuarantee) -> str:
+    return counts_in_words(line.verdicts) or line.verdicts[0].reason
+
+
+def _valid_headline(operations: int, facts: Facts, lines: Sequence[OfGuarantee]) -> str:
+    """First what was seen and breaks no promise, so that nobody takes `valid` for "nothing was seen"."""
+    seen = [
+        f"{_what(line)} against {line.name}{_standing(line.name, facts)}"
+        for line in lines
+        if line.validity is Validity.INVALID
+    ]
+    if not seen:
+        return f"{operations} operations: no violation of {facts.read_guarantee} was found"
+    kept = [line.name for line in lines if line.name == facts.read_guarantee and line.validity is Validity.VALID]
+    rest = f"no violation of {kept[0]} was found" if kept else "no guarantee that decides the verdict was violated"
+    return f"seen, but no promise is broken by it: {'; '.join(seen)}. {operations} operations: {rest}"

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
-from fencepost.harness.base.errors import ExitCode, MalformedHistory, UsageError
+from fencepost.harness.base.errors import MalformedHistory, UsageError
 from fencepost.harness.interchange.formats.family import TRANSACTIONS, judged
 from fencepost.harness.interchange.formats.imported import Imported
 from fencepost.harness.judging.judge import Judgement, conclude
@@ -17,11 +17,6 @@ from fencepost.harness.verdict import Cause, Facts, Validity, Verdict
 
 #: Version of the document that `--json` prints.
 FORMAT: Final = 1
-_CODES: Final = {
-    Validity.VALID: ExitCode.VALID,
-    Validity.INVALID: ExitCode.INVALID,
-    Validity.UNKNOWN: ExitCode.UNKNOWN,
-}
 
 
 def judge_foreign(found: Imported, source: str, consistency: str | None = None) -> Judgement:
@@ -46,16 +41,12 @@ def judge_foreign(found: Imported, source: str, consistency: str | None = None) 
     return conclude(found.history, facts, tuple(verdicts))
 
 
-def exit_code(judgement: Judgement) -> int:
-    return int(_CODES[judgement.validity])
-
-
 def document(found: Imported, judgement: Judgement, source: str) -> dict[str, Any]:
     """The judgement as plain data."""
     return {
         "format": FORMAT,
         "validity": judgement.validity.value,
-        "exit_code": exit_code(judgement),
+        "exit_code": int(judgement.exit_code),
         "headline": judgement.headline,
         "file": source,
         "form": found.form,

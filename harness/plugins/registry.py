@@ -7,7 +7,9 @@ import importlib
 from collections.abc import Callable
 from typing import Any, Final, cast
 
-from fencepost.harness.base.errors import unknown_choice
+import msgspec
+
+from fencepost.harness.base.errors import UsageError, unknown_choice
 from fencepost.harness.faults.kind import FaultKind
 from fencepost.harness.history import History
 from fencepost.harness.results.voter_logs import LogReader
@@ -117,6 +119,9 @@ TABLE_JUDGES: Final = {
     "transactions": "fencepost.checkers.spark.transactions:check",
 }
 
+#: Checks the proofs of a verdict by the history alone.
+CONFIRM: Final = "fencepost.checkers.confirm:confirm"
+
 #: What else the native core does.
 NATIVE: Final = {
     "build-info": "fencepost.checkers._core:build_info",
@@ -169,6 +174,14 @@ def table_judge(holds: str) -> TableJudge:
     return cast(TableJudge, _load("kind of table", holds, TABLE_JUDGES))
 
 
+def confirmed(history: History, verdict: Verdict) -> bool:
+    """Whether the verdict bears proofs, and each of them holds by the history alone."""
+    try:
+        return bool(_loaded(CONFIRM)(history, msgspec.to_builtins(verdict)))
+    except UsageError:
+        return False
+
+
 def native(name: str) -> Any:
     """What the native core offers by this name."""
     return _load("native function", name, NATIVE)
@@ -184,5 +197,9 @@ def log_reader(system_name: str) -> LogReader | None:
 def _load(kind: str, name: str, entries: dict[str, str]) -> Any:
     if name not in entries:
         raise unknown_choice(kind, name, list(entries))
-    module, _, attribute = entries[name].partition(":")
+    return _loaded(entries[name])
+
+
+def _loaded(entry: str) -> Any:
+    module, _, attribute = entry.partition(":")
     return getattr(importlib.import_module(module), attribute)

@@ -92,9 +92,14 @@ def run_fake(
 
 
 def judge_fake(
-    history: History, workload: str, bug: str | None, *, options: Mapping[str, Any] | None = None
+    history: History,
+    workload: str,
+    bug: str | None,
+    *,
+    options: Mapping[str, Any] | None = None,
+    failure: str | None = None,
 ) -> Judgement:
-    """The judgement of the checkers that a real run of this workload has."""
+    """The judgement of the checkers that a real run of this workload has; `failure` as in a run's facts."""
     asking: Workload[Any] = registry.workload(workload)
     merged = options_of(asking, bug, options or {})
     facts = Facts(
@@ -106,6 +111,8 @@ def judge_fake(
         options=plain(merged),
         # A run is short, and critical sections take their time.
         thresholds=Thresholds(ok_operations_min=40),
+        planned_ns=round(_MAIN_S * 1e9),
+        failure=failure,
     )
     verdicts: list[Verdict] = []
     for name in (*asking.checkers(SYSTEM, merged), *ALWAYS):

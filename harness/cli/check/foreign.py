@@ -62,14 +62,14 @@ def check_file(
     from fencepost.harness.cli.check.second_opinions import question_of_file, say_opinions, with_opinions
     from fencepost.harness.cli.output.outcome import say_judgement
     from fencepost.harness.interchange.formats.recognise import read_foreign
-    from fencepost.harness.judging.stand_alone import document, exit_code, judge_foreign
+    from fencepost.harness.judging.stand_alone import document, judge_foreign
 
     found = read_foreign(path, form=form, model=model, keyed=keyed)
     source = str(path)
     judgement = judge_foreign(found, source, consistency)
     keys = ", keyed" if found.keyed else ""
     _err(f"{source}: {found.form}, {len(found.history.events)} events; model {found.family.name}{keys}")
-    ours = exit_code(judgement)
+    ours = int(judgement.exit_code)
     asked_of = found.family if consistency is None else msgspec.structs.replace(found.family, guarantee=consistency)
     question = question_of_file(found.history, asked_of, judgement.validity)
     if not as_json:

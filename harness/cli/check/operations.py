@@ -20,11 +20,12 @@ from fencepost.harness.base.errors import HarnessError, UsageError
 from fencepost.harness.interchange.formats.recognise import JEPSEN_EDN
 from fencepost.harness.interchange.second_opinion.opinion import Opinion
 from fencepost.harness.judging.judge import Judgement
-from fencepost.harness.judging.stand_alone import FORMAT, exit_code
+from fencepost.harness.judging.stand_alone import FORMAT
 from fencepost.harness.plugins import registry
 from fencepost.harness.results import run_folder as store
 from fencepost.harness.results.columns import VERSION_KEY
-from fencepost.harness.verdict import Facts, Validity, Verdict, in_words, violations_of
+from fencepost.harness.verdict import Facts, Validity, Verdict
+from fencepost.harness.verdict.counting import counts_in_words
 from fencepost.harness.verdict.tables import CAS_REGISTER, LINEARIZABLE
 
 MODELS: Final = ("register", CAS_REGISTER)
@@ -146,7 +147,7 @@ def say(
     if write_page is not None:
         write_page(judgement)
     opinions = ask() if ask is not None else ()
-    ours = exit_code(judgement)
+    ours = int(judgement.exit_code)
     if as_json:
         sys.stdout.write(json.dumps(with_opinions(_document(path, judgement, form), opinions, ours), indent=2) + "\n")
     say_opinions(opinions, as_json=as_json)
@@ -156,7 +157,7 @@ def say(
 def _headline(verdict: Verdict, much: str) -> str:
     match verdict.validity:
         case Validity.INVALID:
-            return f"{verdict.guarantee} is broken: {in_words(violations_of([verdict]))}"
+            return f"{verdict.guarantee} is broken: {counts_in_words([verdict])}"
         case Validity.UNKNOWN:
             return verdict.reason
         case Validity.VALID:
@@ -203,7 +204,7 @@ def _document(path: Path, judgement: Judgement, form: str) -> dict[str, Any]:
     return {
         "format": FORMAT,
         "validity": judgement.validity.value,
-        "exit_code": exit_code(judgement),
+        "exit_code": int(judgement.exit_code),
         "headline": judgement.headline,
         "file": str(path),
         "form": form,

@@ -17,7 +17,9 @@ from fencepost.harness.cli.output.progress import shorten
 from fencepost.harness.plan import Plan
 from fencepost.harness.results import run_folder as store
 from fencepost.harness.systems.contract import server_settings as settings
-from fencepost.harness.verdict import Facts, Validity, Verdict, Witness, allowed_by, in_words, merge, violations_of
+from fencepost.harness.verdict import Facts, Validity, Witness
+from fencepost.harness.verdict.by_guarantee import OfGuarantee, by_guarantee
+from fencepost.harness.verdict.counting import counts, one_line
 
 if TYPE_CHECKING:
     from fencepost.harness.history import History
@@ -25,18 +27,17 @@ if TYPE_CHECKING:
     from fencepost.harness.plan.checked_plan import CheckedPlan
     from fencepost.harness.run.conclude import Result
 
-_CODES: Final = {
-    Validity.VALID: ExitCode.VALID,
-    Validity.INVALID: ExitCode.INVALID,
-    Validity.UNKNOWN: ExitCode.UNKNOWN,
-}
+#: Of several runs the first of these that one of them ended with.
+_CODES: Final = (ExitCode.INVALID, ExitCode.INTERNAL, ExitCode.UNKNOWN, ExitCode.VALID)
 _INDENT: Final = "  "
+_GRAVITY: Final = (Validity.INVALID, Validity.UNKNOWN, Validity.VALID)
 _COLOURS: Final = {Validity.VALID: "green", Validity.INVALID: "red", Validity.UNKNOWN: "yellow"}
 
 
 def exit_code_of(results: "list[Result]") -> int:
     """A proven violation always wins."""
-    return int(_CODES[merge(result.judgement.validity for result in results)])
+    codes = {result.judgement.exit_code for result in results}
+    return int(next((code for code in _CODES if code in codes), ExitCode.UNKNOWN))
 
 
 def say_first(checked: "CheckedPlan", number: int, times: int) -> None:
@@ -129,8 +130,9 @@ def _history(result: "Result") -> "History | None":
 def say_judgement(judgement: "Judgement", history: "History | None" = None) -> None:
     """The verdict, each checker's word and the first witness that decides, drawn where its history is given."""
     click.echo(f"{_coloured(judgement.validity)}: {judgement.headline}")
-    for verdict in sorted(judgement.verdicts, key=_gravity):
-        click.echo(f"  {verdict_line(verdict, judgement.facts)}")
+    lines = by_guarantee(judgement.verdicts, judgement.facts)
+    for line in sorted(lines, key=lambda line: (_GRAVITY.index(line.effect), _GRAVITY.index(line.validity))):
+        click.echo(f"  {guarantee_line(line, judgement.facts)}")
     shown = [v for v in judgement.verdicts if v.witnesses and v.validity is Validity.INVALID]
     shown.sort(key=lambda v: not judgement.facts.decides(v.guarantee))
     for verdict in shown[:1]:
@@ -161,24 +163,32 @@ def _draw(witness: Witness, history: "History") -> frozenset[str]:
     return found.told
 
 
-def _gravity(verdict: Verdict) -> int:
-    return [Validity.INVALID, Validity.UNKNOWN, Validity.VALID].index(verdict.validity)
-
-
-def verdict_line(verdict: Verdict, facts: Facts) -> str:
-    """One checker's word on one line: validity, guarantee, standing, counts or the reason."""
-    guarantee = facts.guarantee(verdict.guarantee)
+def guarantee_line(line: OfGuarantee, facts: Facts) -> str:
+    """What was judged of one guarantee on one line: validity, standing, violations or reasons, how often tested."""
+    guarantee = facts.guarantee(line.name)
     standing = f" [{guarantee.standing.value}]" if guarantee else ""
-    required = ", required" if verdict.guarantee in facts.required else ""
-    allowed = allowed_by(verdict)
-    counts = in_words(violations_of([verdict]))
-    beside = in_words({name: count for name, count in verdict.anomalies.items() if name in allowed})
-    exposure = f"; exposure {verdict.exposure} {verdict.exposure_of}".rstrip() if verdict.exposure is not None else ""
-    layer = f" of {verdict.figures['subject']}" if len(facts.subjects) > 1 and "subject" in verdict.figures else ""
-    said = counts or ("" if beside and verdict.validity is Validity.VALID else verdict.reason) or "no violation found"
-    said += f"; allowed by {verdict.guarantee}: {beside}" if beside else ""
-    by = f"{verdict.checker}{layer}"
-    return f"{verdict.validity.value:8}{verdict.guarantee}{standing}{required} by {by}: {said}{exposure}"
+    required = ", required" if line.name in facts.required else ""
+    tested = [f"tested {v.exposure} times: {v.exposure_of}" for v in line.verdicts if v.exposure]
+    text = "; ".join(dict.fromkeys([*_words_of(line, facts), *tested]))
+    return f"{line.validity.value:8}{line.name}{standing}{required} by {', '.join(line.checkers)}: {text}"
+
+
+def _words_of(line: OfGuarantee, facts: Facts) -> list[str]:
+    if line.contradiction:
+        return [line.contradiction]
+    seen = counts(line.verdicts)
+    broken = one_line([count for count in seen if count.allowed_by is None])
+    allowed = one_line([count for count in seen if count.allowed_by is not None])
+    beside = [f"allowed by {line.name}: {allowed}"] if allowed else []
+    if broken:
+        return [broken, *beside]
+    layered = len({v.figures.get("subject") for v in line.verdicts}) > 1
+    reasons = [
+        f"{v.figures['subject']}: {v.reason}" if layered and "subject" in v.figures else v.reason
+        for v in line.verdicts
+        if v.reason and not (allowed and v.validity is Validity.VALID)
+    ]
+    return [*(reasons or ["no violation found"]), *beside]
 
 
 def say_times(results: "list[Result]", times: int) -> None:

@@ -1,8 +1,8 @@
-"""`junit.xml`: one suite per run, one case per verdict, so that CI shows which guarantee broke.
+"""`junit.xml`: one suite per run, one case per guarantee, so that CI shows which guarantee broke.
 
 It is never greener than the verdict: a run that is invalid or unknown has at least one failure or error, whatever its
 single verdicts say. A violation that does not decide is a passed case that carries a note, and an unknown that does not
-weigh is skipped with its reason, so that it is never redder either.
+decide is skipped with its reason, so that it is never redder either.
 """
 
 from typing import Final
@@ -13,8 +13,9 @@ import msgspec
 from fencepost.harness.history import ending_of
 from fencepost.harness.report.facts.case import ReportCase
 from fencepost.harness.report.words.wording import clock, text
-from fencepost.harness.verdict import Standing, Validity, Verdict, in_words, violations_of
-from fencepost.harness.verdict.decision import decides
+from fencepost.harness.verdict import Standing, Validity, Verdict
+from fencepost.harness.verdict.by_guarantee import OfGuarantee, by_guarantee
+from fencepost.harness.verdict.counting import counts_in_words
 
 _LINES_MAX: Final = 40
 
@@ -35,8 +36,8 @@ def junit_xml(case: ReportCase) -> str:
         if value is not None:
             ET.SubElement(properties, "property", {"name": name, "value": _clean(str(value))})
     ET.SubElement(properties, "property", {"name": "command", "value": _clean(case.command)})
-    for verdict in case.verdicts:
-        suite.append(_case(case, verdict))
+    for line in by_guarantee(case.verdicts, case.facts):
+        suite.append(_case(case, line))
     if not _says(suite, case.validity):
         suite.append(_whole(case))
     tally = {
@@ -53,22 +54,21 @@ def junit_xml(case: ReportCase) -> str:
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + ET.tostring(root, encoding="unicode") + "\n"
 
 
-def _case(case: ReportCase, verdict: Verdict) -> ET.Element:
-    out = _testcase(case, f"{verdict.guarantee} ({verdict.checker})")
-    match verdict.validity:
-        case Validity.INVALID if decides(verdict, case.facts):
-            _add(
-                out, "failure", _counted(verdict), _story(case, verdict), kind=next(iter(verdict.anomalies), "invalid")
-            )
+def _case(case: ReportCase, line: OfGuarantee) -> ET.Element:
+    out = _testcase(case, line.name)
+    first = line.verdicts[0]
+    match line.validity:
+        case _ if line.effect is Validity.UNKNOWN:
+            _add(out, "error", line.contradiction or _reasons(line), _story(case, first), kind="unknown")
+        case Validity.INVALID if line.effect is Validity.INVALID:
+            _add(out, "failure", _counted(line), _story(case, first), kind=next(iter(first.anomalies), "invalid"))
         case Validity.INVALID:
             ET.SubElement(out, "system-out").text = _clean(
-                f"violated, but it does not decide ({_standing(case, verdict)}): {_counted(verdict)}\n"
-                + _story(case, verdict)
+                f"violated, but it does not decide ({_standing(case, line.name)}): {_counted(line)}\n"
+                + _story(case, first)
             )
-        case Validity.UNKNOWN if decides(verdict, case.facts):
-            _add(out, "error", verdict.reason or "unknown", _story(case, verdict), kind="unknown")
         case Validity.UNKNOWN:
-            ET.SubElement(out, "skipped", {"message": _clean(f"unknown, and it does not weigh: {verdict.reason}")})
+            ET.SubElement(out, "skipped", {"message": _clean(f"unknown; does not affect the result: {_reasons(line)}")})
         case Validity.VALID:
             pass
     return out
@@ -104,13 +104,18 @@ def _add(parent: ET.Element, tag: str, message: str, body: str, *, kind: str) ->
     element.text = _clean(body)
 
 
-def _counted(verdict: Verdict) -> str:
-    counts = in_words(violations_of([verdict]))
-    return ": ".join(part for part in (counts, verdict.reason) if part) or "violated"
+def _counted(line: OfGuarantee) -> str:
+    reasons = "; ".join(v.reason for v in line.verdicts if v.validity is Validity.INVALID and v.reason)
+    return ": ".join(part for part in (counts_in_words(line.verdicts), reasons) if part) or "violated"
 
 
-def _standing(case: ReportCase, verdict: Verdict) -> str:
-    guarantee = case.facts.guarantee(verdict.guarantee)
+def _reasons(line: OfGuarantee) -> str:
+    unknown = (v.reason for v in line.verdicts if v.validity is Validity.UNKNOWN and v.reason)
+    return "; ".join(dict.fromkeys(unknown)) or line.validity.value
+
+
+def _standing(case: ReportCase, name: str) -> str:
+    guarantee = case.facts.guarantee(name)
     return guarantee.standing.value if guarantee else Standing.MEASURED.value
 
 

@@ -10,14 +10,16 @@ from typing import Any, Final
 
 import msgspec
 
-from fencepost.harness.base.errors import ExitCode, UsageError
+from fencepost.harness.base.errors import UsageError
 from fencepost.harness.history import SCHEMA_VERSION, FaultOutcome, Outcome, ending_of
 from fencepost.harness.report.facts.case import ReportCase
 from fencepost.harness.report.facts.lanes import lanes
 from fencepost.harness.report.stories.story import plain, stories
 from fencepost.harness.report.tables.quorum import quorum_document
 from fencepost.harness.report.words.wording import epoch_word, text
-from fencepost.harness.verdict import Validity, Verdict, Witness, merge_verdicts
+from fencepost.harness.verdict import Validity, Verdict, Witness
+from fencepost.harness.verdict.by_guarantee import by_guarantee, exit_code
+from fencepost.harness.verdict.counting import counts
 from fencepost.harness.verdict.fingerprint import anomalies
 
 FORMAT: Final = 1
@@ -35,12 +37,6 @@ _FILES: Final = {
     "schedule": "schedule.jsonl",
     "junit": "junit.xml",
     "report": "report.html",
-}
-
-_EXIT_CODES: Final = {
-    Validity.VALID: ExitCode.VALID,
-    Validity.INVALID: ExitCode.INVALID,
-    Validity.UNKNOWN: ExitCode.UNKNOWN,
 }
 
 _NEEDED: Final = {
@@ -61,7 +57,7 @@ def verdict_document(case: ReportCase) -> dict[str, Any]:
     return {
         "format": FORMAT,
         "validity": case.validity.value,
-        "exit_code": int(_EXIT_CODES[case.validity]),
+        "exit_code": int(exit_code(case.validity, case.verdicts, case.facts)),
         "headline": case.headline,
         "system": case.facts.system,
         "version": _plain(case.fact("version")),
@@ -139,23 +135,22 @@ def _anomalies(case: ReportCase) -> list[dict[str, Any]]:
 
 def _guarantees(case: ReportCase) -> list[dict[str, Any]]:
     out = []
-    for name in dict.fromkeys(v.guarantee for v in case.verdicts):
-        guarantee = case.facts.guarantee(name)
-        of_name = [v for v in case.verdicts if v.guarantee == name]
+    for line in by_guarantee(case.verdicts, case.facts):
+        name, guarantee = line.name, case.facts.guarantee(line.name)
         out.append(
             {
                 "name": name,
-                "validity": merge_verdicts(of_name).value,
+                "validity": line.validity.value,
+                "contradiction": line.contradiction,
                 "decides": case.facts.decides(name),
                 "required": name in case.facts.required,
                 "standing": guarantee.standing.value if guarantee else None,
                 "text": guarantee.text if guarantee else None,
                 "source": guarantee.source if guarantee else None,
                 "known_issue": guarantee.known_issue if guarantee else None,
-                "exposure": sum(v.exposure for v in of_name if v.exposure is not None)
-                if any(v.exposure is not None for v in of_name)
-                else None,
-                "checkers": list(dict.fromkeys(v.checker for v in of_name)),
+                "exposure": line.exposure,
+                "anomalies": _plain(counts(line.verdicts)),
+                "checkers": list(line.checkers),
             }
         )
     return out
@@ -168,6 +163,8 @@ def _verdict(case: ReportCase, verdict: Verdict) -> dict[str, Any]:
         "validity": verdict.validity.value,
         "decides": case.facts.decides(verdict.guarantee),
         "weighs": verdict.weighs,
+        "whole": verdict.whole,
+        "confirmed": verdict.confirmed,
         "reason": verdict.reason,
         "cause": verdict.cause.value if verdict.cause else None,
         "exposure": verdict.exposure,

@@ -11,7 +11,9 @@ from fencepost.harness.report.facts.case import ReportCase
 from fencepost.harness.report.tables.table import ROWS_MAX, Table, cell, cut_note
 from fencepost.harness.report.words.evidence import Traced, traced
 from fencepost.harness.report.words.wording import FAULT_SIGNS, SIGNS, STANDINGS, clock, count, length, text
-from fencepost.harness.verdict import Validity, Verdict, allowed_by, anomalies_of, merge_verdicts, violations_of
+from fencepost.harness.verdict import Validity, Verdict
+from fencepost.harness.verdict.by_guarantee import by_guarantee
+from fencepost.harness.verdict.counting import counts, share
 from fencepost.harness.verdict.decision import must_be_known
 
 #: A note is cut after so many characters; the history holds the whole.
@@ -22,10 +24,9 @@ _ORDER: Final = {Validity.INVALID: 0, Validity.UNKNOWN: 1, Validity.VALID: 2}
 def guarantees(case: ReportCase) -> list[dict[str, Any]]:
     """One row per guarantee that was judged; those that decide first, and of these the broken ones."""
     rows = []
-    for name in dict.fromkeys(v.guarantee for v in case.verdicts):
-        of_name = [v for v in case.verdicts if v.guarantee == name]
+    for line in by_guarantee(case.verdicts, case.facts):
+        name, of_name, validity = line.name, line.verdicts, line.validity
         guarantee = case.facts.guarantee(name)
-        validity = merge_verdicts(of_name)
         rows.append(
             {
                 "name": name,
@@ -43,9 +44,9 @@ def guarantees(case: ReportCase) -> list[dict[str, Any]]:
                 "text": guarantee.text if guarantee else "",
                 "source": guarantee.source if guarantee else "",
                 "known_issue": guarantee.known_issue if guarantee else None,
-                "reasons": _reasons(of_name),
+                "reasons": [line.contradiction] if line.contradiction else _reasons(of_name),
                 "anomalies": counted_anomalies(of_name),
-                "checkers": ", ".join(dict.fromkeys(v.checker for v in of_name)),
+                "checkers": ", ".join(line.checkers),
             }
         )
     return sorted(
@@ -60,7 +61,7 @@ def guarantees(case: ReportCase) -> list[dict[str, Any]]:
     )
 
 
-def _reasons(verdicts: list[Verdict]) -> list[str]:
+def _reasons(verdicts: Sequence[Verdict]) -> list[str]:
     """What decided first; where the verdicts are about several subjects, each is said to be of its own."""
     about = {str(v.figures["subject"]) for v in verdicts if "subject" in v.figures}
     if len(about) < 2:
@@ -78,7 +79,7 @@ def _decided_by(verdict: Verdict) -> tuple[int, ...]:
     return tuple(broken) or verdict.evidence.get("exposure", ())
 
 
-def _role(case: ReportCase, name: str, verdicts: list[Verdict]) -> str:
+def _role(case: ReportCase, name: str, verdicts: Sequence[Verdict]) -> str:
     if name in case.facts.required:
         return "required by the plan"
     if name == case.facts.read_guarantee:
@@ -104,15 +105,17 @@ def _said(validity: Validity, decides: bool, untested: bool) -> str:
 
 def counted_anomalies(verdicts: Sequence[Verdict]) -> list[str]:
     """Each anomaly by name with its count, the most frequent first, and which of them the guarantee allows."""
-    rows: dict[str, set[int]] = {}
-    broken = violations_of(verdicts)
-    for verdict in verdicts:
-        for name in verdict.anomalies:
-            rows.setdefault(name, set()).update(verdict.evidence.get(f"anomalies.{name}", ()))
-    allowed = {name: v.guarantee for v in verdicts for name in allowed_by(v) if name not in broken}
-    told = {name: f"{name} (allowed by {allowed[name]})" if name in allowed else name for name in rows}
-    found = anomalies_of(verdicts)
-    return [traced(f"{count(number)} × {told[name]}", sorted(rows[name])) for name, number in found.items()]
+    seen = counts(verdicts)
+    by_name = {c.anomaly: c for c in seen}
+    return [
+        traced(
+            f"{count(c.count)} × {c.anomaly}" + (f" (allowed by {c.allowed_by})" if c.allowed_by else "")
+            if c.among is None
+            else f"{share(c, by_name[c.among])}",
+            c.rows,
+        )
+        for c in seen
+    ]
 
 
 def _cut(said: str) -> str:
@@ -225,6 +228,7 @@ def exposure(case: ReportCase) -> Table:
                 v.checker,
                 traced(counted, v.evidence.get("exposure")),
                 v.exposure_of,
+                _rules(v),
                 str(least) if v.exposure is not None else "",
                 f"{SIGNS[v.validity]} {v.validity}",
                 traced(", ".join(counted_anomalies([v])) or "none", broken),
@@ -232,9 +236,18 @@ def exposure(case: ReportCase) -> Table:
         )
     return Table(
         caption="Exposure of each guarantee",
-        columns=("guarantee", "checker", "exposure", "of", "at least", "verdict", "violations"),
+        columns=("guarantee", "checker", "exposure", "of", "could have fired", "at least", "verdict", "violations"),
         rows=tuple(rows),
     )
+
+
+def _rules(verdict: Verdict) -> str:
+    """Each rule of the checker with its chances in this run, or with what the run lacked for it."""
+    named = (
+        f"{rule.name}: {count(rule.chances)} times" if rule.chances else f"{rule.name}: never ({rule.lacks})"
+        for rule in verdict.rules
+    )
+    return "; ".join(named) or "not told by rule"
 
 
 def operations(history: History) -> list[Table]:

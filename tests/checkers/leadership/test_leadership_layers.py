@@ -117,7 +117,9 @@ def test_the_headline_counts_what_is_reported_beside() -> None:
     known = Verdict(checker="a test", guarantee=GUARANTEE, validity=Validity.VALID)
     verdicts = [msgspec.structs.replace(v, weighs=False) for v in leadership.check(history, given)]
     made = judged_case(history, given, [known, *verdicts])
-    assert made.headline.endswith("reported beside: leader-self-fencing (2 x self-fencing-failed)")
+    assert made.headline.startswith(
+        "seen, but no promise is broken by it: 2 x self-fencing-failed against leader-self-fencing."
+    )
 
 
 def judged_case(history: History, given: Facts, verdicts: list[Verdict]) -> ReportCase:

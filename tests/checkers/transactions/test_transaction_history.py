@@ -7,11 +7,12 @@ import pytest
 
 from fencepost.checkers.transactions.history import check_lists, check_registers, encode
 from fencepost.harness.base.errors import MalformedHistory, UsageError
-from fencepost.harness.cli.output.outcome import verdict_line
+from fencepost.harness.cli.output.outcome import guarantee_line
 from fencepost.harness.history import History, OpEvent, Outcome
 from fencepost.harness.judging.judge import conclude
 from fencepost.harness.report.tables.tables import counted_anomalies
 from fencepost.harness.verdict import Facts, Validity, violations_of
+from fencepost.harness.verdict.by_guarantee import by_guarantee
 
 FACTS = Facts(system="imaginary", workload="imaginary", nodes=("n1",), guarantees=())
 
@@ -103,7 +104,8 @@ def test_what_the_model_allows_is_told_and_held_against_nothing() -> None:
         assert (verdict.validity, verdict.figures["allowed"]) == (validity, ["G2-item"])
         assert violations_of([verdict]) == ({} if validity is Validity.VALID else {"G1c": 1})
         assert conclude(history, snapshot, (verdict,)).headline == headline
-        assert f": {said}; {beside}; exposure" in verdict_line(verdict, snapshot)
+        (line,) = by_guarantee([verdict], snapshot)
+        assert f": {said}; {beside}; tested" in guarantee_line(line, snapshot)
         assert counted_anomalies([verdict])[-1] == "1 \N{MULTIPLICATION SIGN} G2-item (allowed by snapshot-isolation)"
     (verdict,) = check_lists(told(*skew), msgspec.structs.replace(FACTS, required=("serializable",)))
     assert violations_of([verdict]) == verdict.anomalies == {"G2-item": 1} and "allowed" not in verdict.figures

@@ -1,0 +1,98 @@
+"""What all checkers together say of each guarantee: the one line of it that terminal, page, JUnit and gate show.
+
+Several checkers may judge one guarantee, each by rules of its own. A violation that one of them finds stands, unless
+another one decides the guarantee whole and calls it kept: then they contradict each other. The violation stands all
+the same if its proof holds by the history alone; if not, one of the two is mistaken and nobody knows which.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from fencepost.harness.base.errors import ExitCode
+from fencepost.harness.verdict.decision import decides, must_be_known
+from fencepost.harness.verdict.verdict import Facts, Validity, Verdict, merge_verdicts
+
+_ORDER: Final = (Validity.INVALID, Validity.UNKNOWN, Validity.VALID)
+_CODES: Final = {
+    Validity.VALID: ExitCode.VALID,
+    Validity.INVALID: ExitCode.INVALID,
+    Validity.UNKNOWN: ExitCode.UNKNOWN,
+}
+
+
+class OfGuarantee(msgspec.Struct, frozen=True, kw_only=True):
+    """One guarantee: `verdicts`, the gravest first, and what they come to.
+
+    `contradiction` says in a sentence which checkers contradict each other, where neither can be believed.
+    `effect` is what it makes of the run: `invalid` for a violation that decides, `unknown` where something must be
+    known for `valid` and is not, else `valid`.
+    """
+
+    name: str
+    validity: Validity
+    verdicts: tuple[Verdict, ...]
+    effect: Validity
+    contradiction: str | None = None
+
+    @property
+    def exposure(self) -> int | None:
+        """How often it was put to the test, over its checkers; None where none of them counts that."""
+        known = [v.exposure for v in self.verdicts if v.exposure is not None]
+        return sum(known) if known else None
+
+    @property
+    def checkers(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(v.checker for v in self.verdicts))
+
+
+def by_guarantee(verdicts: Sequence[Verdict], facts: Facts) -> list[OfGuarantee]:
+    """One entry for each guarantee, in the order in which checkers named them."""
+    return [
+        _of([v for v in verdicts if v.guarantee == name], facts)
+        for name in dict.fromkeys(v.guarantee for v in verdicts)
+    ]
+
+
+def exit_code(validity: Validity, verdicts: Sequence[Verdict], facts: Facts) -> ExitCode:
+    """Of a judged run; a contradiction between checkers is a defect of ours, and `unknown` would hide it."""
+    if validity is Validity.UNKNOWN and any(
+        line.contradiction and line.effect is Validity.UNKNOWN for line in by_guarantee(verdicts, facts)
+    ):
+        return ExitCode.INTERNAL
+    return _CODES[validity]
+
+
+def _of(verdicts: Sequence[Verdict], facts: Facts) -> OfGuarantee:
+    ordered = tuple(sorted(verdicts, key=lambda v: _ORDER.index(v.validity)))
+    contradiction = _contradiction(ordered)
+    validity = merge_verdicts(ordered) if contradiction is None else Validity.UNKNOWN
+    return OfGuarantee(
+        name=ordered[0].guarantee,
+        validity=validity,
+        verdicts=ordered,
+        effect=_effect(ordered, facts, contradiction),
+        contradiction=contradiction,
+    )
+
+
+def _effect(verdicts: Sequence[Verdict], facts: Facts, contradiction: str | None) -> Validity:
+    deciding = {v.validity for v in verdicts if decides(v, facts)}
+    if contradiction is None:
+        return next((validity for validity in _ORDER if validity in deciding), Validity.VALID)
+    in_question = deciding or any(must_be_known(v, facts) for v in verdicts)
+    return Validity.UNKNOWN if in_question else Validity.VALID
+
+
+def _contradiction(verdicts: Sequence[Verdict]) -> str | None:
+    broken = [v for v in verdicts if v.validity is Validity.INVALID]
+    kept = [v for v in verdicts if v.validity is Validity.VALID and v.whole]
+    if not broken or not kept or any(v.confirmed for v in broken):
+        return None
+    first, other = broken[0], kept[0]
+    return (
+        f"the checkers {first.checker} and {other.checker} contradict each other on {first.guarantee}, and no proof "
+        f"settles it: {first.checker} says it is broken ({first.reason}), {other.checker} says it is kept "
+        f"({other.reason or 'no violation was found'}); this is a defect of fencepost"
+    )

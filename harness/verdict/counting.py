@@ -1,0 +1,83 @@
+"""How often each anomaly was found, each violation counted once.
+
+Two rules may name the same operation: a stale read that a superseded leader answered is one violation with two names.
+So names are counted by the rows that stand for them, and a name whose rows another one has too is told as a part of it.
+"""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from fencepost.harness.verdict.verdict import Verdict, allowed_by, violations_of
+
+
+class Count(msgspec.Struct, frozen=True, kw_only=True):
+    """One anomaly over all the verdicts that name it.
+
+    `rows` stand for the violations, one each where every checker names them. `among` is the anomaly whose violations
+    these are too; `allowed_by` the guarantee that allows it.
+    """
+
+    anomaly: str
+    count: int
+    rows: tuple[int, ...] = ()
+    among: str | None = None
+    allowed_by: str | None = None
+
+
+def counts(verdicts: Sequence[Verdict]) -> list[Count]:
+    """Every anomaly of these verdicts, the most frequent first, and behind each one those that are among it."""
+    broken = violations_of(verdicts)
+    allowed = {name: v.guarantee for v in verdicts for name in allowed_by(v) if name not in broken}
+    whole = sorted(
+        (_count(name, verdicts, allowed.get(name)) for name in dict.fromkeys(n for v in verdicts for n in v.anomalies)),
+        key=lambda count: -count.count,
+    )
+    ordered: list[Count] = []
+    for count in whole:
+        above = next((c for c in ordered if c.among is None and _includes(c, count)), None)
+        if above is None:
+            ordered.append(count)
+        else:
+            place = max(i for i, c in enumerate(ordered) if above.anomaly in (c.anomaly, c.among))
+            ordered.insert(place + 1, msgspec.structs.replace(count, among=above.anomaly))
+    return ordered
+
+
+def counts_in_words(verdicts: Sequence[Verdict]) -> str:
+    """All violations, as "8 x stale-read (all of them stale-answer-by-superseded-leader)"; nothing that is allowed."""
+    return one_line([count for count in counts(verdicts) if count.allowed_by is None])
+
+
+def one_line(found: Sequence[Count]) -> str:
+    """These counts in one line."""
+    parts = []
+    for count in found:
+        if count.among is not None and any(c.anomaly == count.among for c in found):
+            continue
+        within = ", ".join(share(inner, count) for inner in found if inner.among == count.anomaly)
+        parts.append(f"{count.count} x {count.anomaly}" + (f" ({within})" if within else ""))
+    return ", ".join(parts)
+
+
+def share(inner: Count, outer: Count) -> str:
+    """What part of `outer` has the other name, too."""
+    how_many = "all" if inner.count == outer.count else str(inner.count)
+    return f"{how_many} of them {inner.anomaly}"
+
+
+def _count(name: str, verdicts: Sequence[Verdict], allowed: str | None) -> Count:
+    own = [(v.anomalies[name], v.evidence.get(f"anomalies.{name}", ())) for v in verdicts if name in v.anomalies]
+    rows = tuple(sorted({row for _, named in own for row in named}))
+    each_named = all(len(set(named)) == count for count, named in own)
+    return Count(
+        anomaly=name,
+        count=len(rows) if each_named else sum(count for count, _ in own),
+        rows=rows,
+        allowed_by=allowed,
+    )
+
+
+def _includes(outer: Count, inner: Count) -> bool:
+    known = len(outer.rows) == outer.count and len(inner.rows) == inner.count
+    return known and outer.allowed_by == inner.allowed_by and set(inner.rows) <= set(outer.rows)

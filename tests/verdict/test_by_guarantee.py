@@ -1,0 +1,79 @@
+"""One line for each guarantee: every violation counted once, and checkers that contradict each other told."""
+
+import pytest
+
+from fencepost.harness.base.errors import ExitCode
+from fencepost.harness.verdict import Validity, Verdict
+from fencepost.harness.verdict.by_guarantee import by_guarantee, exit_code
+from fencepost.harness.verdict.counting import counts_in_words
+from tests.checkers.build import facts
+
+_STALE = "stale-read"
+_OLD_LEADER = "stale-answer-by-superseded-leader"
+
+
+def said(
+    checker: str, validity: Validity, *, whole: bool = False, confirmed: bool = False, **anomalies: tuple[int, ...]
+) -> Verdict:
+    return Verdict(
+        checker=checker,
+        guarantee="linearizable",
+        validity=validity,
+        reason=f"{checker} says so",
+        anomalies={name.replace("_", "-"): len(rows) for name, rows in anomalies.items()},
+        evidence={f"anomalies.{name.replace('_', '-')}": rows for name, rows in anomalies.items()},
+        whole=whole,
+        confirmed=confirmed,
+    )
+
+
+@pytest.mark.parametrize(
+    ("stale", "by_old_leader", "expected"),
+    [
+        ((3, 5, 7), (3, 5, 7), f"3 x {_STALE} (all of them {_OLD_LEADER})"),
+        ((3, 5, 7), (5,), f"3 x {_STALE} (1 of them {_OLD_LEADER})"),
+        ((3, 5, 7), (5, 9), f"3 x {_STALE}, 2 x {_OLD_LEADER}"),
+    ],
+)
+def test_reads_that_two_rules_name_are_counted_once(
+    stale: tuple[int, ...], by_old_leader: tuple[int, ...], expected: str
+) -> None:
+    verdicts = [
+        said("freshness", Validity.INVALID, stale_read=stale),
+        said("leadership", Validity.INVALID, stale_answer_by_superseded_leader=by_old_leader),
+    ]
+    assert counts_in_words(verdicts) == expected
+
+
+def test_one_anomaly_that_two_checkers_count_is_counted_once_where_its_rows_are_known() -> None:
+    layers = [said("a", Validity.INVALID, lost=(1, 2)), said("b", Validity.INVALID, lost=(2, 4))]
+    assert counts_in_words(layers) == "3 x lost"
+
+
+@pytest.mark.parametrize(
+    ("kept", "violation", "validity", "code"),
+    [
+        # Only a checker that decides the guarantee whole can contradict another one.
+        (said("a", Validity.VALID), said("b", Validity.INVALID, lost=(1,)), Validity.INVALID, ExitCode.INVALID),
+        (
+            said("a", Validity.VALID, whole=True),
+            said("b", Validity.INVALID, lost=(1,)),
+            Validity.UNKNOWN,
+            ExitCode.INTERNAL,
+        ),
+        (
+            said("a", Validity.VALID, whole=True),
+            said("b", Validity.INVALID, confirmed=True, lost=(1,)),
+            Validity.INVALID,
+            ExitCode.INVALID,
+        ),
+    ],
+)
+def test_checkers_that_contradict_each_other(
+    kept: Verdict, violation: Verdict, validity: Validity, code: ExitCode
+) -> None:
+    (line,) = by_guarantee([kept, violation], facts())
+    assert (line.validity, line.effect) == (validity, validity)
+    assert exit_code(validity, [kept, violation], facts()) is code
+    if line.contradiction:
+        assert "a says so" in line.contradiction and "b says so" in line.contradiction
