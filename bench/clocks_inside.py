@@ -9,6 +9,7 @@ from typing import Any, Final
 from fencepost.harness.generators import time_limit
 from fencepost.harness.history import BeliefEvent, Claim, Event, OpEvent, Outcome
 from fencepost.harness.interpreter.client import Client
+from fencepost.harness.interpreter.clients import Clients
 from fencepost.harness.interpreter.interpreter import Interpreter
 from fencepost.harness.results.recorder import Recorder
 from fencepost.harness.runner.observer import Observers
@@ -171,15 +172,14 @@ async def _load(lab: Lab, recorder: Recorder, seconds: float) -> None:
         client = await ETCD.open_client(lab.layout[node], connect_timeout_s=2.0)
         return workload.client(client, options, time.monotonic_ns)
 
-    interpreter = Interpreter(
-        workers=3 * len(names),
-        node_of=lambda worker: names[worker % len(names)],
-        open_client=open_client,
-        recorder=recorder,
-        seed=1,
-        op_timeout_s=5.0,
+    workers = 3 * len(names)
+    clients = Clients(
+        open=open_client,
+        nodes=tuple(names[worker % len(names)] for worker in range(workers)),
+        op_timeouts_s=(5.0,) * workers,
         open_timeout_s=2.5,
         effect_free=workload.effect_free,
     )
+    interpreter = Interpreter(clients, recorder=recorder, seed=1)
     await interpreter.run(time_limit(round(seconds * 1e9), workload.generator(options, len(names))))
     await interpreter.close()

@@ -9,7 +9,7 @@ from fencepost.harness.coordination import Definite, Indefinite
 from fencepost.harness.generators import time_limit
 from fencepost.harness.interpreter.client import Client
 from fencepost.harness.interpreter.interpreter import Interpreter
-from fencepost.harness.plugins.workload import workload_options
+from fencepost.harness.plugins.workload import clients_of, workload_options
 from fencepost.harness.results.recorder import Recorder
 from fencepost.harness.runtime.lab.lab import Lab
 from fencepost.harness.systems.etcd import ETCD
@@ -73,14 +73,9 @@ async def run_register(lab: Lab, seconds: float, changed: dict[str, Any]) -> dic
         )
 
     interpreter = Interpreter(
-        workers=workload.workers(options, len(names)),
-        node_of=lambda worker: names[worker % len(names)],
-        open_client=open_client,
+        clients_of(workload, options, names, open_client, op_timeout_s=5.0, open_timeout_s=2.5),
         recorder=Recorder(None),
         seed=1,
-        op_timeout_s=5.0,
-        open_timeout_s=2.5,
-        effect_free=workload.effect_free,
     )
     cpu, loop_cpu, began = time.process_time(), time.thread_time(), time.monotonic()
     await interpreter.run(time_limit(round(seconds * 1e9), workload.generator(options, len(names))))

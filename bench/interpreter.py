@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from bench.figure import Figure
-from fencepost.harness.generators import Generator, Offer, draws, limit, validate
+from fencepost.harness.generators import Generator, Offer, draws, limit
 from fencepost.harness.history import Completion, Outcome
+from fencepost.harness.interpreter.clients import Clients
 from fencepost.harness.interpreter.interpreter import Interpreter, new_event_loop
 from fencepost.harness.results.reader import read_history
 from fencepost.harness.results.recorder import HISTORY_LINES, Recorder
@@ -71,18 +72,16 @@ async def _measure(make: Callable[[], tuple[Generator, int]], folder: Path) -> t
     async def open_client(process: int, node: str) -> InMemory:
         return InMemory(store)
 
-    interpreter = Interpreter(
-        workers=workers,
-        node_of=lambda worker: f"n{worker % _NODES + 1}",
-        open_client=open_client,
-        recorder=recorder,
-        seed=1,
-        op_timeout_s=5.0,
+    clients = Clients(
+        open=open_client,
+        nodes=tuple(f"n{worker % _NODES + 1}" for worker in range(workers)),
+        op_timeouts_s=(5.0,) * workers,
         open_timeout_s=1.0,
     )
+    interpreter = Interpreter(clients, recorder=recorder, seed=1)
     gc.collect()
     begun_s, cpu_s = time.perf_counter(), time.process_time()
-    await interpreter.run(validate(limit(OPERATIONS, generator)))
+    await interpreter.run(limit(OPERATIONS, generator))
     await recorder.close()
     wall_s, spent_s = time.perf_counter() - begun_s, time.process_time() - cpu_s
     await interpreter.close()

@@ -16,7 +16,7 @@ from fencepost.harness.history import Outcome
 from fencepost.harness.interpreter.client import Client
 from fencepost.harness.interpreter.interpreter import Interpreter
 from fencepost.harness.plugins import registry
-from fencepost.harness.plugins.workload import workload_options
+from fencepost.harness.plugins.workload import clients_of, workload_options
 from fencepost.harness.results.recorder import Recorder
 from fencepost.harness.runner.observer import Observers
 from fencepost.harness.runtime.lab.lab import Lab
@@ -123,14 +123,9 @@ async def _load(
         return client
 
     interpreter = Interpreter(
-        workers=workload.workers(options, len(names)),
-        node_of=lambda worker: names[worker % len(names)],
-        open_client=open_client,
+        clients_of(workload, options, names, open_client, op_timeout_s=12.0, open_timeout_s=2.5),
         recorder=recorder,
         seed=number,
-        op_timeout_s=lambda worker: float(workload.timeout_s(options, len(names), worker, 12.0)),
-        open_timeout_s=2.5,
-        effect_free=workload.effect_free,
     )
     watching = Observers(KRAFT, lab.nodes, recorder)
     watching.start()

@@ -26,11 +26,10 @@ from fencepost.harness.generators.what import (
     phases,
     repeat,
     sequence,
-    trace,
     until_ok,
     validate,
 )
-from fencepost.harness.generators.when import at_rate, delay, sleep, stagger, time_limit
+from fencepost.harness.generators.when import at_rate, sleep, stagger, time_limit
 from fencepost.harness.generators.who import each_worker, on_workers, per_key, reserve
 
 __all__ = [
@@ -44,7 +43,6 @@ __all__ = [
     "Step",
     "Stream",
     "at_rate",
-    "delay",
     "draws",
     "each_worker",
     "flip_flop",
@@ -61,7 +59,6 @@ __all__ = [
     "sleep",
     "stagger",
     "time_limit",
-    "trace",
     "until_ok",
     "validate",
 ]

@@ -270,25 +270,6 @@ def until_ok(g: Generator) -> Generator:
     return _UntilOk(g, g)
 
 
-class _Trace(msgspec.Struct, frozen=True):
-    say: Callable[[str], None]
-    g: Generator
-
-    def op(self, ctx: Context) -> Step:
-        step, g = self.g.op(ctx)
-        self.say(f"{ctx.time_ns} free={ctx.free} -> {step}")
-        return step, _Trace(self.say, g)
-
-    def update(self, ctx: Context, event: OpEvent) -> Generator:
-        self.say(f"{ctx.time_ns} update {event}")
-        return _Trace(self.say, self.g.update(ctx, event))
-
-
-def trace(say: Callable[[str], None], g: Generator) -> Generator:
-    """`g`, with every question, answer and completion told to `say`."""
-    return _Trace(say, g)
-
-
 class _Validate(msgspec.Struct, frozen=True):
     g: Generator
 

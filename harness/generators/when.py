@@ -1,4 +1,4 @@
-"""Combinators that say *when*: time_limit, stagger, delay, sleep. They read time from the context only."""
+"""Combinators that say *when*: time_limit, stagger, at_rate, sleep. They read time from the context only."""
 
 from typing import Final
 
@@ -37,7 +37,6 @@ def time_limit(duration_ns: int, g: Generator) -> Generator:
 
 class _Paced(msgspec.Struct, frozen=True):
     interval_ns: int
-    jitter: bool
     g: Generator
     next_ns: int | None = None
 
@@ -46,18 +45,16 @@ class _Paced(msgspec.Struct, frozen=True):
         if step is None:
             return None, self
         if isinstance(step, Pending):
-            return step, (self if g is self.g else _Paced(self.interval_ns, self.jitter, g, self.next_ns))
+            return step, (self if g is self.g else _Paced(self.interval_ns, g, self.next_ns))
         due_ns = ctx.time_ns if self.next_ns is None else self.next_ns
-        gap_ns = self.interval_ns
-        if self.jitter:
-            gap_ns = ctx.draw(step.worker, Stream.PACE).below(2 * gap_ns + 1)
+        gap_ns = ctx.draw(step.worker, Stream.PACE).below(2 * self.interval_ns + 1)
         if due_ns > step.at_ns:
             step = Invocation(step.worker, step.offer, due_ns)
-        return step, _Paced(self.interval_ns, self.jitter, g, max(due_ns, step.at_ns - SLACK_NS) + gap_ns)
+        return step, _Paced(self.interval_ns, g, max(due_ns, step.at_ns - SLACK_NS) + gap_ns)
 
     def update(self, ctx: Context, event: OpEvent) -> Generator:
         g = self.g.update(ctx, event)
-        return self if g is self.g else _Paced(self.interval_ns, self.jitter, g, self.next_ns)
+        return self if g is self.g else _Paced(self.interval_ns, g, self.next_ns)
 
 
 def stagger(interval_ns: int, g: Generator) -> Generator:
@@ -67,17 +64,12 @@ def stagger(interval_ns: int, g: Generator) -> Generator:
     loop) is caught up, so that the rate holds; what a longer stall missed beyond that is skipped: a store that comes
     back is not flooded. The first operation comes at once. `stagger(0, g)` is `g`.
     """
-    return _Paced(interval_ns, True, g) if interval_ns > 0 else g
+    return _Paced(interval_ns, g) if interval_ns > 0 else g
 
 
 def at_rate(per_second: float, g: Generator) -> Generator:
     """`stagger` by operations per second, over all workers of `g` together; 0 or less: as fast as they are answered."""
     return stagger(round(1e9 / per_second), g) if per_second > 0 else g
-
-
-def delay(interval_ns: int, g: Generator) -> Generator:
-    """`g` at one operation per `interval_ns`, evenly; a stall is treated as by `stagger`."""
-    return _Paced(interval_ns, False, g) if interval_ns > 0 else g
 
 
 class _Sleep(msgspec.Struct, frozen=True):

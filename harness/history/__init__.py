@@ -15,6 +15,7 @@ from fencepost.harness.history.history import (
 )
 from fencepost.harness.history.operation import (
     BROKEN_SERVER,
+    CLIENT_DEFECT,
     DISK_FULL,
     HARNESS_ERROR,
     NEMESIS_PROCESS,
@@ -46,6 +47,7 @@ from fencepost.harness.history.operation import (
 
 __all__ = [
     "BROKEN_SERVER",
+    "CLIENT_DEFECT",
     "DISK_FULL",
     "HARNESS_ERROR",
     "NEMESIS_PROCESS",

@@ -254,6 +254,8 @@ BROKEN_SERVER: Final = "broken-server"
 STOPPED_EARLY: Final = "stopped-early"
 DISK_FULL: Final = "disk-full"
 HARNESS_ERROR: Final = "harness-error"
+#: Topic of a note: a client did outside of its operations what none should; no outcome rests on it.
+CLIENT_DEFECT: Final = "client-defect"
 
 
 class NoteEvent(_Event, frozen=True, tag="note"):

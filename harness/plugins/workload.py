@@ -17,7 +17,7 @@ Everything else has a default here.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic
 
 import msgspec
@@ -25,8 +25,10 @@ import msgspec
 from fencepost.harness.base.errors import Refusal
 from fencepost.harness.base.options import O, one_of, parse
 from fencepost.harness.coordination import Interface, ReadMode
+from fencepost.harness.coordination.client_gate import Freezer
 from fencepost.harness.generators import Generator
-from fencepost.harness.interpreter.client import Client
+from fencepost.harness.interpreter.client import Client, ClientFactory
+from fencepost.harness.interpreter.clients import Clients
 from fencepost.harness.runtime.node import Member
 from fencepost.harness.systems.contract.system import System
 
@@ -131,6 +133,31 @@ def workload_options(workload: Workload[O], system: System, given: Mapping[str, 
         if name in given:
             one_of(f"{workload.name}: {name}", str(given[name]), allowed)
     return parse(workload.name, given, workload.defaults(system))
+
+
+def clients_of(
+    workload: Workload[O],
+    options: O,
+    nodes: Sequence[str],
+    open_client: ClientFactory,
+    *,
+    op_timeout_s: float,
+    open_timeout_s: float,
+    freezer: Freezer | None = None,
+) -> Clients:
+    """A client for each of the workload's workers, the workers spread over the nodes in turns.
+
+    `op_timeout_s` is the plan's; a workload may give some of its workers another one.
+    """
+    workers = range(workload.workers(options, len(nodes)))
+    return Clients(
+        open=open_client,
+        nodes=tuple(nodes[worker % len(nodes)] for worker in workers),
+        op_timeouts_s=tuple(workload.timeout_s(options, len(nodes), worker, op_timeout_s) for worker in workers),
+        open_timeout_s=open_timeout_s,
+        effect_free=workload.effect_free,
+        freezer=freezer,
+    )
 
 
 def current_read(system: System) -> ReadMode:

@@ -21,6 +21,7 @@ from fencepost.harness.interpreter.interpreter import Interpreter, new_event_loo
 from fencepost.harness.plan import read_plan
 from fencepost.harness.plan.checked_plan import check_plan
 from fencepost.harness.plugins import registry
+from fencepost.harness.plugins.workload import clients_of
 from fencepost.harness.results import run_folder as store
 from fencepost.harness.runner.beside import Background, EarlyEnd
 from fencepost.harness.runner.faults import ScheduleFile, changes_members, freezes_clients, schedule_of, workers_of
@@ -134,24 +135,22 @@ def _client_count(servers: Servers) -> int:
 def _interpreter(servers: Servers, freezer: Freezer | None) -> Interpreter:
     """What carries the load out, on clients that it opens itself."""
     checked, names = servers.checked, servers.client_nodes
-    timeout_s = checked.plan.duration_ns("op_timeout") / 1e9
 
     async def open_client(process: int, node: str) -> Client:
         place, options = servers.runtime.layout[node], checked.system_options
         client = await checked.system.open_client(place, connect_timeout_s=_CONNECT_TIMEOUT_S, options=options)
         return checked.workload.client(client, checked.options, servers.recorder.now_ns)
 
-    return Interpreter(
-        workers=_client_count(servers),
-        node_of=lambda worker: names[worker % len(names)],
-        open_client=open_client,
-        recorder=servers.recorder,
-        seed=checked.plan.seed,
-        op_timeout_s=lambda worker: checked.workload.timeout_s(checked.options, len(names), worker, timeout_s),
+    clients = clients_of(
+        checked.workload,
+        checked.options,
+        names,
+        open_client,
+        op_timeout_s=checked.plan.duration_ns("op_timeout") / 1e9,
         open_timeout_s=_OPEN_TIMEOUT_S,
-        effect_free=checked.workload.effect_free,
         freezer=freezer,
     )
+    return Interpreter(clients, recorder=servers.recorder, seed=checked.plan.seed)
 
 
 def _view(servers: Servers, observers: Observers, interpreter: Interpreter, freezer: Freezer | None) -> View:

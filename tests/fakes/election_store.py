@@ -20,12 +20,12 @@ from fencepost.harness.coordination import (
     ReadMode,
     Reply,
 )
-from fencepost.harness.generators import time_limit, validate
+from fencepost.harness.generators import time_limit
 from fencepost.harness.history import Event, History, PhaseEvent, PhaseName
 from fencepost.harness.interpreter.client import Client
 from fencepost.harness.interpreter.interpreter import Interpreter
 from fencepost.harness.plugins import registry
-from fencepost.harness.plugins.workload import workload_options
+from fencepost.harness.plugins.workload import clients_of, workload_options
 from fencepost.harness.results.recorder import Recorder
 from fencepost.harness.verdict import Facts, Guarantee, Standing
 from fencepost.workloads.election import Election
@@ -229,22 +229,17 @@ async def _run(bug: str | None, seed: int, options: Mapping[str, Any]) -> Histor
         return workload.client(cast(Elections, FakeElections(store, node)), merged, recorder.now_ns)
 
     interpreter = Interpreter(
-        workers=workload.workers(merged, len(NODES)),
-        node_of=lambda worker: NODES[worker % len(NODES)],
-        open_client=open_client,
+        clients_of(workload, merged, NODES, open_client, op_timeout_s=5.0, open_timeout_s=0.5),
         recorder=recorder,
         seed=seed,
-        op_timeout_s=5.0,
-        open_timeout_s=0.5,
-        effect_free=workload.effect_free,
     )
     try:
         recorder.record(PhaseEvent, phase=PhaseName.MAIN)
-        await interpreter.run(validate(time_limit(20_000_000_000, workload.generator(merged, len(NODES)))))
+        await interpreter.run(time_limit(20_000_000_000, workload.generator(merged, len(NODES))))
         recorder.record(PhaseEvent, phase=PhaseName.HEAL)
         recorder.record(PhaseEvent, phase=PhaseName.SETTLE)
         recorder.record(PhaseEvent, phase=PhaseName.FINAL)
-        await interpreter.run(validate(workload.final_generator(merged, len(NODES))))
+        await interpreter.run(workload.final_generator(merged, len(NODES)))
     finally:
         await interpreter.close()
     return History(events, source=f"fake election {bug} {seed}")

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
 from fencepost.harness.coordination import Definite, Granted, Indefinite, Leases, Members, NotSent, ReadMode, Reply
-from fencepost.harness.generators import time_limit, validate
+from fencepost.harness.generators import time_limit
 from fencepost.harness.history import (
     AttemptEvent,
     BeliefEvent,
@@ -30,7 +30,7 @@ from fencepost.harness.history import (
 from fencepost.harness.interpreter.client import Client
 from fencepost.harness.interpreter.interpreter import Interpreter
 from fencepost.harness.plugins import registry
-from fencepost.harness.plugins.workload import workload_options
+from fencepost.harness.plugins.workload import clients_of, workload_options
 from fencepost.harness.results.recorder import Recorder
 from fencepost.harness.verdict import Facts, Guarantee, LeaseBound, Standing
 from fencepost.workloads.lease import Lease
@@ -264,24 +264,19 @@ async def _run(bug: str | None, seed: int, options: Mapping[str, Any]) -> Histor
         return workload.client(cast(Leases, FakeLeases(store, node)), merged, recorder.now_ns)
 
     interpreter = Interpreter(
-        workers=workload.workers(merged, len(NODES)),
-        node_of=lambda worker: NODES[worker % len(NODES)],
-        open_client=open_client,
+        clients_of(workload, merged, NODES, open_client, op_timeout_s=5.0, open_timeout_s=0.5),
         recorder=recorder,
         seed=seed,
-        op_timeout_s=lambda worker: workload.timeout_s(merged, len(NODES), worker, 5.0),
-        open_timeout_s=0.5,
-        effect_free=workload.effect_free,
     )
     beside = [asyncio.ensure_future(task) for task in (store.count(), _observe(recorder), _disturb(recorder, store))]
     try:
         recorder.record(PhaseEvent, phase=PhaseName.MAIN)
         load = workload.generator(merged, len(NODES))
-        await interpreter.run(validate(time_limit(round(MAIN_S * 1e9), load)))
+        await interpreter.run(time_limit(round(MAIN_S * 1e9), load))
         recorder.record(PhaseEvent, phase=PhaseName.HEAL)
         recorder.record(PhaseEvent, phase=PhaseName.SETTLE)
         recorder.record(PhaseEvent, phase=PhaseName.FINAL)
-        await interpreter.run(validate(workload.final_generator(merged, len(NODES))))
+        await interpreter.run(workload.final_generator(merged, len(NODES)))
     finally:
         for task in beside:
             task.cancel()

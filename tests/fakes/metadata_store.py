@@ -9,12 +9,12 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from fencepost.harness.coordination import Definite, Indefinite, NotSent, Reply
-from fencepost.harness.generators import time_limit, validate
+from fencepost.harness.generators import time_limit
 from fencepost.harness.history import BeliefEvent, Claim, Event, History, PhaseEvent, PhaseName
 from fencepost.harness.interpreter.client import Client
 from fencepost.harness.interpreter.interpreter import Interpreter
 from fencepost.harness.plugins import registry
-from fencepost.harness.plugins.workload import workload_options
+from fencepost.harness.plugins.workload import clients_of, workload_options
 from fencepost.harness.results.recorder import Recorder
 from fencepost.harness.verdict import Facts, Guarantee, Standing, Thresholds
 from fencepost.workloads.metadata import MetadataWorkload
@@ -176,26 +176,21 @@ async def _run(bug: str | None, seed: int, options: Mapping[str, Any]) -> Histor
         return workload.client(FakeMetadata(quorum, node), merged, recorder.now_ns)
 
     interpreter = Interpreter(
-        workers=workload.workers(merged, len(NODES)),
-        node_of=lambda worker: NODES[worker % len(NODES)],
-        open_client=open_client,
+        clients_of(workload, merged, NODES, open_client, op_timeout_s=3.0, open_timeout_s=0.5),
         recorder=recorder,
         seed=seed,
-        op_timeout_s=lambda worker: workload.timeout_s(merged, len(NODES), worker, 3.0),
-        open_timeout_s=0.5,
-        effect_free=workload.effect_free,
     )
     observing = asyncio.ensure_future(_observe(quorum, recorder))
     try:
         recorder.record(PhaseEvent, phase=PhaseName.MAIN)
         load = workload.generator(merged, len(NODES))
-        await interpreter.run(validate(time_limit(8_000_000_000, load)))
+        await interpreter.run(time_limit(8_000_000_000, load))
         recorder.record(PhaseEvent, phase=PhaseName.HEAL)
         recorder.record(PhaseEvent, phase=PhaseName.SETTLE)
         await asyncio.sleep(0.5)
         recorder.record(PhaseEvent, phase=PhaseName.FINAL)
         final = workload.final_generator(merged, len(NODES))
-        await interpreter.run(validate(time_limit(10_000_000_000, final)))
+        await interpreter.run(time_limit(10_000_000_000, final))
     finally:
         observing.cancel()
         await interpreter.close()

@@ -10,7 +10,7 @@ from typing import Any, Final, cast
 
 from fencepost.harness.base.options import Options, plain
 from fencepost.harness.coordination import Definite, ReadMode
-from fencepost.harness.generators import time_limit, validate
+from fencepost.harness.generators import time_limit
 from fencepost.harness.history import (
     BeliefEvent,
     Claim,
@@ -29,7 +29,7 @@ from fencepost.harness.interpreter.client import Client
 from fencepost.harness.interpreter.interpreter import Interpreter
 from fencepost.harness.judging.judge import ALWAYS, Judgement, conclude
 from fencepost.harness.plugins import registry
-from fencepost.harness.plugins.workload import Workload, workload_options
+from fencepost.harness.plugins.workload import Workload, clients_of, workload_options
 from fencepost.harness.results.recorder import Recorder
 from fencepost.harness.systems.contract.system import System
 from fencepost.harness.verdict import Facts, Guarantee, Standing, Thresholds, Verdict
@@ -156,28 +156,23 @@ class _Run:
             return self.workload.client(FakeSession(self.cluster, node), self.options, self.recorder.now_ns)
 
         return Interpreter(
-            workers=self.workload.workers(self.options, len(names)),
-            node_of=lambda worker: names[worker % len(names)],
-            open_client=open_client,
+            clients_of(self.workload, self.options, names, open_client, op_timeout_s=3.0, open_timeout_s=0.5),
             recorder=self.recorder,
             seed=self.seed,
-            op_timeout_s=lambda worker: self.workload.timeout_s(self.options, len(names), worker, 3.0),
-            open_timeout_s=0.5,
-            effect_free=self.workload.effect_free,
         )
 
     async def _phases(self, interpreter: Interpreter) -> None:
         self.recorder.record(PhaseEvent, phase=PhaseName.MAIN)
         faults = asyncio.ensure_future(self._disturb())
         load = self.workload.generator(self.options, len(self.cluster.nodes))
-        await interpreter.run(validate(time_limit(round(_MAIN_S * 1e9), load)))
+        await interpreter.run(time_limit(round(_MAIN_S * 1e9), load))
         await faults
         self.recorder.record(PhaseEvent, phase=PhaseName.HEAL)
         self.recorder.record(PhaseEvent, phase=PhaseName.SETTLE)
         await asyncio.sleep(0.5)
         self.recorder.record(PhaseEvent, phase=PhaseName.FINAL)
         final = self.workload.final_generator(self.options, len(self.cluster.nodes))
-        await interpreter.run(validate(time_limit(3_000_000_000, final)))
+        await interpreter.run(time_limit(3_000_000_000, final))
 
     async def _disturb(self) -> None:
         began_s = self.cluster.now_s()

@@ -6,12 +6,12 @@ from typing import Any, Final, cast
 from unittest.mock import patch
 
 from fencepost.harness.base.options import plain
-from fencepost.harness.generators import time_limit, validate
+from fencepost.harness.generators import time_limit
 from fencepost.harness.history import Event, History, PhaseEvent, PhaseName
 from fencepost.harness.interpreter.client import Client
 from fencepost.harness.interpreter.interpreter import Interpreter
 from fencepost.harness.plugins import registry
-from fencepost.harness.plugins.workload import workload_options
+from fencepost.harness.plugins.workload import clients_of, workload_options
 from fencepost.harness.results.recorder import Recorder
 from fencepost.harness.systems.kafka.client import elections
 from fencepost.harness.systems.kafka.client.client import KafkaNode
@@ -67,24 +67,19 @@ async def _run(bug: str | None, seed: int, options: ElectionOptions) -> History:
         return workload.client(KafkaSession(node(number), number, connect_timeout_s=1.0), options, recorder.now_ns)
 
     interpreter = Interpreter(
-        workers=workload.workers(options, len(NODES)),
-        node_of=lambda worker: NODES[worker % len(NODES)],
-        open_client=open_client,
+        clients_of(workload, options, NODES, open_client, op_timeout_s=2.5, open_timeout_s=0.5),
         recorder=recorder,
         seed=seed,
-        op_timeout_s=2.5,
-        open_timeout_s=0.5,
-        effect_free=workload.effect_free,
     )
     with patch.object(elections, "open_node", open_node):
         try:
             recorder.record(PhaseEvent, phase=PhaseName.MAIN)
-            await interpreter.run(validate(time_limit(_MAIN_NS, workload.generator(options, len(NODES)))))
+            await interpreter.run(time_limit(_MAIN_NS, workload.generator(options, len(NODES))))
             recorder.record(PhaseEvent, phase=PhaseName.HEAL)
             recorder.record(PhaseEvent, phase=PhaseName.SETTLE)
             await asyncio.sleep(TRANSACTION_TIMEOUT_S + 1)
             recorder.record(PhaseEvent, phase=PhaseName.FINAL)
-            await interpreter.run(validate(workload.final_generator(options, len(NODES))))
+            await interpreter.run(workload.final_generator(options, len(NODES)))
         finally:
             await interpreter.close()
     return History(events, source=f"fake transactions {bug} {seed}")

@@ -7,12 +7,12 @@ from typing import Any, Final, cast
 from fencepost.checkers import coverage, watches
 from fencepost.harness.base.options import plain
 from fencepost.harness.coordination import WatchMode
-from fencepost.harness.generators import time_limit, validate
+from fencepost.harness.generators import time_limit
 from fencepost.harness.history import Event, History, PhaseEvent, PhaseName
 from fencepost.harness.interpreter.client import Client
 from fencepost.harness.interpreter.interpreter import Interpreter
 from fencepost.harness.judging.judge import Judgement, conclude
-from fencepost.harness.plugins.workload import workload_options
+from fencepost.harness.plugins.workload import clients_of, workload_options
 from fencepost.harness.results.recorder import Recorder
 from fencepost.harness.systems.contract.system import System
 from fencepost.harness.systems.etcd.watch_guarantees import WATCH_GUARANTEES
@@ -81,14 +81,9 @@ class _Run:
             return self._workload.client(session, self._options, self._recorder.now_ns)
 
         interpreter = Interpreter(
-            workers=self._workload.workers(self._options, len(names)),
-            node_of=lambda worker: names[worker % len(names)],
-            open_client=open_client,
+            clients_of(self._workload, self._options, names, open_client, op_timeout_s=3.0, open_timeout_s=0.5),
             recorder=self._recorder,
             seed=self._seed,
-            op_timeout_s=3.0,
-            open_timeout_s=0.5,
-            effect_free=self._workload.effect_free,
         )
         self._store.start()
         try:
@@ -103,14 +98,14 @@ class _Run:
             self._recorder.record(PhaseEvent, phase=phase)
             faults = asyncio.ensure_future(self._disturb(phase))
             load = self._workload.generator(self._options, count)
-            await interpreter.run(validate(time_limit(round(length_s * 1e9), load)))
+            await interpreter.run(time_limit(round(length_s * 1e9), load))
             await faults
         self._recorder.record(PhaseEvent, phase=PhaseName.HEAL)
         self._recorder.record(PhaseEvent, phase=PhaseName.SETTLE)
         await asyncio.sleep(0.5)
         self._recorder.record(PhaseEvent, phase=PhaseName.FINAL)
         final = self._workload.final_generator(self._options, count)
-        await interpreter.run(validate(time_limit(10_000_000_000, final)))
+        await interpreter.run(time_limit(10_000_000_000, final))
 
     async def _disturb(self, phase: PhaseName) -> None:
         if phase is not PhaseName.MAIN:

@@ -18,7 +18,6 @@ from fencepost.harness.generators import (
     Invocation,
     Offer,
     Step,
-    delay,
     draws,
     each_worker,
     flip_flop,
@@ -34,7 +33,6 @@ from fencepost.harness.generators import (
     sleep,
     stagger,
     time_limit,
-    trace,
     until_ok,
     validate,
 )
@@ -157,11 +155,6 @@ def test_stagger_catches_a_little_lateness_up() -> None:
     g = limit(400, stagger(MS, named("a")))
     times = [event.time_ns for event in invocations(simulate(g, workers=1, respond=now_and_then))]
     assert 360 * MS < times[-1] - times[0] < 440 * MS
-
-
-def test_delay_is_even() -> None:
-    times = [event.time_ns for event in invocations(simulate(limit(20, delay(MS, named("a")))))]
-    assert [b - a for a, b in pairwise(times)] == [MS] * 19
 
 
 def test_mix_draws_by_weight_and_drops_what_is_over() -> None:
@@ -305,13 +298,6 @@ def test_per_key_ends_with_its_last_key_or_generator() -> None:
     assert Counter(names(simulate(g, workers=4))) == {f"k{n}": 3 for n in range(5)}
     with pytest.raises(HarnessError, match="at least 1"):
         per_key(named, operations=0, workers_per_key=1)
-
-
-def test_trace_tells_questions_and_answers() -> None:
-    said: list[str] = []
-    simulate(trace(said.append, once(Offer("a"))), workers=1)
-    assert any("Offer(f='a'" in line for line in said)
-    assert any("update" in line for line in said)
 
 
 class _Fixed:

@@ -22,10 +22,20 @@ from fencepost.harness.generators import (
     stagger,
     time_limit,
     until_ok,
-    validate,
 )
-from fencepost.harness.history import Completion, Event, History, OpEvent, Outcome, SampleEvent
-from fencepost.harness.interpreter.interpreter import GRACE_S, Interpreter, new_event_loop
+from fencepost.harness.history import (
+    CLIENT_DEFECT,
+    Completion,
+    Event,
+    History,
+    NoteEvent,
+    OpEvent,
+    Outcome,
+    SampleEvent,
+)
+from fencepost.harness.interpreter.clients import Clients
+from fencepost.harness.interpreter.interpreter import Interpreter, new_event_loop
+from fencepost.harness.interpreter.workers import GRACE_S
 from fencepost.harness.results.recorder import Recorder
 from fencepost.harness.runner.health import HealthSampler
 from tests.fakes.virtual_time import run_virtual, virtual_clock_ns
@@ -69,17 +79,17 @@ class Bench:
             self.clients.append(Scripted(process, node, behave))
             return self.clients[-1]
 
-        defaults: dict[str, Any] = {"seed": 1, "op_timeout_s": 1.0, "open_timeout_s": 0.5}
-        self.interpreter = Interpreter(
-            workers=workers,
-            node_of=lambda worker: f"n{worker % 3 + 1}",
-            open_client=open_client,
-            recorder=self.recorder,
-            **{**defaults, **options},
+        op_timeout_s = options.pop("op_timeout_s", 1.0)
+        clients = Clients(
+            open=options.pop("open_client", open_client),
+            nodes=tuple(f"n{worker % 3 + 1}" for worker in range(workers)),
+            op_timeouts_s=(op_timeout_s,) * workers,
+            **{"open_timeout_s": 0.5, **options},
         )
+        self.interpreter = Interpreter(clients, recorder=self.recorder, seed=options.pop("seed", 1))
 
     async def run(self, generator: Generator, stop: asyncio.Event | None = None) -> "Bench":
-        await self.interpreter.run(validate(generator), stop=stop)
+        await self.interpreter.run(generator, stop=stop)
         return self
 
     @property
@@ -171,7 +181,6 @@ def test_how_operations_end_and_what_becomes_of_the_process() -> None:
     # A new process has a new client; a process that lives on keeps its own.
     assert [client.process for client in bench.clients] == list(range(8))
     assert [client.closed for client in bench.clients] == [True] * 7 + [False]
-    assert bench.interpreter.unforeseen == {"ValueError": 1, "BrokenClient": 2, "CancelledError": 1}
 
 
 def test_an_effect_free_operation_fails_instead_and_gets_a_fresh_client() -> None:
@@ -225,7 +234,9 @@ def test_a_client_that_ignores_cancellation_is_left_behind() -> None:
     assert bench.outcomes == [(0, INFO, "timeout"), (1, OK, None)]
     first = bench.history.operations[0]
     assert (first.ended_ns or 0) - first.invoked_ns == pytest.approx((1.0 + GRACE_S) * 1e9, rel=0.01)
-    assert bench.interpreter.unforeseen == {"ClientIgnoresCancellation": 1}
+    (note,) = [event for event in bench.history.events if isinstance(event, NoteEvent)]
+    assert note.topic == CLIENT_DEFECT
+    assert note.text == "the client of process 0 on n1 went on after it was cancelled; its worker was replaced"
 
 
 def test_a_client_that_answers_after_cancellation_comes_too_late() -> None:
@@ -256,7 +267,6 @@ def test_what_cannot_be_opened_fails_without_ending_the_process() -> None:
         (0, OK, None),
     ]
     assert bench.history.end_ns >= 3 * 50_000_000, "after a refusal the worker rests"
-    assert bench.interpreter.unforeseen == {"OSError": 1}
 
 
 def test_opening_has_its_own_deadline() -> None:
@@ -264,8 +274,7 @@ def test_opening_has_its_own_deadline() -> None:
         await asyncio.sleep(1000)
 
     async def main() -> Bench:
-        bench = Bench(answer, workers=1)
-        bench.interpreter._open_client = never
+        bench = Bench(answer, workers=1, open_client=never)
         return await bench.run(writes(2))
 
     bench = run_virtual(main())
@@ -334,18 +343,35 @@ def test_closing_is_bounded_when_clients_are_not() -> None:
             await asyncio.sleep(10_000)
 
     async def main() -> float:
-        bench = Bench(answer, workers=2)
-
         async def open_client(process: int, node: str) -> Endless:
             return Endless(process, node, answer)
 
-        bench.interpreter._open_client = open_client
+        bench = Bench(answer, workers=2, open_client=open_client)
         await bench.run(writes(4))
         before_s = asyncio.get_running_loop().time()
         await bench.interpreter.close()
         return asyncio.get_running_loop().time() - before_s
 
     assert run_virtual(main()) <= 2 * GRACE_S + 0.1
+
+
+def test_a_client_that_cannot_be_closed_is_noted() -> None:
+    class Stuck(Scripted):
+        async def close(self) -> None:
+            raise OSError("the socket is gone")
+
+    async def main() -> Bench:
+        async def open_client(process: int, node: str) -> Stuck:
+            return Stuck(process, node, answer)
+
+        bench = await Bench(answer, workers=1, open_client=open_client).run(writes(1))
+        await bench.interpreter.close()
+        return bench
+
+    notes = [event for event in run_virtual(main()).history.events if isinstance(event, NoteEvent)]
+    assert [note.text for note in notes] == [
+        "the client of process 0 on n1 could not be closed: unforeseen: OSError: the socket is gone"
+    ]
 
 
 def test_a_generator_that_throws_ends_the_run() -> None:
