@@ -3,12 +3,13 @@
 A claim is a figure; only an act is a violation. One history gives up to four verdicts:
   - the run's read guarantee, for stale answers by superseded leaders: a read is held to what the system says of reads,
     so that ZooKeeper's `sync` (relied upon, not promised) does not make every run of it invalid;
-  - "superseded-leader-does-not-act", for its effects: lost acknowledgements and stamped effects;
+  - "superseded-leader-does-not-act", for its effects: lost acknowledgements, stamped effects and, where the maker rules
+    them out, acknowledgements;
   - "leader-self-fencing" and "one-leader-per-epoch", where the system gives a bound and keeps the assumptions.
 
-Exposure of the read guarantee: fresh reads asked of a superseded leader after a newer acknowledged write, and
-answered. Linearizable reads get no such verdict while nothing is stale: a correct system refuses them, so the count
-stays 0 in the best of runs, and linearizability itself is judged whole by another checker.
+Only requests that reached the superseded leader put it to the test: changes for its effects, fresh reads after a newer
+acknowledged write for its answers; refused ones and those that it never answered among them. Linearizable reads get no
+such verdict while nothing is stale: linearizability itself is judged whole by another checker.
 """
 
 import re
@@ -26,10 +27,11 @@ from fencepost.checkers.findings.finding import Finding
 from fencepost.checkers.findings.ladder import WITNESSES_MAX, Findings
 from fencepost.checkers.findings.words import duration, shown
 from fencepost.checkers.leadership import one_leader, self_fencing
-from fencepost.checkers.leadership.acted import Acts, Lost, Stale, Stamped, find_acts
+from fencepost.checkers.leadership.acted import ACKNOWLEDGED, LOST, STAMPED, Acts, Lost, Stale, Stamped, find_acts
 from fencepost.checkers.leadership.claims import claim_evidence, claim_figures
-from fencepost.harness.history import History, Operation
-from fencepost.harness.verdict import Facts, Validity, Verdict, in_words
+from fencepost.checkers.leadership.requests import REFUSALS, Request, code_of
+from fencepost.harness.history import History, Operation, Outcome
+from fencepost.harness.verdict import Facts, Rule, Validity, Verdict, in_words
 
 CHECKER: Final = "leadership"
 NO_ACT: Final = "superseded-leader-does-not-act"
@@ -91,22 +93,24 @@ def _act_operations(acts: Acts) -> dict[str, list[Operation]]:
     return {
         "asked_of_superseded_leader": acts.asked,
         "writes_asked_of_superseded_leader": acts.asked_writes,
+        "writes_that_reached_superseded_leader": acts.reached_writes,
         "served_by_superseded_leader": acts.served,
         "attempted_but_fenced": acts.fenced,
         "attempted_outcome_unknown": acts.unknown,
         "failed_for_other_reasons": acts.refused_otherwise,
         "fresh_reads_answered": acts.fresh_reads_exposed,
         "stale_answers": [stale.read for stale in acts.stale],
-        "acted": [*(s.read for s in acts.stale), *(lost.add for lost in acts.lost), *(s.write for s in acts.stamped)],
+        "acted": [
+            *(s.read for s in acts.stale),
+            *(lost.add for lost in acts.lost),
+            *(s.write for s in acts.stamped),
+            *(request.operation for request in acts.acknowledged),
+        ],
     }
 
 
 def _act_evidence(acts: Acts) -> dict[str, Rows]:
-    evidence = {name: rows(own) for name, own in _act_operations(acts).items()}
-    return {
-        **evidence,
-        "exposure": max(evidence["asked_of_superseded_leader"], evidence["served_by_superseded_leader"], key=len),
-    }
+    return {name: rows(own) for name, own in _act_operations(acts).items()}
 
 
 def _stale_answers(history: History, facts: Facts, acts: Acts) -> list[Verdict]:
@@ -121,40 +125,59 @@ def _stale_answers(history: History, facts: Facts, acts: Acts) -> list[Verdict]:
             found=found,
             broken=f"a superseded leader gave {len(found)} stale answers to reads that had to be current",
             exposed=rows(acts.fresh_reads_exposed),
-            exposure_of="fresh reads asked of a superseded leader after a newer acknowledged write, and answered",
-            untested="no fresh read was asked of a superseded leader after a newer acknowledged write, and answered",
-            kept=f"{len(acts.fresh_reads_exposed)} fresh reads asked of a superseded leader got current answers",
+            exposure_of="fresh reads that reached a superseded leader after a newer write was acknowledged",
+            untested="no fresh read reached a superseded leader after a newer write was acknowledged",
+            kept=f"{len(acts.fresh_reads_exposed)} fresh reads that reached a superseded leader got no stale answer",
+            rules=(_stale_rule(acts),),
         ).verdict(facts)
     ]
+
+
+def _stale_rule(acts: Acts) -> Rule:
+    chances = len(acts.fresh_reads_exposed)
+    lacks = "" if chances else "no read reached it after a write of a later epoch had been acknowledged"
+    return Rule(name="stale-answer-by-superseded-leader", chances=chances, lacks=lacks)
 
 
 def _no_act(history: History, facts: Facts, reigns: Reigns, acts: Acts, figures: dict[str, Any]) -> Verdict:
     lost = [_lost_finding(history, one) for one in acts.lost]
     stamped = [_stamped_finding(one) for one in acts.stamped]
-    counts = Counter(finding.anomaly for finding in (*lost, *stamped))
+    acknowledged = [_acknowledged_finding(history, one) for one in acts.acknowledged]
+    findings = [*lost, *stamped, *acknowledged]
+    counts = Counter(finding.anomaly for finding in findings)
     beside = f"; {len(acts.stale)} stale answers are held against {facts.read_guarantee}" if acts.stale else ""
     return Findings(
         checker=CHECKER,
         guarantee=NO_ACT,
-        found=[*lost, *stamped],
+        found=findings,
         broken=f"a superseded leader acted: {in_words(counts)}{beside}",
-        exposure=max(len(acts.asked), len(acts.served)),
-        exposure_of="operations asked of a superseded leader",
-        untested=_untested_words(reigns, figures) + beside,
-        kept=f"of {len(acts.asked)} operations asked of superseded leaders {len(acts.served)} were answered while they "
-        f"led, {len(acts.fenced)} fenced, {len(acts.unknown)} left unknown; none had an effect of its own{beside}",
-        shown=[*lost[:WITNESSES_MAX], *stamped[:WITNESSES_MAX]],
+        exposed=rows(acts.exposed),
+        exposure_of="changes that reached a superseded leader",
+        untested=_untested_words(reigns, acts) + beside,
+        kept=f"{_endings(acts.exposed)}; none took effect by its hand{beside}",
+        shown=[*lost[:WITNESSES_MAX], *stamped[:WITNESSES_MAX], *acknowledged[:WITNESSES_MAX]],
+        rules=acts.rules,
         figures=figures,
         evidence=_act_evidence(acts),
     ).verdict(facts)
 
 
-def _untested_words(reigns: Reigns, figures: dict[str, Any]) -> str:
+def _endings(changes: list[Operation]) -> str:
+    """How the changes that reached superseded leaders ended."""
+    passed_on = sum(o.type is Outcome.OK for o in changes)
+    refused = sum(o.type is not Outcome.OK and code_of(o) in REFUSALS for o in changes)
+    return (
+        f"{len(changes)} changes reached superseded leaders: {refused} were refused, "
+        f"{len(changes) - refused - passed_on} not answered, {passed_on} passed on to the successor"
+    )
+
+
+def _untested_words(reigns: Reigns, acts: Acts) -> str:
     if not reigns.samples:
         return "no node was ever asked whether it leads"
-    if figures["claimed_count"]:
-        return "no operation was asked of a superseded leader"
-    return "no node certainly claimed a superseded epoch, so nothing could be asked of one"
+    if not any(reign.superseded for reign in reigns.reigns):
+        return "no leader was superseded"
+    return next((rule.lacks for rule in acts.rules if rule.lacks), "") or "no change reached a superseded leader"
 
 
 def _stale_finding(history: History, stale: Stale) -> Finding:
@@ -192,7 +215,7 @@ def _lost_finding(history: History, lost: Lost) -> Finding:
     add, read, begin = lost.add, lost.read, lost.reign.superseded
     assert begin is not None
     return Finding(
-        anomaly="lost-acknowledgement",
+        anomaly=LOST,
         operations=(add, read),
         about=0,
         events=(begin.event,),
@@ -210,16 +233,52 @@ def _lost_finding(history: History, lost: Lost) -> Finding:
 
 def _stamped_finding(stamped: Stamped) -> Finding:
     write, earlier, reader = stamped.write, stamped.earlier, stamped.seen_by
+    operations = (write, earlier) if reader is None else (write, earlier, reader)
     return Finding(
-        anomaly="stamped-effect",
-        operations=(write, earlier, reader),
+        anomaly=STAMPED,
+        operations=operations,
         about=0,
         steps=(
             f"{_placed(earlier)} is stamped with epoch {earlier.epoch}.",
-            f"{_placed(write)} stands after it, stamped with the superseded epoch {write.epoch}.",
-            f"{reader.node} answered a read in epoch {reader.epoch} with it, so it is committed.",
+            *(_after_in_time(stamped) if reader is None else _after_in_order(write, reader)),
         ),
-        nodes=tuple(dict.fromkeys((write.node, earlier.node, reader.node))),
+        nodes=tuple(dict.fromkeys(o.node for o in operations)),
+    )
+
+
+def _after_in_order(write: Operation, reader: Operation) -> tuple[str, str]:
+    return (
+        f"{_placed(write)} stands after it, stamped with the superseded epoch {write.epoch}.",
+        f"{reader.node} answered a read in epoch {reader.epoch} with it, so it is committed.",
+    )
+
+
+def _after_in_time(stamped: Stamped) -> tuple[str, str]:
+    write, earlier, reign = stamped.write, stamped.earlier, stamped.reign
+    assert earlier.completed_ns is not None
+    assert reign is not None
+    return (
+        f"{duration(write.invoked_ns - earlier.completed_ns)} after it was acknowledged, process {write.process} sent "
+        f"a {write.f} of {write.value!r} to {write.node}, the superseded leader of epoch {reign.epoch}.",
+        f"{write.node} acknowledged it at position {shown(write_position(write))}, in epoch {write.epoch}: in front of "
+        f"what had been acknowledged before.",
+    )
+
+
+def _acknowledged_finding(history: History, request: Request) -> Finding:
+    change, begin = request.operation, request.reign.superseded
+    assert begin is not None
+    return Finding(
+        anomaly=ACKNOWLEDGED,
+        operations=(change,),
+        events=(begin.event,),
+        steps=(
+            f"Epoch {begin.epoch} had begun: {begin.how}.",
+            f"After that process {change.process} sent a {change.f} of {change.value!r} to {change.node}.",
+            answered_words(history, change, request.reign) + ": it acknowledged it, and can have passed it on to "
+            "nobody.",
+        ),
+        from_ns=begin.at_ns,
     )
 
 

@@ -1,20 +1,23 @@
-"""What superseded leaders did with the operations that were sent to them: refused, timed out, served, or acted.
+"""What superseded leaders did with the requests that were sent to them: refused, timed out, served, or acted.
 
-An operation was *asked* of a superseded leader when it was invoked while its node certainly led an epoch below one
-that had begun. It was *served* by one when it was invoked after a higher epoch had begun and its ok reply is stamped
-with the node's own epoch, or came before the window of a later sample of the same incarnation that still claims it. A
-stamp counts only where stamps are exact, and only until the node is known to lead no more: a former leader that
-follows answers from its old state too, and that is no act of a leader.
+`requests` says which requests count. Being asked, and even being served, proves little, since followers pass requests
+on. A superseded leader *acted* when
+  - an answer of its own that had to be current lacks an ok write, stamped with a higher epoch, that completed before
+    the read was invoked ("stale answer");
+  - it acknowledged an add that the last final strong read lacks and nothing removed ("lost acknowledgement");
+  - a write that it acknowledged took effect under its epoch after an effect of a higher one ("stamped effect"): in the
+    store's order, and a reader in the higher epoch saw it; or in time, since it was invoked when a write stamped with
+    the higher epoch had been acknowledged, and stands at or before that write's position, with a stamp not above its
+    own epoch. The second needs no claim: only the old leader orders writes in front of those of its successor;
+  - it acknowledged a change as its own ("acknowledged while superseded"), where the maker rules that out.
+A change is counted by the first of these rules that it breaks.
 
-Being served proves little, since etcd and ZooKeeper nodes forward. A superseded leader *acted* when
-  - an answer that had to be current lacks an ok write, stamped with a higher epoch, that completed before (stale);
-  - it acknowledged an add that the last final read lacks and nothing removed (lost acknowledgement);
-  - an ok write stamped with the lower epoch stands after one of the higher epoch, and a reader in the higher epoch saw
-    it (stamped effect).
+A rule had its *chance* with every request that reached the superseded leader and that would have broken the rule had it
+been answered wrongly.
 """
 
-from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 import msgspec
@@ -22,8 +25,8 @@ import msgspec
 from fencepost.checkers.facts.positions import (
     CURRENT,
     EFFECT_FREE,
-    PARTITION_STAMPED,
     READS,
+    WRITES,
     by_key,
     final_reads,
     ok_reads,
@@ -33,29 +36,20 @@ from fencepost.checkers.facts.positions import (
     written,
 )
 from fencepost.checkers.facts.reigns import Reign, Reigns
+from fencepost.checkers.leadership.requests import REFUSALS, TIME_OUTS, Request, code_of, requests
+from fencepost.checkers.storage.sets import weak_reads
 from fencepost.harness.history import History, Operation, Outcome
-from fencepost.harness.verdict import Facts
+from fencepost.harness.verdict import Facts, Rule
 
-#: Rows of the clients' error tables by which a node refuses for its epoch or its role, or for lack of a leader. Where
-#: such a row is indefinite, a write ends `info` with it and is of unknown outcome; only a read ends `fail`. So it is
-#: with Kafka's "not-controller": a controller of KRaft that resigns says it of what it has appended, too.
-REFUSALS: Final = frozenset(
-    {
-        "not-leader",
-        "no-leader",
-        "leader-changed",
-        "stale-epoch",
-        "not-serving",
-        "unavailable",
-        "not-controller",
-        "not-leader-or-follower",
-        "leader-not-available",
-        "fenced-leader-epoch",
-    }
-)
-#: Rows that say nothing at all: also a read that ends so was neither served nor refused.
-TIME_OUTS: Final = frozenset({"timeout", "request-timed-out", "deadline-exceeded", "connection-lost"})
 _REMOVES: Final = frozenset({"remove", "delete"})
+#: Changes whose effect nothing overwrites.
+_UNIQUE: Final = frozenset({"add"})
+#: Changes that a store orders before it acknowledges them. Keeping a lease alive is none: leaders do that alone.
+_ORDERED: Final = WRITES | _REMOVES | {"put", "put-all", "critical", "campaign", "act", "resign"}
+
+LOST: Final = "lost-acknowledgement"
+STAMPED: Final = "stamped-effect"
+ACKNOWLEDGED: Final = "acknowledged-while-superseded"
 
 
 class Stale(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,16 +65,23 @@ class Lost(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Stamped(msgspec.Struct, frozen=True, kw_only=True):
+    """`write` took effect after `earlier`, of a higher epoch; `seen_by` shows it where their positions do not.
+
+    `reign` is that of the leader who was asked for it, when the two are told apart in time.
+    """
+
     write: Operation
     earlier: Operation
-    seen_by: Operation
+    seen_by: Operation | None = None
+    reign: Reign | None = None
 
 
 class Acts(msgspec.Struct, kw_only=True):
-    """The operations of each kind, and the violations among them."""
+    """The operations of each kind, the violations among them, and those that gave a rule its chance."""
 
     asked: list[Operation] = []
     asked_writes: list[Operation] = []
+    reached_writes: list[Operation] = []
     served: list[Operation] = []
     fenced: list[Operation] = []
     unknown: list[Operation] = []
@@ -89,68 +90,158 @@ class Acts(msgspec.Struct, kw_only=True):
     stale: list[Stale] = []
     lost: list[Lost] = []
     stamped: list[Stamped] = []
+    acknowledged: list[Request] = []
+    chances: dict[str, list[Operation]] = {}
+    rules: tuple[Rule, ...] = ()
+
+    @property
+    def exposed(self) -> list[Operation]:
+        """Each change that gave some rule its chance, once."""
+        by_row = {o.invoke_index: o for own in self.chances.values() for o in own}
+        return [by_row[index] for index in sorted(by_row)]
 
 
 def find_acts(history: History, facts: Facts, reigns: Reigns) -> Acts:
-    """Judge every operation that was sent to a superseded leader. Cost: O(n log n)."""
-    acts = Acts(stale=[], lost=[], stamped=stamped_effects(history) if reigns.stamps_exact else [])
-    finals = _Finals(history)
-    newer = NewerWrites(history)
-    current = facts.read_guarantee in CURRENT
-    for operation, reign, asked, served in asked_of_superseded(history, reigns):
-        acts.asked += [operation] * asked
-        acts.asked_writes += [operation] * (asked and operation.f not in EFFECT_FREE)
-        acts.served += [operation] * served
-        match operation.type:
-            case Outcome.OK:
-                if operation.f in READS and current:
-                    _judge_read(acts, operation, reign, served, newer)
-                elif operation.f == "add" and served:
-                    _judge_add(acts, operation, reign, finals)
-            case Outcome.INFO:
-                acts.unknown += [operation] * asked
-            case _:
-                _judge_refusal(acts, operation, reign, finals)
-    return acts
+    """Judge every request to a superseded leader. Cost: O(n log n)."""
+    return _Judge(history, facts, reigns).acts()
 
 
-def asked_of_superseded(history: History, reigns: Reigns) -> Iterator[tuple[Operation, Reign, bool, bool]]:
-    """Each operation sent to a superseded leader: with the reign, whether it was asked, and whether it was served."""
-    of_node: dict[str, list[Operation]] = {}
-    for operation in history.operations:
-        if operation.f not in PARTITION_STAMPED:
-            # Those are asked of the leader of a topic partition, who may be any node (`checkers.log.zombie_brokers`).
-            of_node.setdefault(operation.node, []).append(operation)
-    invoked = {node: [o.invoked_ns for o in own] for node, own in of_node.items()}
-    for reign in reigns.reigns:
-        begin = reign.superseded
-        if begin is None or reign.node not in of_node:
-            continue
-        last_ns = reign.last_ns
-        by_stamp_ns = reign.over_ns if reign.over_ns is not None else history.end_ns
-        end_ns = max(last_ns, by_stamp_ns) if reigns.stamps_exact else last_ns
-        times = invoked[reign.node]
-        for i in range(bisect_right(times, begin.at_ns), bisect_right(times, end_ns)):
-            operation = of_node[reign.node][i]
-            done_ns = operation.completed_ns
-            asked = operation.invoked_ns <= last_ns
-            answered = operation.type is Outcome.OK and done_ns is not None
-            stamped = reigns.stamps_exact and operation.epoch == reign.epoch
-            served = answered and done_ns is not None and (stamped or done_ns < last_ns)
-            if asked or served:
-                yield operation, reign, asked, served
+class _Judge:
+    """Holds each request against every rule."""
+
+    def __init__(self, history: History, facts: Facts, reigns: Reigns) -> None:
+        self._requests: Final = list(requests(history, facts, reigns))
+        self._finals: Final = _Finals(history)
+        self._newer: Final = NewerWrites(by_key(_positioned(history)))
+        self._newer_of_any: Final = NewerWrites({None: _positioned(history)})
+        self._current: Final = facts.read_guarantee in CURRENT
+        self._weak: Final = weak_reads(facts)
+        self._refuses: Final = facts.leadership is not None and facts.leadership.superseded_acknowledges_nothing
+        by_position = stamped_effects(history) if reigns.stamps_exact else []
+        self._acts: Final = Acts(stamped=by_position, chances={LOST: [], STAMPED: [], ACKNOWLEDGED: []})
+
+    def acts(self) -> Acts:
+        acts = self._acts
+        for request in self._requests:
+            operation = request.operation
+            acts.asked.append(operation)
+            acts.served += [operation] * request.served
+            if operation.f in READS:
+                self._judge_read(request)
+            elif operation.f not in EFFECT_FREE:
+                acts.asked_writes.append(operation)
+                acts.reached_writes += [operation] * request.reached
+                self._judge_change(request)
+            self._sort(request)
+        acts.rules = self._rules()
+        return acts
+
+    def _judge_read(self, request: Request) -> None:
+        read, reign = request.operation, request.reign
+        write = self._newer.newest(read.key, reign.epoch, read.invoked_ns) if self._current else None
+        if write is None or not request.reached:
+            return
+        if request.provable or request.served:
+            self._acts.fresh_reads_exposed.append(read)
+        view, missing = view_position(read), write_position(write)
+        # Whoever returns what it wrote has it, whatever number the server gives that (see `leadership.freshness`).
+        lacks = view is not None and missing is not None and view < missing and read.result != written(write)
+        if request.served and lacks:
+            self._acts.stale.append(Stale(read=read, write=write, reign=reign))
+
+    def _judge_change(self, request: Request) -> None:
+        if not request.reached:
+            return
+        change, acts = request.operation, self._acts
+        provable = request.provable or request.served
+        earlier = self._newer_of_any.newest(None, request.reign.epoch, change.invoked_ns)
+        looked_for = change.f in _UNIQUE and not self._weak and self._finals.tells_of(change)
+        acts.chances[LOST] += [change] * (looked_for and provable)
+        acts.chances[STAMPED] += [change] * (change.f in WRITES and earlier is not None)
+        acts.chances[ACKNOWLEDGED] += [change] * (self._refuses and change.f in _ORDERED and provable)
+        if change.type is not Outcome.OK:
+            return
+        if looked_for and request.served and self._finals.lacks(change):
+            acts.lost.append(Lost(add=change, read=self._finals.last[change.key], reign=request.reign))
+        elif earlier is not None and _stands_before(change, earlier, request.reign):
+            acts.stamped.append(Stamped(write=change, earlier=earlier, reign=request.reign))
+        elif self._refuses and request.served and change.f in _ORDERED:
+            acts.acknowledged.append(request)
+
+    def _sort(self, request: Request) -> None:
+        """Fenced: refused for role or epoch while it was the deposed leader, and without effect in the final state."""
+        operation, acts = request.operation, self._acts
+        if operation.type is Outcome.OK:
+            return
+        ended_ns, code = operation.ended_ns, code_of(operation)
+        if operation.type is Outcome.INFO or code in TIME_OUTS:
+            acts.unknown.append(operation)
+        elif ended_ns is None or ended_ns >= request.until_ns or code not in REFUSALS:
+            acts.refused_otherwise.append(operation)
+        elif operation.f in EFFECT_FREE or self._finals.lacks(operation):
+            acts.fenced.append(operation)
+        else:
+            # Without a final read of it, or with its effect there, nobody can say that it was fenced.
+            acts.unknown.append(operation)
+
+    def _rules(self) -> tuple[Rule, ...]:
+        changes = [r for r in self._requests if r.operation.f not in EFFECT_FREE]
+        reached = [r.operation for r in changes if r.reached]
+        none = _none_reached(self._requests, changes, reached)
+        lacks = {
+            LOST: none or self._lacks_unique(reached),
+            STAMPED: none or _lacks_stamps(reached),
+            ACKNOWLEDGED: none or self._lacks_promise(),
+        }
+        counts = {name: len(own) for name, own in self._acts.chances.items()}
+        return tuple(Rule(name=name, chances=n, lacks="" if n else lacks[name]) for name, n in counts.items())
+
+    def _lacks_unique(self, reached: Sequence[Operation]) -> str:
+        adds = [o for o in reached if o.f in _UNIQUE]
+        if not adds:
+            return "no change that reached it has an effect that nothing overwrites"
+        if self._weak or not any(self._finals.tells_of(o) for o in adds):
+            return self._weak or "no final strong read shows whether its adds are there"
+        return _UNPROVABLE
+
+    def _lacks_promise(self) -> str:
+        return _UNPROVABLE if self._refuses else "the maker does not rule out that it acknowledges a change"
+
+
+_UNPROVABLE: Final = "no answer could have been told from one that it only passed on"
+
+
+def _none_reached(all_of: Sequence[Request], changes: Sequence[Request], reached: Sequence[Operation]) -> str:
+    """Why no rule about changes had a chance; empty where changes reached a superseded leader."""
+    if reached:
+        return ""
+    if changes:
+        return f"none of {len(changes)} changes that were sent to a superseded leader reached it"
+    return "only reads were sent to a superseded leader" if all_of else "nothing was sent to a superseded leader"
+
+
+def _lacks_stamps(reached: Iterable[Operation]) -> str:
+    if not any(o.f in WRITES for o in reached):
+        return "no write with a position of its own reached it"
+    return "before what reached it was sent, no write stamped with a higher epoch had been acknowledged"
+
+
+def _stands_before(change: Operation, earlier: Operation, reign: Reign) -> bool:
+    """Whether `change`, which was invoked after `earlier` was acknowledged, stands in front of it in the old epoch."""
+    position, before = write_position(change), write_position(earlier)
+    stamped_old = change.epoch is not None and change.epoch <= reign.epoch
+    return change.f in WRITES and stamped_old and position is not None and before is not None and position <= before
+
+
+def _positioned(history: History) -> list[Operation]:
+    return [o for o in ok_writes(history) if o.epoch is not None and write_position(o) is not None]
 
 
 class NewerWrites:
     """Acknowledged writes of a key stamped above an epoch, by completion, with the highest position so far."""
 
-    def __init__(self, history: History) -> None:
-        self._writes = by_key(
-            sorted(
-                (o for o in ok_writes(history) if o.epoch is not None and write_position(o) is not None),
-                key=lambda o: o.completed_ns or 0,
-            )
-        )
+    def __init__(self, grouped: dict[str | None, list[Operation]]) -> None:
+        self._writes: Final = {key: sorted(own, key=lambda o: o.completed_ns or 0) for key, own in grouped.items()}
         self._tables: dict[tuple[str | None, int], tuple[list[int], list[Operation]]] = {}
 
     def newest(self, key: str | None, epoch: int, before_ns: int) -> Operation | None:
@@ -180,46 +271,20 @@ class _Finals:
         self.last: Final = {key: reads[-1] for key, reads in by_key(final_reads(history)).items()}
         self._removed = {o.key for o in history.operations if o.f in _REMOVES}
 
-    def lacks(self, operation: Operation) -> bool:
-        """Whether a later final read of its key was made, does not show its effect, and nothing removed it."""
+    def tells_of(self, operation: Operation) -> bool:
+        """Whether a later final read of its key was made, and nothing removed what it may show."""
         read = self.last.get(operation.key)
         if read is None or operation.key in self._removed or operation.ended_ns is None:
             return False
-        if operation.ended_ns >= read.invoked_ns:
+        return operation.ended_ns < read.invoked_ns
+
+    def lacks(self, operation: Operation) -> bool:
+        """Whether a final read tells of the operation, and does not show its effect."""
+        if not self.tells_of(operation):
             return False
-        found = read.result if isinstance(read.result, list) else [read.result]
-        return written(operation) not in found
-
-
-def _judge_read(acts: Acts, read: Operation, reign: Reign, served: bool, newer: NewerWrites) -> None:
-    write = newer.newest(read.key, reign.epoch, read.invoked_ns)
-    if write is None:
-        return
-    acts.fresh_reads_exposed.append(read)
-    view, missing = view_position(read), write_position(write)
-    # Whoever returns what it wrote has it, whatever number the server gives that (see `checkers.leadership.freshness`).
-    lacks = view is not None and missing is not None and view < missing and read.result != written(write)
-    if served and lacks:
-        acts.stale.append(Stale(read=read, write=write, reign=reign))
-
-
-def _judge_add(acts: Acts, add: Operation, reign: Reign, finals: _Finals) -> None:
-    if finals.lacks(add):
-        acts.lost.append(Lost(add=add, read=finals.last[add.key], reign=reign))
-
-
-def _judge_refusal(acts: Acts, operation: Operation, reign: Reign, finals: _Finals) -> None:
-    """Fenced: refused for role or epoch while it still led, and without effect in the final state."""
-    ended_ns, code = operation.ended_ns, (operation.error or "").split(":")[0]
-    if code in TIME_OUTS:
-        acts.unknown.append(operation)
-    elif ended_ns is None or ended_ns >= reign.last_ns or code not in REFUSALS:
-        acts.refused_otherwise.append(operation)
-    elif operation.f in EFFECT_FREE or finals.lacks(operation):
-        acts.fenced.append(operation)
-    else:
-        # Without a final read of it, or with its effect there, nobody can say that it was fenced.
-        acts.unknown.append(operation)
+        read = self.last[operation.key]
+        values = read.result if isinstance(read.result, list) else [read.result]
+        return written(operation) not in values
 
 
 def stamped_effects(history: History) -> list[Stamped]:

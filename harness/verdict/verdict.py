@@ -279,6 +279,8 @@ class LeadershipBound(msgspec.Struct, frozen=True, kw_only=True):
     `one_leader_per_epoch` says that samples keep all assumptions, so that two leaders in one epoch may be judged.
     `watch_ns` is how long after the last fault was healed a superseded leader may still be found. `clocks` are those
     of the node by which the system may measure the bound: its running time counts by the slowest of them.
+    `superseded_acknowledges_nothing`: the maker rules out that a superseded leader acknowledges a change, and a node
+    that leads passes no change on to another one.
     """
 
     bound_ns: int | None
@@ -287,6 +289,7 @@ class LeadershipBound(msgspec.Struct, frozen=True, kw_only=True):
     one_leader_per_epoch: bool
     watch_ns: int = 2_000_000_000
     clocks: tuple[Clock, ...] = (Clock.WALL, Clock.MONOTONIC)
+    superseded_acknowledges_nothing: bool = False
 
     @property
     def limit_ns(self) -> int | None:

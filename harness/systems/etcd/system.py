@@ -136,6 +136,7 @@ class Etcd:
             one_leader_per_epoch=False,
             # raft counts ticks of a time.Ticker, which Go drives by the monotonic clock.
             clocks=(Clock.MONOTONIC,),
+            superseded_acknowledges_nothing=True,
         )
 
     def lease_bound(self, options: Mapping[str, object]) -> LeaseBound:

@@ -146,4 +146,6 @@ def leadership_bound(tick_ms: int, init_limit: int, sync_limit: int) -> Leadersh
         one_leader_per_epoch=True,
         # Time.currentElapsedTime, which is System.nanoTime.
         clocks=(Clock.MONOTONIC,),
+        # A change that such a leader acknowledged would be one that took effect under an earlier epoch, or a lost one.
+        superseded_acknowledges_nothing=True,
     )
