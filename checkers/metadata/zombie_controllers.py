@@ -7,30 +7,35 @@ what a broker asked for after it was superseded,
     version of /controller_epoch;
   - a write that checked the version of an earlier election, or that set the state of a topic partition under an earlier
     controller epoch without any check (KAFKA-6082), took effect: "stamped-effect", the act that the promise rules out;
-  - a topic made or deleted on behalf of a client carries no epoch. It takes effect unfenced, and is told, not judged.
+  - a topic made or deleted on behalf of a client carries no epoch, so nothing fences it: "unfenced-change", which
+    breaks a guarantee of its own. That one is never kept: where no such change was made, nothing had kept it away.
 Logs tell of what never came so far: requests that brokers ignored for their controller epoch, and topics that could not
 be made since the session had expired. The latter count when a client had asked this node for the topic, a later epoch
-had certainly begun, and no ZooKeeper holds it by that broker's hand.
+had certainly begun, and no ZooKeeper holds it by that broker's hand. They carry no epoch either, so they say nothing of
+the first guarantee.
 
 Only what a majority of ZooKeepers logged is taken for committed. The state of a partition is written by its leader as
 well in releases before 2.7, under the epoch that it was told; so a stamp counts only in the hand of that epoch's
 controller.
 """
 
-from collections.abc import Iterable, Mapping
-from typing import Final
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
 
 import msgspec
 
+from fencepost.checkers.facts.positions import events_of
 from fencepost.checkers.facts.reigns import LOG_DELAY_NS
 from fencepost.checkers.findings.finding import Finding
 from fencepost.checkers.findings.ladder import Findings
-from fencepost.harness.history import AttemptEvent, EpochEvent, History, LogEntry, Operation, Outcome
+from fencepost.harness.history import AttemptEvent, EpochEvent, History, LogEntry, Operation, OpEvent, Outcome
 from fencepost.harness.verdict import Facts, Verdict
 from fencepost.harness.verdict.figures import ControllerAttempt, ControllerElection, plain
 
 CHECKER: Final = "zombie-controllers"
 GUARANTEE: Final = "superseded-leader-does-not-act"
+CLIENT_CHANGES: Final = "client-changes-are-fenced"
+UNFENCED: Final = "unfenced-change"
 SUBJECT: Final = "controller"
 #: What refused it: ZooKeeper by the version of /controller_epoch, a broker by the epoch, ZooKeeper for its session.
 BY_EPOCH: Final = "controller-epoch"
@@ -52,9 +57,12 @@ class Reign(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Deeds(msgspec.Struct, kw_only=True):
+    """What superseded controllers tried: as controllers (`fenced`, `stamped`), or for clients (the other two)."""
+
     reigns: list[Reign]
     fenced: list[ControllerAttempt] = []
     stamped: list[ControllerAttempt] = []
+    expired: list[ControllerAttempt] = []
     unfenced: list[ControllerAttempt] = []
 
 
@@ -64,10 +72,10 @@ def check(history: History, facts: Facts) -> list[Verdict]:
     reigns = [_reign(e) for e in entries if e.type == "election"]
     if not reigns:
         return []
-    deeds = Deeds(reigns=reigns, fenced=[], stamped=[], unfenced=[])
-    _by_disk(deeds, entries)
+    deeds = Deeds(reigns=reigns, fenced=[], stamped=[], expired=[], unfenced=[])
+    _by_disk(deeds, entries, history.operations)
     _by_logs(deeds, history, entries)
-    return [_verdict(history, facts, deeds)]
+    return [_as_controllers(history, facts, deeds), _for_clients(history, facts, deeds)]
 
 
 def _reign(entry: LogEntry) -> Reign:
@@ -86,9 +94,8 @@ def _committed(history: History, facts: Facts) -> list[LogEntry]:
     return [holders[at][0] for at in sorted(holders) if len(holders[at]) >= majority]
 
 
-def _by_disk(deeds: Deeds, entries: Iterable[LogEntry]) -> None:
+def _by_disk(deeds: Deeds, entries: Sequence[LogEntry], operations: Sequence[Operation]) -> None:
     """Go through the transactions in order, with who is the controller and who was it before."""
-    entries = list(entries)
     owners = {e.fields["session"]: e.fields["node"] for e in entries if e.type in ("registration", "election")}
     by_version = {reign.version: reign for reign in deeds.reigns}
     by_epoch = {reign.epoch: reign for reign in deeds.reigns}
@@ -113,7 +120,8 @@ def _by_disk(deeds: Deeds, entries: Iterable[LogEntry]) -> None:
         if entry.type == "refused" and entry.fields["multi"] and entry.fields["errors"][0] == _BAD_VERSION:
             deeds.fenced.append(_deed(entry, node, own, current, "write metadata", BY_EPOCH))
         elif entry.type in _CLIENTS:
-            deeds.unfenced.append(_deed(entry, node, own, current, _told(entry)))
+            unfenced = _deed(entry, node, own, current, _told(entry))
+            deeds.unfenced.append(msgspec.structs.replace(unfenced, indexes=_client(operations, entry, node)))
 
 
 def _stamp(entry: LogEntry, node: str, by_version: Mapping[int, Reign], by_epoch: Mapping[int, Reign]) -> Reign | None:
@@ -126,6 +134,13 @@ def _stamp(entry: LogEntry, node: str, by_version: Mapping[int, Reign], by_epoch
         return None
     reign = by_epoch.get(entry.fields["controller_epoch"])
     return reign if reign is not None and reign.node == node else None
+
+
+def _client(operations: Iterable[Operation], entry: LogEntry, node: str) -> tuple[int, ...]:
+    """The rows of the request that made this topic; none where several clients asked this node for it."""
+    wanted = ("create", entry.fields["name"], node)
+    requests = [o for o in operations if (o.f, o.key, o.node) == wanted and o.type is not Outcome.FAIL]
+    return events_of(requests[0]) if entry.type == "topic" and len(requests) == 1 else ()
 
 
 def _deed(
@@ -184,7 +199,7 @@ def _by_logs(deeds: Deeds, history: History, entries: list[LogEntry]) -> None:
             if asked is not None and asked.invoke_index not in changes and not _made(entries, event):
                 changes.add(asked.invoke_index)
                 rows = (asked.invoke_index, event.index)
-                deeds.fenced.append(msgspec.structs.replace(deed, indexes=rows))
+                deeds.expired.append(msgspec.structs.replace(deed, indexes=rows))
     deeds.fenced = [
         msgspec.structs.replace(deed, indexes=tuple(of_reign.get((deed.node, deed.epoch), ())))
         if deed.zxid is not None
@@ -232,22 +247,18 @@ def _made(entries: list[LogEntry], event: AttemptEvent) -> bool:
     return any(e.type == "topic" and e.fields["name"] == event.key and e.fields["session"] in own for e in entries)
 
 
-def _verdict(history: History, facts: Facts, deeds: Deeds) -> Verdict:
-    by = {name: sum(d.refused_by == name for d in deeds.fenced) for name in (BY_EPOCH, BY_BROKER, BY_SESSION)}
-    unfenced = (
-        f"; {len(deeds.unfenced)} changes for clients took effect, which carry no epoch" if deeds.unfenced else ""
-    )
-    stamped = f"{len(deeds.stamped)} writes of superseded controllers took effect under an earlier controller epoch"
-    fenced = f"{len(deeds.fenced)} attempts of superseded controllers were fenced ({_counts(by)}), none got through"
+def _as_controllers(history: History, facts: Facts, deeds: Deeds) -> Verdict:
+    by = {name: sum(d.refused_by == name for d in deeds.fenced) for name in (BY_EPOCH, BY_BROKER)}
     verdict = Findings(
         checker=CHECKER,
         guarantee=GUARANTEE,
-        found=[_finding(history, deeds, deed) for deed in deeds.stamped],
-        broken=stamped + unfenced,
-        exposure=len(deeds.fenced) + len(deeds.stamped) + len(deeds.unfenced),
-        exposure_of="attempts of superseded controllers to change metadata",
-        untested=f"of {len(deeds.reigns)} controllers none tried anything once superseded{unfenced}",
-        kept=fenced + unfenced,
+        found=[_stamped_finding(history, deeds, deed) for deed in deeds.stamped],
+        broken=f"{len(deeds.stamped)} writes of superseded controllers took effect under an earlier controller epoch",
+        exposure=len(deeds.fenced) + len(deeds.stamped),
+        exposure_of="attempts of superseded controllers to act as controllers",
+        untested=f"of {len(deeds.reigns)} controllers none tried to act as one once superseded",
+        kept=f"superseded controllers tried to act {len(deeds.fenced)} times and were refused each time "
+        f"({_counts(by)})",
         figures={
             "subject": SUBJECT,
             "controllers": len(deeds.reigns),
@@ -258,15 +269,42 @@ def _verdict(history: History, facts: Facts, deeds: Deeds) -> Verdict:
             "attempted_but_fenced": len(deeds.fenced),
             "fenced_by": {name: number for name, number in by.items() if number},
             "acted": len(deeds.stamped),
-            "unfenced_changes_for_clients": len(deeds.unfenced),
-            ControllerAttempt.figure: [
-                {"indexes": [], **row} for row in plain((*deeds.stamped, *deeds.fenced, *deeds.unfenced)[:_SHOWN_MAX])
-            ],
+            ControllerAttempt.figure: _rows((*deeds.stamped, *deeds.fenced)),
         },
-        evidence={"attempted_but_fenced": tuple(sorted({i for deed in deeds.fenced for i in deed.indexes}))},
+        evidence={"attempted_but_fenced": _indexes(deeds.fenced)},
     ).verdict(facts)
     # The clients' view of the same guarantee is judged by another checker.
     return msgspec.structs.replace(verdict, weighs=verdict.cause is None)
+
+
+def _for_clients(history: History, facts: Facts, deeds: Deeds) -> Verdict:
+    unfenced, expired = len(deeds.unfenced), len(deeds.expired)
+    refused = f"; {expired} failed since its session had expired" if expired else ""
+    return Findings(
+        checker=CHECKER,
+        guarantee=CLIENT_CHANGES,
+        found=[_unfenced_finding(history, deeds, deed) for deed in deeds.unfenced],
+        broken=f"{unfenced} {'change' if unfenced == 1 else 'changes'} that superseded controllers made for clients "
+        f"took effect: nothing fences them{refused}",
+        exposure=unfenced,
+        exposure_of="changes that superseded controllers made for clients",
+        untested=f"no change that a superseded controller made for a client took effect{refused}",
+        figures={
+            "subject": SUBJECT,
+            "attempted_but_fenced": expired,
+            "unfenced_changes_for_clients": unfenced,
+            ControllerAttempt.figure: _rows((*deeds.unfenced, *deeds.expired)),
+        },
+        evidence={"attempted_but_fenced": _indexes(deeds.expired)},
+    ).verdict(facts)
+
+
+def _rows(deeds: tuple[ControllerAttempt, ...]) -> list[dict[str, Any]]:
+    return [{"indexes": [], **row} for row in plain(deeds[:_SHOWN_MAX])]
+
+
+def _indexes(deeds: Iterable[ControllerAttempt]) -> tuple[int, ...]:
+    return tuple(sorted({i for deed in deeds for i in deed.indexes}))
 
 
 def _lines(history: History, reign: Reign) -> tuple[int, ...]:
@@ -279,20 +317,42 @@ def _counts(by: Mapping[str, int]) -> str:
     return ", ".join(f"{number} by {name}" for name, number in by.items() if number) or "none"
 
 
-def _finding(history: History, deeds: Deeds, deed: ControllerAttempt) -> Finding:
-    old, new = (next(r for r in deeds.reigns if r.epoch == epoch) for epoch in (deed.epoch, deed.superseded_by))
-    lines = [history.events[index] for reign in (old, new) for index in _lines(history, reign)]
-    steps = (
-        f"ZooKeeper's transaction {old.at:#x} elected {old.node} in controller epoch {old.epoch}.",
-        f"Transaction {new.at:#x} elected {new.node} in epoch {new.epoch}.",
-        f"Transaction {deed.zxid} came after it: {deed.node} {deed.what} under epoch {deed.epoch}.",
-        "A majority of the ZooKeepers has it on disk, so it took effect.",
+def _stamped_finding(history: History, deeds: Deeds, deed: ControllerAttempt) -> Finding:
+    effect = f"Transaction {deed.zxid} came after it: {deed.node} {deed.what} under epoch {deed.epoch}."
+    return _finding(
+        history,
+        deeds,
+        deed,
+        "stamped-effect",
+        (effect, "A majority of the ZooKeepers has it on disk, so it took effect."),
     )
+
+
+def _unfenced_finding(history: History, deeds: Deeds, deed: ControllerAttempt) -> Finding:
+    rows = [history.events[index] for index in deed.indexes]
+    answers = [e for e in rows if type(e) is OpEvent and e.type is not Outcome.INVOKE]
+    steps = (
+        f"Transaction {deed.zxid} came after it: {deed.node}, no longer the controller, did this for a client: "
+        f"{deed.what}.",
+        *(f"The client's {e.f} of {e.key} through {e.node} ended {e.type.value} (event {e.index})." for e in answers),
+        "A majority of the ZooKeepers has it on disk, so it took effect; it carries no epoch that could fence it.",
+    )
+    return _finding(history, deeds, deed, UNFENCED, steps)
+
+
+def _finding(history: History, deeds: Deeds, deed: ControllerAttempt, anomaly: str, steps: tuple[str, ...]) -> Finding:
+    """What stands on disk behind the election that superseded its controller."""
+    old, new = (next(r for r in deeds.reigns if r.epoch == epoch) for epoch in (deed.epoch, deed.superseded_by))
+    indexes = (*_lines(history, old), *_lines(history, new), *deed.indexes)
     return Finding(
-        anomaly="stamped-effect",
-        events=tuple(line.index for line in lines),
-        steps=steps,
-        from_ns=min((line.time_ns for line in lines), default=0),
+        anomaly=anomaly,
+        events=indexes,
+        steps=(
+            f"ZooKeeper's transaction {old.at:#x} elected {old.node} in controller epoch {old.epoch}.",
+            f"Transaction {new.at:#x} elected {new.node} in epoch {new.epoch}.",
+            *steps,
+        ),
+        from_ns=min((history.events[index].time_ns for index in indexes), default=0),
         to_ns=history.end_ns,
         nodes=(deed.node, new.node),
     )

@@ -6,8 +6,9 @@ import pytest
 
 from fencepost.checkers.metadata import zombie_controllers
 from fencepost.harness.history import AttemptEvent, LogEntry, NodeLog, Outcome
-from fencepost.harness.verdict import Validity, Verdict
-from tests.checkers.build import Tale, facts
+from fencepost.harness.systems.kafka.zookeeper_mode.guarantees import GUARANTEES
+from fencepost.harness.verdict import Standing, Validity, Verdict
+from tests.checkers.build import Tale, facts, only
 
 KEEPERS = ("z1", "z2", "z3")
 FACTS = facts(nodes=(*KEEPERS, "b1", "b2"), electorate=KEEPERS)
@@ -52,15 +53,22 @@ def judged(*more: LogEntry, tale: Tale | None = None, only_on: tuple[str, ...] =
     return zombie_controllers.check(history, FACTS)
 
 
+def as_controllers(verdicts: list[Verdict]) -> Verdict:
+    return only(verdicts, "superseded-leader-does-not-act")
+
+
+def for_clients(verdicts: list[Verdict]) -> Verdict:
+    return only(verdicts, "client-changes-are-fenced")
+
+
 def verdict(*more: LogEntry, **options: Any) -> Verdict:
-    (found,) = judged(*more, **options)
-    assert (found.checker, found.guarantee) == ("zombie-controllers", "superseded-leader-does-not-act")
-    return found
+    return as_controllers(judged(*more, **options))
 
 
-def counts(found: Verdict) -> tuple[int, int, int]:
-    figures = found.figures
-    return figures["attempted_but_fenced"], figures["acted"], figures["unfenced_changes_for_clients"]
+def counts(verdicts: list[Verdict]) -> tuple[int, int, int]:
+    assert {found.checker for found in verdicts} == {"zombie-controllers"}
+    own, other = as_controllers(verdicts).figures, for_clients(verdicts).figures
+    return own["attempted_but_fenced"], own["acted"], other["unfenced_changes_for_clients"]
 
 
 def test_without_elections_on_disk_there_is_nothing_to_say() -> None:
@@ -107,33 +115,74 @@ def test_controllers_that_tried_nothing_leave_it_unknown_and_do_not_weigh() -> N
     ],
 )
 def test_deeds_on_disk(deed: LogEntry, fenced: int, acted: int, unfenced: int) -> None:
-    found = verdict(deed)
-    assert counts(found) == (fenced, acted, unfenced)
-    assert found.exposure == fenced + acted + unfenced
-    expected = Validity.INVALID if acted else Validity.VALID if fenced or unfenced else Validity.UNKNOWN
+    verdicts = judged(deed)
+    assert counts(verdicts) == (fenced, acted, unfenced)
+    found = as_controllers(verdicts)
+    assert found.exposure == fenced + acted
+    expected = Validity.INVALID if acted else Validity.VALID if fenced else Validity.UNKNOWN
     assert found.validity is expected
     assert found.anomalies == ({"stamped-effect": 1} if acted else {})
     assert len(found.witnesses) == acted
-    if found.exposure:
-        (row,) = found.figures["attempts"]
+    for row in (*found.figures["attempts"], *for_clients(verdicts).figures["attempts"]):
         assert (row["node"], row["epoch"], row["superseded_by"], row["zxid"]) == ("b1", 1, 2, "0x15")
+
+
+def test_a_topic_made_for_a_client_is_never_held() -> None:
+    """Made by b1 behind b2's election and acknowledged: nothing fences it, and no other guarantee is held by it."""
+    tale = elections(Tale())
+    tale.op("create", "t7", 1, at=(1100, 1500), node="b1")
+    verdicts = judged(entry(21, "topic", OLD, name="t7"), tale=tale)
+    found = for_clients(verdicts)
+    assert (found.validity, found.anomalies, found.exposure) == (Validity.INVALID, {"unfenced-change": 1}, 1)
+    assert found.reason == "1 change that superseded controllers made for clients took effect: nothing fences them"
+    (witness,) = found.witnesses
+    assert witness.nodes == ("b1", "b2")
+    assert "The client's create of t7 through b1 ended ok (event 3)." in witness.steps
+    assert {1, 3} <= set(witness.events)
+    assert as_controllers(verdicts).validity is Validity.UNKNOWN
+    guarantee = next(g for g in GUARANTEES if g.name == found.guarantee)
+    assert guarantee.standing is Standing.MEASURED
+
+
+def test_without_a_change_for_a_client_its_guarantee_is_not_held_either() -> None:
+    found = for_clients(judged(refused(21, OLD, -103, -2)))
+    assert (found.validity, found.exposure) == (Validity.UNKNOWN, 0)
+
+
+def test_a_topic_that_two_clients_asked_for_names_no_request() -> None:
+    tale = elections(Tale())
+    tale.op("create", "t7", 1, at=(1100, 1500), node="b1")
+    tale.op("create", "t7", 1, at=(1200, 1500), node="b1", type=Outcome.INFO, error="timeout")
+    (row,) = for_clients(judged(entry(21, "topic", OLD, name="t7"), tale=tale)).figures["attempts"]
+    assert row["indexes"] == []
+
+
+def test_what_was_refused_adds_up() -> None:
+    tale = elections(Tale())
+    attempt(tale, 1100, f="LeaderAndIsr", error="stale-controller-epoch", epoch=1, source="b3's log")
+    found = verdict(refused(21, OLD, -103, -2), refused(22, OLD, -103, -2), tale=tale)
+    assert found.exposure == 3
+    assert found.reason == (
+        "superseded controllers tried to act 3 times and were refused each time "
+        "(2 by controller-epoch, 1 by stale-controller-epoch)"
+    )
 
 
 def test_a_new_session_of_the_same_broker_is_the_same_hand() -> None:
     again = entry(21, "registration", "0x3", node="b1")
-    assert counts(verdict(again, refused(22, "0x3", -103, -2), entry(23, "topic", "0x3", name="t7"))) == (1, 0, 1)
+    assert counts(judged(again, refused(22, "0x3", -103, -2), entry(23, "topic", "0x3", name="t7"))) == (1, 0, 1)
 
 
 def test_one_that_leads_again_is_no_superseded_controller() -> None:
     again = elected(21, "b1", 3, OLD)
-    assert counts(verdict(again, refused(22, OLD, -103, -2), state(23, OLD, 3, 3))) == (0, 0, 0)
+    assert counts(judged(again, refused(22, OLD, -103, -2), state(23, OLD, 3, 3))) == (0, 0, 0)
     # But a write that checked its first election's version is one of its first reign.
-    assert counts(verdict(again, state(22, OLD, 1, 1))) == (0, 1, 0)
+    assert counts(judged(again, state(22, OLD, 1, 1))) == (0, 1, 0)
 
 
 @pytest.mark.parametrize(("holders", "acted"), [(("z1",), 0), (("z1", "z3"), 1)])
 def test_only_what_a_majority_has_on_disk_took_effect(holders: tuple[str, ...], acted: int) -> None:
-    assert counts(verdict(state(21, OLD, 1, 1), only_on=holders)) == (0, acted, 0)
+    assert counts(judged(state(21, OLD, 1, 1), only_on=holders)) == (0, acted, 0)
 
 
 def elections(tale: Tale) -> Tale:
@@ -150,7 +199,7 @@ def test_the_line_that_tells_of_a_refusal_on_disk_is_its_row() -> None:
     tale = elections(Tale())
     attempt(tale, 1100, f="TopicChange", error="controller-epoch")
     found = verdict(refused(21, OLD, -103, -2), tale=tale)
-    assert counts(found) == (1, 0, 0)
+    assert found.figures["attempted_but_fenced"] == 1
     (row,) = found.figures["attempts"]
     assert row["zxid"] == "0x15"
     assert [type(tale.history().events[i]) for i in row["indexes"]] == [AttemptEvent]
@@ -161,7 +210,6 @@ def test_a_line_counts_alone_when_the_disk_does_not_show_it() -> None:
     tale = elections(Tale())
     attempt(tale, 1100, f="TopicChange", error="controller-epoch")
     found = verdict(tale=tale)
-    assert counts(found) == (1, 0, 0)
     assert found.figures["fenced_by"] == {"controller-epoch": 1}
 
 
@@ -169,7 +217,7 @@ def test_a_line_counts_alone_when_the_disk_does_not_show_it() -> None:
 def test_a_broker_refuses_a_request_of_an_earlier_epoch(epoch: int, fenced: int) -> None:
     tale = elections(Tale())
     attempt(tale, 1100, f="LeaderAndIsr", error="stale-controller-epoch", epoch=epoch, source="b3's log")
-    assert counts(verdict(tale=tale)) == (fenced, 0, 0)
+    assert counts(judged(tale=tale)) == (fenced, 0, 0)
 
 
 @pytest.mark.parametrize(
@@ -192,14 +240,17 @@ def test_a_topic_that_an_expired_session_could_not_make(
     tale.op("create", "t7", 1, at=(900, 950), node=node, type=type, error="timeout")
     attempt(tale, read_at, f="create", key="t7", error="session-expired")
     made = () if made_by is None else (entry(21, "topic", made_by, name="t7"),)
-    assert verdict(*made, tale=tale).figures["attempted_but_fenced"] == fenced
+    verdicts = judged(*made, tale=tale)
+    assert for_clients(verdicts).figures["attempted_but_fenced"] == fenced
+    # It carries no epoch, so its failing says nothing of what is fenced by one.
+    assert as_controllers(verdicts).exposure == 0
 
 
 def test_a_looks_refusal_is_no_attempt() -> None:
     tale = elections(Tale())
     tale.op("exists", "t7", None, at=(900, 950), node="b1", type=Outcome.FAIL, error="unknown-server-error")
     attempt(tale, 2100, f="create", key="t7", error="session-expired")
-    assert counts(verdict(tale=tale)) == (0, 0, 0)
+    assert for_clients(judged(tale=tale)).figures["attempted_but_fenced"] == 0
 
 
 def test_a_change_counts_once_however_many_lines_name_its_topic() -> None:
@@ -207,4 +258,4 @@ def test_a_change_counts_once_however_many_lines_name_its_topic() -> None:
     tale.op("create", "t7", 1, at=(900, 950), node="b1", type=Outcome.INFO, error="timeout")
     for read_at in (2100, 2101):
         attempt(tale, read_at, f="create", key="t7", error="session-expired")
-    assert counts(verdict(tale=tale)) == (1, 0, 0)
+    assert for_clients(judged(tale=tale)).figures["attempted_but_fenced"] == 1

@@ -72,6 +72,13 @@ GUARANTEES: Final = (
         source="KAFKA-6082, released with 2.1.0: a controller writes on condition of the version of /controller_epoch",
     ),
     Guarantee(
+        name="client-changes-are-fenced",
+        standing=Standing.MEASURED,
+        text="Once a later controller is elected, an earlier one makes no change for a client.",
+        source="nobody promises it: ZooKeeper's transactions that make or delete a topic for a client check no epoch",
+        known_issue="a broker looks at its role once, and asks ZooKeeper later",
+    ),
+    Guarantee(
         name="leader-self-fencing",
         standing=Standing.MEASURED,
         text="A controller that is cut off from ZooKeeper stops claiming to be it.",
