@@ -21,7 +21,7 @@ Source: Ongaro & Ousterhout (2014), figure 3 (Log Matching, Leader Completeness)
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from itertools import combinations, pairwise
 from typing import Any, Final
 
@@ -30,17 +30,13 @@ import msgspec
 from fencepost.checkers.facts.evidence import rows
 from fencepost.checkers.findings.finding import Finding
 from fencepost.checkers.findings.ladder import Doubt, Findings
-from fencepost.harness.history import History, LogEntry, NodeLog, Operation, Outcome
+from fencepost.checkers.metadata.placed_changes import Log, Placed
+from fencepost.harness.history import History, LogEntry, Operation, Outcome
 from fencepost.harness.verdict import Cause, Facts, Verdict, in_words
 
 CHECKER: Final = "ground-truth"
 AGREES: Final = "metadata-log-agrees"
 DURABLE: Final = "metadata-durable"
-_CHANGES: Final = frozenset({"alter", "create"})
-
-
-#: Of a setting: what it belongs to and its value; of a topic: its name.
-_Name = tuple[str, ...]
 
 
 def check(history: History, facts: Facts) -> list[Verdict]:
@@ -49,7 +45,7 @@ def check(history: History, facts: Facts) -> list[Verdict]:
         nothing = Doubt(Cause.NO_EXPOSURE, "no metadata log was kept")
         return [Findings(checker=CHECKER, guarantee=AGREES, doubt=nothing, exposure_of="").verdict(facts)]
     logs = {node: Log(log) for node, log in history.logs.items()}
-    placed = Placed(history, logs)
+    placed = Placed(history, logs, facts)
     agreement = [
         *_epochs_back(logs),
         *(breach for one, other in combinations(logs.values(), 2) for breach in _differences(one, other)),
@@ -58,7 +54,7 @@ def check(history: History, facts: Facts) -> list[Verdict]:
     ]
     below = _common_entries(logs)
     lost = [*_lost(placed, logs, facts), *_refused(placed)]
-    counted = _counted(placed, logs, facts)
+    counted = _counted(placed, logs)
     found = rows(counted["acknowledged_found"])
     # What stands on disk only is no row of the history: `nodes/<name>/metadata-log.jsonl` holds it.
     agrees = Findings(
@@ -94,81 +90,6 @@ def _drawn(found: list[Finding], history: History) -> list[Finding]:
     """Counted by the first of their operations; where only disks tell of one, it is drawn at the end of the run."""
     at_the_end = {"from_ns": history.end_ns, "to_ns": history.end_ns}
     return [msgspec.structs.replace(f, about=0, **({} if f.operations else at_the_end)) for f in found]
-
-
-class Log:
-    """One node's log: entries by offset, and where it ends."""
-
-    def __init__(self, log: NodeLog) -> None:
-        self.node: Final = log.node
-        self.log: Final = log
-        self.at: Final[dict[int, LogEntry]] = {entry.offset: entry for entry in log.entries}
-        self.end: Final = log.entries[-1].offset + 1 if log.entries else log.start_offset
-        self.last_epoch: Final = log.entries[-1].epoch if log.entries else -1
-
-
-class Placed:
-    """Where each change stands: its offsets in each node's log."""
-
-    def __init__(self, history: History, logs: Mapping[str, Log]) -> None:
-        changes = [o for o in history.operations if o.f in _CHANGES]
-        by_name: dict[_Name, dict[str, list[int]]] = {}
-        snapshots: dict[_Name, set[str]] = {}
-        for log in logs.values():
-            for entry in log.log.entries:
-                name = _name_of(entry)
-                if name is not None:
-                    by_name.setdefault(name, {}).setdefault(log.node, []).append(entry.offset)
-            for entry in log.log.snapshot:
-                name = _name_of(entry)
-                if name is not None:
-                    snapshots.setdefault(name, set()).add(log.node)
-        makers = _makers(changes)
-        #: Each change with the offsets at which each node's log holds it.
-        self.items: Final = [(o, by_name.get(_name(o), {}) if makers.get(_name(o), o) is o else {}) for o in changes]
-        self.in_snapshot: Final = {o.invoke_index: snapshots.get(_name(o), set()) for o in changes}
-        self._acknowledged: Final[dict[str, int]] = {}
-        for change, places in self.items:
-            if change.type is Outcome.OK:
-                for node, offsets in places.items():
-                    self._acknowledged[node] = max(self._acknowledged.get(node, -1), offsets[0])
-
-    def committed_in(self, places: Mapping[str, list[int]]) -> list[str]:
-        """The nodes in whose logs an entry stands below an acknowledged change, so that it is committed itself."""
-        return [node for node, offsets in places.items() if offsets[0] <= self._acknowledged.get(node, -1)]
-
-    def outcome(self, change: Operation, places: Mapping[str, list[int]], facts: Facts, *, whole: bool) -> str:
-        """What became of a change of unknown outcome; `whole`: every log reaches back to the beginning."""
-        held = sum(node in facts.voters for node in places)
-        if self.committed_in(places) or self.in_snapshot[change.invoke_index] or held > len(facts.voters) // 2:
-            return "info_took_effect"
-        return "info_took_no_effect" if whole and not places else "info_undecided"
-
-
-def _makers(changes: Iterable[Operation]) -> dict[_Name, Operation]:
-    """Of each name, the one request among several that took it: the acknowledged one, else the first that may have."""
-    makers: dict[_Name, Operation] = {}
-    for change in changes:
-        if change.f != "create" or change.type is Outcome.FAIL:
-            continue
-        maker = makers.setdefault(_name(change), change)
-        if change.type is Outcome.OK and maker.type is not Outcome.OK:
-            makers[_name(change)] = change
-    return makers
-
-
-def _name(change: Operation) -> _Name:
-    """What the entry of a change says. A setting's value is unique in the run; its key names what it belongs to."""
-    if change.f == "alter":
-        return "config", str(change.key), str(change.value)
-    return "topic", str(change.key)
-
-
-def _name_of(entry: LogEntry) -> _Name | None:
-    fields = entry.fields
-    if entry.type == "config":
-        return "config", str(fields.get("resource_name", "")), str(fields.get("value", ""))
-    return ("topic", str(fields.get("name", ""))) if entry.type == "topic" else None
 
 
 # -- logs against each other --------------------------------------------------------------------------------------
@@ -210,7 +131,8 @@ def _differences(a: Log, b: Log) -> Iterator[Finding]:
 
 def _overwritten(placed: Placed, logs: Mapping[str, Log]) -> Iterator[Finding]:
     for change, places in placed.items:
-        if change.type is not Outcome.OK or not places:
+        # Of several entries of one change nobody knows which one was acknowledged.
+        if change.type is not Outcome.OK or len(placed.entries(places)) != 1:
             continue
         for node, offsets in places.items():
             entry = logs[node].at[offsets[0]]
@@ -339,13 +261,13 @@ def _refused(placed: Placed) -> Iterator[Finding]:
 # -- words and figures --------------------------------------------------------------------------------------------
 
 
-def _counted(placed: Placed, logs: Mapping[str, Log], facts: Facts) -> dict[str, list[Operation]]:
+def _counted(placed: Placed, logs: Mapping[str, Log]) -> dict[str, list[Operation]]:
     """The changes of each fate, by the names of their figures."""
     whole = all(log.log.start_offset == 0 for log in logs.values())
     settled: dict[str, list[Operation]] = {"info_took_effect": [], "info_took_no_effect": [], "info_undecided": []}
     for change, places in placed.items:
         if change.type is Outcome.INFO:
-            settled[placed.outcome(change, places, facts, whole=whole)].append(change)
+            settled[placed.outcome(change, places, whole=whole)].append(change)
     acknowledged = [(o, places) for o, places in placed.items if o.type is Outcome.OK]
     return {
         "acknowledged_found": [o for o, places in acknowledged if places],

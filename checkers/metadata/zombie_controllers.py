@@ -84,14 +84,18 @@ def _reign(entry: LogEntry) -> Reign:
 
 
 def _committed(history: History, facts: Facts) -> list[LogEntry]:
-    """What a majority of the voters' disks hold, in ZooKeeper's order."""
+    """What a majority of the voters' disks hold, in ZooKeeper's order.
+
+    Servers that diverged hold different entries at one zxid: each has holders of its own.
+    """
     voters = facts.voters or tuple(history.logs)
-    holders: dict[int, list[LogEntry]] = {}
+    copies: dict[int, list[LogEntry]] = {}
     for node in voters:
         for entry in history.logs[node].entries if node in history.logs else ():
-            holders.setdefault(entry.offset, []).append(entry)
+            copies.setdefault(entry.offset, []).append(entry)
     majority = len(voters) // 2 + 1
-    return [holders[at][0] for at in sorted(holders) if len(holders[at]) >= majority]
+    held = (next((e for e in own if own.count(e) >= majority), None) for _, own in sorted(copies.items()))
+    return [entry for entry in held if entry is not None]
 
 
 def _by_disk(deeds: Deeds, entries: Sequence[LogEntry], operations: Sequence[Operation]) -> None:

@@ -97,6 +97,31 @@ def test_a_later_leader_must_have_what_was_acknowledged() -> None:
     assert verdict.witnesses[0].steps[-1].startswith("n2 holds no-op() of epoch 2 there")
 
 
+#: Handed over twice: the tail of a superseded leader holds it (n1), and so does the log of the next one, acknowledged.
+TWICE = {"n1": "1:- 1:k=4 1:k=5", "n2": "1:- 2:- 2:- 2:k=5", "n3": "1:- 2:- 2:- 2:k=5"}
+
+
+def test_a_change_that_stands_twice_was_not_overwritten() -> None:
+    tale = Tale()
+    tale.op("alter", "k", 5, at=(30, 40))
+    # The broker b1 lags: what it holds at that offset is of the leader that acknowledged the change further on.
+    assert agreement(tale, {**TWICE, "b1": "1:- 2:- 2:-"}).anomalies == {}
+
+
+def test_the_tail_of_a_superseded_leader_commits_nothing_below_it() -> None:
+    tale = Tale()
+    tale.op("alter", "k", 4, at=(10, 20), type=Outcome.FAIL, error="policy-violation")
+    tale.op("alter", "k", 5, at=(30, 40))
+    assert durability(tale, dict(TWICE)).anomalies == {}
+
+
+def test_two_entries_of_one_change_are_no_majority() -> None:
+    tale = two_changes()
+    tale.op("alter", "k", 2, at=(50, 60), type=Outcome.INFO)
+    kept = {"n1": f"{SAME} 1:k=2", "n2": f"{SAME} 2:- 2:k=2", "n3": f"{SAME} 2:-"}
+    assert agreement(tale, dict(kept)).figures["info_undecided"] == 1
+
+
 def test_epochs_grow_along_a_log() -> None:
     assert agreement(Tale(), {"n1": "1:- 3:- 2:-", "n2": "1:- 3:-"}).anomalies == {"epoch-went-back": 1}
 

@@ -185,6 +185,15 @@ def test_only_what_a_majority_has_on_disk_took_effect(holders: tuple[str, ...], 
     assert counts(judged(state(21, OLD, 1, 1), only_on=holders)) == (0, acted, 0)
 
 
+@pytest.mark.parametrize(("third", "acted"), [((), 0), ((state(21, OLD, 1, 1),), 1), ((state(21, NEW, 2, 2),), 0)])
+def test_holders_of_one_zxid_hold_one_entry_only_if_it_is_the_same(third: tuple[LogEntry, ...], acted: int) -> None:
+    """A ZooKeeper that diverged holds a write that no majority has; what took effect there is another one."""
+    history = Tale().history()
+    own = {"z1": (state(21, OLD, 1, 1),), "z2": (state(21, NEW, 2, 2),), "z3": third}
+    history.logs = {node: NodeLog(node=node, start_offset=0, entries=ELECTIONS + more) for node, more in own.items()}
+    assert counts(zombie_controllers.check(history, FACTS)) == (0, acted, 0)
+
+
 def elections(tale: Tale) -> Tale:
     tale.log("b1", 1, 100)
     tale.log("b2", 2, 1000)
