@@ -223,7 +223,8 @@ def _lost_finding(history: History, lost: Lost) -> Finding:
             f"Epoch {begin.epoch} had begun: {begin.how}.",
             f"After that process {add.process} asked {add.node} to add {add.value!r}.",
             answered_words(history, add, lost.reign) + ": it acknowledged the add.",
-            f"The last final read of {read.key}, answered by {read.node}, lacks it, and nothing removed it.",
+            f"The last final read of {read.key}, answered by {read.node}, lacks it; no strong read ever showed it, and "
+            "nothing removed it.",
         ),
         from_ns=begin.at_ns,
         to_ns=read.completed_ns if read.completed_ns is not None else read.invoked_ns,

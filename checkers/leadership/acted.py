@@ -4,7 +4,8 @@
 on. A superseded leader *acted* when
   - an answer of its own that had to be current lacks an ok write, stamped with a higher epoch, that completed before
     the read was invoked ("stale answer");
-  - it acknowledged an add that the last final strong read lacks and nothing removed ("lost acknowledgement");
+  - it acknowledged an add that no strong read ever showed, that the last final one lacks and that nothing removed
+    ("lost acknowledgement");
   - a write that it acknowledged took effect under its epoch after an effect of a higher one ("stamped effect"): in the
     store's order, and a reader in the higher epoch saw it; or in time, since it was invoked when a write stamped with
     the higher epoch had been acknowledged, and stands at or before that write's position, with a stamp not above its
@@ -28,7 +29,6 @@ from fencepost.checkers.facts.positions import (
     READS,
     WRITES,
     by_key,
-    final_reads,
     ok_reads,
     ok_writes,
     view_position,
@@ -37,15 +37,15 @@ from fencepost.checkers.facts.positions import (
 )
 from fencepost.checkers.facts.reigns import Reign, Reigns
 from fencepost.checkers.leadership.requests import REFUSALS, TIME_OUTS, Request, code_of, requests
+from fencepost.checkers.storage.final_reads import REMOVES, FinalReads
 from fencepost.checkers.storage.sets import weak_reads
 from fencepost.harness.history import History, Operation, Outcome
 from fencepost.harness.verdict import Facts, Rule
 
-_REMOVES: Final = frozenset({"remove", "delete"})
 #: Changes whose effect nothing overwrites.
 _UNIQUE: Final = frozenset({"add"})
 #: Changes that a store orders before it acknowledges them. Keeping a lease alive is none: leaders do that alone.
-_ORDERED: Final = WRITES | _REMOVES | {"put", "put-all", "critical", "campaign", "act", "resign"}
+_ORDERED: Final = WRITES | REMOVES | {"put", "put-all", "critical", "campaign", "act", "resign"}
 
 LOST: Final = "lost-acknowledgement"
 STAMPED: Final = "stamped-effect"
@@ -111,7 +111,7 @@ class _Judge:
 
     def __init__(self, history: History, facts: Facts, reigns: Reigns) -> None:
         self._requests: Final = list(requests(history, facts, reigns))
-        self._finals: Final = _Finals(history)
+        self._finals: Final = FinalReads(history, facts)
         self._newer: Final = NewerWrites(by_key(_positioned(history)))
         self._newer_of_any: Final = NewerWrites({None: _positioned(history)})
         self._current: Final = facts.read_guarantee in CURRENT
@@ -155,13 +155,13 @@ class _Judge:
         change, acts = request.operation, self._acts
         provable = request.provable or request.served
         earlier = self._newer_of_any.newest(None, request.reign.epoch, change.invoked_ns)
-        looked_for = change.f in _UNIQUE and not self._weak and self._finals.tells_of(change)
+        looked_for = change.f in _UNIQUE and self._finals.tells_of(change)
         acts.chances[LOST] += [change] * (looked_for and provable)
         acts.chances[STAMPED] += [change] * (change.f in WRITES and earlier is not None)
         acts.chances[ACKNOWLEDGED] += [change] * (self._refuses and change.f in _ORDERED and provable)
         if change.type is not Outcome.OK:
             return
-        if looked_for and request.served and self._finals.lacks(change):
+        if looked_for and request.served and self._finals.proves_lost(change):
             acts.lost.append(Lost(add=change, read=self._finals.last[change.key], reign=request.reign))
         elif earlier is not None and _stands_before(change, earlier, request.reign):
             acts.stamped.append(Stamped(write=change, earlier=earlier, reign=request.reign))
@@ -200,7 +200,7 @@ class _Judge:
         adds = [o for o in reached if o.f in _UNIQUE]
         if not adds:
             return "no change that reached it has an effect that nothing overwrites"
-        if self._weak or not any(self._finals.tells_of(o) for o in adds):
+        if not any(self._finals.tells_of(o) for o in adds):
             return self._weak or "no final strong read shows whether its adds are there"
         return _UNPROVABLE
 
@@ -262,29 +262,6 @@ class NewerWrites:
             behind = best and (write_position(best[-1]) or 0) > (write_position(write) or 0)
             best.append(best[-1] if behind else write)
         return times, best
-
-
-class _Finals:
-    """The last final read of each key, and what it says of an effect."""
-
-    def __init__(self, history: History) -> None:
-        self.last: Final = {key: reads[-1] for key, reads in by_key(final_reads(history)).items()}
-        self._removed = {o.key for o in history.operations if o.f in _REMOVES}
-
-    def tells_of(self, operation: Operation) -> bool:
-        """Whether a later final read of its key was made, and nothing removed what it may show."""
-        read = self.last.get(operation.key)
-        if read is None or operation.key in self._removed or operation.ended_ns is None:
-            return False
-        return operation.ended_ns < read.invoked_ns
-
-    def lacks(self, operation: Operation) -> bool:
-        """Whether a final read tells of the operation, and does not show its effect."""
-        if not self.tells_of(operation):
-            return False
-        read = self.last[operation.key]
-        values = read.result if isinstance(read.result, list) else [read.result]
-        return written(operation) not in values
 
 
 def stamped_effects(history: History) -> list[Stamped]:

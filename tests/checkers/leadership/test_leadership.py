@@ -467,6 +467,34 @@ def test_a_lost_acknowledgement(final: Any, lost: Any, removed: Any) -> None:
     assert len(verdict.witnesses) == expected
 
 
+@pytest.mark.parametrize(
+    ("mode", "earlier", "lost"),
+    [("strong", None, 1), ("barrier", None, 1), ("plain", None, 0), ("sync", None, 0), ("strong", [5], 0)],
+)
+def test_only_a_strong_read_proves_that_an_acknowledgement_was_false(mode: str, earlier: Any, lost: int) -> None:
+    """A read that may lag lacks what it has not come to; what a strong one had shown was not lost by the add."""
+    tale = Tale()
+    superseded(tale)
+    tale.op("add", "s", 5, at=(400, 410), node="n1", epoch=1, position=100)
+    if earlier is not None:
+        tale.op("members", "s", at=(500, 510), node="n2", result=earlier, epoch=2, position=100)
+    tale.phase(PhaseName.FINAL, 2000)
+    tale.op("members", "s", at=(2001, 2002), node="n3", result=[], epoch=2, position=90)
+    verdict = only(leadership.check(tale.history(), facts(workload="set", options={"members": mode})), NO_ACT)
+    assert verdict.anomalies.get("lost-acknowledgement", 0) == lost
+
+
+@pytest.mark.parametrize(("guarantee", "fenced"), [("linearizable", 1), ("session-order", 0)])
+def test_a_final_read_that_may_lag_proves_no_fencing(guarantee: str, fenced: int) -> None:
+    tale = Tale()
+    superseded(tale)
+    tale.write("a", 5, at=(400, 410), node="n1", type=Outcome.FAIL, error="not-leader")
+    tale.phase(PhaseName.FINAL, 2000)
+    tale.read("a", 7, at=(2001, 2002), node="n2", epoch=2)
+    acts = find_acts(tale.history(), facts(read_guarantee=guarantee), reigns_of(tale.history(), "leader"))
+    assert (len(acts.fenced), len(acts.unknown)) == (fenced, 1 - fenced)
+
+
 def test_an_add_that_it_passed_on_is_no_act_of_a_superseded_leader() -> None:
     tale = Tale()
     superseded(tale, last=405)
