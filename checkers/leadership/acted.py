@@ -18,7 +18,7 @@ been answered wrongly.
 """
 
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 import msgspec
@@ -31,13 +31,13 @@ from fencepost.checkers.facts.positions import (
     by_key,
     ok_reads,
     ok_writes,
-    view_position,
     write_position,
     written,
 )
 from fencepost.checkers.facts.reigns import Reign, Reigns
 from fencepost.checkers.leadership.requests import REFUSALS, TIME_OUTS, Request, code_of, requests
 from fencepost.checkers.storage.final_reads import REMOVES, FinalReads
+from fencepost.checkers.storage.numbering import Views
 from fencepost.checkers.storage.sets import weak_reads
 from fencepost.harness.history import History, Operation, Outcome
 from fencepost.harness.verdict import Facts, Rule
@@ -112,12 +112,13 @@ class _Judge:
     def __init__(self, history: History, facts: Facts, reigns: Reigns) -> None:
         self._requests: Final = list(requests(history, facts, reigns))
         self._finals: Final = FinalReads(history, facts)
-        self._newer: Final = NewerWrites(by_key(_positioned(history)))
-        self._newer_of_any: Final = NewerWrites({None: _positioned(history)})
+        self._views: Final = Views(history)
+        self._newer: Final = NewerWrites(by_key(_positioned(history)), self._views.rank)
+        self._newer_of_any: Final = NewerWrites({None: _positioned(history)}, write_position)
         self._current: Final = facts.read_guarantee in CURRENT
         self._weak: Final = weak_reads(facts)
         self._refuses: Final = facts.leadership is not None and facts.leadership.superseded_acknowledges_nothing
-        by_position = stamped_effects(history) if reigns.stamps_exact else []
+        by_position = stamped_effects(history) if reigns.stamps_exact and not self._views.renumbered else []
         self._acts: Final = Acts(stamped=by_position, chances={LOST: [], STAMPED: [], ACKNOWLEDGED: []})
 
     def acts(self) -> Acts:
@@ -143,8 +144,8 @@ class _Judge:
             return
         if request.provable or request.served:
             self._acts.fresh_reads_exposed.append(read)
-        view, missing = view_position(read), write_position(write)
-        # Whoever returns what it wrote has it, whatever number the server gives that (see `leadership.freshness`).
+        view, missing = self._views.view(read), self._views.rank(write)
+        # Whoever returns what it wrote has it, whatever number the server gives that (see `storage.numbering`).
         lacks = view is not None and missing is not None and view < missing and read.result != written(write)
         if request.served and lacks:
             self._acts.stale.append(Stale(read=read, write=write, reign=reign))
@@ -154,7 +155,10 @@ class _Judge:
             return
         change, acts = request.operation, self._acts
         provable = request.provable or request.served
-        earlier = self._newer_of_any.newest(None, request.reign.epoch, change.invoked_ns)
+        # Where servers number one write differently, positions do not tell who came first. That a position contradicts
+        # time is no reason to leave it out: it is what this rule looks for.
+        newest = None if self._views.renumbered else self._newer_of_any
+        earlier = newest and newest.newest(None, request.reign.epoch, change.invoked_ns)
         looked_for = change.f in _UNIQUE and self._finals.tells_of(change)
         acts.chances[LOST] += [change] * (looked_for and provable)
         acts.chances[STAMPED] += [change] * (change.f in WRITES and earlier is not None)
@@ -190,7 +194,7 @@ class _Judge:
         none = _none_reached(self._requests, changes, reached)
         lacks = {
             LOST: none or self._lacks_unique(reached),
-            STAMPED: none or _lacks_stamps(reached),
+            STAMPED: none or self._lacks_stamps(reached),
             ACKNOWLEDGED: none or self._lacks_promise(),
         }
         counts = {name: len(own) for name, own in self._acts.chances.items()}
@@ -203,6 +207,13 @@ class _Judge:
         if not any(self._finals.tells_of(o) for o in adds):
             return self._weak or "no final strong read shows whether its adds are there"
         return _UNPROVABLE
+
+    def _lacks_stamps(self, reached: Iterable[Operation]) -> str:
+        if self._views.renumbered:
+            return "servers number writes differently, so positions do not tell which came first"
+        if not any(o.f in WRITES for o in reached):
+            return "no write with a position of its own reached it"
+        return "before what reached it was sent, no write stamped with a higher epoch had been acknowledged"
 
     def _lacks_promise(self) -> str:
         return _UNPROVABLE if self._refuses else "the maker does not rule out that it acknowledges a change"
@@ -220,12 +231,6 @@ def _none_reached(all_of: Sequence[Request], changes: Sequence[Request], reached
     return "only reads were sent to a superseded leader" if all_of else "nothing was sent to a superseded leader"
 
 
-def _lacks_stamps(reached: Iterable[Operation]) -> str:
-    if not any(o.f in WRITES for o in reached):
-        return "no write with a position of its own reached it"
-    return "before what reached it was sent, no write stamped with a higher epoch had been acknowledged"
-
-
 def _stands_before(change: Operation, earlier: Operation, reign: Reign) -> bool:
     """Whether `change`, which was invoked after `earlier` was acknowledged, stands in front of it in the old epoch."""
     position, before = write_position(change), write_position(earlier)
@@ -238,14 +243,15 @@ def _positioned(history: History) -> list[Operation]:
 
 
 class NewerWrites:
-    """Acknowledged writes of a key stamped above an epoch, by completion, with the highest position so far."""
+    """Acknowledged writes of a key stamped above an epoch, by completion, with the one that ranks last so far."""
 
-    def __init__(self, grouped: dict[str | None, list[Operation]]) -> None:
+    def __init__(self, grouped: dict[str | None, list[Operation]], rank: Callable[[Operation], int | None]) -> None:
+        self._rank: Final = rank
         self._writes: Final = {key: sorted(own, key=lambda o: o.completed_ns or 0) for key, own in grouped.items()}
         self._tables: dict[tuple[str | None, int], tuple[list[int], list[Operation]]] = {}
 
     def newest(self, key: str | None, epoch: int, before_ns: int) -> Operation | None:
-        """The write of `key` in the latest position among those stamped above `epoch` and completed by `before_ns`."""
+        """The write of `key` that stands last among those stamped above `epoch` and completed by `before_ns`."""
         if (key, epoch) not in self._tables:
             self._tables[key, epoch] = self._table(key, epoch)
         times, best = self._tables[key, epoch]
@@ -259,7 +265,7 @@ class NewerWrites:
             if write.epoch is None or write.epoch <= epoch or write.completed_ns is None:
                 continue
             times.append(write.completed_ns)
-            behind = best and (write_position(best[-1]) or 0) > (write_position(write) or 0)
+            behind = best and (self._rank(best[-1]) or 0) > (self._rank(write) or 0)
             best.append(best[-1] if behind else write)
         return times, best
 

@@ -1,13 +1,13 @@
 """Fresh reads: an answer must hold every write of its key that was acknowledged before the read was invoked.
 
-Judged by the store's own positions (revision, zxid), so without a search: an answer whose value stands at position v,
-or whose reply stands at position p when nothing is known of v, cannot contain a write of a later position. When such
-a write was acknowledged before the read was invoked, no order explains the answer. What this misses (answers that
-are too new, values that nobody wrote) is the business of other checkers.
+Judged by the store's own positions (revision, zxid), so without a search: an answer cannot contain a write behind
+its own position (`checkers.storage.numbering`). When such a write was acknowledged before the read was invoked, no
+order explains the answer. What this misses (answers that are too new, values that nobody wrote) is the business of
+other checkers.
 
-Servers may number the same write differently, as those of etcd 3.5.1 do after a kill (etcd#13766). An answer with the
-value that one write alone wrote is that write, whatever position its server gives it, and lacks nothing up to where
-that was acknowledged. That the two differ is an anomaly of its own: no order explains both answers.
+Where servers number the same write differently, positions are not compared: an answer is stale then if the write that
+made its value had ended before the missing one was invoked. That the numbers differ is an anomaly of its own: no order
+explains both answers.
 
 The guarantee is the one that the run's reads are held to: "fresh-after-sync" for ZooKeeper's `sync` then read (relied
 upon, and disclaimed: ZOOKEEPER-1675), "linearizable" where reads are promised to be current.
@@ -20,33 +20,25 @@ from typing import Any, Final
 import msgspec
 
 from fencepost.checkers.facts.evidence import Rows, row, rows
-from fencepost.checkers.facts.positions import (
-    CURRENT,
-    WRITES,
-    by_key,
-    ok_reads,
-    ok_writes,
-    view_position,
-    write_position,
-    written,
-)
+from fencepost.checkers.facts.positions import CURRENT, by_key, ok_reads, ok_writes, view_position, write_position
 from fencepost.checkers.facts.reigns import Reign, Reigns, reigns_of, subjects
 from fencepost.checkers.findings.circumstances import answered_words, leader_of
 from fencepost.checkers.findings.finding import Finding
 from fencepost.checkers.findings.ladder import WITNESSES_MAX, Findings
-from fencepost.checkers.findings.words import duration, shown
+from fencepost.checkers.findings.words import describe, duration, shown
 from fencepost.checkers.leadership.acted import find_acts
-from fencepost.harness.history import History, Operation, Outcome
+from fencepost.checkers.storage.numbering import Views, epoch_words, renumbered
+from fencepost.harness.history import History, Operation
 from fencepost.harness.verdict import Facts, Verdict
 
 CHECKER: Final = "freshness"
-RENUMBERED: Final = "renumbered-write"
 
 
 class StaleRead(msgspec.Struct, frozen=True, kw_only=True):
     """`read` lacks `write`, the latest of `missing` writes; `first` of these was acknowledged first, at `since_ns`.
 
-    `view` is the position up to which the read may contain writes.
+    `view` is up to where the read may contain writes, as `checkers.storage.numbering` says. `maker` made the value that
+    was read, where only time tells that it is older.
 
     `reign` is that of the read's node when it was a superseded leader, not yet known to have stepped down.
     """
@@ -57,6 +49,7 @@ class StaleRead(msgspec.Struct, frozen=True, kw_only=True):
     missing: int
     first: Operation
     since_ns: int
+    maker: Operation | None = None
     reign: Reign | None = None
 
     @property
@@ -68,17 +61,18 @@ class StaleRead(msgspec.Struct, frozen=True, kw_only=True):
 class Judged(msgspec.Struct, frozen=True, kw_only=True):
     """The reads that carried a position, those that could be stale, and those that are; in the order of invocation.
 
-    `renumbered` are reads that show a write at another position than its acknowledgement, each with that write.
+    Of the `unplaced` ones nobody knows which writes they may contain.
     """
 
+    views: Views
     reads: list[Operation]
+    unplaced: list[Operation]
     exposed: list[Operation]
     stale: list[StaleRead]
-    renumbered: list[tuple[Operation, Operation]]
 
 
 class _Acknowledged(msgspec.Struct, kw_only=True):
-    """One key's acknowledged writes by completion, the running maximum of their positions, and whose it is."""
+    """One key's acknowledged writes by completion, the running maximum of their ranks, and whose it is."""
 
     times: list[int]
     writes: list[Operation]
@@ -97,23 +91,23 @@ def check(history: History, facts: Facts) -> list[Verdict]:
     counted = {
         "reads_judged": found.reads,
         "stale_reads": [s.read for s in stale],
-        "renumbered_writes": [read for read, _ in found.renumbered],
+        "renumbered_writes": [read for read, _ in found.views.renumbered],
         "stale_reads_of_superseded_leader": [s.read for s in stale if s.reign is not None],
         "fresh_reads_answered_by_superseded_leader": find_acts(history, facts, reigns).fresh_reads_exposed,
     }
     telling = sorted(stale, key=lambda s: (s.reign is None, s.read.invoked_ns))[:WITNESSES_MAX]
-    renumbered = [_renumbered(history, *pair) for pair in found.renumbered]
+    renumbered_writes = list(renumbered(history, found.views))
     return [
         Findings(
             checker=CHECKER,
             guarantee=facts.read_guarantee,
-            found=[*(_finding(history, s) for s in stale), *renumbered],
-            broken=_reason(stale, len(found.renumbered), judged),
+            found=[*(_finding(history, s) for s in stale), *renumbered_writes],
+            broken=_reason(stale, len(renumbered_writes), judged),
             exposed=rows(found.exposed),
             exposure_of="answered reads whose key had a newer write acknowledged through another node",
             untested="no read came after a newer write acknowledged through another node: nothing could be stale",
-            kept=f"{judged} reads held every write acknowledged before them",
-            shown=[*(_finding(history, s) for s in telling), *renumbered[:WITNESSES_MAX]],
+            kept=f"{judged - len(found.unplaced)} reads held every write acknowledged before them",
+            shown=[*(_finding(history, s) for s in telling), *renumbered_writes[:WITNESSES_MAX]],
             figures={**{name: len(own) for name, own in counted.items()}, **_figures(stale)},
             evidence={**{name: rows(own) for name, own in counted.items()}, **_evidence(history, stale)},
         ).verdict(facts)
@@ -134,20 +128,17 @@ def _reason(stale: list[StaleRead], renumbered: int, judged: int) -> str:
 
 def find_stale(history: History) -> Judged:
     """Every answered read with a position, against the writes that were acknowledged before it was invoked."""
-    tables = {key: _table(writes) for key, writes in by_key(ok_writes(history)).items()}
-    placed = _placed(history)
-    judged = Judged(reads=[], exposed=[], stale=[], renumbered=[])
+    views = Views(history)
+    tables = {key: _table(writes, views) for key, writes in by_key(ok_writes(history)).items()}
+    judged = Judged(views=views, reads=[], unplaced=[], exposed=[], stale=[])
     for read in ok_reads(history):
-        view = view_position(read)
-        if view is None:
+        if view_position(read) is None:
             continue
         judged.reads.append(read)
-        write = placed.get((read.key, repr(read.result)))
-        if write is not None:
-            at = write_position(write) or 0
-            view = max(view, at)
-            if read.value_position not in (None, at):
-                judged.renumbered.append((read, write))
+        view = views.view(read)
+        if view is None:
+            judged.unplaced.append(read)
+            continue
         table = tables.get(read.key)
         before = bisect_left(table.times, read.invoked_ns) if table else 0
         if table is None or not before:
@@ -155,48 +146,34 @@ def find_stale(history: History) -> Judged:
         if table.newest[before - 1].node != read.node:
             judged.exposed.append(read)
         if view < table.highest[before - 1]:
-            judged.stale.append(_stale(table, read, before, view))
+            judged.stale.append(_stale(table, read, before, view, views))
     return judged
 
 
-def _placed(history: History) -> dict[tuple[str | None, str], Operation]:
-    """The writes that were acknowledged with a position, and whose key and value no other has, by these."""
-    writes = [o for o in history.operations if o.f in WRITES]
-    # Of a compare-and-set that does not say what it writes nobody knows whose value it may have written again.
-    unsaid = {o.key for o in writes if o.f == "cas" and o.value is None}
-    whose = [((o.key, repr(written(o))), o) for o in writes if o.key not in unsaid]
-    count = Counter(one for one, _ in whose)
-    return {
-        one: write
-        for one, write in whose
-        if count[one] == 1 and write.type is Outcome.OK and write_position(write) is not None
-    }
-
-
-def _table(writes: list[Operation]) -> _Acknowledged:
+def _table(writes: list[Operation], views: Views) -> _Acknowledged:
     table = _Acknowledged(times=[], writes=[], newest=[], highest=[])
     for write in sorted(writes, key=lambda w: w.completed_ns or 0):
-        position = write_position(write)
-        if position is None or write.completed_ns is None:
+        rank = views.rank(write)
+        if rank is None or write.completed_ns is None:
             continue
-        behind = bool(table.highest) and table.highest[-1] > position
+        behind = bool(table.highest) and table.highest[-1] > rank
         table.times.append(write.completed_ns)
         table.writes.append(write)
         table.newest.append(table.newest[-1] if behind else write)
-        table.highest.append(table.highest[-1] if behind else position)
+        table.highest.append(table.highest[-1] if behind else rank)
     return table
 
 
-def _stale(table: _Acknowledged, read: Operation, before: int, view: int) -> StaleRead:
+def _stale(table: _Acknowledged, read: Operation, before: int, view: int, views: Views) -> StaleRead:
     first = bisect_left(table.highest, view + 1)
-    missing = sum((write_position(w) or 0) > view for w in table.writes[first:before])
     return StaleRead(
         read=read,
         write=table.newest[before - 1],
         view=view,
-        missing=missing,
+        missing=sum((views.rank(w) or 0) > view for w in table.writes[first:before]),
         first=table.writes[first],
         since_ns=table.times[first],
+        maker=views.last_maker(read) if views.by_time else None,
     )
 
 
@@ -242,7 +219,7 @@ def _missing(history: History, stale: StaleRead) -> list[Operation]:
         if write.key == read.key
         and write.completed_ns is not None
         and write.completed_ns < read.invoked_ns
-        and (write_position(write) or 0) > stale.view
+        and (write.invoked_ns if stale.maker is not None else write_position(write) or 0) > stale.view
     ]
 
 
@@ -259,41 +236,29 @@ def _finding(history: History, stale: StaleRead) -> Finding:
         missing = f"{stale.missing} acknowledged writes of {read.key} are missing"
         missing += f"; the first of them was acknowledged {duration(stale.late_ns)} before the read was invoked"
     steps = [
-        f"{write.f} of {write.value!r} to {write.key} was acknowledged by {write.node}{_epoch(write)}, at position "
-        f"{shown(write_position(write))}.",
+        f"{write.f} of {write.value!r} to {write.key} was acknowledged by {write.node}{epoch_words(write)}, at "
+        f"position {shown(write_position(write))}.",
         f"{duration(read.invoked_ns - write.completed_ns)} later process {read.process} asked {read.node} to read "
         f"{read.key}.",
         f"{answered_words(history, read, reign)}: {read.result!r}, written at position {shown(read.value_position)}; "
-        f"the reply stands at {shown(read.position)}{_epoch(read)}.",
+        f"the reply stands at {shown(read.position)}{epoch_words(read)}.",
         f"{missing}. No order puts a completed write after a later read that lacks it.",
     ]
+    if stale.maker is not None:
+        ended_ns = write.invoked_ns - (stale.maker.completed_ns or 0)
+        steps.insert(
+            0,
+            f"Servers number writes differently, so only time tells which came first. The "
+            f"{describe(stale.maker)} had ended {duration(ended_ns)} before the next write was invoked.",
+        )
     if begin is not None:
         steps.insert(0, f"Epoch {begin.epoch} had begun: {begin.how}.")
     return Finding(
         anomaly="stale-read",
-        operations=(write, read),
+        operations=(*(() if stale.maker is None else (stale.maker,)), write, read),
         events=tuple(events),
         steps=tuple(steps),
         from_ns=min(write.invoked_ns, begin.at_ns if begin else write.invoked_ns),
         to_ns=read.completed_ns if read.completed_ns is not None else read.invoked_ns,
         nodes=tuple(dict.fromkeys((read.node, write.node))),
     )
-
-
-def _renumbered(history: History, read: Operation, write: Operation) -> Finding:
-    return Finding(
-        anomaly=RENUMBERED,
-        operations=(write, read),
-        steps=(
-            f"{write.f} of {write.value!r} to {write.key} was acknowledged by {write.node}{_epoch(write)}, at position "
-            f"{shown(write_position(write))}; nobody else wrote that.",
-            f"{answered_words(history, read, None)}: {read.result!r}, written at position "
-            f"{shown(read.value_position)}{_epoch(read)}.",
-            "A write has one position: the two servers do not hold the same store.",
-        ),
-        nodes=tuple(dict.fromkeys((read.node, write.node))),
-    )
-
-
-def _epoch(operation: Operation) -> str:
-    return "" if operation.epoch is None else f" in epoch {operation.epoch}"

@@ -11,6 +11,11 @@ and each value read the position of the write that made it, so all of it is chec
   value-from-nowhere    a value that no write of its key carried, or that none can have put at that position
   write-order           a write completed before another was invoked, but stands at or after it
   cas-on-wrong-value    a compare-and-set follows directly on a value that it did not compare with
+  renumbered-write      a write was acknowledged at one position and read at another
+
+Where servers number writes differently (`checkers.storage.numbering`), positions of two of them say nothing about each
+other. Then nothing is concluded from comparing them: a session is judged by the replies of one server, and a value is
+from nowhere only where nobody had asked for it yet.
 
 A session is the server's; where a reply names none, the process stands for it. `info` writes may have taken effect at
 any position. In ZooKeeper an answer and its zxid belong together, since no read runs beside a commit
@@ -18,7 +23,7 @@ any position. In ZooKeeper an answer and its zxid belong together, since no read
 """
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import pairwise
 from typing import Final
 
@@ -29,6 +34,7 @@ from fencepost.checkers.facts.positions import READS, WRITES, by_key, ok_reads, 
 from fencepost.checkers.findings.finding import Finding, few_of_each
 from fencepost.checkers.findings.ladder import Findings
 from fencepost.checkers.findings.words import shown
+from fencepost.checkers.storage.numbering import Views, order_contradictions, renumbered
 from fencepost.harness.history import History, Operation, Outcome, Value
 from fencepost.harness.verdict import Facts, Verdict
 
@@ -44,14 +50,10 @@ def check(history: History, facts: Facts) -> list[Verdict]:
     judged = [
         o for o in history.operations if o.position is not None and o.type is Outcome.OK and o.f in READS | WRITES
     ]
-    parts: tuple[Callable[[], Iterator[Finding]], ...] = (
-        lambda: session_breaches(judged),
-        lambda: skipped_writes(history),
-        lambda: value_breaches(history),
-        lambda: write_order_breaches(history),
-        lambda: cas_breaches(history),
-    )
-    found = [breach for part in parts for breach in part()]
+    views = Views(history)
+    parts = [session_breaches(judged, views), value_breaches(history, views), write_order_breaches(history)]
+    parts += [renumbered(history, views)] if views.by_time else [skipped_writes(history), cas_breaches(history, views)]
+    found = [breach for part in parts for breach in part]
     return [
         Findings(
             checker=CHECKER,
@@ -67,13 +69,14 @@ def check(history: History, facts: Facts) -> list[Verdict]:
     ]
 
 
-def session_breaches(judged: list[Operation]) -> Iterator[Finding]:
+def session_breaches(judged: list[Operation], views: Views) -> Iterator[Finding]:
     """Positions and values that went back within a session; `judged` in the order of invocation."""
-    latest: dict[tuple[str, int], Operation] = {}
-    known: dict[tuple[str, int, str | None], tuple[int, Operation]] = {}
+    latest: dict[tuple[tuple[str, int], str], Operation] = {}
+    known: dict[tuple[tuple[str, int], str, str | None], tuple[int, Operation]] = {}
     for operation in judged:
         session = _session(operation)
-        before = latest.get(session)
+        numbers = session, operation.node if views.by_time else ""
+        before = latest.get(numbers)
         if before is not None and _known(before.position) > _known(operation.position):
             yield Finding(
                 anomaly="position-went-back",
@@ -85,11 +88,11 @@ def session_breaches(judged: list[Operation]) -> Iterator[Finding]:
                 ),
             )
         else:
-            latest[session] = operation
+            latest[numbers] = operation
         value_position = write_position(operation) if operation.f in WRITES else operation.value_position
         if value_position is None:
             continue
-        place = (*session, operation.key)
+        place = (*numbers, operation.key)
         seen = known.get(place)
         if seen is not None and seen[0] > value_position:
             yield Finding(
@@ -129,7 +132,7 @@ def skipped_writes(history: History) -> Iterator[Finding]:
             )
 
 
-def value_breaches(history: History) -> Iterator[Finding]:
+def value_breaches(history: History, views: Views) -> Iterator[Finding]:
     """Positions with two values, and values that nobody can have written where they were read."""
     attempts = by_key(o for o in history.operations if o.f not in READS and o.type is not Outcome.FAIL)
     # Values below every acknowledged write were there before the first operation: the keys are made beforehand.
@@ -142,7 +145,7 @@ def value_breaches(history: History) -> Iterator[Finding]:
                 position = write_position(write) if write.type is Outcome.OK else None
                 if position is not None:
                     first.setdefault(position, (written(write), write))
-        sources = _Sources(own) if all(o.f in _REGISTER_WRITES for o in own) else None
+        sources = _Sources(own, views) if all(o.f in _REGISTER_WRITES for o in own) else None
         for read in reads:
             at = _known(read.value_position)
             value, other = first.setdefault(at, (read.result, read))
@@ -160,18 +163,23 @@ def value_breaches(history: History) -> Iterator[Finding]:
                     operations=(read,),
                     steps=(
                         f"{read.node} answered that {key} is {read.result!r}, written at {shown(at)}.",
-                        "No write of that value to it was acknowledged at that position, and none is unanswered.",
+                        "Nobody had asked for that by then."
+                        if views.by_time
+                        else "No write of that value to it was acknowledged at that position, and none is unanswered.",
                     ),
                 )
 
 
 class _Sources:
-    """Which values of one key may have taken effect at a position that no acknowledgement names."""
+    """Which values of one key may have taken effect at a position that no acknowledgement names.
 
-    def __init__(self, writes: list[Operation]) -> None:
+    Any may where servers number differently.
+    """
+
+    def __init__(self, writes: list[Operation], views: Views) -> None:
         self._earliest: dict[str, int] = {}
         for write in writes:
-            if write.type is Outcome.INFO or write_position(write) is None:
+            if views.by_time or write.type is Outcome.INFO or write_position(write) is None:
                 name = repr(written(write))
                 self._earliest[name] = min(write.invoked_ns, self._earliest.get(name, write.invoked_ns))
 
@@ -195,23 +203,8 @@ def _two_values(key: str | None, at: int, other: Operation, read: Operation) -> 
 
 def write_order_breaches(history: History) -> Iterator[Finding]:
     """Acknowledged writes whose positions contradict real time, or are shared."""
-    writes = [w for w in ok_writes(history) if write_position(w) is not None and w.completed_ns is not None]
-    completed = sorted(writes, key=lambda w: _known(w.completed_ns))
-    highest: Operation | None = None
-    done = 0
-    for write in writes:
-        while _known(completed[done].completed_ns) < write.invoked_ns:
-            if highest is None or _known(write_position(completed[done])) > _known(write_position(highest)):
-                highest = completed[done]
-            done += 1
-        if highest is not None and _known(write_position(highest)) >= _known(write_position(write)):
-            yield _order(highest, write, "had completed before the other was invoked, but stands at or after it")
-    holder: dict[int, Operation] = {}
-    for write in writes:
-        other = holder.setdefault(_known(write_position(write)), write)
-        overlap = _known(other.completed_ns) >= write.invoked_ns
-        if other is not write and overlap:
-            yield _order(other, write, "has a position of its own, but both were given the same")
+    for first, second, why in order_contradictions(history):
+        yield _order(first, second, why)
 
 
 def _order(first: Operation, second: Operation, why: str) -> Finding:
@@ -229,7 +222,7 @@ def _order(first: Operation, second: Operation, why: str) -> Finding:
     )
 
 
-def cas_breaches(history: History) -> Iterator[Finding]:
+def cas_breaches(history: History, views: Views) -> Iterator[Finding]:
     """Compare-and-sets that follow, by position, directly on another value than they compared with."""
     attempts = by_key(o for o in history.operations if o.f not in READS and o.type is not Outcome.FAIL)
     for key, own in attempts.items():
@@ -242,7 +235,7 @@ def cas_breaches(history: History) -> Iterator[Finding]:
                 if o.type is Outcome.OK and write_position(o) is not None
             ),
         )
-        sources = _Sources(own)
+        sources = _Sources(own, views)
         for (_, _, before), (_, _, cas) in pairwise(placed):
             if cas.f != "cas" or cas.value[0] == written(before):
                 continue

@@ -105,7 +105,7 @@ def test_two_reads_of_one_position_agree() -> None:
         (Outcome.INFO, 3, 7, {"value-from-nowhere"}),  # nobody wrote it
         (Outcome.INFO, 7, 2, {"value-from-nowhere"}),  # not yet invoked
         (Outcome.FAIL, 3, 2, {"value-from-nowhere"}),  # certainly never happened
-        (Outcome.OK, 3, 2, {"value-from-nowhere"}),  # stands elsewhere
+        (Outcome.OK, 3, 2, {"renumbered-write"}),  # stands elsewhere
     ],
 )
 def test_a_value_comes_from_a_write_that_can_have_put_it_there(
@@ -116,6 +116,36 @@ def test_a_value_comes_from_a_write_that_can_have_put_it_there(
     tale.write("a", 2, at=(invoked, 50), type=type, **(at(9) if type is Outcome.OK else {}))
     tale.read("a", value, at=(5, 6), **at(8, 8))
     assert anomalies(tale) == found
+
+
+def renumbered(tale: Tale) -> None:
+    """n2 numbers by two more than n1 does: the write that it acknowledged at 9 is read at 7 through n1."""
+    tale.write("b", 1, at=(1, 2), node="n2", **at(9))
+    tale.read("b", 1, at=(3, 4), node="n1", **at(7, 7))
+
+
+def test_positions_of_servers_that_number_differently_are_not_compared() -> None:
+    tale = Tale()
+    renumbered(tale)
+    # As n1 numbers them, 2 follows on 1: by both servers' numbers, 1 stands at 12, and 2 at 11.
+    tale.write("a", 1, at=(10, 20), node="n2", **at(12))
+    tale.op("cas", "a", [1, 2], at=(15, 30), node="n1", **at(11))
+    tale.op("cas", "a", [2, 3], at=(25, 40), node="n2", **at(14))
+    # It has the write at 12, by its own number.
+    tale.read("a", 1, at=(16, 18), node="n1", **at(12, 10))
+    # A session that moved from n2 to n1.
+    tale.read("a", 3, at=(50, 51), node="n2", **at(14, 14, **S))
+    tale.read("a", 3, at=(52, 53), node="n1", **at(12, 12, **S))
+    assert anomalies(tale) == {"renumbered-write", "two-values"}
+
+
+def test_what_one_server_says_is_judged_whatever_the_others_number() -> None:
+    tale = Tale()
+    renumbered(tale)
+    tale.read("a", None, at=(5, 6), node="n1", **at(10, 3, **S))
+    tale.read("c", None, at=(7, 8), node="n1", **at(9, 2, **S))
+    tale.read("b", 8, at=(9, 10), node="n1", **at(12, 11))
+    assert anomalies(tale) == {"renumbered-write", "position-went-back", "value-from-nowhere"}
 
 
 def test_values_from_before_the_first_write_are_the_prepared_ones() -> None:
