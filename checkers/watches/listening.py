@@ -82,6 +82,8 @@ def _judge_persistent(stretch: Stretch, changes: Changes, rules: Rules) -> Heard
         place = (event.position, event.key)
         if place in told:
             findings.append(_pair(DUPLICATE, told[place], event, "The same change was told twice by one watch."))
+            if last is not None and event.position < (last.position or 0):
+                findings.append(_pair(REORDERED, last, event, "The later change was told first, and this one again."))
             continue
         told[place] = event
         if event.position <= stretch.after:

@@ -167,6 +167,11 @@ FOURTEEN = changes((14, "k1", 4))
         ((ELEVEN, TWELVE, THIRTEEN), {}),
         ((ELEVEN, ELEVEN, TWELVE, THIRTEEN, FOURTEEN), {"watch-unique": {"duplicate-event": 1}}),
         ((TWELVE, ELEVEN, THIRTEEN, FOURTEEN), {"watch-ordered": {"reordered-event": 1}}),
+        # Told from the beginning again: each change twice, and behind later ones.
+        (
+            (ELEVEN, TWELVE, THIRTEEN, ELEVEN, TWELVE, THIRTEEN, FOURTEEN),
+            {"watch-unique": {"duplicate-event": 4}, "watch-ordered": {"reordered-event": 3}},
+        ),
         (
             (ELEVEN, changes((12, "p0", 2)), changes((12, "p1", 2)), THIRTEEN, FOURTEEN),
             {"watch-atomic": {"split-transaction": 1}},
