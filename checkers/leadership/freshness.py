@@ -102,7 +102,7 @@ def check(history: History, facts: Facts) -> list[Verdict]:
             checker=CHECKER,
             guarantee=facts.read_guarantee,
             found=[*(_finding(history, s) for s in stale), *renumbered_writes],
-            broken=_reason(stale, len(renumbered_writes), judged),
+            broken=_reason(stale, found, len(renumbered_writes)),
             exposed=rows(found.exposed),
             exposure_of="answered reads whose key had a newer write acknowledged through another node",
             untested="no read came after a newer write acknowledged through another node: nothing could be stale",
@@ -114,11 +114,14 @@ def check(history: History, facts: Facts) -> list[Verdict]:
     ]
 
 
-def _reason(stale: list[StaleRead], renumbered: int, judged: int) -> str:
+def _reason(stale: list[StaleRead], found: Judged, renumbered: int) -> str:
+    judged = len(found.reads)
+    # Where only time tells, an answer that overlaps what it lacks is not counted.
+    least = "at least " if found.views.by_time else ""
     led = sum(s.reign is not None for s in stale)
     told = []
     if stale:
-        told.append(f"{len(stale)} of {judged} reads lack a write acknowledged before they were invoked")
+        told.append(f"{least}{len(stale)} of {judged} reads lack a write acknowledged before they were invoked")
     if led:
         told.append(f"{led} of them were answered by a superseded leader")
     if renumbered:

@@ -14,7 +14,7 @@ import msgspec
 
 from fencepost.checkers.metadata import converges, durable, epochs, forward
 from fencepost.checkers.metadata.changes import Changes, Incarnations
-from fencepost.checkers.metadata.staleness import stale_reads, staleness_evidence, staleness_figures
+from fencepost.checkers.metadata.staleness import staleness, staleness_evidence, staleness_figures
 from fencepost.harness.history import History
 from fencepost.harness.verdict import Facts, Verdict
 
@@ -25,7 +25,7 @@ def check(history: History, facts: Facts) -> list[Verdict]:
     """Judge all settings and names of a history. Cost: O(n log n)."""
     changes, incarnations = Changes(history, facts), Incarnations(history)
     moved = forward.judge(changes, incarnations, facts, checker=CHECKER)
-    stale = stale_reads(changes)
+    stale = staleness(history, facts, changes)
     figures = {**moved.figures, **staleness_figures(stale, len(changes.reads))}
     return [
         durable.judge(history, changes, incarnations, facts, checker=CHECKER),

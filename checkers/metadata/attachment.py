@@ -11,7 +11,7 @@ from typing import Final
 from fencepost.checkers.facts.evidence import row, rows
 from fencepost.checkers.facts.reigns import Begin, Reigns, subjects
 from fencepost.checkers.findings.words import duration
-from fencepost.checkers.metadata.staleness import StaleRead
+from fencepost.checkers.metadata.staleness import Staleness
 from fencepost.harness.history import BeliefEvent, Claim, History
 from fencepost.harness.verdict import Facts
 from fencepost.harness.verdict.figures import Attachment
@@ -34,7 +34,8 @@ def attached_words(attachment: Attachment) -> str:
         how += f", and left {attachment.silent} questions unanswered"
     if attachment.stale_describes:
         oldest = duration(attachment.stale_age_ns_max)
-        how += f"; {attachment.stale_describes} configuration reads there were stale, the oldest by {oldest}"
+        least = "at least " if attachment.undecided_describes else ""
+        how += f"; {least}{attachment.stale_describes} configuration reads there were stale, the oldest by {oldest}"
     return f"Epoch {attachment.superseded_by} had begun: {how}."
 
 
@@ -44,9 +45,7 @@ def epoch_subject(history: History) -> str | None:
     return next((subject for subject in subjects(history) if subject in told), None)
 
 
-def attachments(
-    history: History, facts: Facts, reigns: Reigns, subject: str, stale: list[StaleRead]
-) -> list[Attachment]:
+def attachments(history: History, facts: Facts, reigns: Reigns, subject: str, stale: Staleness) -> list[Attachment]:
     """One for each node without a vote and each epoch that began while it was asked; in the order of time."""
     asked: dict[str, list[BeliefEvent]] = {}
     for event in history.events:
@@ -54,7 +53,10 @@ def attachments(
             asked.setdefault(event.node, []).append(event)
     found = []
     for broker, beliefs in asked.items():
-        of_broker = [s for s in stale if s.read.node == broker]
+        of_broker = Staleness(
+            stale=[s for s in stale.stale if s.read.node == broker],
+            undecided=[read for read in stale.undecided if read.node == broker],
+        )
         for begin in reigns.begins:
             one = _attachment(broker, beliefs, begin, of_broker)
             if one is not None:
@@ -62,7 +64,7 @@ def attachments(
     return sorted(found, key=lambda a: (a.from_ns, a.broker))
 
 
-def _attachment(broker: str, beliefs: list[BeliefEvent], begin: Begin, stale: list[StaleRead]) -> Attachment | None:
+def _attachment(broker: str, beliefs: list[BeliefEvent], begin: Begin, stale: Staleness) -> Attachment | None:
     """None when the broker named no older epoch before: there was nothing to be attached to."""
     epoch, from_ns = begin.epoch, begin.at_ns
     answers = sorted(
@@ -76,7 +78,8 @@ def _attachment(broker: str, beliefs: list[BeliefEvent], begin: Begin, stale: li
     # Asked after the new epoch had begun, and still naming an older one.
     late = max((b for b in before if b.asked_ns > from_ns), key=lambda b: b.asked_ns, default=None)
     last = max((b for b in before if b.answered_ns <= until_ns), key=lambda b: b.answered_ns, default=before[0])
-    own = [s for s in stale if from_ns <= s.read.invoked_ns <= until_ns]
+    own = [s for s in stale.stale if from_ns <= s.read.invoked_ns <= until_ns]
+    undecided = [read for read in stale.undecided if from_ns <= read.invoked_ns <= until_ns]
     oldest = max(own, key=lambda s: s.age_ns, default=None)
     silent = [b for b in beliefs if b.claims is Claim.SILENT and from_ns < b.asked_ns < until_ns]
     return Attachment(
@@ -89,6 +92,7 @@ def _attachment(broker: str, beliefs: list[BeliefEvent], begin: Begin, stale: li
         followed_ns=None if follows is None else max(0, follows.answered_ns - from_ns),
         silent=len(silent),
         stale_describes=len(own),
+        undecided_describes=len(undecided),
         stale_age_ns_max=0 if oldest is None else oldest.age_ns,
         events={
             "epoch": (last.index,),
@@ -99,6 +103,7 @@ def _attachment(broker: str, beliefs: list[BeliefEvent], begin: Begin, stale: li
             "followed_ns": () if follows is None else (begin.event, follows.index),
             "silent": tuple(b.index for b in silent),
             "stale_describes": rows(s.read for s in own),
+            "undecided_describes": rows(undecided),
             "stale_age_ns_max": () if oldest is None else (row(oldest.missed), oldest.read.invoke_index),
             "missed": tuple(dict.fromkeys(rows(s.missed for s in own))),
         },

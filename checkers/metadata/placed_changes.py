@@ -18,6 +18,11 @@ _CHANGES: Final = frozenset({"alter", "create"})
 _Name = tuple[str, ...]
 
 
+def placed_changes(history: History, facts: Facts) -> "Placed":
+    """Every change of the history in the logs that were kept of it."""
+    return Placed(history, {node: Log(log) for node, log in history.logs.items()}, facts)
+
+
 class Log:
     """One node's log: entries by offset, and where it ends."""
 
@@ -77,6 +82,17 @@ class Placed:
             node for node in self._voters if node in self._logs and self._logs[node].at.get(entry.offset) == entry
         ]
         return len(holders) > len(self._voters) // 2
+
+    def committed_offsets(self, places: Mapping[str, list[int]]) -> list[int]:
+        """The offsets at which a change is certainly committed, ascending."""
+        return sorted(
+            {
+                offset
+                for node, offsets in places.items()
+                for offset in offsets
+                if offset <= self._acknowledged.get(node, -1) or self.on_majority(self._logs[node].at[offset])
+            }
+        )
 
     def _committed_places(self, places: Mapping[str, list[int]]) -> Iterator[tuple[str, int]]:
         """Where an acknowledged change is certainly committed: its only entry, or one that a majority holds."""

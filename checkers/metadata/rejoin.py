@@ -22,7 +22,7 @@ from fencepost.checkers.findings.words import duration
 from fencepost.checkers.leadership.self_fencing import cuts
 from fencepost.checkers.metadata.attachment import AT_ONCE_NS, attached_words, attachments, epoch_subject
 from fencepost.checkers.metadata.changes import Changes
-from fencepost.checkers.metadata.staleness import stale_reads
+from fencepost.checkers.metadata.staleness import staleness
 from fencepost.harness.history import BeliefEvent, FaultSpan, History, Operation, Outcome
 from fencepost.harness.verdict import Cause, Facts, Verdict
 from fencepost.harness.verdict.figures import Attachment, FaultCost, plain
@@ -50,7 +50,7 @@ def check(history: History, facts: Facts) -> list[Verdict]:
     reigns = reigns_of(history, subject)
     marks = Landmarks(history)
     costs = [_cost(history, facts, reigns, fault, later, marks) for fault, later in _held(history)]
-    stale = stale_reads(Changes(history, facts))
+    stale = staleness(history, facts, Changes(history, facts))
     attached = attachments(history, facts, reigns, subject, stale)
     disruptive = [c for c in costs if c.deposed_after_ns is not None and not _doubtful(c)]
     found = [_finding(history, reigns, cost) for cost in disruptive]

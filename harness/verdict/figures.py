@@ -51,7 +51,8 @@ class Attachment(msgspec.Struct, frozen=True, kw_only=True):
 
     `named_ns`: so long after that it certainly still named `epoch`, which `leader` led; 0 when it did not.
     `followed_ns`: so long after that it first named the new epoch or a later one; None when it never did. "missed"
-    among `events`: the acknowledged change that each stale answer lacks.
+    among `events`: the acknowledged change that each stale answer lacks. Of `undecided_describes` nobody knows whether
+    they are stale: with any of them, the others are a lower bound.
     """
 
     checker: ClassVar = "rejoin"
@@ -66,6 +67,7 @@ class Attachment(msgspec.Struct, frozen=True, kw_only=True):
     followed_ns: int | None
     silent: int
     stale_describes: int
+    undecided_describes: int = 0
     stale_age_ns_max: int
     events: dict[str, Rows] = {}
 

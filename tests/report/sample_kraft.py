@@ -38,6 +38,7 @@ ATTACHMENT: dict[str, Any] = {
     "followed_ns": 25_200 * MS,
     "silent": 0,
     "stale_describes": 14,
+    "undecided_describes": 0,
     "stale_age_ns_max": 24_100 * MS,
     "events": {
         "named_ns": (7, 30),

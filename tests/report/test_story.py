@@ -116,6 +116,7 @@ def test_the_story_of_a_zombie(zombie: ReportCase) -> None:
             {"named_ns": 0, "silent": 16, "stale_describes": 1},
             "b1 followed after 25.2 s, and left 16 questions unanswered; 1 configuration read there was stale",
         ),
+        ("attachments", {"undecided_describes": 1}, "at least 14 configuration reads there were stale"),
         ("attachments", {"named_ns": 0, "followed_ns": 499 * MS}, "broker b1 followed n1 at once"),
     ],
 )

@@ -156,7 +156,8 @@ def _stayed(attachment: Attachment, span: Mapping[str, Any], lanes: Lanes) -> li
             said = f", and left {some(silent, 'question', 'questions', count(silent))} unanswered"
             clauses.append(Traced(said, rows_of(attachment, "silent")))
     if stale := attachment.stale_describes:
-        reads = some(stale, "configuration read there was", "configuration reads there were", count(stale))
+        least = "at least " if attachment.undecided_describes else ""
+        reads = least + some(stale, "configuration read there was", "configuration reads there were", count(stale))
         clauses.append(Traced(f"{reads} stale", rows_of(attachment, "stale_describes")))
         oldest = f", the oldest by {length(attachment.stale_age_ns_max)}"
         clauses.append(Traced(oldest, rows_of(attachment, "stale_age_ns_max")))

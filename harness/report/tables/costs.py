@@ -86,6 +86,11 @@ def _deposed(row: FaultCost) -> str:
     return Traced(f"after {length(row.deposed_after_ns)}{doubt}", rows_of(row, "deposed_after_ns"))
 
 
+def _stale(row: Attachment) -> str:
+    least = "at least " if row.undecided_describes else ""
+    return traced(f"{least}{count(row.stale_describes)}", rows_of(row, "stale_describes"))
+
+
 _FAULTS: Final[dict[str, Callable[[FaultCost], str]]] = {
     "fault": lambda row: f"{row.fault} {', '.join(row.nodes)}",
     "certainly held": _held,
@@ -106,7 +111,7 @@ _STAYS: Final[dict[str, Callable[[Attachment], str]]] = {
     "still named it for": _lasting("named_ns"),
     "followed after": _lasting("followed_ns"),
     "questions unanswered": _counted("silent"),
-    "stale configuration reads": _counted("stale_describes"),
+    "stale configuration reads": _stale,
     "oldest by": _lasting("stale_age_ns_max"),
 }
 _DENIED: Final[dict[str, Callable[[Denied], str]]] = {

@@ -6,10 +6,11 @@ import pytest
 
 from fencepost.checkers import metadata
 from fencepost.checkers.metadata.changes import Changes
-from fencepost.checkers.metadata.staleness import stale_reads
+from fencepost.checkers.metadata.staleness import staleness
 from fencepost.harness.history import Claim, NodeChange, Outcome, PhaseName
 from fencepost.harness.verdict import Validity, Verdict
 from tests.checkers.build import NODES, Tale, facts, only
+from tests.checkers.metadata.test_ground_truth import log
 
 #: b1 is a broker: it has no vote, and hands changes over to whoever is in charge.
 FACTS = facts(nodes=(*NODES, "b1"), electorate=NODES, read_guarantee="metadata-durable")
@@ -360,9 +361,51 @@ def test_an_answer_is_as_old_as_the_first_change_that_it_lacks() -> None:
     tale.set("k", 3, (300, 310))
     tale.get("k", 1, 1_210, "b1")
     tale.get("k", 3, 1_300, "b1")
-    (stale,) = stale_reads(Changes(tale.history(), FACTS))
+    history = tale.history()
+    judged = staleness(history, FACTS, Changes(history, FACTS))
+    (stale,) = judged.stale
+    assert judged.undecided == []
     assert stale.missed.value == 2
     assert stale.age_ns == 1_000_000_000
+
+
+def timed_out(tale: Kept) -> None:
+    """A change whose client gave up, shown by a broker for a while; the one acknowledged meanwhile is another."""
+    tale.set("k", 1, (100, 200), type=Outcome.INFO)
+    tale.set("k", 2, (150, 160), node="n1")
+    tale.get("k", 1, 300, "b1")
+    tale.get("k", 1, 310, "b1")
+
+
+@pytest.mark.parametrize(
+    ("words", "stale", "undecided"),
+    [
+        (None, 0, 2),
+        ("1:k=1 1:k=2", 2, 0),
+        ("1:k=2 1:k=1", 0, 0),
+        # Handed over twice: nobody knows which of the two is shown.
+        ("1:k=1 1:k=2 1:k=1", 0, 2),
+    ],
+)
+def test_the_run_s_own_log_settles_whether_an_answer_is_stale(words: str | None, stale: int, undecided: int) -> None:
+    tale = Kept()
+    timed_out(tale)
+    history = tale.history()
+    if words is not None:
+        history.logs = {node: log(node, words) for node in NODES}
+    figures = only(metadata.check(history, FACTS), "metadata-forward").figures
+    assert (figures["stale_describes"], figures["undecided_describes"]) == (stale, undecided)
+    assert [(row["node"], row["stale"], row["undecided"]) for row in figures["stale_by_node"]] == (
+        [("b1", stale, undecided)] if stale or undecided else []
+    )
+
+
+def test_a_change_that_is_in_one_log_only_settles_nothing() -> None:
+    tale = Kept()
+    timed_out(tale)
+    history = tale.history()
+    history.logs = {"n1": log("n1", "1:k=2 1:k=1"), "n2": log("n2", "1:k=2"), "n3": log("n3", "1:k=2")}
+    assert len(staleness(history, FACTS, Changes(history, FACTS)).undecided) == 2
 
 
 def test_without_anything_all_is_unknown() -> None:

@@ -8,8 +8,8 @@ from fencepost.checkers.facts.reigns import reigns_of
 from fencepost.checkers.metadata import rejoin
 from fencepost.checkers.metadata.attachment import attached_words, attachments
 from fencepost.checkers.metadata.changes import Changes
-from fencepost.checkers.metadata.staleness import stale_reads
-from fencepost.harness.history import Claim
+from fencepost.checkers.metadata.staleness import staleness
+from fencepost.harness.history import Claim, Outcome
 from fencepost.harness.verdict import Validity, Verdict
 from fencepost.harness.verdict.figures import Attachment
 from tests.checkers.build import NODES, Tale, facts, ns
@@ -139,7 +139,7 @@ def forwarded(tale: Tale, times: list[float], leader: str | None, epoch: int | N
 
 def attached(tale: Tale) -> list[Attachment]:
     history = tale.history()
-    stale = stale_reads(Changes(history, FACTS))
+    stale = staleness(history, FACTS, Changes(history, FACTS))
     return attachments(history, FACTS, reigns_of(history, "raft"), "raft", stale)
 
 
@@ -171,6 +171,19 @@ def test_a_broker_that_stays_with_a_superseded_controller_is_told_with_its_stale
         "Epoch 4 had begun: broker b1 followed after 9.0 s, and named n1 (epoch 3) for at least 5.4 s; "
         "2 configuration reads there were stale, the oldest by 5.0 s."
     ]
+
+
+def test_a_count_that_may_be_too_low_is_told_as_one() -> None:
+    tale = cut_and_back(deposed_at=None)
+    forwarded(tale, polls(0, 11_000), "n1", 3)
+    forwarded(tale, polls(11_500, 20_000), "n2", 4)
+    tale.op("alter", "k", 1, at=(2_980, 3_500), node="b1", type=Outcome.INFO, error="timeout")
+    tale.op("alter", "k", 2, at=(2_990, 3_000), node="n2")
+    tale.op("describe", "k", at=(3_500, 3_501), node="b1", result=None)
+    tale.op("describe", "k", at=(4_000, 4_001), node="b1", result=1)
+    (one,) = attached(tale)
+    assert (one.stale_describes, one.undecided_describes) == (1, 1)
+    assert "; at least 1 configuration reads there were stale" in attached_words(one)
 
 
 def test_a_broker_that_never_follows() -> None:
