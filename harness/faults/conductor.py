@@ -8,14 +8,14 @@ waits in vain.
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Final
 
 from fencepost.harness.faults.act_log import Act, ActLog
 from fencepost.harness.faults.kind import Cluster, FaultKind, Proof, Resolved, Skip, View
 from fencepost.harness.faults.quorum import UNABLE, Damage, Pair, Quorum, worst
-from fencepost.harness.faults.schedule import Entry
+from fencepost.harness.faults.schedule import Entry, by_worker
 from fencepost.harness.faults.trigger import Seen, Trigger, trigger_of
 from fencepost.harness.history import FaultAction, FaultOutcome, FaultStage
 from fencepost.harness.runtime.node import Node, NodeState
@@ -66,12 +66,13 @@ class Conductor:
         return "; ".join(words) or None
 
     async def run(self, schedule: list[Entry], *, stop: asyncio.Event) -> None:
-        """Carry out `schedule` from now on; returns early, with everything healed, when `stop` is set."""
+        """Carry out `schedule` as `run_workers` does."""
+        await self.run_workers(by_worker(schedule), stop=stop)
+
+    async def run_workers(self, workers: Iterable[Iterable[Entry]], *, stop: asyncio.Event) -> None:
+        """Carry out each worker's entries from now on; returns early, with everything healed, when `stop` is set."""
         self._log.zero_ns = self._records.now_ns()
-        workers: dict[int, list[Entry]] = {}
-        for entry in schedule:
-            workers.setdefault(entry.worker, []).append(entry)
-        tasks = [asyncio.create_task(self._work(entries, stop)) for entries in workers.values()]
+        tasks = [asyncio.create_task(self._work(entries, stop)) for entries in workers]
         try:
             await _all_or_none(tasks)
         finally:
@@ -97,7 +98,7 @@ class Conductor:
 
     # -- one worker -----------------------------------------------------------------------------------------------
 
-    async def _work(self, entries: list[Entry], stop: asyncio.Event) -> None:
+    async def _work(self, entries: Iterable[Entry], stop: asyncio.Event) -> None:
         """One worker's entries, one after the other."""
         free_ns = self._log.zero_ns
         for entry in entries:

@@ -6,6 +6,7 @@ machine can be asked what it can do.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from random import Random
 from typing import Any, Final
 
@@ -15,7 +16,7 @@ from fencepost.harness.faults.cuts import cuts_off_leader, with_holds
 from fencepost.harness.faults.kind import FaultKind, FaultSpec, Skip, View
 from fencepost.harness.faults.nemesis_text import Asked, Choice, parse_nemesis
 from fencepost.harness.faults.quorum import Damage, Quorum, worst
-from fencepost.harness.faults.schedule import Entry, draw_schedules
+from fencepost.harness.faults.schedule import Entry, by_worker, draw_schedules
 from fencepost.harness.faults.trigger import trigger_of
 from fencepost.harness.runtime.node import Member
 from fencepost.harness.runtime.provider import Setting
@@ -26,6 +27,8 @@ _LATE_NS: Final = 10_000_000_000
 #: In the mixture a cut of the leader lasts so much longer than it takes to tell whether a cut-off leader gives up.
 _BEYOND_LIMIT_NS: Final = 3_000_000_000
 _BY_SHOWN: Final = 4
+#: So many faults of each worker are looked at: more show nothing new, and a run may last for weeks.
+_LOOK_MAX: Final = 300
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,23 +50,23 @@ class Surroundings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prospect:
-    """`quorum` is the worst that the schedule can do to it if nothing is skipped, `by` the faults that do that."""
+    """`quorum` is the worst that `entries` can do to it if nothing is skipped, `by` the faults that do that.
+
+    `entries` are the schedule's first; all of them, unless there are `more`.
+    """
 
     asked: Asked
     entries: tuple[Entry, ...]
+    #: Kinds for which the main phase is too short.
+    without_time: tuple[str, ...]
+    more: bool
     quorum: Quorum
     by: tuple[str, ...]
 
     @property
     def kinds(self) -> list[str]:
         """Every kind that may be drawn."""
-        return list(dict.fromkeys(spec.fault for spec in self.asked.specs))
-
-    @property
-    def without_time(self) -> list[str]:
-        """Kinds for which the main phase is too short."""
-        scheduled = {entry.spec.fault for entry in self.entries}
-        return [kind for kind in self.kinds if kind not in scheduled]
+        return _kinds(self.asked)
 
     def document(self, *, keep_quorum: bool) -> dict[str, Any]:
         """As `run.json` holds it."""
@@ -71,11 +74,13 @@ class Prospect:
             "workers": [[[spec.text for spec in choice] for choice in worker] for worker in self.asked.workers],
             "kinds": self.kinds,
             "left_out": [{"fault": fault, "why": why} for fault, why in self.asked.left_out],
-            "without_time": self.without_time,
+            "without_time": list(self.without_time),
             "quorum": {
                 "asked": "keep" if keep_quorum else "any",
                 "worst": Quorum.MUTUAL.value if keep_quorum else self.quorum.value,
                 "by": list(self.by),
+                "faults_looked_at": len(self.entries),
+                "whole_schedule": not self.more,
             },
         }
 
@@ -89,7 +94,8 @@ class Prospect:
         if not self.entries:
             return lines
         if self.quorum is Quorum.MUTUAL:
-            lines.append("quorum: no fault of this schedule can break it")
+            which = f"none of the first {len(self.entries)} faults" if self.more else "no fault of this schedule"
+            lines.append(f"quorum: {which} can break it")
         elif keep_quorum:
             lines.append(f"quorum: kept; what would break it is skipped ({', '.join(self.by)})")
         else:
@@ -111,14 +117,38 @@ def look_ahead(
     """
     asked = parse_nemesis(text, faults, around.setting, can=can)
     if given is None:
-        asked = replace(asked, workers=tuple(_with_lengths(worker, faults, around) for worker in asked.workers))
-        entries = draw_schedules(
-            asked.workers, faults, seed=around.seed, time_limit_ns=around.time_limit_ns, quiet_ns=around.quiet_ns
-        )
+        asked = with_lengths(asked, faults, around)
+        workers: list[Iterator[Entry]] = drawn(asked, faults, around)
     else:
-        entries = list(given)
+        workers = [iter(entries) for entries in by_worker(given)]
+    entries = tuple(entry for worker in workers for entry in islice(worker, _LOOK_MAX))
+    rest = [next(worker, None) for worker in workers]
+    scheduled = {entry.spec.fault for entry in (*entries, *filter(None, rest))}
     quorum, by = _worst(entries, faults, around)
-    return Prospect(asked=asked, entries=tuple(entries), quorum=quorum, by=by)
+    return Prospect(
+        asked=asked,
+        entries=entries,
+        without_time=tuple(kind for kind in _kinds(asked) if kind not in scheduled),
+        more=any(rest),
+        quorum=quorum,
+        by=by,
+    )
+
+
+def with_lengths(asked: Asked, faults: Mapping[str, FaultKind], around: Surroundings) -> Asked:
+    """Make cuts of the leader as long as the main phase has room for."""
+    return replace(asked, workers=tuple(_with_lengths(worker, faults, around) for worker in asked.workers))
+
+
+def drawn(asked: Asked, faults: Mapping[str, FaultKind], around: Surroundings) -> list[Iterator[Entry]]:
+    """Each worker's faults, drawn as they are taken."""
+    return draw_schedules(
+        asked.workers, faults, seed=around.seed, time_limit_ns=around.time_limit_ns, quiet_ns=around.quiet_ns
+    )
+
+
+def _kinds(asked: Asked) -> list[str]:
+    return list(dict.fromkeys(spec.fault for spec in asked.specs))
 
 
 def _with_lengths(

@@ -1,12 +1,13 @@
-"""The schedule of faults: drawn from the seed before the run, or read from the record of a run.
+"""The schedule of faults: drawn from the seed while the run goes on, or read from the record of a run.
 
 Kinds, nominal times and draws depend on the plan and the seed only; which node leads when a fault acts is the
 cluster's affair. Faults of one worker take turns in a seeded order, each kind once per round, so that a short run
 meets every kind. Workers are independent: each draws from a seed of its own, so that one more changes no other.
 """
 
+import itertools
 import random
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -52,15 +53,20 @@ def draw_schedules(
     seed: int,
     time_limit_ns: int,
     quiet_ns: int,
-) -> list[Entry]:
-    """The entries of all workers, those of each in order."""
+) -> list[Iterator[Entry]]:
+    """Each worker's entries, drawn as they are taken: a run of a month starts as soon as one of a minute."""
     return [
-        entry
+        draw_schedule(choices, faults, seed=seed, time_limit_ns=time_limit_ns, quiet_ns=quiet_ns, worker=number)
         for number, choices in enumerate(workers)
-        for entry in draw_schedule(
-            choices, faults, seed=seed, time_limit_ns=time_limit_ns, quiet_ns=quiet_ns, worker=number
-        )
     ]
+
+
+def by_worker(entries: Iterable[Entry]) -> list[list[Entry]]:
+    """Part a list of entries by the worker that carries them out, in their order."""
+    workers: dict[int, list[Entry]] = {}
+    for entry in entries:
+        workers.setdefault(entry.worker, []).append(entry)
+    return list(workers.values())
 
 
 def draw_schedule(
@@ -71,18 +77,19 @@ def draw_schedule(
     time_limit_ns: int,
     quiet_ns: int,
     worker: int = 0,
-) -> list[Entry]:
-    """One worker's entries that fit in the main phase, each healed and followed by `quiet_ns` without a fault of it.
+) -> Iterator[Entry]:
+    """Draw one worker's entries that fit in the main phase, each followed by `quiet_ns` without a fault of it.
 
     The first fault comes after half a quiet time; quiet times vary by a fifth, so that faults do not keep step with
-    the system's own timers. When not even one fault fits, the list holds the first one, cut short.
+    the system's own timers. When not even one fault fits, the first one comes, cut short.
     """
     draw = random.Random(f"{seed}/schedule/{worker}" if worker else f"{seed}/schedule")
     variants = _Variants(choices, seed=f"{seed}/variants/{worker}")
-    entries: list[Entry] = []
     at_ns = quiet_ns // 2
     turn: list[int] = []
-    while choices:
+    for number in itertools.count():
+        if not choices:
+            return
         if not turn:
             turn = list(range(len(choices)))
             draw.shuffle(turn)
@@ -94,16 +101,15 @@ def draw_schedule(
             duration_ns=duration_ns,
             draw_seed=draw.getrandbits(32),
             worker=worker,
-            number=len(entries),
+            number=number,
             gap_ns=quiet_ns // 2,
         )
         if at_ns + duration_ns > time_limit_ns:
-            if not entries and at_ns < time_limit_ns:
-                entries.append(replace(entry, duration_ns=time_limit_ns - at_ns))
-            return entries
-        entries.append(entry)
+            if number == 0 and at_ns < time_limit_ns:
+                yield replace(entry, duration_ns=time_limit_ns - at_ns)
+            return
+        yield entry
         at_ns += duration_ns + round(quiet_ns * draw.uniform(0.8, 1.2))
-    return entries
 
 
 class _Variants:

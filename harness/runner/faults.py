@@ -1,12 +1,12 @@
 """The faults of a run as its runner carries them out: those that the outer process worked out, or the plan's own."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from fencepost.harness.faults.kind import CLIENT_WORKER
 from fencepost.harness.faults.nemesis_text import Choice, parse_choice
-from fencepost.harness.faults.schedule import Entry, draw_schedules
+from fencepost.harness.faults.schedule import Entry, by_worker, draw_schedules
 from fencepost.harness.history import FaultAction
 from fencepost.harness.plan.checked_plan import CheckedPlan
 from fencepost.harness.plugins import registry
@@ -34,10 +34,10 @@ def changes_members(workers: Workers) -> bool:
     return any(faults[spec.fault].effects(spec).changes_members for spec in specs)
 
 
-def schedule_of(checked: CheckedPlan, workers: Workers) -> list[Entry]:
-    """The plan's own schedule, else one that is drawn."""
+def schedule_of(checked: CheckedPlan, workers: Workers) -> Sequence[Iterable[Entry]]:
+    """Each worker's faults: the plan's own schedule, else one that is drawn as it is carried out."""
     if checked.given is not None:
-        return list(checked.given)
+        return by_worker(checked.given)
     return draw_schedules(
         workers,
         registry.faults(),

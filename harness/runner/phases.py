@@ -5,6 +5,7 @@ same load after healing), final (the reads that a verdict rests on).
 """
 
 import asyncio
+from collections.abc import Iterable
 from typing import Final
 
 from fencepost.harness.faults.conductor import Conductor
@@ -48,7 +49,7 @@ class Phases:
         self._phase = PhaseName.WARM_UP
         self._phase_ends_ns: int | None = None
 
-    async def run(self, schedule: list[Entry]) -> None:
+    async def run(self, schedule: Iterable[Iterable[Entry]]) -> None:
         """All of them, in order; raises HarnessError where an observer failed."""
         plan, stop = self._checked.plan, self._end.stop
         await self._load(PhaseName.WARM_UP, length_ns=plan.duration_ns("warm_up"))
@@ -81,7 +82,7 @@ class Phases:
             )
             before, before_ns = done, now_ns
 
-    async def _main(self, schedule: list[Entry]) -> None:
+    async def _main(self, schedule: Iterable[Iterable[Entry]]) -> None:
         # Before the task begins: a run that was stopped in its warm-up is over here at once.
         faults_over = asyncio.Event()
         faults = asyncio.create_task(self._conduct_faults(schedule, faults_over))
@@ -93,10 +94,10 @@ class Phases:
                 faults_over.set()
             await faults
 
-    async def _conduct_faults(self, schedule: list[Entry], over: asyncio.Event) -> None:
+    async def _conduct_faults(self, schedule: Iterable[Iterable[Entry]], over: asyncio.Event) -> None:
         mirror = asyncio.create_task(_forward(self._end.stop, over))
         try:
-            await self._conductor.run(schedule, stop=over)
+            await self._conductor.run_workers(schedule, stop=over)
         finally:
             mirror.cancel()
 

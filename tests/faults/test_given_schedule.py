@@ -165,7 +165,7 @@ def test_the_flag_refuses_what_cannot_be_meant(tmp_path: Path, capsys: pytest.Ca
 def test_the_runner_carries_out_the_file_and_draws_nothing(tmp_path: Path) -> None:
     path = written(tmp_path, row("kill:one:for=1s", 2.5), row("kill:n3", 5, number=1))
     checked = check_plan(plan_with(path))
-    entries = schedule_of(checked, workers=())
+    (entries,) = schedule_of(checked, workers=())
     assert [(e.spec.text, e.inject_ns, e.draw_seed) for e in entries] == [
         ("kill:one:for=1s", round(2.5 * S), 7),
         ("kill:n3", 5 * S, 7),

@@ -100,7 +100,7 @@ def test_a_schedule_fits_its_phase_and_repeats_from_its_seed(seed: int, seconds:
     limit = seconds * 10**9
 
     def draw() -> list[Entry]:
-        return draw_schedule(choices, FAULTS, seed=seed, time_limit_ns=limit, quiet_ns=4 * 10**9)
+        return list(draw_schedule(choices, FAULTS, seed=seed, time_limit_ns=limit, quiet_ns=4 * 10**9))
 
     entries = draw()
     assert entries == draw()

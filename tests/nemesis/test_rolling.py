@@ -506,7 +506,7 @@ def test_it_takes_part_in_the_mixture_without_another_release() -> None:
 
 
 def test_a_schedule_holds_it_with_its_own_length() -> None:
-    entries = draw_schedules(
+    (entries,) = draw_schedules(
         [tuple((spec,) for spec in parse_faults("rolling", FAULTS, SETTING))],
         FAULTS,
         seed=1,
