@@ -11,6 +11,7 @@ from fencepost.harness.cli.output.session import Session
 from fencepost.harness.cli.plan_flags import plan_flags, plan_of
 from fencepost.harness.plan.checked_plan import check_plan
 from fencepost.harness.run.conclude import Result
+from fencepost.harness.run.execute import refuse_too_short
 
 
 @click.command("run")
@@ -35,6 +36,7 @@ def command(plan_file: Path | None, results: Path, as_json: bool, times: int, us
     except UsageError as error:
         raise UsageError(f"{plan_file}: {error.message}" if plan_file else error.message, hint=error.hint) from None
     plan = checked.plan
+    refuse_too_short(checked, range(plan.seed, plan.seed + times))
     with Session(plan.spark_master, use_spark=use_spark) as session, session.stop.deadline(plan.deadline):
         found: list[Result] = []
         for number in range(times):

@@ -6,7 +6,7 @@ crashes, or is killed, still gets judged by what it recorded.
 
 import shutil
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,6 +14,7 @@ import msgspec
 
 from fencepost.harness.base.errors import MachineError, refused
 from fencepost.harness.base.stop_request import StopRequest
+from fencepost.harness.faults.fitting import refuse_without_time
 from fencepost.harness.faults.forecast import Prospect, Surroundings
 from fencepost.harness.faults.forecast import look_ahead as work_out
 from fencepost.harness.faults.nemesis_text import versions_needed
@@ -82,7 +83,18 @@ def look_ahead(checked: CheckedPlan) -> Prospect:
             return error.message
         return None
 
-    around = Surroundings(
+    return work_out(plan.nemesis, faults, _surroundings(checked), can=can, given=checked.given)
+
+
+def refuse_too_short(checked: CheckedPlan, seeds: Sequence[int]) -> None:
+    """Raise UsageError when a schedule that is drawn from one of the seeds has no time for a fault of the plan."""
+    if checked.given is None and checked.plan.thresholds.effective_faults_min:
+        refuse_without_time(checked.asked, registry.faults(), _surroundings(checked), seeds=seeds)
+
+
+def _surroundings(checked: CheckedPlan) -> Surroundings:
+    plan = checked.plan
+    return Surroundings(
         setting=checked.setting,
         members=checked.members,
         subject=checked.system.subjects[0],
@@ -91,7 +103,6 @@ def look_ahead(checked: CheckedPlan) -> Prospect:
         time_limit_ns=plan.duration_ns("time_limit"),
         quiet_ns=plan.duration_ns("quiet"),
     )
-    return work_out(plan.nemesis, faults, around, can=can, given=checked.given)
 
 
 def _facts(

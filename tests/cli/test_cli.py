@@ -62,6 +62,10 @@ ETCD = (*UNNAMED, "--nemesis", "none")
         ((*ETCD, "--nodes", "4"), ["nodes: 4 is not a choice", "3, 5"]),
         ((*ETCD, "--time-limit", "30"), ["'30' is not a duration", "30s"]),
         ((*ETCD, "--deadline", "soon"), ["'soon' is not a duration"]),
+        (
+            (*UNNAMED, "--nemesis", "partition:leader,kill", "--time-limit", "8s", "--seed", "1"),
+            ["does not fit in 8s", "use --time-limit 1", "or --quiet "],
+        ),
         ((*ETCD, "--reads", "barrier"), ["reads='barrier' is not a choice", "strong, plain"]),
         ((*ETCD, "--require", "peace"), ["unknown guarantee 'peace'", "linearizable"]),
         ((*ETCD, "-o", "keys=many"), ["expected a whole number, got 'many'"]),

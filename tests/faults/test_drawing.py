@@ -1,7 +1,14 @@
 """Schedules of a seed: always the same, drawn as they are needed, and refused where a fault cannot fit."""
 
+import re
+from collections.abc import Sequence
 from itertools import chain, islice
 
+import pytest
+
+from fencepost.harness.base.durations import parse_duration_ns
+from fencepost.harness.base.errors import UsageError
+from fencepost.harness.faults.fitting import refuse_without_time
 from fencepost.harness.faults.forecast import Surroundings, look_ahead
 from fencepost.harness.faults.nemesis_text import parse_nemesis
 from fencepost.harness.faults.schedule import draw_schedules
@@ -57,3 +64,52 @@ def test_a_run_of_any_length_is_looked_at_before_it_starts() -> None:
     assert not look_ahead("kill", FAULTS, _around(time_limit_ns=60 * S)).more
     (line,) = look_ahead("pause:client", FAULTS, _around(time_limit_ns=ENDLESS_NS)).in_words(keep_quorum=False)
     assert line == "quorum: none of the first 300 faults can break it"
+
+
+def _refusal(text: str, *, seconds: int, quiet_ns: int = 4 * S, seeds: Sequence[int] = (1,)) -> UsageError | None:
+    around = _around(time_limit_ns=seconds * S, quiet_ns=quiet_ns)
+    try:
+        refuse_without_time(parse_nemesis(text, FAULTS, Setting(nodes=3)), FAULTS, around, seeds=seeds)
+    except UsageError as error:
+        return error
+    return None
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds", "kinds"),
+    [
+        ("partition:leader,kill", 8, "kill does"),
+        ("kill,pause,partition", 4, "kill, pause do"),
+        ("kill+pause:leader:for=1h", 2, "kill, pause do"),
+        ("pause:leader:for=1h", 5, "pause does"),
+        ("kill", 2, "kill does"),
+    ],
+)
+def test_a_fault_that_cannot_come_is_refused_with_the_shortest_times_that_do(
+    text: str, seconds: int, kinds: str
+) -> None:
+    refusal = _refusal(text, seconds=seconds)
+    assert refusal is not None
+    assert refusal.message == f"{kinds} not fit in {seconds}s"
+    offers = dict(re.findall(r"--(time-limit|quiet) (\w+)", refusal.hint or ""))
+    longer_ns = parse_duration_ns(offers["time-limit"])
+    assert _refusal(text, seconds=longer_ns // S) is None
+    assert _refusal(text, seconds=longer_ns // S - 1) is not None
+    if "quiet" in offers:
+        assert _refusal(text, seconds=seconds, quiet_ns=parse_duration_ns(offers["quiet"])) is None
+
+
+def test_the_times_that_are_offered_hold_for_every_seed_of_the_runs() -> None:
+    seeds = range(100)
+    refusal = _refusal("partition:leader,kill,pause:for=500ms", seconds=12, seeds=seeds)
+    assert refusal is not None
+    (longer,) = re.findall(r"--time-limit (\w+)", refusal.hint or "")
+    assert all(
+        _refusal("partition:leader,kill,pause:for=500ms", seconds=parse_duration_ns(longer) // S, seeds=(seed,)) is None
+        for seed in seeds
+    )
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("none", 1), ("all", 3), ("kill", 3), ("partition:leader", 3)])
+def test_what_comes_however_briefly_or_was_not_named_is_not_refused(text: str, seconds: int) -> None:
+    assert _refusal(text, seconds=seconds) is None

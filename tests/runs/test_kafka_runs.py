@@ -144,7 +144,7 @@ def test_a_controller_of_3_9_2_that_comes_back_deposes_a_healthy_one(tmp_path: P
     """What KIP-996 ended; it breaks no promise, so it decides nothing."""
     found = Judged(
         tmp_path, "--system", "kraft", "--version", version, "--workload", "metadata",
-        "--nemesis", "partition:controller:for=5s", "--time-limit", "6s",
+        "--nemesis", "partition:controller:for=5s", "--time-limit", "7s",
         "-o", "create_every=200ms", "-o", "rate=100.0", "--seed", "2",
     )  # fmt: skip
     rejoin = found.verdict("rejoin", "no-disruptive-rejoin")

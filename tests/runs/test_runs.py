@@ -97,7 +97,7 @@ def test_five_nodes_lose_no_acknowledged_element_in_a_ring(tmp_path: Path) -> No
 
 
 def test_one_ctrl_c_heals_judges_and_ends(tmp_path: Path) -> None:
-    plan = ("--system", "etcd", "--workload", "register", "--nemesis", "pause:leader:for=5m", "--time-limit", "5m")
+    plan = ("--system", "etcd", "--workload", "register", "--nemesis", "pause:leader:for=5m", "--time-limit", "6m")
     with started(tmp_path, *plan) as child:
         wait_for_line(child, "fault: pause")
         child.send_signal(signal.SIGINT)
@@ -107,7 +107,7 @@ def test_one_ctrl_c_heals_judges_and_ends(tmp_path: Path) -> None:
     folder = only_folder(tmp_path)
     history = read_history(folder)
     assert [e.outcome for e in history.events if isinstance(e, FaultEvent)][-1] is FaultOutcome.HEALED
-    assert_told_cut_short(folder, out, "of the planned 300 s of its main phase: asked to stop by Ctrl-C or SIGTERM")
+    assert_told_cut_short(folder, out, "of the planned 360 s of its main phase: asked to stop by Ctrl-C or SIGTERM")
     assert_nothing_left(tmp_path)
 
 

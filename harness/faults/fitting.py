@@ -1,0 +1,77 @@
+"""Whether the faults that a plan names fit into its main phase, and the shortest times that do.
+
+A run in which a named fault never comes is `unknown` whatever the cluster does, so it is refused before the start.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+from fencepost.harness.base.durations import format_duration
+from fencepost.harness.base.errors import UsageError
+from fencepost.harness.faults.forecast import Surroundings, drawn, with_lengths
+from fencepost.harness.faults.kind import FaultKind
+from fencepost.harness.faults.nemesis_text import Asked
+from fencepost.harness.faults.schedule import Entry, duration_of
+
+_S_NS: Final = 1_000_000_000
+#: Quiet times that are offered, the longest that fits.
+_QUIET_NS: Final = (3 * _S_NS, 2 * _S_NS, _S_NS, _S_NS // 2, _S_NS // 5, _S_NS // 10)
+
+
+def refuse_without_time(
+    asked: Asked, faults: Mapping[str, FaultKind], around: Surroundings, *, seeds: Sequence[int]
+) -> None:
+    """Raise UsageError when a run of one of the `seeds` would end before each named kind of fault has come.
+
+    What a mixture (`all`) happens to draw is no promise, so a plan with one is never refused.
+    """
+    if {spec.fault for spec in asked.specs} != asked.named:
+        return
+
+    def missing(around: Surroundings) -> list[str]:
+        of_seeds = (_without_time(asked, faults, replace(around, seed=seed)) for seed in seeds)
+        return next((kinds for kinds in of_seeds if kinds), [])
+
+    kinds = missing(around)
+    if not kinds:
+        return
+    limit_s = _least(lambda seconds: not missing(replace(around, time_limit_ns=seconds * _S_NS)))
+    offers = [f"--time-limit {format_duration(limit_s * _S_NS)}"]
+    quiet = (ns for ns in _QUIET_NS if ns < around.quiet_ns and not missing(replace(around, quiet_ns=ns)))
+    offers += [f"--quiet {format_duration(ns)}" for ns in list(quiet)[:1]]
+    raise UsageError(
+        f"{', '.join(kinds)} {'does' if len(kinds) == 1 else 'do'} not fit in {format_duration(around.time_limit_ns)}",
+        hint=f"use {' or '.join(offers)}",
+    )
+
+
+def _without_time(asked: Asked, faults: Mapping[str, FaultKind], around: Surroundings) -> list[str]:
+    """The named kinds that never come, or come for less time than the plan says."""
+
+    def whole(entry: Entry) -> bool:
+        # A length of our own gives way to a short main phase; one that a person wrote does not.
+        own = "for" in entry.spec.options and entry.spec in asked.specs
+        return not own or entry.duration_ns == duration_of(entry.spec, faults[entry.spec.fault])
+
+    kinds = dict.fromkeys(spec.fault for spec in asked.specs)
+    for number, worker in enumerate(drawn(with_lengths(asked, faults, around), faults, around)):
+        turns = {choice[0].fault for choice in asked.workers[number]}
+        for entry in worker:
+            if whole(entry):
+                kinds.pop(entry.spec.fault, None)
+            turns.discard(entry.spec.fault)
+            if not turns:
+                break
+    return list(kinds)
+
+
+def _least(fits: Callable[[int], bool]) -> int:
+    """The smallest number that fits, where larger ones fit as well."""
+    low, high = 0, 1
+    while not fits(high):
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if fits(middle) else (middle, high)
+    return high
