@@ -63,15 +63,15 @@ _NO_FENCING: Final = (
 
 class ElectionOptions(Options, frozen=True, kw_only=True):
     fencing: Annotated[Literal["on", "off"], about("whether an act also checks that its term holds")] = "on"
-    candidates_per_node: Annotated[int, about("workers per node that campaign and lead")] = 1
-    observers_per_node: Annotated[int, about("workers per node that ask who leads")] = 1
-    rate: Annotated[float, about("acts per second of a leader")] = 60.0
-    observe_rate: Annotated[float, about("observations per second, all observers together")] = 60.0
-    acts_per_term: Annotated[int, about("mean number of acts in a term")] = 20
-    stall: Annotated[Duration, about("how long a leader stalls")] = seconds(3.5)
-    stall_one_in: Annotated[int, about("one term in so many ends in a stall; 0: none")] = 6
-    renew_every: Annotated[Duration, about("a leader renews its lease this often")] = seconds(0.2)
-    campaign_every: Annotated[Duration, about("mean time between two attempts of a candidate")] = seconds(0.15)
+    candidates_per_node: Annotated[int, about("workers per node that campaign and lead", least=1, most=1000)] = 1
+    observers_per_node: Annotated[int, about("workers per node that ask who leads", least=0, most=1000)] = 1
+    rate: Annotated[float, about("acts per second of a leader", above=0, most=1e6)] = 60.0
+    observe_rate: Annotated[float, about("observations per second, all observers together", above=0, most=1e6)] = 60.0
+    acts_per_term: Annotated[int, about("mean number of acts in a term", least=1)] = 20
+    stall: Annotated[Duration, about("how long a leader stalls", least=0)] = seconds(3.5)
+    stall_one_in: Annotated[int, about("one term in so many ends in a stall; 0: none", least=0)] = 6
+    renew_every: Annotated[Duration, about("a leader renews its lease this often", above=0)] = seconds(0.2)
+    campaign_every: Annotated[Duration, about("mean time between two attempts of a candidate", above=0)] = seconds(0.15)
     observe: Annotated[ReadMode, about("how observers read who leads")] = ReadMode.PLAIN
     members: Annotated[ReadMode, about("how the whole trail is read in the end")] = ReadMode.STRONG
 

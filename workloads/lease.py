@@ -50,17 +50,19 @@ _FINAL_EVERY_NS: Final = 500_000_000
 
 
 class LeaseOptions(Options, frozen=True, kw_only=True):
-    ttl: Annotated[Duration, about("a lease's time to live")] = seconds(3)
-    keep_every: Annotated[Duration, about("a lease is kept alive this often")] = seconds(0.5)
-    steady: Annotated[int, about("leases that are kept alive for as long as the load lasts")] = 4
-    passing: Annotated[int, about("leases at a time that are kept alive for a while")] = 8
-    kept_for: Annotated[Duration, about("mean length of that while")] = seconds(1.5)
+    ttl: Annotated[Duration, about("a lease's time to live", above=0)] = seconds(3)
+    keep_every: Annotated[Duration, about("a lease is kept alive this often", above=0)] = seconds(0.5)
+    steady: Annotated[int, about("leases that are kept alive for as long as the load lasts", least=0)] = 4
+    passing: Annotated[int, about("leases at a time that are kept alive for a while", least=0)] = 8
+    kept_for: Annotated[Duration, about("mean length of that while", above=0)] = seconds(1.5)
     through: Annotated[
         Literal["mixed", "one", "any"],
         about("keep-alives: of every other lease through a single node, of all, of none"),
     ] = "mixed"
-    keepers_per_node: Annotated[int, about("workers per node that grant, keep and revoke")] = 4
-    looks_per_second: Annotated[float, about("looks at all keys per second, all workers together")] = 60.0
+    keepers_per_node: Annotated[int, about("workers per node that grant, keep and revoke", least=1, most=1000)] = 4
+    looks_per_second: Annotated[
+        float, about("looks at all keys per second, all workers together", above=0, most=1e6)
+    ] = 60.0
     looks: Annotated[ReadMode, about("how a current look reads")] = ReadMode.STRONG
 
 

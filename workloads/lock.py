@@ -29,11 +29,11 @@ _NO_FENCING: Final = (
 
 class LockOptions(Options, frozen=True, kw_only=True):
     fencing: Annotated[Literal["on", "off"], about("whether a write also checks that the lock is held")] = "on"
-    workers_per_node: Annotated[int, about("workers per node that take the lock")] = 2
-    rate: Annotated[float, about("critical sections begun per second, all workers together")] = 60.0
-    work: Annotated[Duration, about("mean time that a holder works")] = seconds(0.01)
-    stall: Annotated[Duration, about("how long a holder that stalls works")] = seconds(3.5)
-    stall_one_in: Annotated[int, about("one holder in so many stalls")] = 60
+    workers_per_node: Annotated[int, about("workers per node that take the lock", least=1, most=1000)] = 2
+    rate: Annotated[float, about("critical sections begun per second, all workers together", above=0, most=1e6)] = 60.0
+    work: Annotated[Duration, about("mean time that a holder works", least=0)] = seconds(0.01)
+    stall: Annotated[Duration, about("how long a holder that stalls works", least=0)] = seconds(3.5)
+    stall_one_in: Annotated[int, about("one holder in so many stalls", least=1)] = 60
     members: Annotated[ReadMode, about("how the guarded value is read")] = ReadMode.STRONG
 
 

@@ -28,7 +28,7 @@ from fencepost.harness.generators import at_rate, stagger
 from fencepost.harness.generators.contract import PENDING, Context, Draw, Generator, Invocation, Offer, Step
 from fencepost.harness.history import Completion, OpEvent, Outcome
 from fencepost.harness.interpreter.client import Client, SessionClient
-from fencepost.harness.plugins.workload import Workload, too_small
+from fencepost.harness.plugins.workload import Workload
 from fencepost.harness.runtime.node import Member
 from fencepost.harness.systems.contract.system import System
 
@@ -60,15 +60,17 @@ _MEASURED_ONLY: Final = (
 
 
 class LogOptions(Options, frozen=True, kw_only=True):
-    partitions: Annotated[int, about("how many partitions are used")] = 6
+    partitions: Annotated[int, about("how many partitions are used", least=1)] = 6
     acks: Annotated[Literal["all", "1"], about("who has an append before it is acknowledged")] = "all"
-    min_isr: Annotated[int, about("in-sync replicas that an append needs")] = 2
+    min_isr: Annotated[int, about("in-sync replicas that an append needs", least=1)] = 2
     idempotence: Annotated[Literal["auto", "on", "off"], about("of appends; auto: on with acks=all")] = "auto"
-    rate: Annotated[float, about("operations per second, all workers together; 0: as fast as they are answered")] = 1e3
-    appenders_per_node: Annotated[int, about("workers per node that append")] = 4
-    pollers_per_node: Annotated[int, about("workers per node that poll")] = 2
-    batch: Annotated[int, about("records of a poll's reply at most")] = 100
-    append_timeout: Annotated[Duration, about("an operation is given up after this long")] = seconds(1.5)
+    rate: Annotated[
+        float, about("operations per second, all workers together; 0: as fast as they are answered", least=0, most=1e6)
+    ] = 1e3
+    appenders_per_node: Annotated[int, about("workers per node that append", least=1, most=1000)] = 4
+    pollers_per_node: Annotated[int, about("workers per node that poll", least=1, most=1000)] = 2
+    batch: Annotated[int, about("records of a poll's reply at most", least=1)] = 100
+    append_timeout: Annotated[Duration, about("an operation is given up after this long", above=0)] = seconds(1.5)
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -110,7 +112,7 @@ class Log(Workload[LogOptions]):
                 f"min_isr={options.min_isr} is more than the number of brokers, {brokers}",
                 f"ask for more brokers, or for at most -o min_isr={brokers}",
             )
-        return too_small(options, "partitions", "min_isr", "appenders_per_node", "pollers_per_node", "batch")
+        return None
 
     def notice(self, options: LogOptions) -> str | None:
         return None if options.replicated else _MEASURED_ONLY

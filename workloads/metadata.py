@@ -39,15 +39,19 @@ _LAST_CHANGE_NS: Final = 2_000_000_000
 
 
 class MetadataOptions(Options, frozen=True, kw_only=True):
-    rate: Annotated[float, about("operations per second, all workers together")] = 300.0
-    reads: Annotated[float, about("the share of them that reads, 0 to 1")] = 0.95
-    keys: Annotated[int, about("how many settings are written")] = 8
-    names: Annotated[int, about("how many of the newest names are asked for")] = 8
-    create_every: Annotated[Duration, about("time from one new name to the next")] = seconds(0.5)
-    window: Annotated[Duration, about("length of the windows in which a node is written, or only read")] = seconds(12)
-    writers_per_node: Annotated[int, about("workers per node that write settings")] = 2
-    readers_per_node: Annotated[int, about("workers per node that read settings; as many ask for names")] = 2
-    change_timeout: Annotated[Duration, about("an operation is given up after this long")] = seconds(1.5)
+    rate: Annotated[float, about("operations per second, all workers together", above=0, most=1e6)] = 300.0
+    reads: Annotated[float, about("the share of them that reads, 0 to 1", least=0, most=1)] = 0.95
+    keys: Annotated[int, about("how many settings are written", least=1)] = 8
+    names: Annotated[int, about("how many of the newest names are asked for", least=1)] = 8
+    create_every: Annotated[Duration, about("time from one new name to the next", above=0)] = seconds(0.5)
+    window: Annotated[Duration, about("length of the windows in which a node is written, or only read", above=0)] = (
+        seconds(12)
+    )
+    writers_per_node: Annotated[int, about("workers per node that write settings", least=1, most=1000)] = 2
+    readers_per_node: Annotated[
+        int, about("workers per node that read settings; as many ask for names", least=1, most=1000)
+    ] = 2
+    change_timeout: Annotated[Duration, about("an operation is given up after this long", above=0)] = seconds(1.5)
 
     @property
     def every_ns(self) -> int:

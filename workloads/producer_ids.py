@@ -22,8 +22,10 @@ _ALLOCATE: Final = draws(lambda worker, i, draw: Offer("allocate", KEY))
 
 
 class ProducerIdsOptions(Options, frozen=True, kw_only=True):
-    rate: Annotated[float, about("ids asked for per second, all workers together; 0: as fast as they come")] = 1000.0
-    workers_per_node: Annotated[int, about("workers per node that ask for ids")] = 3
+    rate: Annotated[
+        float, about("ids asked for per second, all workers together; 0: as fast as they come", least=0, most=1e6)
+    ] = 1000.0
+    workers_per_node: Annotated[int, about("workers per node that ask for ids", least=1, most=1000)] = 3
 
 
 class ProducerIds(Workload[ProducerIdsOptions]):

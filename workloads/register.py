@@ -24,12 +24,16 @@ from fencepost.harness.systems.contract.system import System
 class RegisterOptions(Options, frozen=True, kw_only=True):
     reads: Annotated[ReadMode, about("how every read is made")] = ReadMode.STRONG
     values: Annotated[Literal["unique", "small"], about("what is written: new numbers, or five")] = "unique"
-    keys: Annotated[int, about("how many keys are used")] = 5
-    rate: Annotated[float, about("operations per second of the active workers together")] = 150.0
-    active_per_node: Annotated[int, about("workers per node that read, write and compare-and-set")] = 2
-    active_timeout: Annotated[Duration, about("an active worker gives an operation up after this long")] = seconds(1.5)
-    seldom_per_node: Annotated[int, about("workers per node that only read, and seldom")] = 6
-    seldom_every: Annotated[Duration, about("mean time between two reads of a seldom reader")] = seconds(2.5)
+    keys: Annotated[int, about("how many keys are used", least=1)] = 5
+    rate: Annotated[float, about("operations per second of the active workers together", above=0, most=1e6)] = 150.0
+    active_per_node: Annotated[
+        int, about("workers per node that read, write and compare-and-set", least=1, most=1000)
+    ] = 2
+    active_timeout: Annotated[Duration, about("an active worker gives an operation up after this long", above=0)] = (
+        seconds(1.5)
+    )
+    seldom_per_node: Annotated[int, about("workers per node that only read, and seldom", least=0, most=1000)] = 6
+    seldom_every: Annotated[Duration, about("mean time between two reads of a seldom reader", above=0)] = seconds(2.5)
 
 
 class Register(Workload[RegisterOptions]):

@@ -31,11 +31,13 @@ _MEMBERS: Final = Offer("members", NAME)
 
 
 class SetOptions(Options, frozen=True, kw_only=True):
-    rate: Annotated[float, about("adds per second, all workers together")] = 150.0
-    adders_per_node: Annotated[int, about("workers per node that add")] = 3
-    add_timeout: Annotated[Duration, about("an add is given up after this long")] = seconds(1.5)
+    rate: Annotated[float, about("adds per second, all workers together", above=0, most=1e6)] = 150.0
+    adders_per_node: Annotated[int, about("workers per node that add", least=1, most=1000)] = 3
+    add_timeout: Annotated[Duration, about("an add is given up after this long", above=0)] = seconds(1.5)
     members: Annotated[ReadMode, about("how the whole set is read")] = ReadMode.STRONG
-    members_every: Annotated[Duration, about("mean time between two reads of the whole set on one node")] = seconds(1)
+    members_every: Annotated[Duration, about("mean time between two reads of the whole set on one node", above=0)] = (
+        seconds(1)
+    )
 
 
 class Set(Workload[SetOptions]):

@@ -59,7 +59,7 @@ from fencepost.harness.generators import (
 )
 from fencepost.harness.history import Completion, Outcome, Value
 from fencepost.harness.interpreter.client import Client, SessionClient
-from fencepost.harness.plugins.workload import Workload, too_small
+from fencepost.harness.plugins.workload import Workload
 from fencepost.harness.runtime.node import Member
 from fencepost.harness.systems.contract.listeners import OffersWatches
 from fencepost.harness.systems.contract.system import System
@@ -75,15 +75,17 @@ _FOLLOW_NS: Final = 6_000_000_000
 
 class WatchOptions(Options, frozen=True, kw_only=True):
     watches: Annotated[WatchMode, about("the kind of watch")] = WatchMode.PERSISTENT
-    rate: Annotated[float, about("changes per second, all writers together")] = 150.0
-    keys: Annotated[int, about("keys that are changed and deleted, beside the pair of the transactions")] = 6
-    writers_per_node: Annotated[int, about("workers per node that change keys")] = 3
-    change_timeout: Annotated[Duration, about("a change is given up after this long")] = seconds(1.5)
-    wait: Annotated[Duration, about("a listener waits so long for something to hear")] = seconds(0.1)
+    rate: Annotated[float, about("changes per second, all writers together", above=0, most=1e6)] = 150.0
+    keys: Annotated[int, about("keys that are changed and deleted, beside the pair of the transactions", least=1)] = 6
+    writers_per_node: Annotated[int, about("workers per node that change keys", least=1, most=1000)] = 3
+    change_timeout: Annotated[Duration, about("a change is given up after this long", above=0)] = seconds(1.5)
+    wait: Annotated[Duration, about("a listener waits so long for something to hear", above=0)] = seconds(0.1)
     bookmarks: Annotated[Literal["on", "off"], about("whether listeners ask for bookmarks")] = "on"
     resume: Annotated[Literal["on", "off"], about("whether a listener goes on where its last watch broke")] = "off"
-    again_every: Annotated[Duration | None, about("a listener ends its watch this often and begins another")] = None
-    compact_every: Annotated[Duration | None, about("history is compacted this often")] = None
+    again_every: Annotated[
+        Duration | None, about("a listener ends its watch this often and begins another", above=0)
+    ] = None
+    compact_every: Annotated[Duration | None, about("history is compacted this often", above=0)] = None
 
     @property
     def deletable(self) -> tuple[str, ...]:
@@ -117,11 +119,9 @@ class Watch(Workload[WatchOptions]):
         return modes if _resumes(system) else {**modes, "resume": ("off",), **_NOT_RESUMED}
 
     def refuse(self, options: WatchOptions, members: tuple[Member, ...]) -> Refusal | None:
-        if options.rate <= 0:
-            return Refusal(f"rate={options.rate} writes nothing", "give a number above 0")
         if options.resume == "off" and options.again_every is not None:
             return Refusal("again_every ends watches that resume=off does not resume", "leave one of them out")
-        return too_small(options, "keys", "writers_per_node")
+        return None
 
     def keys(self, options: WatchOptions) -> tuple[str, ...]:
         """Those that are never deleted."""

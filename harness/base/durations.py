@@ -14,7 +14,7 @@ _UNITS_NS: Final = {
     "h": 3600 * 10**9,
     "d": 86_400 * 10**9,
 }
-_PART: Final = re.compile(r"(\d+(?:\.\d+)?)(ns|us|ms|s|m|h|d)")
+_PART: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ns|us|ms|s|m|h|d)")
 
 
 def parse_duration_ns(text: str, *, what: str = "duration") -> int:

@@ -7,6 +7,7 @@
     +-- MachineError       254  this machine cannot do what the plan asks: which setting, and the remedy
     +-- HarnessError       255  the harness or the cluster's start failed; the run's folder is kept
         +-- NodeNotReady        a server did not become ready: condition, deadline, its last log lines
+        +-- StoppedBeforeStart 130  a person stopped the run before there was anything to judge
 
 A message says what failed, on what, what was expected and what came; the remedy stands in `hint`.
 """
@@ -21,7 +22,7 @@ class ExitCode(IntEnum):
     VALID = 0
     INVALID = 1
     UNKNOWN = 2
-    STOPPED_TWICE = 130
+    STOPPED = 130
     USAGE = 254
     INTERNAL = 255
 
@@ -59,6 +60,12 @@ class MachineError(FencepostError):
 
 class HarnessError(FencepostError):
     """The harness failed, not the system under test."""
+
+
+class StoppedBeforeStart(HarnessError):
+    """A person stopped the run before there was anything to judge."""
+
+    exit_code = ExitCode.STOPPED
 
 
 class NodeNotReady(HarnessError):

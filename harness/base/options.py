@@ -1,7 +1,7 @@
 """Typed options of workloads, systems and faults: one frozen struct each, parsed once from a plan or a command line.
 
     class RegisterOptions(Options, frozen=True, kw_only=True):
-        keys: Annotated[int, about("how many keys are used")] = 5
+        keys: Annotated[int, about("how many keys are used", least=1)] = 5
         values: Annotated[Literal["unique", "small"], about("what writes write")] = "unique"
         seldom_every: Annotated[Duration, about("pause between two reads of a seldom reader")] = seconds(2.5)
 
@@ -10,6 +10,7 @@ reference (`describe`). A plan keeps options as plain values (`plain`); only `pa
 """
 
 import enum
+import math
 import types
 import typing
 from collections.abc import Iterable, Mapping
@@ -37,7 +38,8 @@ class Duration(int):
         return self / 1e9
 
     def __str__(self) -> str:
-        return format_duration(self)
+        # As a plain number: what formats it would come back here.
+        return format_duration(int(self))
 
 
 def seconds(number: float) -> Duration:
@@ -45,9 +47,16 @@ def seconds(number: float) -> Duration:
     return Duration(round(number * 1e9))
 
 
-def about(text: str) -> msgspec.Meta:
-    """The line that `list`, `--help` and the reference show of an option."""
-    return msgspec.Meta(description=text)
+def about(
+    text: str, *, least: float | None = None, above: float | None = None, most: float | None = None
+) -> msgspec.Meta:
+    """The line that `list`, `--help` and the reference show of an option, and the bounds of its value.
+
+    Those of a duration are in nanoseconds; one of `least` and `above` is enough.
+    """
+    if above is not None:
+        return msgspec.Meta(description=text, gt=above, le=most)
+    return msgspec.Meta(description=text, ge=least, le=most)
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -78,12 +87,13 @@ def parse(what: str, given: Mapping[str, object], defaults: O) -> O:
     Raises:
         UsageError: an unknown name, or a value of the wrong type or none of the choices; the hint lists what there is.
     """
-    types_of = _types_of(type(defaults))
+    annotations = _annotations(type(defaults))
     parsed = {}
     for name, value in given.items():
-        if name not in types_of:
-            raise unknown_choice(f"{what} option", name, list(types_of))
-        parsed[name] = _value(f"{what} option {name}", value, types_of[name])
+        if name not in annotations:
+            raise unknown_choice(f"{what} option", name, list(annotations))
+        kind, meta = annotations[name]
+        parsed[name] = _bounded(f"{what} option {name}", _value(f"{what} option {name}", value, kind), meta)
     return msgspec.structs.replace(defaults, **parsed)
 
 
@@ -95,10 +105,14 @@ def plain(options: Options) -> dict[str, Any]:
 def describe(defaults: Options) -> tuple[OptionRow, ...]:
     """What there is to choose, in the order of the fields."""
     rows = []
-    for name, (kind, text) in _annotations(type(defaults)).items():
+    for name, (kind, meta) in _annotations(type(defaults)).items():
         default = _plain(getattr(defaults, name), kind)
         shown = "" if default is None else str(default) if not isinstance(default, bool) else _yes_no(default)
-        rows.append(OptionRow(name=name, kind=_kind(kind), default=shown, choices=choices_of(kind), about=text))
+        rows.append(
+            OptionRow(
+                name=name, kind=_kind(kind), default=shown, choices=choices_of(kind), about=meta.description or ""
+            )
+        )
     return tuple(rows)
 
 
@@ -134,7 +148,7 @@ def _value(what: str, value: object, kind: Any) -> object:
         return YES_NO[value]
     if bare is float and type(value) is int:
         return float(value)
-    if isinstance(value, str) and bare in (int, float):
+    if isinstance(value, str) and bare in (int, float) and value.isascii():
         try:
             return bare(value)
         except ValueError:
@@ -142,6 +156,24 @@ def _value(what: str, value: object, kind: Any) -> object:
     if type(value) is not bare:
         raise UsageError(f"{what}: expected {_kind(bare)}, got {value!r}")
     return value
+
+
+def _bounded(what: str, value: object, meta: msgspec.Meta) -> object:
+    """The value, when it lies within the bounds of its option; raises UsageError."""
+    if not isinstance(value, int | float):
+        return value
+    if not math.isfinite(value):
+        raise UsageError(f"{what}: expected a number, got {value}")
+    too_small = (meta.ge is not None and value < meta.ge) or (meta.gt is not None and value <= meta.gt)
+    if too_small or (meta.le is not None and value > meta.le):
+        raise UsageError(f"{what}: {value} is too {'small' if too_small else 'large'}", hint=f"give {_bounds(meta)}")
+    return value
+
+
+def _bounds(meta: msgspec.Meta) -> str:
+    """ "at least 1, at most 1000"."""
+    words = {"at least": meta.ge, "more than": meta.gt, "at most": meta.le}
+    return ", ".join(f"{word} {bound:g}" for word, bound in words.items() if bound is not None)
 
 
 def _plain(value: object, kind: Any) -> object:
@@ -173,13 +205,13 @@ def _types_of(struct: type[Options]) -> dict[str, Any]:
     return {name: kind for name, (kind, _) in _annotations(struct).items()}
 
 
-def _annotations(struct: type[Options]) -> dict[str, tuple[Any, str]]:
+def _annotations(struct: type[Options]) -> dict[str, tuple[Any, msgspec.Meta]]:
     """Each field's type without its annotation, and what `about` says of it."""
     found = {}
     for name, hint in typing.get_type_hints(struct, include_extras=True).items():
-        text = ""
+        meta = msgspec.Meta()
         if typing.get_origin(hint) is typing.Annotated:
             hint, *rest = typing.get_args(hint)
-            text = next((meta.description or "" for meta in rest if isinstance(meta, msgspec.Meta)), "")
-        found[name] = (hint, text)
+            meta = next((one for one in rest if isinstance(one, msgspec.Meta)), meta)
+        found[name] = (hint, meta)
     return found

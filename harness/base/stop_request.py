@@ -28,6 +28,11 @@ class StopRequest:
         self._before: dict[signal.Signals, Any] = {}
 
     @property
+    def by_hand(self) -> bool:
+        """A person asked, not a deadline."""
+        return self._presses > 0
+
+    @property
     def insisted(self) -> bool:
         """A person asked twice."""
         return self._presses > 1

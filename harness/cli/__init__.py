@@ -1,8 +1,8 @@
 """The command line: `fencepost run|check|report|failover|demo|list|doctor`.
 
-Exit codes: 0 valid, 1 invalid, 2 unknown, 130 stopped twice by hand, 254 found wrong before the cluster starts,
-255 the harness or the cluster's start failed. click itself would exit 2 on a typo, which reads as unknown; so every
-click error is mapped here. A person's mistake gets a message and a hint; ours gets a traceback too.
+Exit codes: 0 valid, 1 invalid, 2 unknown, 130 stopped by hand (twice, or before the start), 254 found wrong before the
+cluster starts, 255 the harness or the cluster's start failed. click itself would exit 2 on a typo, which reads as
+unknown; so every click error is mapped here. A person's mistake gets a message and a hint; ours gets a traceback too.
 """
 
 import io
@@ -32,7 +32,7 @@ def main(arguments: list[str] | None = None) -> int:
         return int(ExitCode.USAGE)
     except (StoppedTwice, click.Abort, KeyboardInterrupt):
         sys.stderr.write("\nstopped; everything is healed and gone\n")
-        return int(ExitCode.STOPPED_TWICE)
+        return int(ExitCode.STOPPED)
     except BrokenPipeError:
         return int(ExitCode.INTERNAL)
     except Exception as error:

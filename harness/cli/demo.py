@@ -13,7 +13,7 @@ import click
 import msgspec
 
 from fencepost.harness.base.errors import ExitCode
-from fencepost.harness.cli.flags import seed_or_drawn
+from fencepost.harness.cli.flags import PathValue, seed_or_drawn
 from fencepost.harness.cli.output.outcome import report_path, say_first
 from fencepost.harness.cli.output.session import Session
 from fencepost.harness.plan import Plan
@@ -93,7 +93,7 @@ def _witness(result: Result) -> tuple[str, ...]:
 
 
 @click.command("demo")
-@click.option("--results", type=click.Path(path_type=Path), default=Path("results"), help="Where runs are kept.")
+@click.option("--results", type=PathValue(), default=Path("results"), help="Where runs are kept.")
 @click.option("--seed", type=int, default=None, help="Drawn when it is not given.")
 @click.option("--runtime", default="lab", help="Where the nodes live: lab, containers.")
 def command(results: Path, seed: int | None, runtime: str) -> int:

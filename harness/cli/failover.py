@@ -10,6 +10,7 @@ from fencepost.harness.base.errors import ExitCode, UsageError
 from fencepost.harness.base.stop_request import StopRequest
 from fencepost.harness.campaigns.failover.curve import DOCUMENT, PAGE, CurveRun, check_choices
 from fencepost.harness.campaigns.failover.document import Curve, document, table
+from fencepost.harness.cli.flags import PathValue
 from fencepost.harness.cli.output.progress import Progress, shorten
 
 
@@ -62,7 +63,7 @@ def _number(text: str) -> int:
 @click.option("--partitions", default="10,100,1000,5000", show_default=True, help="Numbers of topic partitions.")
 @click.option("--times", type=click.IntRange(1), default=5, show_default=True, help="Endings of each kind per cluster.")
 @click.option("--deadline", default="20m", show_default=True, help="For the whole command; what is missing is said.")
-@click.option("--results", type=click.Path(path_type=Path), default=Path("results"), help="Where results are kept.")
+@click.option("--results", type=PathValue(), default=Path("results"), help="Where results are kept.")
 @click.option("--json", "as_json", is_flag=True, help="Print failover.json on stdout instead of a table.")
 def command(systems: str, partitions: str, times: int, deadline: str, results: Path, as_json: bool) -> int:
     """How long Kafka is without a controller, by the number of its partitions; both generations side by side.

@@ -1,6 +1,10 @@
 """Values of flags that several commands take."""
 
 import os
+from pathlib import Path
+from typing import Any
+
+import click
 
 from fencepost.harness.base.errors import UsageError
 
@@ -10,6 +14,18 @@ def seed_or_drawn(given: int | None) -> int:
     return given if given is not None else int.from_bytes(os.urandom(4), "big")
 
 
+class PathValue(click.Path):
+    """A path; an empty text (of a variable that is not set) is refused, not taken for the current folder."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(path_type=Path, **settings)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if value == "":
+            self.fail("it is empty", param, ctx)
+        return super().convert(value, param, ctx)
+
+
 def pairs(texts: tuple[str, ...], flag: str) -> dict[str, str]:
     """`NAME=VALUE` by name; raises UsageError."""
     found = {}
@@ -17,5 +33,7 @@ def pairs(texts: tuple[str, ...], flag: str) -> dict[str, str]:
         name, equals, value = text.partition("=")
         if not equals:
             raise UsageError(f"{flag} {text!r}: expected NAME=VALUE")
+        if name in found:
+            raise UsageError(f"{flag} {name}= is given twice", hint="leave one of them out")
         found[name] = value
     return found

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from fencepost.harness.base.errors import UsageError
-from fencepost.harness.cli.flags import pairs
+from fencepost.harness.cli.flags import PathValue, pairs
 from fencepost.harness.plugins import registry
 from fencepost.harness.runtime.containers import images
 
@@ -111,7 +111,7 @@ def _list() -> int:
 
 @command.command("context")
 @click.argument("name")
-@click.argument("folder", type=click.Path(path_type=Path))
+@click.argument("folder", type=PathValue())
 @click.option("--version", default="", help="Not the pinned one.")
 @click.option("--base", default="", metavar="IMAGE", help="An official base.")
 def _context(name: str, folder: Path, version: str, base: str) -> int:

@@ -9,7 +9,7 @@ import msgspec
 
 from fencepost.harness.base.errors import UsageError
 from fencepost.harness.base.options import plain
-from fencepost.harness.cli.flags import pairs, seed_or_drawn
+from fencepost.harness.cli.flags import PathValue, pairs, seed_or_drawn
 from fencepost.harness.plan import Plan, read_plan
 from fencepost.harness.plugins import registry
 from fencepost.harness.plugins.workload import workload_options
@@ -29,7 +29,7 @@ def plan_flags(command: Callable[..., Any]) -> Callable[..., Any]:
         ),
         click.option(
             "--schedule",
-            type=click.Path(path_type=Path),
+            type=PathValue(),
             help="A schedule.jsonl, in place of --nemesis: its faults are carried out at its times, nothing is drawn.",
         ),
         click.option("--quorum", help="any, or keep: skip what would leave no connected majority. Default any."),
@@ -44,7 +44,9 @@ def plan_flags(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--quiet", help="Time without a fault between two faults. Default 4s."),
         click.option("--watch", help="Nodes are watched for so long after the last heal. Default 2s; Kafka 30s."),
         click.option("--op-timeout", help="A client gives an operation up after this long. Default 12s."),
-        click.option("--seed", type=int, help="Every random choice derives from it; drawn when it is not given."),
+        click.option(
+            "--seed", type=click.IntRange(0), help="Every random choice derives from it; drawn when it is not given."
+        ),
         click.option("--require", multiple=True, help="A guarantee whose violation makes the run invalid."),
         click.option("--deadline", help="For the whole command, verdict and report included."),
         click.option("--keep-data/--no-keep-data", default=None, help="Keep the nodes' data though the run is valid."),
@@ -73,7 +75,11 @@ def plan_of(plan_file: Path | None, flags: dict[str, Any]) -> Plan:
         raise UsageError(f"--{empty.replace('_', '-')} is empty", hint="give it a value, or leave it out")
     options = pairs(flags.pop("option"), "-o")
     system_options = pairs(flags.pop("system_option"), "-O")
-    options |= {name: flags.pop(name) for name in ("reads", "fencing") if flags[name] is not None}
+    named = {name: flags.pop(name) for name in ("reads", "fencing") if flags[name] is not None}
+    twice = next((name for name in named if name in options), None)
+    if twice is not None:
+        raise UsageError(f"--{twice} and -o {twice}= say the same", hint="leave one of them out")
+    options |= named
     watch = flags.pop("watch")
     set_on_servers = settings.parse(flags.pop("settings"))
     if flags["schedule"] is not None:

@@ -15,6 +15,7 @@ from fencepost.harness.campaigns.replay.recorded import choose, read_recorded
 from fencepost.harness.campaigns.replay.replaying import DOCUMENT, Replay
 from fencepost.harness.campaigns.replay.replaying import replay as carry_out
 from fencepost.harness.campaigns.replay.tries import Carry, Try
+from fencepost.harness.cli.flags import PathValue
 from fencepost.harness.cli.output.progress import shorten
 from fencepost.harness.cli.output.session import Session
 from fencepost.harness.plan.checked_plan import CheckedPlan
@@ -101,11 +102,11 @@ def _err(text: str) -> None:
 
 
 @click.command("replay")
-@click.argument("run", type=click.Path(path_type=Path))
+@click.argument("run", type=PathValue())
 @click.option("--times", type=click.IntRange(1), default=10, show_default=True, help="So many runs.")
 @click.option("--until-invalid", is_flag=True, help="End with the first run that is invalid.")
 @click.option("--fingerprint", help="Count by this one of the run's fingerprints; default the first that decides.")
-@click.option("--results", type=click.Path(path_type=Path), default=Path("results"), help="Where runs are kept.")
+@click.option("--results", type=PathValue(), default=Path("results"), help="Where runs are kept.")
 @click.option("--json", "as_json", is_flag=True, help="Print replay.json on stdout instead of words.")
 @click.option("--spark/--no-spark", "use_spark", default=False, help="With Spark's part in every report.")
 def command(

@@ -6,12 +6,13 @@ import click
 
 from fencepost.harness.base.errors import ExitCode
 from fencepost.harness.cli.check.run import judge_again
+from fencepost.harness.cli.flags import PathValue
 from fencepost.harness.report.documents.events import event_lines
 from fencepost.harness.results import run_folder as store
 
 
 @click.command("report")
-@click.argument("folder", type=click.Path(path_type=Path))
+@click.argument("folder", type=PathValue())
 @click.option("--spark-master", default="local[*]", help="As for run.")
 @click.option("--spark/--no-spark", "use_spark", default=True, help="Leave Spark's part of the report out.")
 @click.option("--events", help="Print these rows of the history as JSON lines, and nothing else: all, or 7,9-12.")

@@ -6,6 +6,7 @@ from typing import Any
 import click
 
 from fencepost.harness.base.errors import PlanError, UsageError
+from fencepost.harness.cli.flags import PathValue
 from fencepost.harness.cli.output.outcome import exit_code_of, say_first, say_last, say_times
 from fencepost.harness.cli.output.session import Session
 from fencepost.harness.cli.plan_flags import plan_flags, plan_of
@@ -15,9 +16,9 @@ from fencepost.harness.run.execute import refuse_too_short
 
 
 @click.command("run")
-@click.argument("plan_file", required=False, type=click.Path(path_type=Path))
+@click.argument("plan_file", required=False, type=PathValue())
 @plan_flags
-@click.option("--results", type=click.Path(path_type=Path), default=Path("results"), help="Where runs are kept.")
+@click.option("--results", type=PathValue(), default=Path("results"), help="Where runs are kept.")
 @click.option("--json", "as_json", is_flag=True, help="Print verdict.json on stdout instead of words.")
 @click.option("--times", type=click.IntRange(1), default=1, help="Run so many times, with seed, seed + 1, ...")
 @click.option("--spark/--no-spark", "use_spark", default=True, help="Leave Spark's part of the report out.")

@@ -14,6 +14,7 @@ from fencepost.harness.campaigns.replay.recorded import choose, read_recorded
 from fencepost.harness.campaigns.replay.reductions import dropped
 from fencepost.harness.campaigns.replay.shrinking import CONFIRMATIONS, DOCUMENT, SMALLER, Shrinking, Shrunk
 from fencepost.harness.campaigns.replay.tries import Carry
+from fencepost.harness.cli.flags import PathValue
 from fencepost.harness.cli.output.progress import shorten
 from fencepost.harness.cli.output.session import Session
 from fencepost.harness.cli.replay import carrier
@@ -100,11 +101,11 @@ def _err(text: str) -> None:
 
 
 @click.command("shrink")
-@click.argument("run", type=click.Path(path_type=Path))
+@click.argument("run", type=PathValue())
 @click.option("--budget", default="30m", show_default=True, help="For the search and its confirmation together.")
 @click.option("--confirm", "confirmations", default=10, show_default=True, help="Fresh runs of the smaller plan.")
 @click.option("--fingerprint", help="Keep this one of the run's fingerprints; default the first that decides.")
-@click.option("--results", type=click.Path(path_type=Path), default=Path("results"), help="Where tries are kept.")
+@click.option("--results", type=PathValue(), default=Path("results"), help="Where tries are kept.")
 def command(run: Path, budget: str, confirmations: int, fingerprint: str | None, results: Path) -> int:
     """Leave out faults, then load, then narrow parameters, while RUN's violation still shows; then confirm.
 

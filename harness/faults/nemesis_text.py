@@ -161,6 +161,8 @@ def _parse_one(text: str, faults: Mapping[str, FaultKind], setting: Setting) -> 
             allowed = known[key]
             if allowed and value not in allowed:
                 raise UsageError(f"{name}: {key}={value!r} is not a choice", hint=f"choose from: {', '.join(allowed)}")
+            if key in options:
+                raise UsageError(f"{text!r}: {key}= is given twice", hint="leave one of them out")
             options[key] = value
     choices = list(dict.fromkeys([*fault.targets, *_roles(setting), *(member.name for member in setting.cluster)]))
     if target not in choices:

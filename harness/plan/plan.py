@@ -13,7 +13,7 @@ from typing import Any, Final
 import msgspec
 import tomli_w
 
-from fencepost.harness.base.durations import parse_duration_ns
+from fencepost.harness.base.durations import format_duration, parse_duration_ns
 from fencepost.harness.base.errors import PlanError, UsageError, unknown_choice
 from fencepost.harness.runtime.node import Member
 from fencepost.harness.runtime.provider import Links, Setting
@@ -24,6 +24,13 @@ from fencepost.harness.verdict import Budget, Thresholds
 PLAN_FORMAT: Final = 1
 #: Whether faults may leave no majority of voters that run and reach each other.
 QUORUMS: Final = ("any", "keep")
+#: Below these a run can show nothing; of a deadline healing and judging alone may take twelve seconds.
+_LENGTHS_NS_MIN: Final = {
+    "time_limit": 100_000_000,
+    "op_timeout": 1_000_000,
+    "watch": 1_000_000,
+    "deadline": 15_000_000_000,
+}
 
 
 class Phases(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -155,10 +162,18 @@ def check_choices(plan: Plan, *, choices: Mapping[str, tuple[str, ...]], alone: 
             f"nodes: {plan.nodes} is not a choice", hint=f"choose from: {', '.join(str(size) for size in sizes)}"
         )
     for field in ("time_limit", "quiet", "op_timeout", "warm_up", "settle", "final"):
-        plan.duration_ns(field)
+        _check_length(field, plan.duration_ns(field))
     for what, text in (("deadline", plan.deadline), ("watch", plan.phases.watch)):
         if text:
-            parse_duration_ns(text, what=what)
+            _check_length(what, parse_duration_ns(text, what=what))
+
+
+def _check_length(what: str, length_ns: int) -> None:
+    least_ns = _LENGTHS_NS_MIN.get(what, 0)
+    if length_ns < least_ns:
+        raise UsageError(
+            f"{what}: {format_duration(length_ns)} is too short", hint=f"give {format_duration(least_ns)} or more"
+        )
 
 
 def merge_options(what: str, given: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:

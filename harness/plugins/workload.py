@@ -165,14 +165,5 @@ def current_read(system: System) -> ReadMode:
     return ReadMode.STRONG if ReadMode.STRONG in system.read_modes else ReadMode.BARRIER
 
 
-def too_small(options: O, *names: str) -> Refusal | None:
-    """The refusal of the first of these numbers that is below 1; None when there is none."""
-    for name in names:
-        value = getattr(options, name)
-        if value < 1:
-            return Refusal(f"{name}={value} is too small", f"{name} is at least 1")
-    return None
-
-
 def _distinct(*modes: ReadMode) -> tuple[str, ...]:
     return tuple(dict.fromkeys(mode.value for mode in modes))

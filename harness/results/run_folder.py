@@ -62,7 +62,11 @@ def find_run_folder(path: Path) -> Path:
     Raises UsageError when runs stand deeper than that, as in a folder of all results: which is meant must be said.
     """
     if path.is_file():
-        path = path.parent
+        inside = _is_run(path.parent)
+        raise UsageError(
+            f"{path}: a file, where a run's folder is expected",
+            hint=f"give {path.parent}" if inside else "give a folder that holds plan.toml and a history",
+        )
     if _is_run(path):
         return path.resolve()
     within = sorted((child for child in path.glob("*/") if _is_run(child)), key=lambda child: child.name)
@@ -78,6 +82,11 @@ def find_run_folder(path: Path) -> Path:
             hint=f"give one of them, as {deeper[-1]}, or the folder that it stands in",
         )
     raise UsageError(f"{path}: no run is kept here", hint="give a folder that holds plan.toml and a history")
+
+
+def has_history(folder: Path) -> bool:
+    """Whether a run recorded anything: it stops before that where its cluster does not start."""
+    return (folder / HISTORY_LINES).exists() or (folder / HISTORY).exists()
 
 
 def _is_run(folder: Path) -> bool:

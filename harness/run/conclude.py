@@ -47,11 +47,7 @@ def conclude_run(
     from fencepost.harness.results.reader import seal
 
     progress({"topic": "phase", "phase": "judge", "left_s": None})
-    if not (folder / store.HISTORY_LINES).exists() and not (folder / store.HISTORY).exists():
-        if stop.asked and outcome.error is None:
-            raise HarnessError(
-                "stopped before there was anything to judge", hint="the cluster had not been started yet"
-            )
+    if not store.has_history(folder):
         raise outcome.error or HarnessError("the runner left no history", hint=f"look into {folder}")
     if outcome.error is not None and not _has_operations(folder):
         raise outcome.error

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from fencepost.harness.base.errors import MachineError, refused
+from fencepost.harness.base.errors import HarnessError, MachineError, StoppedBeforeStart, refused
 from fencepost.harness.base.stop_request import StopRequest
 from fencepost.harness.faults.fitting import refuse_without_time
 from fencepost.harness.faults.forecast import Prospect, Surroundings
@@ -65,8 +65,20 @@ def execute(
         for what in left:
             progress({"topic": "warning", "text": what})
     stop.check()
+    if stop.asked and outcome.error is None and not store.has_history(folder):
+        raise stopped_before_start(checked.plan.deadline, by_hand=stop.by_hand)
     result = conclude_run(folder, outcome, progress=progress, stop=stop, spark=spark)
     return replace(result, warnings=(*left, *result.warnings))
+
+
+def stopped_before_start(deadline: str, *, by_hand: bool) -> HarnessError:
+    """Say why there is nothing to judge; what a person did on purpose is no failure of the harness."""
+    if by_hand:
+        return StoppedBeforeStart("stopped before the cluster had started: there is nothing to judge")
+    return HarnessError(
+        f"--deadline {deadline} had passed before the cluster had started",
+        hint="give a longer one, or end what else keeps this machine busy",
+    )
 
 
 def look_ahead(checked: CheckedPlan) -> Prospect:

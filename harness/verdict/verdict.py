@@ -8,11 +8,14 @@ violation of another one is reported with its count.
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
-from typing import Any, assert_never
+from typing import Annotated, Any, assert_never
 
 import msgspec
 
 from fencepost.harness.history import Clock
+
+Positive = Annotated[int, msgspec.Meta(ge=1)]
+NotNegative = Annotated[int, msgspec.Meta(ge=0)]
 
 
 class Validity(StrEnum):
@@ -314,18 +317,18 @@ class LeaseBound(msgspec.Struct, frozen=True, kw_only=True):
 class Budget(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What the linearizability search may spend on the whole history. `wall_s` is only a backstop."""
 
-    steps: int = 200_000_000
-    memory_bytes: int = 1_000_000_000
-    wall_s: float = 60.0
+    steps: Positive = 200_000_000
+    memory_bytes: Positive = 1_000_000_000
+    wall_s: Annotated[float, msgspec.Meta(gt=0)] = 60.0
 
 
 class Thresholds(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Below these, a `valid` is a vacuous pass and becomes `unknown`; they stand in the plan."""
 
-    ok_operations_min: int = 100
-    effective_faults_min: int = 1
-    exposure_min: int = 1
-    stall_ns_max: int = 500_000_000
+    ok_operations_min: NotNegative = 100
+    effective_faults_min: NotNegative = 1
+    exposure_min: NotNegative = 1
+    stall_ns_max: NotNegative = 500_000_000
 
 
 class Facts(msgspec.Struct, frozen=True, kw_only=True):

@@ -24,6 +24,8 @@ class Some(Options, frozen=True, kw_only=True):
     to: Annotated[str | None, about("the other release")] = None
     again: Annotated[Duration | None, about("time after which it is done again")] = None
     acks: Annotated[Literal["all", "1"], about("who answers")] = "all"
+    share: Annotated[float, about("part of the whole", least=0, most=1)] = 0.5
+    pause: Annotated[Duration | None, about("length of a pause", above=0)] = None
 
 
 @pytest.mark.parametrize(
@@ -62,6 +64,13 @@ def test_a_value_is_parsed_by_the_type_of_its_field(given: dict[str, Any], field
         ({"every": "250"}, "some option every: '250' is not a duration", "with a unit"),
         ({"every": "never"}, "some option every: 'never' is not a duration", "with a unit"),
         ({"again": "seldom"}, "some option again: 'seldom' is not a duration", "with a unit"),
+        ({"keys": "\uff15"}, "some option keys: expected a whole number, got '\uff15'", ""),
+        ({"every": "\uff15s"}, "some option every: '\uff15s' is not a duration", "with a unit"),
+        ({"rate": "nan"}, "some option rate: expected a number, got nan", ""),
+        ({"rate": "-inf"}, "some option rate: expected a number, got -inf", ""),
+        ({"share": "1.5"}, "some option share: 1.5 is too large", "give at least 0, at most 1"),
+        ({"share": -1}, "some option share: -1.0 is too small", "give at least 0, at most 1"),
+        ({"pause": "0s"}, "some option pause: 0ns is too small", "give more than 0"),
         ({"fenced": "perhaps"}, "some option fenced: expected yes or no, got 'perhaps'", ""),
     ],
 )
@@ -80,7 +89,7 @@ def test_plain_values_parse_back_to_the_same_options() -> None:
 
 def test_every_option_is_described() -> None:
     rows = {row.name: row for row in describe(Some())}
-    assert list(rows) == ["keys", "rate", "pace", "values", "every", "fenced", "to", "again", "acks"]
+    assert list(rows) == ["keys", "rate", "pace", "values", "every", "fenced", "to", "again", "acks", "share", "pause"]
     assert (rows["every"].kind, rows["every"].default) == ("a duration", "2500ms")
     assert (rows["pace"].choices, rows["values"].choices) == (("slow", "fast"), ("unique", "small"))
     assert (rows["fenced"].default, rows["to"].default, rows["again"].default) == ("yes", "", "never")

@@ -11,6 +11,7 @@ from fencepost.harness.base.errors import HarnessError, UsageError
 from fencepost.harness.base.stop_request import StoppedTwice, StopRequest
 from fencepost.harness.run.child import Outcome
 from fencepost.harness.run.conclude import _hurry, _unless_full, conclude_run
+from fencepost.harness.run.execute import stopped_before_start
 
 
 def test_asked_once_is_a_wish_and_by_hand_twice_an_order() -> None:
@@ -73,13 +74,18 @@ def test_insisting_while_judging_ends_the_command() -> None:
         _hurry(stop, None)
 
 
-@pytest.mark.parametrize(("asked", "said"), [(True, "stopped before"), (False, "left no history")])
-def test_a_run_that_was_stopped_before_it_recorded_anything_is_told_so(tmp_path: Path, asked: bool, said: str) -> None:
-    stop = StopRequest()
-    if asked:
-        stop.request(by_hand=True)
-    with pytest.raises(HarnessError, match=said):
-        conclude_run(tmp_path, Outcome(), progress=lambda _: None, stop=stop, spark=None)
+def test_a_runner_that_left_no_history_is_a_failure_of_the_harness(tmp_path: Path) -> None:
+    with pytest.raises(HarnessError, match="left no history"):
+        conclude_run(tmp_path, Outcome(), progress=lambda _: None, stop=StopRequest(), spark=None)
+
+
+@pytest.mark.parametrize(
+    ("by_hand", "code", "said"), [(True, 130, "stopped before"), (False, 255, "--deadline 20s had passed")]
+)
+def test_a_run_that_was_stopped_before_it_recorded_anything_is_told_so(by_hand: bool, code: int, said: str) -> None:
+    error = stopped_before_start("20s", by_hand=by_hand)
+    assert error.exit_code == code
+    assert said in error.message
 
 
 def test_no_guard_against_defects_takes_an_order_for_one(tmp_path: Path) -> None:

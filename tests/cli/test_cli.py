@@ -56,6 +56,26 @@ ETCD = (*UNNAMED, "--nemesis", "none")
                 "--reads",
             )
         ),
+        (("report", ""), ["Invalid value for 'FOLDER': it is empty"]),
+        (("replay", "x", "--results", ""), ["Invalid value for '--results': it is empty"]),
+        ((*ETCD, "-o", "keys=0"), ["register option keys: 0 is too small", "give at least 1"]),
+        ((*ETCD, "-o", "keys=-3"), ["register option keys: -3 is too small", "give at least 1"]),
+        ((*ETCD, "-o", "rate=0"), ["register option rate: 0.0 is too small", "give more than 0, at most 1e+06"]),
+        ((*ETCD, "-o", "rate=nan"), ["register option rate: expected a number, got nan"]),
+        ((*ETCD, "-o", "rate=1e12"), ["register option rate: 1000000000000.0 is too large", "at most 1e+06"]),
+        ((*ETCD, "-o", "active_per_node=100000"), ["active_per_node: 100000 is too large", "at most 1000"]),
+        ((*ETCD, "-o", "active_timeout=0s"), ["active_timeout: 0ns is too small", "more than 0"]),
+        ((*ETCD, "-o", "keys=5", "-o", "keys=6"), ["-o keys= is given twice", "leave one of them out"]),
+        ((*ETCD, "--reads", "plain", "-o", "reads=strong"), ["--reads and -o reads= say the same"]),
+        ((*UNNAMED, "--nemesis", "kill:leader:for=1s:for=2s"), ["for= is given twice", "leave one of them out"]),
+        ((*ETCD, "--seed", "-1"), ["-1 is not in the range x>=0"]),
+        ((*ETCD, "--op-timeout", "0s"), ["op_timeout: 0ns is too short", "give 1ms or more"]),
+        ((*ETCD, "--watch", "0s"), ["watch: 0ns is too short", "give 1ms or more"]),
+        ((*ETCD, "--time-limit", "0s"), ["time_limit: 0ns is too short", "give 100ms or more"]),
+        ((*ETCD, "--time-limit", "\uff15s"), ["is not a duration"]),
+        ((*ETCD, "--deadline", "1s"), ["deadline: 1s is too short", "give 15s or more"]),
+        ((*ETCD, "--links", "rules"), ["lab: its links are always packet rules", "leave --links out"]),
+        ((*ETCD, "--limited-data"), ["lab: it limits no data", "leave --limited-data out"]),
         ((*ETCD, "--require", ""), ["unknown guarantee ''"]),
         ((*ETCD, "--nemesis", "kill:n9"), ["unknown target 'n9'", "minority", "n1, n2, n3"]),
         ((*ETCD, "--runtime", "moon"), ["unknown runtime 'moon'", "lab"]),
@@ -167,3 +187,28 @@ def test_help_loads_no_command() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = {name.rpartition(".")[0] for name in done.stderr.split() if name.startswith("fencepost.")}
     assert loaded <= {"fencepost", "fencepost.harness", "fencepost.harness.base", "fencepost.harness.cli"}, loaded
+
+
+def test_a_file_is_no_run(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """The folder it stands in may hold other runs, of which the newest would be taken."""
+    run = tmp_path / "20261123T000000.000Z"
+    run.mkdir()
+    (run / "plan.toml").write_text('system = "etcd"')
+    for file in (tmp_path / "notes.txt", run / "report.html"):
+        file.touch()
+        for command in ("report", "replay", "shrink"):
+            code, _, err = _main(capsys, command, str(file))
+            assert code == 254
+            assert f"{file}: a file, where a run's folder is expected" in err
+    assert f"hint: give {run}\n" in err
+
+
+@pytest.mark.parametrize("line", ["[thresholds]\nok_operations_min = -1", "[budget]\nwall_s = -5.0"])
+def test_a_plan_with_a_bound_below_zero_is_refused(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, line: str
+) -> None:
+    plan = tmp_path / "plan.toml"
+    plan.write_text(f'system = "etcd"\nworkload = "register"\nnemesis = "none"\n{line}\n')
+    code, _, err = _main(capsys, "run", str(plan), "--results", str(tmp_path / "results"))
+    assert code == 254
+    assert "line 5" in err

@@ -25,7 +25,6 @@ def results(tmp_path: Path) -> Path:
 def test_a_run_is_meant_itself(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = results / "etcd-set-kill" / OLD
     assert store.find_run_folder(run) == run
-    assert store.find_run_folder(run / store.PLAN) == run
     assert capsys.readouterr().err == ""
 
 

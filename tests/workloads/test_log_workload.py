@@ -206,7 +206,6 @@ def test_options_that_contradict_each_other_are_refused() -> None:
     members = tuple(Member(f"b{number}", ("broker",)) for number in (1, 2, 3))
     for given, said in (
         ({"idempotence": "on", "acks": "1"}, "idempotence=on needs acks=all"),
-        ({"partitions": 0}, "partitions=0 is too small"),
         ({"min_isr": 4}, "min_isr=4 is more than the number of brokers, 3"),
     ):
         assert said in str(Log().refuse(options_of(given), members))

@@ -13,6 +13,7 @@ from fencepost.harness.cli.check.operations import check_history_by_spark, check
 from fencepost.harness.cli.check.run import judge_again
 from fencepost.harness.cli.check.second_opinions import Asked, asked_by
 from fencepost.harness.cli.check.transactions import check_transactions, has_transactions
+from fencepost.harness.cli.flags import PathValue
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +44,7 @@ class _Flags:
 
 
 @click.command("check")
-@click.argument("folder", metavar="RUN|FILE", type=click.Path(path_type=Path, allow_dash=True))
+@click.argument("folder", metavar="RUN|FILE", type=PathValue(allow_dash=True))
 @click.option("--json", "as_json", is_flag=True, help="Print verdict.json on stdout instead of words.")
 @click.option("--spark-master", default="local[*]", help="As for run.")
 @click.option(
@@ -55,7 +56,7 @@ class _Flags:
 @click.option("--model", help="FILE: register, queue, ..., or module:Model. Default: told by its operations.")
 @click.option("--format", "form", help="FILE: edn, porcupine, jsonl, parquet. Default: told by its first bytes.")
 @click.option("--keyed/--no-keyed", default=None, help="FILE in EDN: values are [key value], or not.")
-@click.option("--report", type=click.Path(path_type=Path), help="FILE: a new HTML file, with every anomaly drawn.")
+@click.option("--report", type=PathValue(), help="FILE: a new HTML file, with every anomaly drawn.")
 @click.option("--also", multiple=True, metavar="TOOL", help="Ask a second checker too: porcupine, knossos, elle.")
 @click.option("--also-command", multiple=True, metavar="TOOL=COMMAND", help="How knossos or elle is called here.")
 @click.option("--also-time-limit", default="60s", show_default=True, help="For each of those that are asked.")

@@ -20,8 +20,10 @@ class LabProvider:
     def refuse(self, setting: Setting) -> str | None:
         if setting.image:
             return "it runs binaries, not images; give --version, or --runtime containers with --image"
-        if setting.links not in (Links.AUTO, Links.RULES):
-            return f"its links are packet rules, not {setting.links}; --runtime containers has --links {setting.links}"
+        if setting.links is not Links.AUTO:
+            return "its links are always packet rules; leave --links out, or give --runtime containers"
+        if setting.limited_data:
+            return "it limits no data; leave --limited-data out, or give --runtime containers"
         return None
 
     def why_untraceable(self) -> str | None:
