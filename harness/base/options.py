@@ -172,8 +172,8 @@ def _bounded(what: str, value: object, meta: msgspec.Meta) -> object:
 
 def _bounds(meta: msgspec.Meta) -> str:
     """ "at least 1, at most 1000"."""
-    words = {"at least": meta.ge, "more than": meta.gt, "at most": meta.le}
-    return ", ".join(f"{word} {bound:g}" for word, bound in words.items() if bound is not None)
+    bounds = {"at least": meta.ge, "more than": meta.gt, "at most": meta.le}
+    return ", ".join(f"{word} {bound:g}" for word, bound in bounds.items() if bound is not None)
 
 
 def _plain(value: object, kind: Any) -> object:

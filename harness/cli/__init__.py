@@ -7,15 +7,27 @@ unknown; so every click error is mapped here. A person's mistake gets a message 
 
 import io
 import sys
-import traceback
 
-from fencepost.harness.base.errors import ExitCode, FencepostError
+#: `ExitCode.STOPPED`, for a Ctrl-C that comes before that is imported.
+_STOPPED = 130
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run one command; returns the exit code."""
+    try:
+        return _main(arguments)
+    except KeyboardInterrupt:
+        # While modules were imported, or while the command ended: there is nothing to heal.
+        sys.stderr.write("\nstopped\n")
+        return _STOPPED
+
+
+def _main(arguments: list[str] | None) -> int:
+    import traceback
+
     import click
 
+    from fencepost.harness.base.errors import ExitCode, FencepostError
     from fencepost.harness.base.stop_request import StoppedTwice
     from fencepost.harness.cli.app import app
 

@@ -13,8 +13,9 @@ import click
 import msgspec
 
 from fencepost.harness.base.errors import ExitCode
-from fencepost.harness.cli.flags import PathValue, seed_or_drawn
+from fencepost.harness.cli.flags import seed_or_drawn
 from fencepost.harness.cli.output.outcome import report_path, say_first
+from fencepost.harness.cli.output.path_value import PathValue
 from fencepost.harness.cli.output.session import Session
 from fencepost.harness.plan import Plan
 from fencepost.harness.plan.checked_plan import CheckedPlan, check_plan

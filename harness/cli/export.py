@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from fencepost.harness.cli.check.foreign import export as write
-from fencepost.harness.cli.flags import PathValue
+from fencepost.harness.cli.output.path_value import PathValue
 
 
 @click.command("export")

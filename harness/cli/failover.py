@@ -10,7 +10,7 @@ from fencepost.harness.base.errors import ExitCode, UsageError
 from fencepost.harness.base.stop_request import StopRequest
 from fencepost.harness.campaigns.failover.curve import DOCUMENT, PAGE, CurveRun, check_choices
 from fencepost.harness.campaigns.failover.document import Curve, document, table
-from fencepost.harness.cli.flags import PathValue
+from fencepost.harness.cli.output.path_value import PathValue
 from fencepost.harness.cli.output.progress import Progress, shorten
 
 

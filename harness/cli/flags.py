@@ -1,10 +1,6 @@
 """Values of flags that several commands take."""
 
 import os
-from pathlib import Path
-from typing import Any
-
-import click
 
 from fencepost.harness.base.errors import UsageError
 
@@ -12,18 +8,6 @@ from fencepost.harness.base.errors import UsageError
 def seed_or_drawn(given: int | None) -> int:
     """The seed that was given, else one of the system's randomness."""
     return given if given is not None else int.from_bytes(os.urandom(4), "big")
-
-
-class PathValue(click.Path):
-    """A path; an empty text (of a variable that is not set) is refused, not taken for the current folder."""
-
-    def __init__(self, **settings: Any) -> None:
-        super().__init__(path_type=Path, **settings)
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        if value == "":
-            self.fail("it is empty", param, ctx)
-        return super().convert(value, param, ctx)
 
 
 def pairs(texts: tuple[str, ...], flag: str) -> dict[str, str]:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import click
 
 from fencepost.harness.base.errors import UsageError
-from fencepost.harness.cli.flags import PathValue, pairs
+from fencepost.harness.cli.flags import pairs
+from fencepost.harness.cli.output.path_value import PathValue
 from fencepost.harness.plugins import registry
 from fencepost.harness.runtime.containers import images
 

@@ -9,7 +9,8 @@ import msgspec
 
 from fencepost.harness.base.errors import UsageError
 from fencepost.harness.base.options import plain
-from fencepost.harness.cli.flags import PathValue, pairs, seed_or_drawn
+from fencepost.harness.cli.flags import pairs, seed_or_drawn
+from fencepost.harness.cli.output.path_value import PathValue
 from fencepost.harness.plan import Plan, read_plan
 from fencepost.harness.plugins import registry
 from fencepost.harness.plugins.workload import workload_options

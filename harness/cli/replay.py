@@ -15,7 +15,7 @@ from fencepost.harness.campaigns.replay.recorded import choose, read_recorded
 from fencepost.harness.campaigns.replay.replaying import DOCUMENT, Replay
 from fencepost.harness.campaigns.replay.replaying import replay as carry_out
 from fencepost.harness.campaigns.replay.tries import Carry, Try
-from fencepost.harness.cli.flags import PathValue
+from fencepost.harness.cli.output.path_value import PathValue
 from fencepost.harness.cli.output.progress import shorten
 from fencepost.harness.cli.output.session import Session
 from fencepost.harness.plan.checked_plan import CheckedPlan

@@ -6,8 +6,8 @@ from typing import Any
 import click
 
 from fencepost.harness.base.errors import PlanError, UsageError
-from fencepost.harness.cli.flags import PathValue
 from fencepost.harness.cli.output.outcome import exit_code_of, say_first, say_last, say_times
+from fencepost.harness.cli.output.path_value import PathValue
 from fencepost.harness.cli.output.session import Session
 from fencepost.harness.cli.plan_flags import plan_flags, plan_of
 from fencepost.harness.plan.checked_plan import check_plan

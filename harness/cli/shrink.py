@@ -14,7 +14,7 @@ from fencepost.harness.campaigns.replay.recorded import choose, read_recorded
 from fencepost.harness.campaigns.replay.reductions import dropped
 from fencepost.harness.campaigns.replay.shrinking import CONFIRMATIONS, DOCUMENT, SMALLER, Shrinking, Shrunk
 from fencepost.harness.campaigns.replay.tries import Carry
-from fencepost.harness.cli.flags import PathValue
+from fencepost.harness.cli.output.path_value import PathValue
 from fencepost.harness.cli.output.progress import shorten
 from fencepost.harness.cli.output.session import Session
 from fencepost.harness.cli.replay import carrier

@@ -20,17 +20,17 @@ _QUIET_NS: Final = (3 * _S_NS, 2 * _S_NS, _S_NS, _S_NS // 2, _S_NS // 5, _S_NS /
 
 
 def refuse_without_time(
-    asked: Asked, faults: Mapping[str, FaultKind], around: Surroundings, *, seeds: Sequence[int]
+    nemesis: Asked, faults: Mapping[str, FaultKind], around: Surroundings, *, seeds: Sequence[int]
 ) -> None:
     """Raise UsageError when a run of one of the `seeds` would end before each named kind of fault has come.
 
     What a mixture (`all`) happens to draw is no promise, so a plan with one is never refused.
     """
-    if {spec.fault for spec in asked.specs} != asked.named:
+    if {spec.fault for spec in nemesis.specs} != nemesis.named:
         return
 
     def missing(around: Surroundings) -> list[str]:
-        of_seeds = (_without_time(asked, faults, replace(around, seed=seed)) for seed in seeds)
+        of_seeds = (_without_time(nemesis, faults, replace(around, seed=seed)) for seed in seeds)
         return next((kinds for kinds in of_seeds if kinds), [])
 
     kinds = missing(around)
@@ -46,17 +46,17 @@ def refuse_without_time(
     )
 
 
-def _without_time(asked: Asked, faults: Mapping[str, FaultKind], around: Surroundings) -> list[str]:
+def _without_time(nemesis: Asked, faults: Mapping[str, FaultKind], around: Surroundings) -> list[str]:
     """The named kinds that never come, or come for less time than the plan says."""
 
     def whole(entry: Entry) -> bool:
         # A length of our own gives way to a short main phase; one that a person wrote does not.
-        own = "for" in entry.spec.options and entry.spec in asked.specs
+        own = "for" in entry.spec.options and entry.spec in nemesis.specs
         return not own or entry.duration_ns == duration_of(entry.spec, faults[entry.spec.fault])
 
-    kinds = dict.fromkeys(spec.fault for spec in asked.specs)
-    for number, worker in enumerate(drawn(with_lengths(asked, faults, around), faults, around)):
-        turns = {choice[0].fault for choice in asked.workers[number]}
+    kinds = dict.fromkeys(spec.fault for spec in nemesis.specs)
+    for number, worker in enumerate(drawn(with_lengths(nemesis, faults, around), faults, around)):
+        turns = {choice[0].fault for choice in nemesis.workers[number]}
         for entry in worker:
             if whole(entry):
                 kinds.pop(entry.spec.fault, None)

@@ -135,20 +135,20 @@ def look_ahead(
     )
 
 
-def with_lengths(asked: Asked, faults: Mapping[str, FaultKind], around: Surroundings) -> Asked:
+def with_lengths(nemesis: Asked, faults: Mapping[str, FaultKind], around: Surroundings) -> Asked:
     """Make cuts of the leader as long as the main phase has room for."""
-    return replace(asked, workers=tuple(_with_lengths(worker, faults, around) for worker in asked.workers))
+    return replace(nemesis, workers=tuple(_with_lengths(worker, faults, around) for worker in nemesis.workers))
 
 
-def drawn(asked: Asked, faults: Mapping[str, FaultKind], around: Surroundings) -> list[Iterator[Entry]]:
+def drawn(nemesis: Asked, faults: Mapping[str, FaultKind], around: Surroundings) -> list[Iterator[Entry]]:
     """Each worker's faults, drawn as they are taken."""
     return draw_schedules(
-        asked.workers, faults, seed=around.seed, time_limit_ns=around.time_limit_ns, quiet_ns=around.quiet_ns
+        nemesis.workers, faults, seed=around.seed, time_limit_ns=around.time_limit_ns, quiet_ns=around.quiet_ns
     )
 
 
-def _kinds(asked: Asked) -> list[str]:
-    return list(dict.fromkeys(spec.fault for spec in asked.specs))
+def _kinds(nemesis: Asked) -> list[str]:
+    return list(dict.fromkeys(spec.fault for spec in nemesis.specs))
 
 
 def _with_lengths(

@@ -212,3 +212,20 @@ def test_a_plan_with_a_bound_below_zero_is_refused(
     code, _, err = _main(capsys, "run", str(plan), "--results", str(tmp_path / "results"))
     assert code == 254
     assert "line 5" in err
+
+
+@pytest.mark.parametrize("module", ["click", "fencepost.harness.base.errors", "fencepost.harness.cli.app"])
+def test_ctrl_c_while_modules_are_imported_shows_no_traceback(module: str) -> None:
+    """As it comes in the first tenths of a second, from a finder that is asked for one of the modules."""
+    script = f"""
+import sys
+class Interrupting:
+    def find_spec(self, name, path=None, target=None):
+        if name == {module!r}:
+            raise KeyboardInterrupt
+sys.meta_path.insert(0, Interrupting())
+from fencepost.harness.cli import main
+sys.exit(main(["list", "runtimes"]))
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "\nstopped\n")

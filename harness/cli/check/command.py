@@ -13,7 +13,7 @@ from fencepost.harness.cli.check.operations import check_history_by_spark, check
 from fencepost.harness.cli.check.run import judge_again
 from fencepost.harness.cli.check.second_opinions import Asked, asked_by
 from fencepost.harness.cli.check.transactions import check_transactions, has_transactions
-from fencepost.harness.cli.flags import PathValue
+from fencepost.harness.cli.output.path_value import PathValue
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
