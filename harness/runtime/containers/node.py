@@ -10,6 +10,7 @@ import contextlib
 import ipaddress
 import os
 import signal
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
@@ -40,6 +41,9 @@ T = TypeVar("T")
 _GONE_TIMEOUT_S: Final = 10.0
 #: From the exit until the last line of the log was read: what a busy engine tells later than this is lost.
 _LOG_TIMEOUT_S: Final = 10.0
+#: From the first refusal of a pause until the engine is believed; less than what a fault has for its act.
+_FREEZE_TIMEOUT_S: Final = 5.0
+_FREEZE_AGAIN_S: Final = 0.2
 #: Statuses above this are deaths by a signal, but for signals that programs turn into such a status by themselves.
 _SIGNALLED: Final = 128
 _OWN_STATUSES: Final = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
@@ -402,21 +406,29 @@ class ContainerNode(KnownNode):
                     self._state = NodeState.RUNNING
 
     def _freeze(self, action: str) -> bool:
-        """Runs in a thread. False when the container has ended, of which the engine tells by itself."""
+        """Runs in a thread. False when the container has ended, of which the engine tells by itself.
+
+        The kernel does not always freeze a busy container at once ("unable to freeze"), so a refusal is not the end.
+        """
         from docker.errors import APIError
 
         api: Any = self._habitat.client.api
+        deadline = time.monotonic() + _FREEZE_TIMEOUT_S
         with asking(f"{action} of node {self.name}", hint="fencepost doctor says whether this engine can pause"):
-            try:
-                getattr(api, action)(self._container)
-            except APIError as error:
-                text = str(error.explanation or error).lower()
-                if f"already {action}d" in text or (action == "unpause" and "not paused" in text):
+            while True:
+                try:
+                    getattr(api, action)(self._container)
+                except APIError as error:
+                    text = str(error.explanation or error).lower()
+                    if f"already {action}d" in text or (action == "unpause" and "not paused" in text):
+                        return True
+                    if _is_over(text):
+                        return False
+                    if time.monotonic() > deadline:
+                        raise
+                    time.sleep(_FREEZE_AGAIN_S)
+                else:
                     return True
-                if not _is_over(text):
-                    raise
-                return False
-        return True
 
     # -- looking ----------------------------------------------------------------------------------------------------
 

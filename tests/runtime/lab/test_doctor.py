@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from fencepost.harness.base.errors import MachineError
 from fencepost.harness.runtime.lab import doctor
 from fencepost.harness.runtime.linux import namespaces
 from tests.lab_scenario import refuse
@@ -68,3 +69,12 @@ def test_a_container_is_told_how_to_be_started(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(namespaces, "in_container", lambda: True)
     _, remedy = namespaces.why_refused(OSError(errno.EPERM, "Operation not permitted"))
     assert "--security-opt seccomp=unconfined" in remedy
+
+
+def test_a_machine_that_is_too_slow_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "_ATTEMPT_TIMEOUT_S", 0.001)
+    with pytest.raises(
+        MachineError, match=r"cannot run the lab: trial of the lab: this machine was too slow"
+    ) as raised:
+        doctor.refuse_if_impossible()
+    assert raised.value.hint == "end what else keeps it busy, then again"
