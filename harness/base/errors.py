@@ -72,6 +72,19 @@ class NodeNotReady(HarnessError):
     """A server did not become ready before its deadline; the message ends with its last log lines."""
 
 
+def first_failure(error: BaseException) -> FencepostError:
+    """The error that a person can act on: of several tasks that failed together, the first that says what to do."""
+    causes = _causes(error)
+    first = next((cause for cause in causes if isinstance(cause, FencepostError)), None)
+    return first or HarnessError(f"{type(causes[0]).__name__}: {causes[0]}")
+
+
+def _causes(error: BaseException) -> list[BaseException]:
+    if not isinstance(error, BaseExceptionGroup):
+        return [error]
+    return [cause for part in error.exceptions for cause in _causes(part)]
+
+
 @dataclass(frozen=True, slots=True)
 class Refusal:
     """Why a workload, a system, a fault or a runtime refuses what a plan asks, and the remedy where there is one."""

@@ -18,7 +18,7 @@ from fencepost.harness.faults.quorum import UNABLE, Damage, Pair, Quorum, worst
 from fencepost.harness.faults.schedule import Entry, by_worker
 from fencepost.harness.faults.trigger import Seen, Trigger, trigger_of
 from fencepost.harness.history import FaultAction, FaultOutcome, FaultStage
-from fencepost.harness.runtime.node import Node, NodeState
+from fencepost.harness.runtime.node import Node, NodeState, death_of
 
 #: How long a fault aimed at the leader waits for one to be known.
 LEADER_WAIT_S: Final = 2.0
@@ -153,12 +153,20 @@ class Conductor:
         deadline = asyncio.timeout(limit_s)
         try:
             async with deadline:
-                return await action
+                return self._explained(await action)
         except Exception as error:
             if deadline.expired():
                 return Proof(FaultOutcome.INDETERMINATE, f"not done within {limit_s:g} s")
             # A fault that throws is a finding about the harness, not a reason to leave the cluster broken.
             return Proof(FaultOutcome.INDETERMINATE, f"{type(error).__name__}: {error}")
+
+    def _explained(self, proof: Proof) -> Proof:
+        """A proof that failed while servers had ended by themselves, with these first: links to them are shut too."""
+        deaths = [exit_ for node in self._runtime.nodes.values() if (exit_ := death_of(node)) is not None]
+        if proof.outcome is not FaultOutcome.INDETERMINATE or not deaths:
+            return proof
+        logs = ", ".join(f"nodes/{exit_.node}/server.log" for exit_ in deaths)
+        return replace(proof, text=f"{'; '.join(map(str, deaths))} (see {logs}); {proof.text}")
 
     async def part(
         self,

@@ -2,13 +2,13 @@
 
 import asyncio
 import traceback
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 from fencepost.harness.history import HARNESS_ERROR, STOPPED_EARLY, NodeChange, NodeEvent, NoteEvent
 from fencepost.harness.results.recorder import Recorder
 from fencepost.harness.runner.telling import tell
-from fencepost.harness.runtime.node import Runtime
+from fencepost.harness.runtime.node import Exit, Runtime
 
 #: After a stop by hand everything, the verdict included, has ten seconds; settling gets this share of them.
 _STOPPED_SETTLE_S = 2.5
@@ -71,8 +71,8 @@ class Background:
             self._end.ask(HARNESS_ERROR)
 
 
-async def record_exits(runtime: Runtime, recorder: Recorder) -> None:
-    """Every server process that ends, until cancelled."""
+async def record_exits(runtime: Runtime, recorder: Recorder, on_death: Callable[[Exit], None]) -> None:
+    """Record every server process that ends, until cancelled; `on_death` hears of those that nobody of ours ended."""
     while True:
         gone = await runtime.next_exit()
         recorder.record(
@@ -83,3 +83,5 @@ async def record_exits(runtime: Runtime, recorder: Recorder) -> None:
             exit_status=gone.exit_status,
             expected=gone.expected,
         )
+        if not gone.expected:
+            on_death(gone)

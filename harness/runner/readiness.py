@@ -5,13 +5,13 @@ log says that it will never serve although it lives on.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Final
 
 from fencepost.harness.base.errors import NodeNotReady
 from fencepost.harness.history import NodeChange, NodeEvent
 from fencepost.harness.results.recorder import Recorder
-from fencepost.harness.runtime.node import Layout, Node, NodeState
+from fencepost.harness.runtime.node import Layout, Node, NodeState, death_of
 from fencepost.harness.runtime.server_log import LogFollower
 from fencepost.harness.systems.contract.system import System
 
@@ -49,6 +49,17 @@ async def await_ready(system: System, node: Node, recorder: Recorder) -> None:
         f"{node.name} {became}; the end of its log:\n{node.log_tail(_LOG_LINES)}",
         hint=f"{remedy}; its whole log is {node.log}",
     )
+
+
+def refuse_dead(nodes: Iterable[Node]) -> None:
+    """Raise NodeNotReady for the first of these whose server has ended by itself: how, and the end of its log."""
+    for node in nodes:
+        death = death_of(node)
+        if death is not None:
+            raise NodeNotReady(
+                f"{death} before it was ready; the end of its log:\n{node.log_tail(_LOG_LINES)}",
+                hint=f"{_ENDED}; its whole log is {node.log}",
+            )
 
 
 async def await_healthy(

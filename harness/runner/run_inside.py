@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from fencepost.harness.base.errors import FencepostError, HarnessError
+from fencepost.harness.base.errors import FencepostError, HarnessError, first_failure
 from fencepost.harness.coordination.client_gate import Freezer
 from fencepost.harness.faults.conductor import Conductor
 from fencepost.harness.faults.kind import Cluster, View
@@ -43,13 +43,12 @@ def run_folder(folder: str) -> int:
     loop = new_event_loop()
     try:
         loop.run_until_complete(_conduct(path))
-    except FencepostError as error:
-        tell("error", message=error.message, hint=error.hint, exit_code=int(error.exit_code))
-        return int(error.exit_code)
     except Exception as error:
-        traceback.print_exc()
-        tell("error", message=f"{type(error).__name__}: {error}", hint=None, exit_code=255)
-        return 255
+        if not isinstance(error, FencepostError):
+            traceback.print_exc()
+        failure = first_failure(error)
+        tell("error", message=failure.message, hint=failure.hint, exit_code=int(failure.exit_code))
+        return int(failure.exit_code)
     finally:
         loop.close()
     tell("done")

@@ -19,10 +19,10 @@ from fencepost.harness.plan.checked_plan import CheckedPlan
 from fencepost.harness.results import run_folder as store
 from fencepost.harness.results.recorder import Recorder
 from fencepost.harness.runner.beside import Background, EarlyEnd, record_exits
-from fencepost.harness.runner.readiness import await_healthy, await_ready
+from fencepost.harness.runner.readiness import await_healthy, await_ready, refuse_dead
 from fencepost.harness.runner.telling import tell
 from fencepost.harness.runtime.artifacts import Artifacts
-from fencepost.harness.runtime.node import Node, NodeState, Runtime
+from fencepost.harness.runtime.node import Exit, Node, NodeState, Runtime
 from fencepost.harness.systems.contract.reported_version import TellsVersion, ask_version
 from fencepost.harness.systems.contract.server_settings import TakesSettings
 
@@ -30,6 +30,8 @@ from fencepost.harness.systems.contract.server_settings import TakesSettings
 _START_DEADLINE_S: Final = 60.0
 _HEALTHY_DEADLINE_S: Final = 30.0
 _PREPARE_DEADLINE_S: Final = 20.0
+#: Of a server that ended by itself, for the terminal.
+_LOG_LINES: Final = 3
 
 
 class Servers:
@@ -43,6 +45,7 @@ class Servers:
         self.client_nodes = checked.workload.nodes(checked.members)
         #: Nodes whose server was started again and does not serve yet, and the node of the latest such start.
         self.unready: set[str] = set()
+        self._serving = False
         self.restarted: str | None = None
 
     @property
@@ -54,15 +57,26 @@ class Servers:
         """Started, serving, healthy, and with what the workload needs; raises NodeNotReady or HarnessError."""
         for node in self.runtime.nodes.values():
             node.on_start.append(lambda started: self._started(started, background))
-        background.spawn(record_exits(self.runtime, self.recorder))
+        background.spawn(record_exits(self.runtime, self.recorder, self._tell_death))
         tell("phase", phase="start", left_s=None)
         await self.runtime.realise(cluster.specs().values())
         # All at once, each bounded; then every link must be open before anything is asked of the servers.
-        async with asyncio.timeout(_START_DEADLINE_S), asyncio.TaskGroup() as group:
-            for node in self.runtime.nodes.values():
-                group.create_task(node.start())
-        await self.runtime.await_links()
-        await asyncio.gather(*(await_ready(self.system, node, self.recorder) for node in self.runtime.nodes.values()))
+        try:
+            async with asyncio.timeout(_START_DEADLINE_S), asyncio.TaskGroup() as group:
+                for node in self.runtime.nodes.values():
+                    group.create_task(node.start())
+        except TimeoutError:
+            raise HarnessError(
+                f"the nodes were not started within {_START_DEADLINE_S:g} s", hint="is the machine very busy?"
+            ) from None
+        try:
+            await self.runtime.await_links()
+            await asyncio.gather(
+                *(await_ready(self.system, node, self.recorder) for node in self.runtime.nodes.values())
+            )
+        except HarnessError:
+            refuse_dead(self.runtime.nodes.values())
+            raise
         wrong = await await_healthy(self.system, self.runtime.layout, deadline_s=_HEALTHY_DEADLINE_S)
         if wrong:
             raise NodeNotReady(
@@ -72,6 +86,7 @@ class Servers:
         await self.read_version(hurried)
         await self._read_settings()
         await self._prepare()
+        self._serving = True
 
     async def settle(self, end: EarlyEnd) -> None:
         """Wait until the cluster is healthy again, at most for the settle phase; note it where it is not."""
@@ -128,6 +143,12 @@ class Servers:
             self.restarted = node.name
             self.unready.add(node.name)
             background.spawn(self._await_ready_again(node))
+
+    def _tell_death(self, death: Exit) -> None:
+        """Of a server that ended by itself under load; before that its start fails, which tells more."""
+        if self._serving:
+            tail = self.runtime.nodes[death.node].log_tail(_LOG_LINES)
+            tell("warning", text=f"{death}; the end of its log:\n{tail}")
 
     async def _await_ready_again(self, node: Node) -> None:
         """After a restart by the nemesis: one that is late is noted; one that died has its event."""

@@ -4,6 +4,7 @@ A system is asked for `NodeSpec`s, not for processes. The runtime realises them:
 namespace (lab) or a container. Faults act on `Node` and `Network` only, by name; they never see an address.
 """
 
+import signal
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -106,6 +107,15 @@ class Exit:
     exit_status: int
     expected: bool
 
+    def __str__(self) -> str:
+        """ "n1 ended by itself with exit status 2"."""
+        if self.exit_status >= 0:
+            return f"{self.node} ended by itself with exit status {self.exit_status}"
+        number = -self.exit_status
+        name = signal.Signals(number).name if number in set(signal.Signals) else f"signal {number}"
+        by_kernel = " (out of memory?)" if number == signal.SIGKILL else ""
+        return f"{self.node} was ended by {name}, not by the harness{by_kernel}"
+
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
@@ -142,6 +152,11 @@ class Node(Protocol):
     @property
     def pid(self) -> int | None:
         """Of the server's first process as this machine numbers it; None when it is gone or runs on another machine."""
+        ...
+
+    @property
+    def last_exit(self) -> Exit | None:
+        """How its latest process that ended did so; None before any has ended."""
         ...
 
     async def start(self) -> None:
@@ -192,6 +207,13 @@ class Node(Protocol):
         ...
 
     def log_tail(self, lines: int = 20) -> str: ...
+
+
+def death_of(node: Node) -> Exit | None:
+    """How the server of this node ended, where nobody of ours ended it; None while it runs or was ended by us."""
+    exit_ = node.last_exit
+    of_this_process = exit_ is not None and exit_.incarnation == node.incarnation and not exit_.expected
+    return exit_ if of_this_process and node.state is NodeState.DEAD else None
 
 
 class Runtime(Protocol):

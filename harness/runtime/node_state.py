@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
 from fencepost.harness.base.errors import HarnessError
-from fencepost.harness.runtime.node import Node, NodeSpec, NodeState, Place
+from fencepost.harness.runtime.node import Exit, Node, NodeSpec, NodeState, Place
 
 
 class KnownNode:
@@ -20,6 +20,7 @@ class KnownNode:
         self._spec: NodeSpec | None = None
         self._incarnation = -1
         self._state = NodeState.NEW
+        self._last_exit: Exit | None = None
 
     @property
     def name(self) -> str:
@@ -48,6 +49,10 @@ class KnownNode:
     @property
     def incarnation(self) -> int:
         return self._incarnation
+
+    @property
+    def last_exit(self) -> Exit | None:
+        return self._last_exit
 
     @property
     def log(self) -> Path:

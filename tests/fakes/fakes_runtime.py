@@ -29,6 +29,7 @@ class FakeNode:
     state: NodeState = NodeState.RUNNING
     incarnation: int = 0
     pid: int | None = 100
+    last_exit: Exit | None = None
     actions: list[str] = field(default_factory=list)
     given: NodeSpec | None = None
     wrap_argv: list[Callable[[tuple[str, ...]], Sequence[str]]] = field(default_factory=list)

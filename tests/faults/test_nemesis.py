@@ -16,7 +16,7 @@ from fencepost.harness.faults.schedule import Entry, draw_schedule
 from fencepost.harness.history import FaultAction, FaultOutcome, FaultStage
 from fencepost.harness.plugins import registry
 from fencepost.harness.runtime.network import CLIENT, Effect, Link
-from fencepost.harness.runtime.node import NodeState
+from fencepost.harness.runtime.node import Exit, NodeState
 from fencepost.harness.runtime.provider import Setting
 from fencepost.nemesis.network.partition import Partition
 from tests.fakes.fakes_runtime import FakeRuntime, KeptRecords, cluster_of
@@ -173,6 +173,18 @@ def test_a_link_that_stays_shut_after_healing_is_said() -> None:
     run_virtual(conductor.run([_entry("partition:leader")], stop=asyncio.Event()))
     assert records.events[-1].outcome is FaultOutcome.INDETERMINATE
     assert "n1>n2" in (records.events[-1].proof or "")
+
+
+def test_a_server_that_died_is_told_before_the_links_that_seem_shut() -> None:
+    runtime = FakeRuntime()
+    conductor, records, _ = _conductor(runtime)
+    runtime.network.stuck.add(Link("n1", "n2"))
+    runtime.nodes["n1"].state = NodeState.DEAD
+    runtime.nodes["n1"].last_exit = Exit("n1", 0, 2, expected=False)
+    run_virtual(conductor.run([_entry("partition:leader")], stop=asyncio.Event()))
+    # When all is over, every server is started again, and only then healing is tried once more.
+    healings = [e.proof or "" for e in records.events if e.action is FaultAction.HEAL and e.stage is FaultStage.END]
+    assert healings[0].startswith("n1 ended by itself with exit status 2 (see nodes/n1/server.log); still shut")
 
 
 def test_a_node_that_does_not_stop_is_not_called_paused(monkeypatch: pytest.MonkeyPatch) -> None:

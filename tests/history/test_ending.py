@@ -165,7 +165,7 @@ def test_an_engine_that_is_gone_ends_the_load_and_is_the_cause(tmp_path: Path, r
         background = Background(recorder, end)
         recorder.start()
         recorder.record(PhaseEvent, phase=PhaseName.MAIN)
-        background.spawn(record_exits(cast(Runtime, SimpleNamespace(next_exit=next_exit)), recorder))
+        background.spawn(record_exits(cast(Runtime, SimpleNamespace(next_exit=next_exit)), recorder, lambda _: None))
         background.spawn(end.note(recorder, ""))
         await asyncio.wait_for(end.stop.wait(), 30)
         await asyncio.sleep(0.01)

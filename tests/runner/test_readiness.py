@@ -9,9 +9,10 @@ import pytest
 
 from fencepost.harness.base.errors import NodeNotReady
 from fencepost.harness.results.recorder import Recorder
-from fencepost.harness.runner.readiness import await_ready
-from fencepost.harness.runtime.node import Node, NodeState
+from fencepost.harness.runner.readiness import await_ready, refuse_dead
+from fencepost.harness.runtime.node import Exit, Node, NodeState, death_of
 from fencepost.harness.systems.contract.system import System
+from tests.fakes.fakes_runtime import FakeNode
 from tests.fakes.virtual_time import run_virtual
 
 DEADLINE_S = 5.0
@@ -30,6 +31,11 @@ class FakeSystem:
 
     def fatal_line(self, line: str) -> str | None:
         return f"a class is missing: {line}" if "NoClassDefFoundError" in line else None
+
+
+class Logging(FakeNode):
+    def log_tail(self, lines: int = 20) -> str:
+        return "fatal: licence expired"
 
 
 class Records:
@@ -121,3 +127,29 @@ def test_a_server_that_ended_is_told_at_once(tmp_path: Path) -> None:
 
 def test_a_server_without_a_log_yet_becomes_ready(tmp_path: Path) -> None:
     assert len(wait(tmp_path / "none", ready_after=2).changes) == 1
+
+
+def test_a_server_that_ended_during_the_start_is_told_with_its_status_and_log() -> None:
+    """Where links are probed first, it would look like links that stay shut."""
+    lived = FakeNode("n1")
+    died = Logging("n2", state=NodeState.DEAD, last_exit=Exit("n2", 0, 3, expected=False))
+    refuse_dead([lived])
+    with pytest.raises(NodeNotReady) as raised:
+        refuse_dead([lived, died])
+    assert raised.value.message == (
+        "n2 ended by itself with exit status 3 before it was ready; the end of its log:\nfatal: licence expired"
+    )
+
+
+@pytest.mark.parametrize(
+    ("exit_", "death"),
+    [
+        (Exit("n1", 0, -9, expected=False), "n1 was ended by SIGKILL, not by the harness (out of memory?)"),
+        (Exit("n1", 0, -9, expected=True), "None"),
+        (Exit("n1", 4, 1, expected=False), "None"),  # of an earlier process
+        (None, "None"),
+    ],
+)
+def test_only_what_nobody_of_ours_ended_is_a_death(exit_: Exit | None, death: str) -> None:
+    assert str(death_of(FakeNode("n1", state=NodeState.DEAD, last_exit=exit_))) == death
+    assert death_of(FakeNode("n1", last_exit=exit_)) is None

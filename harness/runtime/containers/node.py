@@ -244,14 +244,13 @@ class ContainerNode(KnownNode):
         if self._held is None:
             return
         status, self._held = self._held, None
-        self._habitat.events.put(
-            Exit(
-                node=self.name,
-                incarnation=self._incarnation,
-                exit_status=exit_status(status),
-                expected=self._kill_sent,
-            )
+        self._last_exit = Exit(
+            node=self.name,
+            incarnation=self._incarnation,
+            exit_status=exit_status(status),
+            expected=self._kill_sent,
         )
+        self._habitat.events.put(self._last_exit)
 
     async def stop(self, timeout_s: float) -> bool:
         async with self._changing:

@@ -169,9 +169,10 @@ class LabNode(KnownNode):
         os.close(self._pidfd)
         self._pidfd = -1
         self._state = NodeState.DEAD
-        self._exits.put_nowait(
-            Exit(node=self.name, incarnation=self._incarnation, exit_status=exit_status, expected=self._killing)
+        self._last_exit = Exit(
+            node=self.name, incarnation=self._incarnation, exit_status=exit_status, expected=self._killing
         )
+        self._exits.put_nowait(self._last_exit)
         self._gone.set()
 
     async def stop(self, timeout_s: float) -> bool:
