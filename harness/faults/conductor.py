@@ -153,20 +153,12 @@ class Conductor:
         deadline = asyncio.timeout(limit_s)
         try:
             async with deadline:
-                return self._explained(await action)
+                return _explained(await action, self._runtime.nodes.values())
         except Exception as error:
             if deadline.expired():
                 return Proof(FaultOutcome.INDETERMINATE, f"not done within {limit_s:g} s")
             # A fault that throws is a finding about the harness, not a reason to leave the cluster broken.
             return Proof(FaultOutcome.INDETERMINATE, f"{type(error).__name__}: {error}")
-
-    def _explained(self, proof: Proof) -> Proof:
-        """A proof that failed while servers had ended by themselves, with these first: links to them are shut too."""
-        deaths = [exit_ for node in self._runtime.nodes.values() if (exit_ := death_of(node)) is not None]
-        if proof.outcome is not FaultOutcome.INDETERMINATE or not deaths:
-            return proof
-        logs = ", ".join(f"nodes/{exit_.node}/server.log" for exit_ in deaths)
-        return replace(proof, text=f"{'; '.join(map(str, deaths))} (see {logs}); {proof.text}")
 
     async def part(
         self,
@@ -282,6 +274,15 @@ class Conductor:
             except TimeoutError:
                 return True
         return not stop.is_set()
+
+
+def _explained(proof: Proof, nodes: Iterable[Node]) -> Proof:
+    """A proof that failed while servers had ended by themselves, with these first: links to them are shut too."""
+    deaths = [exit_ for node in nodes if (exit_ := death_of(node)) is not None]
+    if proof.outcome is not FaultOutcome.INDETERMINATE or not deaths:
+        return proof
+    logs = ", ".join(f"nodes/{exit_.node}/server.log" for exit_ in deaths)
+    return replace(proof, text=f"{'; '.join(map(str, deaths))} (see {logs}); {proof.text}")
 
 
 def damages_of(fault: FaultKind, resolved: Resolved) -> tuple[Damage, ...]:
