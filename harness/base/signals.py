@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM as an end at once, by an exception, so that what was begun is taken away on the way out.
+"""Ctrl-C, SIGTERM and SIGHUP as an end at once, by an exception, so that what was begun is taken away on the way out.
 
 And the stretches in which such an exception may not come out of nowhere: wherever a process is started or waited for.
 """
@@ -14,6 +14,8 @@ from typing import Final
 
 #: How long a signal that is held back may wait while a process is waited for.
 _HEEDED_EVERY_S: Final = 0.05
+#: SIGHUP comes when the terminal goes away.
+_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @contextmanager
@@ -27,7 +29,7 @@ def interruptible() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {number: signal.getsignal(number) for number in _SIGNALS}
     taken = {number: handler for number, handler in before.items() if handler not in (signal.SIG_IGN, None)}
     try:
         for number in taken:
@@ -59,7 +61,7 @@ def held_back() -> Iterator[Callable[[], None]]:
             before[number](number, None)
 
     if threading.current_thread() is threading.main_thread():
-        for number in (signal.SIGINT, signal.SIGTERM):
+        for number in _SIGNALS:
             handler = signal.getsignal(number)
             if callable(handler):
                 before[number] = handler

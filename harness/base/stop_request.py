@@ -1,4 +1,4 @@
-"""Ending early: Ctrl-C, SIGTERM and the deadline of a command, in one place.
+"""Ending early: Ctrl-C, SIGTERM, SIGHUP and the deadline of a command, in one place.
 
 Asked once, a run stops its operations, heals, and is judged by what there is. A person who asks twice gets the prompt
 back at once; everything is healed all the same, since the runner's death takes the whole lab with it.
@@ -43,9 +43,13 @@ class StopRequest:
             raise StoppedTwice
 
     def install(self) -> None:
-        """Handle SIGINT and SIGTERM from now on, until `uninstall`; main thread only."""
+        """Handle SIGINT, SIGTERM and SIGHUP from now on, until `uninstall`; main thread only."""
         for number in (signal.SIGINT, signal.SIGTERM):
             self._before[number] = signal.signal(number, lambda *_: self.request(by_hand=True))
+        # Under nohup a terminal that goes away is no wish to end; else kernel and shell may both tell of it.
+        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+            handler = signal.signal(signal.SIGHUP, lambda *_: self.request(by_hand=not self.by_hand))
+            self._before[signal.SIGHUP] = handler
 
     def uninstall(self) -> None:
         """Give the signals back to who had them. Idempotent."""

@@ -38,7 +38,7 @@ class EarlyEnd:
         """Record a stop that was asked for, also when it came before there was a recorder; others record themselves."""
         await self.stop.wait()
         if self._by == STOPPED_EARLY:
-            by = f"Ctrl-C, SIGTERM or --deadline {deadline}" if deadline else "Ctrl-C or SIGTERM"
+            by = f"Ctrl-C, SIGTERM, SIGHUP or --deadline {deadline}" if deadline else "Ctrl-C, SIGTERM or SIGHUP"
             recorder.record(NoteEvent, topic=STOPPED_EARLY, text=f"asked to stop by {by}")
 
 

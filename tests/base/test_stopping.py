@@ -9,6 +9,7 @@ import pytest
 
 from fencepost.harness.base.errors import HarnessError, UsageError
 from fencepost.harness.base.stop_request import StoppedTwice, StopRequest
+from fencepost.harness.cli.output.progress import Progress
 from fencepost.harness.run.child import Outcome
 from fencepost.harness.run.conclude import _hurry, _unless_full, conclude_run
 from fencepost.harness.run.execute import stopped_before_start
@@ -63,6 +64,39 @@ def test_signals_are_given_back() -> None:
     stop.uninstall()
     stop.uninstall()
     assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == before
+
+
+def test_a_terminal_that_goes_away_is_a_wish_however_often_it_is_told() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    stop = StopRequest()
+    stop.install()
+    try:
+        for _ in range(2):
+            signal.raise_signal(signal.SIGHUP)
+        assert (stop.asked, stop.insisted) == (True, False)
+    finally:
+        stop.uninstall()
+        assert signal.signal(signal.SIGHUP, before) is signal.SIG_DFL
+
+
+def test_under_nohup_it_is_none() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    stop = StopRequest()
+    stop.install()
+    try:
+        signal.raise_signal(signal.SIGHUP)
+        assert not stop.asked
+    finally:
+        stop.uninstall()
+        assert signal.signal(signal.SIGHUP, before) is signal.SIG_IGN
+
+
+def test_progress_on_a_terminal_that_went_away_ends_no_run() -> None:
+    went_on = False
+    with contextlib.suppress(OSError), Path("/dev/full").open("w") as gone:
+        Progress(gone)({"topic": "phase", "phase": "main", "left_s": 30})
+        went_on = True
+    assert went_on
 
 
 def test_insisting_while_judging_ends_the_command() -> None:

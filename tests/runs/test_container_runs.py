@@ -349,7 +349,7 @@ def test_one_ctrl_c_heals_judges_and_removes_everything(engine: "DockerClient", 
         child.send_signal(signal.SIGINT)
         out, err = child.communicate(timeout=150)
     assert child.returncode == 2, err
-    assert "of the planned 70 s of its main phase: asked to stop by Ctrl-C or SIGTERM" in out
+    assert "of the planned 70 s of its main phase: asked to stop by Ctrl-C, SIGTERM or SIGHUP" in out
     history = read_history(only_folder(tmp_path))
     assert [e.outcome for e in history.events if isinstance(e, FaultEvent)][-1] is FaultOutcome.HEALED
     assert _left(engine, child.pid) == []

@@ -107,7 +107,9 @@ def test_one_ctrl_c_heals_judges_and_ends(tmp_path: Path) -> None:
     folder = only_folder(tmp_path)
     history = read_history(folder)
     assert [e.outcome for e in history.events if isinstance(e, FaultEvent)][-1] is FaultOutcome.HEALED
-    assert_told_cut_short(folder, out, "of the planned 360 s of its main phase: asked to stop by Ctrl-C or SIGTERM")
+    assert_told_cut_short(
+        folder, out, "of the planned 360 s of its main phase: asked to stop by Ctrl-C, SIGTERM or SIGHUP"
+    )
     assert_nothing_left(tmp_path)
 
 
@@ -135,7 +137,7 @@ def test_a_run_that_is_stopped_before_its_end_is_unknown(tmp_path: Path, deadlin
         child.send_signal(signal.SIGTERM)
         out, err = child.communicate(timeout=120)
     assert child.returncode == 2, err
-    by = "Ctrl-C, SIGTERM or --deadline 10m" if deadline else "Ctrl-C or SIGTERM"
+    by = "Ctrl-C, SIGTERM, SIGHUP or --deadline 10m" if deadline else "Ctrl-C, SIGTERM or SIGHUP"
     assert_told_cut_short(only_folder(tmp_path), out, f"of the planned 30 s of its main phase: asked to stop by {by}")
 
 
@@ -160,7 +162,7 @@ def test_a_deadline_ends_a_run_that_would_last_longer_with_a_verdict(tmp_path: P
     folder = only_folder(tmp_path)
     assert read_history(folder).healed_ns is not None
     # A busy machine may need most of it for the start of the cluster.
-    assert_told_cut_short(folder, done.stdout, "asked to stop by Ctrl-C, SIGTERM or --deadline 25s")
+    assert_told_cut_short(folder, done.stdout, "asked to stop by Ctrl-C, SIGTERM, SIGHUP or --deadline 25s")
 
 
 @pytest.mark.parametrize("doing", ["stopping", "judge"])

@@ -1,5 +1,6 @@
 """Progress on stderr: one line that is rewritten on a terminal, plain lines elsewhere."""
 
+import contextlib
 import os
 import shutil
 import sys
@@ -45,8 +46,7 @@ class Progress:
     def line(self, text: str) -> None:
         """A line that stays."""
         self._clear()
-        self._stream.write(f"  {text}\n")
-        self._stream.flush()
+        self._write(f"  {text}\n")
 
     def close(self) -> None:
         self._clear()
@@ -67,8 +67,7 @@ class Progress:
         if self._live:
             self._clear()
             width = shutil.get_terminal_size().columns - 3
-            self._stream.write(f"  {text[:width]}")
-            self._stream.flush()
+            self._write(f"  {text[:width]}")
             self._drawn = True
         elif now - self._shown_at > _PLAIN_EVERY_S or message.get("fault") != self._fault:
             self._shown_at, self._fault = now, message.get("fault")
@@ -76,8 +75,14 @@ class Progress:
 
     def _clear(self) -> None:
         if self._drawn:
-            self._stream.write("\r\x1b[K")
+            self._write("\r\x1b[K")
             self._drawn = False
+
+    def _write(self, text: str) -> None:
+        # A terminal that went away must not cost the verdict.
+        with contextlib.suppress(OSError):
+            self._stream.write(text)
+            self._stream.flush()
 
 
 def shorten(path: str) -> str:
