@@ -102,7 +102,7 @@ class LinkFault(FaultKind):
             return refused
         from fencepost.harness.runtime.lab.doctor import why_no_shaped_links
 
-        return Refusal.of_text(why_no_shaped_links(in_containers=setting.runtime == "containers"))
+        return Refusal.of_text(why_no_shaped_links())
 
     def resolve(self, spec: FaultSpec, view: View, draw: random.Random) -> Resolved | Skip:
         seed = draw.getrandbits(32)

@@ -101,8 +101,6 @@ def test_where_nobody_holds_packets_the_plan_is_refused_with_the_remedy(links: L
     ("found", "runtime", "said"),
     [
         (Check("slow and lossy links", True, "by nft_queue"), "containers", None),
-        (Check("slow and lossy links", True, "by packet relay"), "lab", None),
-        (Check("slow and lossy links", True, "by packet relay"), "containers", "a relay stands in the lab only"),
         (
             Check("slow and lossy links", False, "refused", "no such", "sudo modprobe x"),
             "lab",

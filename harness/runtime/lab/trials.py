@@ -71,7 +71,7 @@ def _proc() -> str:
 
 def _held_packets() -> str:
     from fencepost.harness.runtime.links.packet_rules import Where
-    from fencepost.harness.runtime.shaping.packet_holding import open_here
+    from fencepost.harness.runtime.shaping.packet_queue import open_here
 
     rules, sockets = open_here(Where.ROUTER)
     for opened in sockets:

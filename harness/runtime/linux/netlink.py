@@ -23,6 +23,8 @@ _TYPE_MASK: Final = 0x3FFF
 _ERROR: Final = 2
 _DONE: Final = 3
 _HEADER: Final = struct.Struct("=IHHII")
+#: RT_TABLE_MAIN.
+_MAIN_TABLE: Final = 254
 #: The kernel answers while we send; this bounds the wait should it ever not.
 _REPLY_TIMEOUT_S: Final = 5.0
 
@@ -204,31 +206,12 @@ class Routing(Netlink):
         setting = attribute(26, [attribute(2, [attribute(1, [attribute(1, 1)])])])
         self.request(f"forwarding on device {index}", 19, self._link(index) + setting)
 
-    def accept_any_source(self, index: int) -> None:
-        """Take packets in by this device whatever their source says: no reverse path filter, our own addresses too."""
-        # IPV4_DEVCONF_RP_FILTER off, IPV4_DEVCONF_ACCEPT_LOCAL on (linux/ip.h)
-        setting = attribute(26, [attribute(2, [attribute(1, [attribute(8, 0), attribute(23, 1)])])])
-        self.request(f"any source on device {index}", 19, self._link(index) + setting)
-
-    def add_rule(self, priority: int, table: int, mark: int = 0) -> None:
-        """Route packets (those with this mark) by that table; rules of smaller priority are asked before."""
-        self.request(f"add routing rule {priority}", 32, self._rule(priority, table, mark), CREATE | EXCLUSIVE)
-
-    def remove_rule(self, priority: int, table: int, mark: int = 0) -> None:
-        self.request(f"remove routing rule {priority}", 33, self._rule(priority, table, mark))
-
-    @staticmethod
-    def _rule(priority: int, table: int, mark: int) -> bytes:
-        body = struct.pack("=BBBBBBBBI", socket.AF_INET, 0, 0, 0, 0, 0, 0, 1, 0)
-        body += attribute(6, priority) + attribute(15, table)
-        return body + (attribute(10, mark) + attribute(16, 0xFFFF_FFFF) if mark else b"")
-
     def add_address(self, index: int, address: str) -> None:
         packed = socket.inet_aton(address)
         body = struct.pack("=BBBBI", socket.AF_INET, 32, 0, 0, index) + attribute(2, packed) + attribute(1, packed)
         self.request(f"add address {address}", 20, body, CREATE | EXCLUSIVE)
 
-    def add_route(self, destination: str | None, device: int, via: str | None = None, table: int = 254) -> None:
+    def add_route(self, destination: str | None, device: int, via: str | None = None) -> None:
         """Route one address (None: everything) by `device`, directly or through `via` (on the link by definition)."""
         length = 0 if destination is None else 32
         scope = 253 if via is None else 0  # link, universe
@@ -236,7 +219,7 @@ class Routing(Netlink):
         body = struct.pack("=BBBBBBBBI", socket.AF_INET, length, 0, 0, 0, 3, scope, 1, on_link)
         if destination is not None:
             body += attribute(1, socket.inet_aton(destination))
-        body += attribute(4, device) + attribute(15, table)
+        body += attribute(4, device) + attribute(15, _MAIN_TABLE)
         if via is not None:
             body += attribute(5, socket.inet_aton(via))
         self.request(f"add route {destination or 'default'}", 24, body, CREATE | REPLACE)

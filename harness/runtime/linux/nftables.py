@@ -95,19 +95,6 @@ def load_mark() -> Expression:
     return _expression("meta", attribute(1, _be32(_REGISTER)), attribute(2, _be32(3)))
 
 
-def load_input_device() -> Expression:
-    """NFT_META_IIFNAME: sixteen bytes, filled up with zeros."""
-    return _expression("meta", attribute(1, _be32(_REGISTER)), attribute(2, _be32(6)))
-
-
-def set_mark(mark: int) -> tuple[Expression, Expression]:
-    """NFT_META_MARK set to a number, which rules of routing and SO_MARK see as it is."""
-    number = _expression(
-        "immediate", attribute(1, _be32(_REGISTER)), attribute(2, [attribute(1, struct.pack("=I", mark))])
-    )
-    return number, _expression("meta", attribute(2, _be32(3)), attribute(3, _be32(_REGISTER)))
-
-
 def _compare(operator: int, value: bytes) -> Expression:
     return _expression(
         "cmp", attribute(1, _be32(_REGISTER)), attribute(2, _be32(operator)), attribute(3, [attribute(1, value)])
@@ -192,9 +179,9 @@ class Batch:
     def add_chain(self, name: str) -> None:
         self._add(3, [attribute(3, name)])
 
-    def add_hook_chain(self, name: str, hook: int, priority: int, kind: str = "filter") -> None:
+    def add_hook_chain(self, name: str, hook: int, priority: int) -> None:
         place = [attribute(1, _be32(hook)), attribute(2, _be32(priority))]
-        self._add(3, [attribute(3, name), attribute(4, place), attribute(5, _be32(1)), attribute(7, kind)])
+        self._add(3, [attribute(3, name), attribute(4, place), attribute(5, _be32(1)), attribute(7, "filter")])
 
     def add_verdict_map(self, name: str, key_length: int, map_id: int) -> None:
         """A map from `key_length` bytes to a verdict; rules of the same batch name it by `map_id`."""

@@ -5,13 +5,15 @@ before they are queued, so what is held, lost or doubled is a packet as a wire w
 linux/netfilter/nfnetlink_queue.h.
 """
 
+import contextlib
 import socket
 import struct
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
+from fencepost.harness.runtime.links.packet_rules import Where
 from fencepost.harness.runtime.linux.netlink import REQUEST, Netlink, attribute, attributes, message
-from fencepost.harness.runtime.shaping.queue_rules import MARK, QUEUE
+from fencepost.harness.runtime.shaping.queue_rules import MARK, QUEUE, QueueRules
 
 _NETLINK_NETFILTER: Final = 12
 _SUBSYSTEM: Final = 3 << 8
@@ -66,6 +68,18 @@ def open_copier() -> socket.socket:
     opened.setsockopt(socket.SOL_SOCKET, socket.SO_MARK, MARK)
     opened.setblocking(False)
     return opened
+
+
+def open_here(where: Where) -> tuple[QueueRules, list[socket.socket]]:
+    """Open both sockets in the calling thread's network namespace, and set the rules that fill the queue.
+
+    Raises OSError with the kernel's words where it has no such queue.
+    """
+    with contextlib.ExitStack() as undo:
+        sockets = [undo.enter_context(open_queue()), undo.enter_context(open_copier())]
+        rules = QueueRules(where)
+        undo.pop_all()
+    return rules, sockets
 
 
 class PacketQueue:

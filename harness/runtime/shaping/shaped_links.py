@@ -17,8 +17,9 @@ from fencepost.harness.runtime.links.namespaces import Spaces
 from fencepost.harness.runtime.links.resets import IdleConnections, break_between
 from fencepost.harness.runtime.linux.companion import Companion
 from fencepost.harness.runtime.network import Handled, Link, Passage, Shape
-from fencepost.harness.runtime.shaping.packet_holding import WAYS, HoldingRules, Way, open_here
+from fencepost.harness.runtime.shaping.packet_queue import open_here
 from fencepost.harness.runtime.shaping.packets import merged
+from fencepost.harness.runtime.shaping.queue_rules import QueueRules
 
 #: Of the datagrams that measure links, at every end.
 METER_PORT: Final = 10079
@@ -47,13 +48,12 @@ _STALL_S: Final = 5.0
 class LinkShapes:
     """`harness.runtime.network.Shapes`."""
 
-    def __init__(self, spaces: Spaces, ways: Iterable[Way] = WAYS) -> None:
+    def __init__(self, spaces: Spaces) -> None:
         self._spaces = spaces
-        self._ways = tuple(ways)
         self._by_fault: dict[int, Mapping[Link, Shape]] = {}
         self._shaper: Companion | None = None
         self._meter: Companion | None = None
-        self._rules: dict[str, HoldingRules] = {}
+        self._rules: dict[str, QueueRules] = {}
         self._measured: set[str] = set()
         #: Two changes at once would leave the half of each.
         self._changing = asyncio.Lock()
@@ -121,7 +121,7 @@ class LinkShapes:
     async def _open_field(self, field: str) -> None:
         assert self._shaper is not None
         try:
-            rules, sockets = await self._spaces.run_in(field, lambda: open_here(self._spaces.where, self._ways))
+            rules, sockets = await self._spaces.run_in(field, lambda: open_here(self._spaces.where))
         except OSError as error:
             raise HarnessError(f"packets of {field} cannot be queued: {error}", hint="fencepost doctor") from error
         with contextlib.ExitStack() as given_away:

@@ -14,7 +14,6 @@ from typing import Final
 from fencepost.harness.runtime.linux.companion_orders import Order, Orders
 from fencepost.harness.runtime.network import Shape
 from fencepost.harness.runtime.shaping.packet_queue import PacketQueue
-from fencepost.harness.runtime.shaping.packet_relay import PacketRelay
 from fencepost.harness.runtime.shaping.packets import Lane
 
 #: One packet that is held: when it goes on, its place among equals, its link's key, number, bytes if this is a copy.
@@ -26,7 +25,7 @@ now_ns: Final = time.monotonic_ns
 class _Field:
     """One network namespace: its queue, the lanes of its shaped links, what they hold."""
 
-    def __init__(self, queue: PacketQueue | PacketRelay) -> None:
+    def __init__(self, queue: PacketQueue) -> None:
         self.queue = queue
         self.lanes: dict[bytes, Lane] = {}
         self.held: list[_Held] = []
@@ -98,7 +97,7 @@ class Shaper:
             fields = list(self._fields.values())
             next_ns = min((field.held[0][0] for field in fields if field.held), default=None)
             wait_s = None if next_ns is None else max(0.0, (next_ns - now_ns()) / 1e9)
-            waiting: list[Orders | PacketQueue | PacketRelay] = [self._orders, *(field.queue for field in fields)]
+            waiting: list[Orders | PacketQueue] = [self._orders, *(field.queue for field in fields)]
             ready, _, _ = select.select(waiting, [], [], wait_s)
             for field in fields:
                 field.release_due()
@@ -109,9 +108,7 @@ class Shaper:
                 self._orders.carry_out(self._do)
 
     def _add(self, order: Order, fds: list[int]) -> Order:
-        sockets = [socket.socket(fileno=fd) for fd in fds]
-        taking = PacketRelay(*sockets) if len(sockets) == 1 else PacketQueue(*sockets)
-        self._fields[order["field"]] = _Field(taking)
+        self._fields[order["field"]] = _Field(PacketQueue(*(socket.socket(fileno=fd) for fd in fds)))
         return {}
 
     def _remove(self, order: Order, _: list[int]) -> Order:

@@ -21,7 +21,6 @@ from fencepost.harness.runtime.links.packet_rules import Addresses
 from fencepost.harness.runtime.links.rules_in_force import all_links
 from fencepost.harness.runtime.linux.netlink import Routing
 from fencepost.harness.runtime.network import CLIENT, Effect, Link, Reach, Shape
-from fencepost.harness.runtime.shaping import packet_holding
 from fencepost.harness.runtime.shaping.shaped_links import LinkShapes
 from tests.runtime.links.exact_probe import HEARD_S, probe_exactly
 
@@ -224,45 +223,3 @@ async def in_the_nodes_namespaces(lab: Lab, args: dict[str, Any]) -> Any:
 def _loopback_up() -> None:
     with Routing() as routing:
         routing.set_up(socket.if_nametoindex("lo"))
-
-
-async def by_relay_only(lab: Lab, args: dict[str, Any]) -> Any:
-    """As on a kernel without packet queues: every kind of shape, felt and gone."""
-    spaces = lab.network.shapes._spaces
-    shapes = LinkShapes(spaces, [packet_holding.by_relay])
-    links = {
-        Link("n1", "n2"): Shape(delay_ns=20 * _MS),
-        Link("n2", "n1"): Shape(loss=0.3, seed=1),
-        Link(CLIENT, "n1"): Shape(delay_ns=20 * _MS, duplicate=0.3, seed=2),
-        Link("n1", CLIENT): Shape(delay_ns=20 * _MS, reorder=0.3, reorder_by_ns=10 * _MS, seed=3),
-    }
-    await shapes.apply(1, links)
-    felt = await shapes.measure(links)
-    rest = await shapes.measure({Link("n1", "n3"): Shape(), Link(CLIENT, "n2"): Shape()})
-    listener = lab.nodes["n1"].thread.call(socket.create_server, (lab.layout["n1"].address, PORT))
-    client = socket.create_connection(listener.getsockname(), _DEADLINE_S)
-    server, _ = listener.accept()
-    sent, came = bytes(300_000), 0
-    client.settimeout(_DEADLINE_S)
-    server.settimeout(_DEADLINE_S)
-    # Beside the reading: after a stall the buffers of a connection may hold less than this.
-    sending = asyncio.create_task(asyncio.to_thread(client.sendall, sent))
-    while came < len(sent):
-        came += len(await asyncio.to_thread(server.recv, 1 << 20))
-    await sending
-    for opened in (client, server, listener):
-        opened.close()
-    await shapes.withdraw(1)
-    after = await shapes.measure(dict.fromkeys(links, Shape()), 20)
-    means = shapes.means
-    shapes.close()
-    again = LinkShapes(spaces, [packet_holding.by_relay])
-    await again.prepare()
-    again.close()
-    return [
-        means,
-        {str(link): [p.sent - p.arrived, p.doubled, p.overtaken, p.least_ms] for link, p in felt.items()},
-        [p.arrived for p in rest.values()],
-        sorted({(p.arrived, (p.least_ms or 0) < 20) for p in after.values()}),
-        sorted(name for _, name in socket.if_nameindex()),
-    ]

@@ -15,7 +15,7 @@ FAULTS = "tests.runtime.links.link_fault_scenarios"
 def _packet_queues() -> None:
     from fencepost.harness.runtime.lab.doctor import why_no_shaped_links
 
-    refuse(why_no_shaped_links(in_containers=True))
+    refuse(why_no_shaped_links())
 
 
 def assert_one_way(found: list[Any]) -> None:
@@ -112,26 +112,3 @@ def test_in_containers_each_nodes_own_namespace_shapes_its_share() -> None:
         ["client>n1", "n1>client"],
         ["n1>n3"],
     ]
-
-
-def test_where_the_kernel_has_no_queue_a_relay_does_the_same(user: User | None) -> None:
-    for who in (None, user):
-        assert_relayed(run_scenario(f"{HERE}:by_relay_only", user=who))
-
-
-def assert_relayed(found: Any) -> None:
-    means, felt, rest, after, devices = found
-    assert means == "packet relay"
-    lost, doubled, overtaken, least_ms = zip(*felt.values(), strict=True)
-    there = list(felt)
-    assert [link for link, count in zip(there, lost, strict=True) if count] == ["n2>n1"]
-    assert [link for link, count in zip(there, doubled, strict=True) if count] == ["client>n1"]
-    assert [link for link, count in zip(there, overtaken, strict=True) if count] == ["n1>client"]
-    assert [link for link, least in zip(there, least_ms, strict=True) if least >= 20] == [
-        "n1>n2",
-        "client>n1",
-        "n1>client",
-    ]
-    assert set(rest) == {60}
-    assert after == [[20, True]]
-    assert devices == ["lo", "n1", "n2", "n3"]
