@@ -9,7 +9,6 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
-import toxiproxy.api
 
 from fencepost.harness.base.errors import HarnessError
 from fencepost.harness.runtime.containers.toxiproxy.control import (
@@ -49,6 +48,8 @@ class StandIn:
     def __init__(self) -> None:
         self.proxies: dict[str, dict[str, Any]] = {}
         self.requests: list[str] = []
+        #: Where answers send the client.
+        self.location = ""
         self.spoil: Callable[[str, str], tuple[int, Any] | None] = lambda method, path: None
         self._lock = threading.Lock()
         outer = self
@@ -67,6 +68,8 @@ class StandIn:
                 said = answer.encode() if isinstance(answer, str) else json.dumps(answer).encode()
                 self.send_response(status)
                 self.send_header("Content-Length", str(len(said)))
+                if outer.location:
+                    self.send_header("Location", outer.location)
                 self.end_headers()
                 self.wfile.write(said)
 
@@ -144,6 +147,27 @@ def test_every_refusal_is_an_error_with_the_servers_words(server: StandIn, contr
             call()
 
 
+def test_an_answer_that_is_no_json_is_told(server: StandIn, control: Control) -> None:
+    server.spoil = lambda method, path: (200, "<html>")
+    with pytest.raises(HarnessError, match="no JSON: b'<html>'"):
+        control.held()
+
+
+def test_a_proxy_of_the_environment_is_not_asked(control: Control, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("http_proxy", "HTTP_PROXY", "all_proxy"):
+        monkeypatch.setenv(name, "http://127.0.0.1:1")
+    for name in ("no_proxy", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    assert control.version() == "2.12.0"
+
+
+def test_a_server_that_points_elsewhere_is_not_followed(server: StandIn, control: Control) -> None:
+    server.location = f"http://127.0.0.1:{server.port}/version"
+    server.spoil = lambda method, path: (307, "elsewhere") if path == "/proxies" else None
+    with pytest.raises(HarnessError, match="307 elsewhere"):
+        control.held()
+
+
 def test_a_slow_server_is_not_waited_for(server: StandIn) -> None:
     release = threading.Event()
     # It answers once the other has given up, or never.
@@ -169,13 +193,14 @@ def test_a_dead_server_is_told_as_such() -> None:
             control.close()
 
 
-def test_a_process_controls_one_server_and_gives_the_library_back(server: StandIn, control: Control) -> None:
+def test_a_process_controls_one_server_at_a_time(server: StandIn, control: Control) -> None:
     with pytest.raises(HarnessError, match="knows only one"):
         Control("127.0.0.1", server.port)
     control.close()
     control.close()
-    assert toxiproxy.api.requests.__name__ == "requests"
-    Control("127.0.0.1", server.port).close()
+    again = Control("127.0.0.1", server.port)
+    assert again.version() == "2.12.0"
+    again.close()
 
 
 @pytest.mark.parametrize(

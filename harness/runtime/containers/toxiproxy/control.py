@@ -1,14 +1,14 @@
 """Control of one Toxiproxy server: its proxies, their toxics, and every word in which it refuses.
 
-The calls go through the client library (`toxiproxy-python`), whose object model we use; its traps are closed here:
+The calls go through the client library (`toxiproxy-python`), as far as its public interface reaches. What it leaves
+open is given with each call, since it hands arguments on to `requests`, or looked at afterwards:
   - It keeps host and port in a class, so a process can speak with one server only: a second `Control` is refused.
-  - Its requests have no time-outs, and open a connection each. It reaches `requests` through one name
-    (`toxiproxy.api.requests`), and there we put connections of `http.client` that are kept and have a time-out. They
-    take a fifth of the processor time too, which in Python is time that the event loop waits for.
+  - Its requests have no time-outs, and go through a proxy of the environment (`http_proxy`): each call says both.
   - It knows the statuses 400, 404 and 409 only and takes any other for success. Every status of 300 and above is a
     `HarnessError` with the server's words, as is a server that is dead or slow.
   - `create` asks for all proxies first and `populate` calls it for each; `add_toxic` throws the server's answer away,
     and `proxies` the toxics. So proxies are made by one POST /populate, and the answers are kept and compared.
+It opens a connection for each request; what that costs stands in docs/2026-11-23-container-libraries.md.
 The server has a trap of its own: it accepts attributes that it does not know, and does nothing. So a toxic is checked
 against the table below before it is sent, and what the server says it holds is compared with what was asked.
 
@@ -19,17 +19,17 @@ Sources: Shopify/toxiproxy v2.12.0, README, api.go, toxic_collection.go, link.go
 """
 
 import asyncio
-import http.client
-import json
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, NamedTuple, ParamSpec, TypeVar
-from urllib.parse import urlsplit
 
+import requests
 import toxiproxy
-import toxiproxy.api
+from toxiproxy.api import APIConsumer
+from toxiproxy.exceptions import InvalidToxic, NotFound, ProxyExists
+from toxiproxy.toxic import Toxic as LibraryToxic
 
 from fencepost.harness.base.errors import HarnessError
 from fencepost.harness.runtime.network import Toxic
@@ -68,8 +68,8 @@ DOWNSTREAM: Final = "downstream"
 
 #: Requests under way at a time: more would only wait for each other, here and in the server.
 _PARALLEL: Final = 2
-#: The server ends connections that were idle for 60 s. One that is reused must not be near that end.
-_IDLE_MAX_S: Final = 20.0
+#: What the library raises, and the status that it stands for.
+_STATUSES: Final = {InvalidToxic: 400, NotFound: 404, ProxyExists: 409}
 
 
 class ProxySpec(NamedTuple):
@@ -92,14 +92,6 @@ class Held(NamedTuple):
 
     wire: Wire
     name: str
-
-
-class Refused(HarnessError):
-    """The server answered with a status that is no success."""
-
-    def __init__(self, message: str, status: int) -> None:
-        super().__init__(message)
-        self.status = status
 
 
 def refuse(toxic: Toxic) -> str | None:
@@ -137,10 +129,8 @@ class Control:
         if not self._taken.acquire(blocking=False):
             raise HarnessError("this process controls a Toxiproxy server already, and the library knows only one")
         self.address: Final = (host, port)
+        self._timeout_s = timeout_s
         self._closed = False
-        self._transport = _Transport(timeout_s)
-        self._library_transport = toxiproxy.api.requests
-        toxiproxy.api.requests = self._transport
         toxiproxy.Toxiproxy().update_api_consumer(host, port)
         #: One caller at a time, in order, also when it has been cancelled; its requests go out in parallel.
         self._order = ThreadPoolExecutor(1, thread_name_prefix="toxiproxy")
@@ -165,13 +155,13 @@ class Control:
     def version(self) -> str:
         """The server's version as it tells it ("git" when it was built without one)."""
         # The library's own `version` is None for a dead server, which hides why.
-        said = _api().get("/version").json()
+        said = self._ask(APIConsumer.get, "/version")
         return str(said.get("version", said)) if isinstance(said, dict) else str(said)
 
     def populate(self, proxies: Iterable[ProxySpec]) -> dict[str, toxiproxy.Proxy]:
         """Make all proxies in one request; those that exist with the same addresses stay."""
         wanted = list(proxies)
-        answer = _api().post("/populate", json=[{**spec._asdict(), "enabled": True} for spec in wanted]).json()
+        answer = self._ask(APIConsumer.post, "/populate", json=[{**spec._asdict(), "enabled": True} for spec in wanted])
         made = {fields["name"]: toxiproxy.Proxy(**fields) for fields in answer["proxies"]}
         for spec in wanted:
             proxy = made.get(spec.name)
@@ -183,7 +173,7 @@ class Control:
     def held(self) -> dict[Held, Toxic]:
         """Every toxic in force, as the server tells it now; raises when a proxy is closed."""
         found: dict[Held, Toxic] = {}
-        for name, fields in _api().get("/proxies").json().items():
+        for name, fields in self._ask(APIConsumer.get, "/proxies").items():
             if not fields["enabled"]:
                 raise HarnessError(f"the proxy {name} is closed, though nobody closed it")
             for told in fields["toxics"]:
@@ -197,17 +187,15 @@ class Control:
 
     def reset(self) -> None:
         """Remove every toxic of every proxy in one request."""
-        _api().post("/reset")
+        self._ask(APIConsumer.post, "/reset")
 
     def close(self) -> None:
-        """Give the library back. Idempotent; waits for what is under way, which has deadlines."""
+        """Let another `Control` be made. Idempotent; waits for what is under way, which has deadlines."""
         if self._closed:
             return
         self._closed = True
         self._order.shutdown(wait=True, cancel_futures=True)
         self._requests.shutdown(wait=True, cancel_futures=True)
-        self._transport.close()
-        toxiproxy.api.requests = self._library_transport
         self._taken.release()
 
     def _all(self, work: Callable[..., None], arguments: list[tuple[Any, ...]]) -> None:
@@ -228,89 +216,43 @@ class Control:
             "toxicity": toxic.toxicity,
             "attributes": dict(toxic.attributes),
         }
-        told = _api().post(f"/proxies/{held.wire.proxy}/toxics", json=fields).json()
+        told = self._ask(APIConsumer.post, f"/proxies/{held.wire.proxy}/toxics", json=fields)
         if (told["name"], told["stream"], _toxic(told)) != (held.name, held.wire.stream, complete(toxic)):
             raise HarnessError(f"asked Toxiproxy for {fields} on {held.wire.proxy}, it answered {told}")
 
     def _remove(self, held: Held) -> None:
-        _api().delete(f"/proxies/{held.wire.proxy}/toxics/{held.name}")
+        self._ask(APIConsumer.delete, f"/proxies/{held.wire.proxy}/toxics/{held.name}")
+
+    def _ask(self, method: Callable[..., requests.Response], path: str, **body: Any) -> Any:
+        """Carry out one request; returns the JSON of the answer, None of an empty one. Raises HarnessError."""
+        what = f"{method.__name__.upper()} http://{self.address[0]}:{self.address[1]}{path}"
+        try:
+            answer = method(
+                path,
+                timeout=self._timeout_s,
+                allow_redirects=False,
+                # Else requests would take the one of the environment, which cannot reach the cluster.
+                proxies={"http": ""},
+                **body,
+            )
+        except (InvalidToxic, NotFound, ProxyExists) as error:
+            raise _refused(what, _STATUSES[type(error)], *error.args) from None
+        except requests.Timeout:
+            raise HarnessError(f"Toxiproxy did not answer {what} within {self._timeout_s:g} s") from None
+        except requests.RequestException as error:
+            raise HarnessError(f"Toxiproxy is not reached: {what}: {error!r}") from None
+        if answer.status_code >= 300:
+            raise _refused(what, answer.status_code, answer.content)
+        try:
+            return answer.json() if answer.content else None
+        except requests.JSONDecodeError:
+            raise HarnessError(f"Toxiproxy answered what is no JSON: {answer.content[:300]!r}") from None
 
 
-def _api() -> Any:
-    return toxiproxy.api.APIConsumer
+def _refused(what: str, status: int, content: bytes) -> HarnessError:
+    return HarnessError(f"Toxiproxy refused {what}: {status} {content.decode(errors='replace').strip()[:300]}")
 
 
 def _toxic(told: Mapping[str, Any]) -> Toxic:
-    held = toxiproxy.toxic.Toxic(**told)
+    held = LibraryToxic(**told)
     return Toxic(kind=held.type, attributes=dict(held.attributes), toxicity=float(held.toxicity))
-
-
-class _Answer(NamedTuple):
-    """What the library looks at in an answer."""
-
-    status_code: int
-    content: bytes
-
-    def json(self) -> Any:
-        try:
-            return json.loads(self.content)
-        except ValueError:
-            raise HarnessError(f"Toxiproxy answered what is no JSON: {self.content[:300]!r}") from None
-
-
-class _Transport:
-    """Stands where the library looks for `requests`: the three functions that it calls, one connection a thread."""
-
-    def __init__(self, timeout_s: float) -> None:
-        self._timeout_s = timeout_s
-        self._local = threading.local()
-        self._connections: list[http.client.HTTPConnection] = []
-
-    def get(self, url: str, **kwargs: Any) -> _Answer:
-        return self._ask("GET", url, **kwargs)
-
-    def post(self, url: str, **kwargs: Any) -> _Answer:
-        return self._ask("POST", url, **kwargs)
-
-    def delete(self, url: str, **kwargs: Any) -> _Answer:
-        return self._ask("DELETE", url, **kwargs)
-
-    def close(self) -> None:
-        for connection in self._connections:
-            connection.close()
-
-    def _ask(self, method: str, url: str, *, json: Any = None, params: Any = None, data: Any = None) -> _Answer:
-        assert params is None and data is None, "the library's calls that we use give neither"
-        place = urlsplit(url)
-        body = None if json is None else _encoded(json)
-        connection = self._connection(place.netloc)
-        try:
-            connection.request(method, place.path, body, {"Content-Type": "application/json"} if body else {})
-            answered = connection.getresponse()
-            answer = _Answer(answered.status, answered.read())
-        except TimeoutError:
-            connection.close()
-            raise HarnessError(f"Toxiproxy did not answer {method} {url} within {self._timeout_s:g} s") from None
-        except (OSError, http.client.HTTPException) as error:
-            connection.close()
-            raise HarnessError(f"Toxiproxy is not reached: {method} {url}: {error!r}") from None
-        if answer.status_code >= 300:
-            said = answer.content.decode(errors="replace").strip()[:300]
-            raise Refused(f"Toxiproxy refused {method} {url}: {answer.status_code} {said}", answer.status_code)
-        return answer
-
-    def _connection(self, netloc: str) -> http.client.HTTPConnection:
-        """This thread's; a closed one connects again by itself, at the next request."""
-        connection: http.client.HTTPConnection | None = getattr(self._local, "connection", None)
-        if connection is None:
-            connection = http.client.HTTPConnection(netloc, timeout=self._timeout_s)
-            self._local.connection = connection
-            self._connections.append(connection)
-        elif time.monotonic() - self._local.used_s > _IDLE_MAX_S:
-            connection.close()
-        self._local.used_s = time.monotonic()
-        return connection
-
-
-def _encoded(value: Any) -> bytes:
-    return json.dumps(value).encode()
