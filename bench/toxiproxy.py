@@ -78,7 +78,7 @@ async def _trips(scene: Star, count: int) -> list[float]:
     try:
         for _ in range(count):
             begun = time.perf_counter()
-            writer.write(f"{host} {port} hello\n".encode())
+            writer.write(f"{host} {port} hello 5\n".encode())
             async with asyncio.timeout(5.0):
                 assert await reader.readline() == b"hello\n"
             found.append((time.perf_counter() - begun) * 1e3)

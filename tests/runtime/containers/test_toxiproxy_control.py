@@ -6,6 +6,7 @@ import socket
 import threading
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -48,6 +49,7 @@ class StandIn:
     def __init__(self) -> None:
         self.proxies: dict[str, dict[str, Any]] = {}
         self.requests: list[str] = []
+        self.credentials: set[str | None] = set()
         #: Where answers send the client.
         self.location = ""
         self.spoil: Callable[[str, str], tuple[int, Any] | None] = lambda method, path: None
@@ -61,6 +63,7 @@ class StandIn:
 
             def do_any(self) -> None:
                 body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+                outer.credentials.add(self.headers.get("Authorization"))
                 outer.requests.append(f"{self.command} {self.path}")
                 status, answer = outer.spoil(self.command, self.path) or outer.answer(
                     self.command, self.path, json.loads(body or "null")
@@ -159,6 +162,15 @@ def test_a_proxy_of_the_environment_is_not_asked(control: Control, monkeypatch: 
     for name in ("no_proxy", "NO_PROXY"):
         monkeypatch.delenv(name, raising=False)
     assert control.version() == "2.12.0"
+
+
+def test_credentials_of_a_person_are_not_sent(
+    server: StandIn, control: Control, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "netrc").write_text("default login somebody password secret\n")
+    monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
+    control.version()
+    assert server.credentials == {None}
 
 
 def test_a_server_that_points_elsewhere_is_not_followed(server: StandIn, control: Control) -> None:

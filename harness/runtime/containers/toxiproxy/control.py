@@ -3,7 +3,8 @@
 The calls go through the client library (`toxiproxy-python`), as far as its public interface reaches. What it leaves
 open is given with each call, since it hands arguments on to `requests`, or looked at afterwards:
   - It keeps host and port in a class, so a process can speak with one server only: a second `Control` is refused.
-  - Its requests have no time-outs, and go through a proxy of the environment (`http_proxy`): each call says both.
+  - Its requests have no time-outs, follow redirects, go through a proxy of the environment (`http_proxy`) and carry
+    what ~/.netrc has for the host: each call says otherwise.
   - It knows the statuses 400, 404 and 409 only and takes any other for success. Every status of 300 and above is a
     `HarnessError` with the server's words, as is a server that is dead or slow.
   - `create` asks for all proxies first and `populate` calls it for each; `add_toxic` throws the server's answer away,
@@ -231,8 +232,8 @@ class Control:
                 path,
                 timeout=self._timeout_s,
                 allow_redirects=False,
-                # Else requests would take the one of the environment, which cannot reach the cluster.
-                proxies={"http": ""},
+                proxies={"no_proxy": self.address[0]},
+                auth=_without_credentials,
                 **body,
             )
         except (InvalidToxic, NotFound, ProxyExists) as error:
@@ -247,6 +248,10 @@ class Control:
             return answer.json() if answer.content else None
         except requests.JSONDecodeError:
             raise HarnessError(f"Toxiproxy answered what is no JSON: {answer.content[:300]!r}") from None
+
+
+def _without_credentials(request: requests.PreparedRequest) -> requests.PreparedRequest:
+    return request
 
 
 def _refused(what: str, status: int, content: bytes) -> HarnessError:
