@@ -29,7 +29,7 @@ from fencepost.checkers.findings.words import duration, shown
 from fencepost.checkers.leadership import one_leader, self_fencing
 from fencepost.checkers.leadership.acted import ACKNOWLEDGED, LOST, STAMPED, Acts, Lost, Stale, Stamped, find_acts
 from fencepost.checkers.leadership.claims import claim_evidence, claim_figures
-from fencepost.checkers.leadership.requests import REFUSALS, Request, code_of
+from fencepost.checkers.leadership.requests import NOT_SERVING, REFUSALS, Request, code_of
 from fencepost.harness.history import History, Operation, Outcome
 from fencepost.harness.verdict import Facts, Rule, Validity, Verdict, in_words
 
@@ -166,8 +166,10 @@ def _endings(changes: list[Operation]) -> str:
     """How the changes that reached superseded leaders ended."""
     passed_on = sum(o.type is Outcome.OK for o in changes)
     refused = sum(o.type is not Outcome.OK and code_of(o) in REFUSALS for o in changes)
+    at_the_door = sum(code_of(o) == NOT_SERVING for o in changes)
+    door = f" ({at_the_door} with every client, since it served nobody)" if at_the_door else ""
     return (
-        f"{len(changes)} changes reached superseded leaders: {refused} were refused, "
+        f"{len(changes)} changes reached superseded leaders: {refused} were refused{door}, "
         f"{len(changes) - refused - passed_on} not answered, {passed_on} passed on to the successor"
     )
 

@@ -27,6 +27,8 @@ from fencepost.checkers.leadership.self_fencing import cuts, possibly_stopped
 from fencepost.harness.history import Claim, FaultOutcome, History, Operation, Outcome
 from fencepost.harness.verdict import Facts
 
+#: By which a running server refuses every client before it hears what is asked.
+NOT_SERVING: Final = "not-serving"
 #: Rows of the clients' error tables by which a node refuses for its epoch or its role, or for lack of a leader. Where
 #: such a row is indefinite, a write ends `info` with it and is of unknown outcome; only a read ends `fail`. So it is
 #: with Kafka's "not-controller": a controller of KRaft that resigns says it of what it has appended, too.
@@ -36,7 +38,7 @@ REFUSALS: Final = frozenset(
         "no-leader",
         "leader-changed",
         "stale-epoch",
-        "not-serving",
+        NOT_SERVING,
         "unavailable",
         "not-controller",
         "not-leader-or-follower",

@@ -151,9 +151,10 @@ def test_the_reason_says_how_the_changes_ended() -> None:
     tale.write("a", 6, at=(25, 30), node="n1", type=Outcome.FAIL, error="not-leader")
     tale.write("a", 7, at=(26, 900), node="n1", type=Outcome.INFO, error="timeout")
     tale.write("a", 8, at=(27, 900), node="n1", epoch=2)
+    tale.write("a", 9, at=(28, 30), node="n1", type=Outcome.FAIL, error="not-serving")
     assert judged(tale).reason == (
-        "3 changes reached superseded leaders: 1 were refused, 1 not answered, 1 passed on to the successor; "
-        "none took effect by its hand"
+        "4 changes reached superseded leaders: 2 were refused (1 with every client, since it served nobody), 1 not "
+        "answered, 1 passed on to the successor; none took effect by its hand"
     )
 
 

@@ -38,7 +38,7 @@ def semantics() -> dict[str, Any]:
         ("reset", "same session, healed", "not-sent", "not-sent"),
         ("minority", "write", "indefinite", "connection-lost"),
         ("minority", "after", "not-sent", "not-sent"),
-        ("minority", "opening", "definite", "not-connected"),
+        ("minority", "opening", "definite", "not-serving"),
         ("killed", "during", "indefinite", "connection-lost"),
         ("killed", "after", "not-sent", "not-sent"),
         ("killed", "opening", "definite", "not-connected"),

@@ -260,6 +260,21 @@ def test_no_session_is_definite(run: Run) -> None:
     run(scenario())
 
 
+def test_a_server_that_closes_instead_of_opening_a_session_serves_nobody(run: Run) -> None:
+    """So does one that looks for a leader: a refusal, where a server that is not reached says nothing."""
+
+    async def close(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readexactly(struct.unpack(">i", await reader.readexactly(4))[0])
+        writer.close()
+
+    async def scenario() -> None:
+        async with await asyncio.start_server(close, "127.0.0.1", 0) as server:
+            port = server.sockets[0].getsockname()[1]
+            assert await outcome(opened(port)) == ("definite", "not-serving")
+
+    run(scenario())
+
+
 def test_a_late_answer_is_dropped_and_the_next_one_is_its_own(run: Run) -> None:
     async def scenario() -> None:
         def script(request: Request, i: int) -> Answer:

@@ -25,6 +25,7 @@ from fencepost.harness.systems.zookeeper.wire.errors import (
     CONNECTION_LOST,
     NOT_CONNECTED,
     NOT_SENT,
+    NOT_SERVING,
     SESSION_OVER,
     Row,
     ServerError,
@@ -170,6 +171,8 @@ class Connection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_pings()
+        if exc is None and not self._opened.done() and self._in_doubt is NOT_CONNECTED:
+            _fail(self._opened, raised(NOT_SERVING))
         self._end(repr(exc) if exc else "closed by the server")
 
     def data_received(self, data: bytes) -> None:
@@ -297,7 +300,11 @@ def _fail(answer: "asyncio.Future[Any]", error: Exception) -> None:
 async def open_connection(
     address: str, port: int, *, session_timeout_ms: int, connect_timeout_s: float, keep_alive: bool = True
 ) -> Connection:
-    """Connect and open a session; raises `Definite("not-connected")` when that fails or takes too long."""
+    """Connect and open a session.
+
+    Raises `Definite`: "not-serving" when the server closes the connection instead, as one that neither leads nor
+    follows does; "not-connected" when there is no connection, or no answer in time.
+    """
     connection: Connection | None = None
     try:
         async with asyncio.timeout(connect_timeout_s):

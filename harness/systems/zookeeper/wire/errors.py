@@ -23,6 +23,7 @@ class Row(NamedTuple):
 
 #: What becomes of the connection.
 NOT_CONNECTED: Final = Row("not-connected", True, "no session was opened, so nothing was asked")
+NOT_SERVING: Final = Row("not-serving", True, "the server closed the connection instead of opening a session")
 NOT_SENT: Final = Row("not-sent", True, "the connection was known to be closed: no byte was handed to the kernel")
 CONNECTION_LOST: Final = Row(
     "connection-lost", False, "the request was handed over and the connection ended unanswered"
