@@ -4,6 +4,7 @@ With unique values every write writes a number that no other operation writes, s
 `values=small` five values meet often. Compare-and-sets compare with the value that their worker last read of the key.
 The seldom readers are read-only, several on every node: idle when a fault begins, so that some of their reads are
 invoked on a paused leader and answered the moment it wakes (ZOOKEEPER-1675; the numbers come from trials with 3.9.5).
+Probes write to, and read from, a node that was superseded as leader while its successor serves.
 """
 
 from collections.abc import Callable
@@ -13,7 +14,7 @@ import msgspec
 
 from fencepost.harness.base.options import Duration, Options, about, seconds
 from fencepost.harness.coordination import Interface, KeyValue, ReadMode
-from fencepost.harness.generators import at_rate, draws, each_worker, once, phases, reserve, stagger
+from fencepost.harness.generators import Draw, at_rate, draws, each_worker, once, phases, probes, reserve, stagger
 from fencepost.harness.generators.contract import Context, Generator, Invocation, Offer, Step
 from fencepost.harness.history import Completion, OpEvent, Outcome
 from fencepost.harness.interpreter.client import Client, SessionClient
@@ -34,6 +35,9 @@ class RegisterOptions(Options, frozen=True, kw_only=True):
     )
     seldom_per_node: Annotated[int, about("workers per node that only read, and seldom", least=0, most=1000)] = 6
     seldom_every: Annotated[Duration, about("mean time between two reads of a seldom reader", above=0)] = seconds(2.5)
+    probes_per_node: Annotated[
+        int, about("workers per node that ask it once it was superseded as leader", least=0, most=1000)
+    ] = 4
 
 
 class Register(Workload[RegisterOptions]):
@@ -58,7 +62,7 @@ class Register(Workload[RegisterOptions]):
         return tuple(f"r{i}" for i in range(options.keys))
 
     def workers(self, options: RegisterOptions, node_count: int) -> int:
-        return node_count * (options.active_per_node + options.seldom_per_node)
+        return node_count * (options.active_per_node + options.seldom_per_node + options.probes_per_node)
 
     def timeout_s(self, options: RegisterOptions, node_count: int, worker: int, patient_s: float) -> float:
         # Impatient where the load comes from, so that it goes on elsewhere; patient where an answer is worth a wait.
@@ -66,15 +70,29 @@ class Register(Workload[RegisterOptions]):
 
     def generator(self, options: RegisterOptions, node_count: int) -> Generator:
         keys = self.keys(options)
-        active = at_rate(options.rate, _Active(keys=keys, small=5 if options.values == "small" else 0))
+        small = 5 if options.values == "small" else 0
+        active = at_rate(options.rate, _Active(keys=keys, small=small))
         idle = each_worker(stagger(options.seldom_every, draws(lambda w, i, draw: Offer("read", draw.choice(keys)))))
-        return reserve((node_count * options.active_per_node, active), (node_count * options.seldom_per_node, idle))
+        probing = probes(
+            lambda draw: Offer("read", draw.choice(keys)),
+            lambda number, draw: _probe(keys, 1 + draw.below(small) if small else number, draw),
+        )
+        return reserve(
+            (node_count * options.active_per_node, active),
+            (node_count * options.seldom_per_node, idle),
+            (node_count * options.probes_per_node, probing),
+        )
 
     def final_generator(self, options: RegisterOptions, node_count: int) -> Generator:
         return reserve((node_count, each_worker(phases(*(once(Offer("read", key)) for key in self.keys(options))))))
 
     def client(self, store: KeyValue, options: RegisterOptions, now_ns: Callable[[], int]) -> Client:
         return RegisterClient(store, options.reads)
+
+
+def _probe(keys: tuple[str, ...], new: int, draw: Draw) -> Offer:
+    key = draw.choice(keys)
+    return Offer("read", key) if draw.below(4) == 0 else Offer("write", key, new)
 
 
 class _Active(msgspec.Struct, frozen=True, kw_only=True):

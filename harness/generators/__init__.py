@@ -16,6 +16,7 @@ from fencepost.harness.generators.contract import (
     Step,
     Stream,
 )
+from fencepost.harness.generators.probes import probes
 from fencepost.harness.generators.what import (
     draws,
     flip_flop,
@@ -53,6 +54,7 @@ __all__ = [
     "once",
     "per_key",
     "phases",
+    "probes",
     "repeat",
     "reserve",
     "sequence",

@@ -113,7 +113,8 @@ class Context(msgspec.Struct, frozen=True, gc=False):
 
     `free` lists the idle workers, the longest idle first, so that taking the first spreads operations over nodes.
     `workers` are all workers that this generator may use; `counts[w]` how many operations worker w has begun, in this
-    run; `total` the number of workers of the run (worker = process modulo `total`).
+    run; `total` the number of workers of the run (worker = process modulo `total`). `superseded` are the workers whose
+    node last claimed to lead though another one has claimed it since, as far as the driver knows.
     """
 
     time_ns: int
@@ -122,18 +123,19 @@ class Context(msgspec.Struct, frozen=True, gc=False):
     counts: tuple[int, ...]
     total: int
     seed: int
+    superseded: frozenset[int] = frozenset()
 
     def only(self, members: Container[int]) -> "Context":
         """The same moment, seen by these workers alone."""
         free = tuple([w for w in self.free if w in members])
         workers = tuple([w for w in self.workers if w in members])
-        return Context(self.time_ns, free, workers, self.counts, self.total, self.seed)
+        return Context(self.time_ns, free, workers, self.counts, self.total, self.seed, self.superseded)
 
     def alone(self, worker: int) -> "Context":
         """The same moment, with `worker` (which is free) as the only free one."""
         if len(self.free) == 1:
             return self
-        return Context(self.time_ns, (worker,), self.workers, self.counts, self.total, self.seed)
+        return Context(self.time_ns, (worker,), self.workers, self.counts, self.total, self.seed, self.superseded)
 
     def draw(self, worker: int, stream: int = 0) -> Draw:
         """The random numbers of the operation that `worker` would begin now."""

@@ -97,7 +97,7 @@ class _Shares(msgspec.Struct, frozen=True):
     def _seen_by(self, k: int, ctx: Context) -> Context:
         owner = self.owner
         free = ctx.free if len(ctx.free) == 1 else tuple([w for w in ctx.free if owner.get(w) == k])
-        return Context(ctx.time_ns, free, self.members[k], ctx.counts, ctx.total, ctx.seed)
+        return Context(ctx.time_ns, free, self.members[k], ctx.counts, ctx.total, ctx.seed, ctx.superseded)
 
     def _with(self, k: int, g: Generator | None) -> "_Shares":
         if g is self.parts[k]:

@@ -24,14 +24,28 @@ TIMER_GRAIN_NS: Final = 500_000
 
 
 class Interpreter:
-    """Runs one generator after another (phases of a run) with the same workers and sessions."""
+    """Runs one generator after another (phases of a run) with the same workers and sessions.
 
-    def __init__(self, clients: Clients, *, recorder: Recorder, seed: int) -> None:
+    `superseded` gives the nodes that were superseded as leaders, as far as is known now.
+    """
+
+    def __init__(
+        self,
+        clients: Clients,
+        *,
+        recorder: Recorder,
+        seed: int,
+        superseded: Callable[[], frozenset[str]] = frozenset,
+    ) -> None:
         self.counts: Counter[Outcome] = Counter()
         self._workers = tuple(range(len(clients.nodes)))
         self._crew = Workers(clients, recorder, self)
         self._recorder = recorder
         self._seed = seed
+        self._nodes = clients.nodes
+        self._superseded = superseded
+        self._superseded_nodes: frozenset[str] = frozenset()
+        self._superseded_workers: frozenset[int] = frozenset()
         # A dictionary as an ordered set: the longest idle worker stands first.
         self._free: dict[int, None] = dict.fromkeys(self._workers)
         self._begun = [0] * len(self._workers)
@@ -138,8 +152,12 @@ class Interpreter:
             self._end_if_idle()
 
     def _context(self, time_ns: int) -> Context:
-        workers = self._workers
-        return Context(time_ns, tuple(self._free), workers, tuple(self._begun), len(workers), self._seed)
+        workers, nodes = self._workers, self._superseded()
+        if nodes != self._superseded_nodes:
+            self._superseded_nodes = nodes
+            self._superseded_workers = frozenset(w for w in workers if self._nodes[w] in nodes)
+        begun, superseded = tuple(self._begun), self._superseded_workers
+        return Context(time_ns, tuple(self._free), workers, begun, len(workers), self._seed, superseded)
 
     def _end_generator(self) -> None:
         self._generator = None

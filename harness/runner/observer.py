@@ -42,6 +42,10 @@ class Observers:
         self._nodes = nodes
         self._recorder = recorder
         self._latest = {name: _Latest() for name in nodes}
+        #: Who claimed to lead and has not denied it: the epoch, and since when.
+        self._claims: dict[str, tuple[int, int]] = {}
+        #: Nodes that claimed to lead and have not denied it, though another one has claimed it since.
+        self.superseded: frozenset[str] = frozenset()
         self._tasks: list[asyncio.Task[None]] = []
         self._broken: set[tuple[str, int, str]] = set()
 
@@ -99,12 +103,14 @@ class Observers:
     async def _ask(self, node: Node, subject: str, question: Question) -> None:
         asked_ns = self._recorder.now_ns()
         incarnation = max(node.incarnation, 0)
+        gone = False
         try:
             async with asyncio.timeout(ANSWER_DEADLINE_S):
                 answer = await question.ask()
         except Exception as error:
             # Whatever went wrong, the node did not say anything: that is what is recorded, with the reason.
             answer = Answer(claims=Claim.SILENT, source="none", detail=type(error).__name__)
+            gone = not isinstance(error, TimeoutError)
         answered_ns = self._recorder.now_ns()
         if incarnation != max(node.incarnation, 0):
             # Which process answered is not known; a silence recorded for the new one is the safe reading.
@@ -127,6 +133,20 @@ class Observers:
             return
         latest = self._latest[node.name]
         latest.claims, latest.epoch, latest.answered_ns = answer.claims, answer.epoch, answered_ns
+        self._note_claim(node.name, answer, answered_ns, gone=gone)
+
+    def _note_claim(self, node: str, answer: Answer, answered_ns: int, *, gone: bool) -> None:
+        """Keep who may still take itself for the leader: a node that gives no answer in time, but none that is gone."""
+        if answer.claims is Claim.YES:
+            epoch = -1 if answer.epoch is None else answer.epoch
+            before = self._claims.get(node)
+            if before is None or before[0] != epoch:
+                self._claims[node] = (epoch, answered_ns)
+        elif answer.claims is Claim.NO or gone:
+            self._claims.pop(node, None)
+        newest = max(self._claims, key=self._claims.__getitem__, default=None)
+        if len(self._claims) > 1 or self.superseded:
+            self.superseded = frozenset(self._claims) - {newest}
 
     async def _follow_log(self, node: Node) -> None:
         follower = LogFollower(node.log)

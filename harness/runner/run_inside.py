@@ -77,7 +77,7 @@ async def _conduct(folder: Path) -> None:
         background.spawn(end.note(servers.recorder, checked.plan.deadline))
         observers = Observers(checked.system, nodes, servers.recorder)
         freezer = Freezer(_client_count(servers)) if freezes_clients(workers) else None
-        interpreter = _interpreter(servers, freezer)
+        interpreter = _interpreter(servers, observers, freezer)
         cluster = Cluster(
             runtime=servers.runtime,
             system=checked.system,
@@ -131,7 +131,7 @@ def _client_count(servers: Servers) -> int:
     return checked.workload.workers(checked.options, len(servers.client_nodes))
 
 
-def _interpreter(servers: Servers, freezer: Freezer | None) -> Interpreter:
+def _interpreter(servers: Servers, observers: Observers, freezer: Freezer | None) -> Interpreter:
     """What carries the load out, on clients that it opens itself."""
     checked, names = servers.checked, servers.client_nodes
 
@@ -149,7 +149,9 @@ def _interpreter(servers: Servers, freezer: Freezer | None) -> Interpreter:
         open_timeout_s=_OPEN_TIMEOUT_S,
         freezer=freezer,
     )
-    return Interpreter(clients, recorder=servers.recorder, seed=checked.plan.seed)
+    return Interpreter(
+        clients, recorder=servers.recorder, seed=checked.plan.seed, superseded=lambda: observers.superseded
+    )
 
 
 def _view(servers: Servers, observers: Observers, interpreter: Interpreter, freezer: Freezer | None) -> View:

@@ -9,8 +9,11 @@ import pytest
 from fencepost.harness.base.errors import HarnessError
 from fencepost.harness.coordination import Definite, Indefinite
 from fencepost.harness.generators import (
+    PENDING,
+    Context,
     Generator,
     Offer,
+    Step,
     draws,
     each_worker,
     limit,
@@ -79,14 +82,14 @@ class Bench:
             self.clients.append(Scripted(process, node, behave))
             return self.clients[-1]
 
-        op_timeout_s = options.pop("op_timeout_s", 1.0)
+        op_timeout_s, superseded = options.pop("op_timeout_s", 1.0), options.pop("superseded", frozenset)
         clients = Clients(
             open=options.pop("open_client", open_client),
             nodes=tuple(f"n{worker % 3 + 1}" for worker in range(workers)),
             op_timeouts_s=(op_timeout_s,) * workers,
             **{"open_timeout_s": 0.5, **options},
         )
-        self.interpreter = Interpreter(clients, recorder=self.recorder, seed=options.pop("seed", 1))
+        self.interpreter = Interpreter(clients, recorder=self.recorder, seed=1, superseded=superseded)
 
     async def run(self, generator: Generator, stop: asyncio.Event | None = None) -> "Bench":
         await self.interpreter.run(generator, stop=stop)
@@ -485,3 +488,21 @@ def test_health_is_sampled_into_the_history() -> None:
     assert max(sample.loop_lag_ns_max for sample in samples) > 50_000_000
     assert samples[0].node_cpu_ns == {"n1": 5}
     assert not any(isinstance(event, OpEvent) for event in events)
+
+
+def test_a_generator_is_told_which_workers_have_a_node_that_was_superseded() -> None:
+    nodes = iter((frozenset[str](), frozenset({"n2"}), frozenset({"n1", "n2"})))
+    seen: list[frozenset[int]] = []
+
+    class Noting:
+        """Notes what it is told, three times."""
+
+        def op(self, ctx: Context) -> Step:
+            seen.append(ctx.superseded)
+            return (PENDING if len(seen) < 3 else None), self
+
+        def update(self, ctx: Context, event: OpEvent) -> Generator:
+            return self
+
+    play(Noting(), answer, workers=6, superseded=lambda: next(nodes))
+    assert seen == [frozenset(), {1, 4}, {0, 1, 3, 4}]

@@ -1,6 +1,7 @@
 """What observers read in the nodes' own logs: epochs, and servers that go on without what they need."""
 
 import asyncio
+import itertools
 from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
@@ -97,6 +98,58 @@ class _Counted:
     async def ask(self) -> Answer:
         self._asked[self._subject] += 1
         return Answer(claims=Claim.NO, source="fake")
+
+    async def close(self) -> None:
+        pass
+
+
+@pytest.mark.parametrize(
+    ("old", "superseded"),
+    [
+        (Answer(claims=Claim.YES, source="fake", epoch=1), {"n1"}),
+        (TimeoutError(), {"n1"}),  # it stands still, and takes itself for the leader when it wakes
+        (Answer(claims=Claim.NO, source="fake"), set()),
+        (ConnectionRefusedError(), set()),  # nobody is there to take itself for anything
+    ],
+)
+def test_whoever_claimed_to_lead_and_has_not_denied_it_is_superseded_by_a_later_claim(
+    old: Answer | Exception, superseded: set[str]
+) -> None:
+    """A later one by its epoch, and where that is the same (as it is not exact), by time."""
+    answers: dict[str, Answer | Exception] = {}
+    nodes = {
+        name: SimpleNamespace(name=name, incarnation=0, log=Path("no such log"), place=name) for name in ("n1", "n2")
+    }
+    system = SimpleNamespace(subjects=("leader",), question=lambda place, _: _Scripted(answers, place))
+    clock = itertools.count()
+
+    async def scenario() -> list[frozenset[str]]:
+        recorder = SimpleNamespace(record=lambda *_, **__: None, now_ns=lambda: next(clock))
+        observers = Observers(cast(System, system), cast(dict[str, Node], nodes), cast(Recorder, recorder))
+        observers.start()
+        seen = []
+        for answers["n1"], answers["n2"] in (
+            (Answer(claims=Claim.YES, source="fake", epoch=1), Answer(claims=Claim.NO, source="fake")),
+            (old, Answer(claims=Claim.YES, source="fake", epoch=1)),
+            (old, Answer(claims=Claim.YES, source="fake", epoch=2)),
+        ):
+            await asyncio.sleep(0.2)
+            seen.append(observers.superseded)
+        await observers.close()
+        return seen
+
+    assert run_virtual(scenario()) == [frozenset(), superseded, superseded]
+
+
+class _Scripted:
+    def __init__(self, answers: dict[str, Answer | Exception], node: str) -> None:
+        self._answers, self._node = answers, node
+
+    async def ask(self) -> Answer:
+        answer = self._answers[self._node]
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
 
     async def close(self) -> None:
         pass
