@@ -158,7 +158,7 @@ class _Judge:
         # Where servers number one write differently, positions do not tell who came first. That a position contradicts
         # time is no reason to leave it out: it is what this rule looks for.
         newest = None if self._views.renumbered else self._newer_of_any
-        earlier = newest and newest.newest(None, request.reign.epoch, change.invoked_ns)
+        earlier = None if newest is None else newest.newest(None, request.reign.epoch, change.invoked_ns)
         looked_for = change.f in _UNIQUE and self._finals.tells_of(change)
         acts.chances[LOST] += [change] * (looked_for and provable)
         acts.chances[STAMPED] += [change] * (change.f in WRITES and earlier is not None)
