@@ -31,7 +31,7 @@ from fencepost.checkers.leadership.acted import ACKNOWLEDGED, LOST, STAMPED, Act
 from fencepost.checkers.leadership.claims import claim_evidence, claim_figures
 from fencepost.checkers.leadership.requests import NOT_SERVING, REFUSALS, Request, code_of
 from fencepost.harness.history import History, Operation, Outcome
-from fencepost.harness.verdict import Facts, Rule, Validity, Verdict, in_words
+from fencepost.harness.verdict import Cause, Facts, Rule, Validity, Verdict, in_words
 
 CHECKER: Final = "leadership"
 NO_ACT: Final = "superseded-leader-does-not-act"
@@ -74,13 +74,8 @@ def _answered_for(verdicts: list[Verdict], facts: Facts) -> list[Verdict]:
         return verdicts
     first = facts.subjects[0]
     kept = {v.guarantee for v in verdicts if v.validity is Validity.VALID and v.figures["subject"] == first}
-    return [_beside(v, first) if v.guarantee in kept and _untested(v, facts) else v for v in verdicts]
-
-
-def _untested(verdict: Verdict, facts: Facts) -> bool:
-    if verdict.validity is not Validity.UNKNOWN or verdict.exposure is None:
-        return False
-    return verdict.exposure < facts.thresholds.exposure_min and not verdict.figures.get("claims_in_doubt")
+    untested = [v for v in verdicts if v.cause is Cause.NO_EXPOSURE and v.guarantee in kept]
+    return [_beside(v, first) if v in untested else v for v in verdicts]
 
 
 def _beside(verdict: Verdict, first: str) -> Verdict:

@@ -9,12 +9,15 @@ Running time leaves out every interval in which the node may have been stopped, 
 without proof must not be counted against the node. It is counted by the node's own clocks (`own_time`): one that runs
 slow, or was put back, may claim for longer. Health samples must reach past the last sample, or nobody knows
 that there was no stall.
+
+It was put to the test by every answer that a claim in its place would have made the violation. A claim beyond the limit
+that is no violation, since something of the above is missing, leaves the guarantee in doubt.
 """
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -27,7 +30,7 @@ from fencepost.checkers.findings.finding import Finding
 from fencepost.checkers.findings.ladder import Doubt, Findings
 from fencepost.checkers.findings.words import duration
 from fencepost.harness.history import Claim, FaultOutcome, FaultSpan, History
-from fencepost.harness.verdict import Cause, Facts, LeadershipBound, Standing, Verdict
+from fencepost.harness.verdict import Cause, Facts, LeadershipBound, Rule, Standing, Verdict
 
 GUARANTEE: Final = "leader-self-fencing"
 SAMPLES_MIN: Final = 3
@@ -54,6 +57,18 @@ class Claimed(msgspec.Struct, frozen=True, kw_only=True):
     running_ns: int
     stalls: tuple[Stall, ...]
     unwatched: bool
+
+
+class Watched(msgspec.Struct, frozen=True, kw_only=True):
+    """What the node that led when it was cut off said inside the cut.
+
+    `beyond` are its answers later than the limit; `chances` those of them that, had they claimed, would have made the
+    violation; `claims` all claims inside the cut, with the running time of each.
+    """
+
+    beyond: tuple[Sample, ...] = ()
+    chances: tuple[Sample, ...] = ()
+    claims: tuple[tuple[int, Sample, Cut], ...] = ()
 
 
 def cuts(history: History, nodes: Sequence[str], voters: Sequence[str] = ()) -> list[Cut]:
@@ -120,6 +135,8 @@ def judge(history: History, facts: Facts, reigns: Reigns) -> list[Verdict]:
     marks = Landmarks(history)
     found: list[Claimed] = []
     beyond: list[Sample] = []
+    chances: list[Sample] = []
+    claims: list[tuple[int, Sample, Cut]] = []
     beyond_ns = 0
     beyond_rows: Rows = ()
     all_cuts = cuts(history, facts.nodes, facts.voters)
@@ -134,13 +151,15 @@ def judge(history: History, facts: Facts, reigns: Reigns) -> list[Verdict]:
             if reign.node == cut.node and reign.last_ns >= cut.from_ns:
                 claimed = _first_failure(history, reign, inside, cut, limit_ns, time, stalls)
                 found += [claimed] if claimed else []
-        exposed = _beyond(own[:first], inside, cut, limit_ns, time)
-        beyond += exposed
-        if exposed:
-            first_beyond, last_beyond = (pick(exposed, key=lambda s: s.lo_ns) for pick in (min, max))
+        watched = _watched(reigns, own[:first], inside, cut, limit_ns, time)
+        beyond += watched.beyond
+        chances += watched.chances
+        claims += watched.claims
+        if watched.beyond:
+            first_beyond, last_beyond = (pick(watched.beyond, key=lambda s: s.lo_ns) for pick in (min, max))
             beyond_ns += last_beyond.lo_ns - first_beyond.lo_ns
             beyond_rows += (*marks.since(first_beyond), *marks.since(last_beyond))
-    figures: dict[str, object] = {
+    figures: dict[str, Any] = {
         "bound_ns": bound.bound_ns,
         "bound_source": bound.source,
         "limit_running_ns": limit_ns,
@@ -148,18 +167,21 @@ def judge(history: History, facts: Facts, reigns: Reigns) -> list[Verdict]:
         "cuts": [{**msgspec.to_builtins(cut), "events": _cut_rows(cut, marks)} for cut in all_cuts[:_CUTS_SHOWN]],
         "samples_beyond_bound": len(beyond),
         "observed_beyond_bound_ns": beyond_ns,
-        "running_ns_max_when_claimed": max((c.running_ns for c in found), default=0),
+        "running_ns_max_when_claimed": max((ran_ns for ran_ns, _, _ in claims), default=0),
         "claims_in_doubt": sum(_doubtful(c) for c in found),
     }
-    worst = max(found, key=lambda c: c.running_ns, default=None)
+    longest = max(claims, key=lambda claim: claim[0], default=None)
     evidence = {
         "cuts_from_every_majority": tuple(i for cut in all_cuts for i in marks.at(cut.from_ns)),
         "samples_beyond_bound": tuple(s.index for s in beyond),
         "observed_beyond_bound_ns": beyond_rows,
-        "running_ns_max_when_claimed": () if worst is None else _ran_rows(worst, times[worst.cut.node], marks),
+        "running_ns_max_when_claimed": ()
+        if longest is None
+        else _ran_rows(longest[1], longest[2], times[longest[2].node], marks),
         "claims_in_doubt": tuple(c.samples[-1].index for c in found if _doubtful(c)),
     }
-    verdict = _verdict(history, facts, bound, found, evidence["samples_beyond_bound"], all_cuts, figures)
+    doubt = _doubt(found) or _unproven(found, claims, limit_ns)
+    verdict = _verdict(history, facts, bound, found, doubt, chances, all_cuts, figures)
     return [msgspec.structs.replace(verdict, evidence={**evidence, **verdict.evidence})]
 
 
@@ -167,9 +189,8 @@ def _cut_rows(cut: Cut, marks: Landmarks) -> dict[str, Rows]:
     return {"from_ns": marks.at(cut.from_ns), "to_ns": marks.at(cut.to_ns)}
 
 
-def _ran_rows(claimed: Claimed, time: OwnTime, marks: Landmarks) -> Rows:
-    """From the cut to the sample that fails, less the stops between them, by the node's own clocks."""
-    cut, last = claimed.cut, claimed.samples[-1]
+def _ran_rows(last: Sample, cut: Cut, time: OwnTime, marks: Landmarks) -> Rows:
+    """From the cut to the last claim, less the stops between them, by the node's own clocks."""
     stops = marks.inside(time.stopped, cut.from_ns, last.lo_ns)
     return (*marks.at(cut.from_ns), *marks.since(last), *stops, *time.rows(cut.from_ns, last.lo_ns))
 
@@ -212,19 +233,40 @@ def _first_failure(
     return None
 
 
-def _beyond(earlier: list[Sample], inside: list[Sample], cut: Cut, limit_ns: int, time: OwnTime) -> list[Sample]:
-    """Answers of a node that led when it was cut off, given in the cut when it had run for longer than the limit."""
+def _watched(
+    reigns: Reigns, earlier: list[Sample], inside: list[Sample], cut: Cut, limit_ns: int, time: OwnTime
+) -> Watched:
+    """What the node said in the cut; nothing of one that did not claim to lead when last asked before."""
     before = next((s for s in reversed(earlier) if s.claims is not Claim.SILENT and s.hi_ns <= cut.from_ns), None)
     if before is None or before.claims is not Claim.YES:
-        return []
-    return [
+        return Watched()
+    answers = [
         s
         for s in inside
-        if s.claims is not Claim.SILENT
-        and s.hi_ns <= cut.to_ns
-        and s.incarnation == before.incarnation
-        and time.running_ns(cut.from_ns, s.lo_ns) > limit_ns
+        if s.claims is not Claim.SILENT and s.hi_ns <= cut.to_ns and s.incarnation == before.incarnation
     ]
+    ran = [(time.running_ns(cut.from_ns, s.lo_ns), s) for s in answers]
+    begin = None if before.epoch is None else reigns.superseded(before.epoch)
+    after = [] if begin is None else [s for s in answers if begin.at_ns < s.lo_ns]
+    late = {s.index for ran_ns, s in ran if ran_ns > limit_ns}
+    enough = after[SAMPLES_MIN - 1 :]
+    return Watched(
+        beyond=tuple(s for s in answers if s.index in late),
+        chances=tuple(s for s in enough if s.index in late and s.lo_ns - after[0].hi_ns >= SPAN_NS_MIN),
+        claims=tuple((ran_ns, s, cut) for ran_ns, s in ran if s.claims is Claim.YES),
+    )
+
+
+def _unproven(found: list[Claimed], claims: list[tuple[int, Sample, Cut]], limit_ns: int) -> Doubt | None:
+    """Claims beyond the limit that are no violation: too few, or of a time in which no later epoch is known."""
+    longest_ns = max((ran_ns for ran_ns, _, _ in claims), default=0)
+    if found or longest_ns <= limit_ns:
+        return None
+    return Doubt(
+        Cause.UNDECIDED,
+        f"a cut-off leader claimed after {duration(longest_ns)} of running, beyond {duration(limit_ns)}, but not in "
+        f"{SAMPLES_MIN} successive answers over a second after a later epoch had begun",
+    )
 
 
 def _verdict(
@@ -232,33 +274,49 @@ def _verdict(
     facts: Facts,
     bound: LeadershipBound,
     found: list[Claimed],
-    exposed: Rows,
+    doubt: Doubt | None,
+    chances: list[Sample],
     all_cuts: list[Cut],
-    figures: dict[str, object],
+    figures: dict[str, Any],
 ) -> Verdict:
     proven = [c for c in found if not _doubtful(c)]
-    limit_ns = bound.limit_ns
+    limit_ns, bound_ns = bound.limit_ns, bound.bound_ns
     assert limit_ns is not None
+    assert bound_ns is not None
     policy = "" if bound.standing is Standing.PROMISED else " (the system promises no bound: this one is policy)"
     ran = duration(max((c.running_ns for c in proven), default=0))
-    untested = "no leader was cut off from every majority and then observed for longer than its bound"
-    longest_ns = max((c.to_ns - c.from_ns for c in all_cuts), default=0)
-    if 0 < longest_ns <= limit_ns:
-        untested += f": cuts lasted {duration(longest_ns)} at most, and {duration(limit_ns)} must pass in one"
+    longest_ns = figures["running_ns_max_when_claimed"]
+    untested = _untested(all_cuts, figures, limit_ns)
     failed = [_finding(history, bound, c) for c in proven]
     return Findings(
         checker="leadership",
         guarantee=GUARANTEE,
         found=failed,
         broken=f"a leader cut off from every majority still claimed to lead after {ran} of running{policy}",
-        doubt=_doubt(found),
-        exposed=exposed,
-        exposure_of="answers of a cut-off leader given beyond its bound",
+        doubt=doubt,
+        exposed=tuple(s.index for s in chances),
+        exposure_of="times that a cut-off leader was asked whether it leads, later than its limit",
         untested=untested,
-        kept=f"every cut-off leader gave up within its bound{policy}",
+        kept=f"no cut-off leader claimed beyond {duration(limit_ns)} of running (bound {duration(bound_ns)}); longest "
+        f"claim {duration(longest_ns) if longest_ns else 'none'}{policy}",
         shown=failed[:_WITNESSES_MAX],
+        rules=(Rule(name="self-fencing-failed", chances=len(chances), lacks="" if chances else untested),),
         figures=figures,
     ).verdict(facts)
+
+
+def _untested(all_cuts: list[Cut], figures: dict[str, Any], limit_ns: int) -> str:
+    """Why no answer could have been a violation."""
+    if figures["samples_beyond_bound"]:
+        return (
+            "a cut-off leader was observed for longer than its bound, but not by three answers over a second after a "
+            "later epoch had begun"
+        )
+    untested = "no leader was cut off from every majority and then observed for longer than its bound"
+    longest_ns = max((c.to_ns - c.from_ns for c in all_cuts), default=0)
+    if 0 < longest_ns <= limit_ns:
+        untested += f": cuts lasted {duration(longest_ns)} at most, and {duration(limit_ns)} must pass in one"
+    return untested
 
 
 def _doubt(found: list[Claimed]) -> Doubt | None:

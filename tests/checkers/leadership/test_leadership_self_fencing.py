@@ -7,7 +7,7 @@ import pytest
 from fencepost.checkers import leadership
 from fencepost.checkers.leadership.self_fencing import GUARANTEE, cuts
 from fencepost.harness.history import Claim, Effects, FaultOutcome, Stops
-from fencepost.harness.verdict import Standing, Validity, Verdict
+from fencepost.harness.verdict import Cause, Standing, Validity, Verdict
 from tests.checkers.build import NODES, Tale, bound, facts, ns, only
 
 #: 2000 ms, so that a claim is judged from 4000 ms of running on.
@@ -54,21 +54,24 @@ def test_a_leader_that_never_gives_up() -> None:
     [
         ([4000, 4600, 5001], Validity.INVALID),
         ([4000, 4600, 5000], Validity.UNKNOWN),  # has run for the limit, not for longer
-        ([4000, 5001], Validity.VALID),  # two samples
+        ([4000, 5001], Validity.UNKNOWN),  # two samples
         ([4001, 4600, 5001], Validity.INVALID),  # one second exactly
-        ([4002, 4600, 5001], Validity.VALID),  # less than a second
+        ([4002, 4600, 5001], Validity.UNKNOWN),  # less than a second
     ],
 )
 def test_three_samples_over_a_second_beyond_the_limit(claims: list[float], validity: Validity) -> None:
     verdict = judged(tale_of(claims))
     assert verdict.validity is validity
-    if validity is Validity.VALID:
-        assert verdict.exposure == 1  # the last one was beyond the limit, but not enough of a failure
+    beyond = claims[-1] > 5000
+    assert verdict.figures["samples_beyond_bound"] == beyond
+    if beyond and validity is Validity.UNKNOWN:
+        assert verdict.cause is Cause.UNDECIDED
+        assert "claimed after 4.0 s of running, beyond 4.0 s, but not in 3 successive answers" in verdict.reason
 
 
 def test_a_second_is_counted_from_the_first_sample_s_latest_moment() -> None:
     assert judged(tale_of([4000, 4600, 5001], length=1)).validity is Validity.INVALID
-    assert judged(tale_of([4000, 4600, 5001], length=2)).validity is Validity.VALID
+    assert judged(tale_of([4000, 4600, 5001], length=2)).validity is Validity.UNKNOWN
 
 
 @pytest.mark.parametrize(("bound_ms", "validity"), [(2000, Validity.INVALID), (2001, Validity.UNKNOWN)])
@@ -76,7 +79,7 @@ def test_the_limit_is_one_and_a_half_times_the_bound_and_a_second(bound_ms: floa
     assert judged(tale_of([4000, 4600, 5001]), leadership=bound(bound_ms)).validity is validity
 
 
-@pytest.mark.parametrize(("begin", "validity"), [(3999, Validity.INVALID), (4000, Validity.VALID)])
+@pytest.mark.parametrize(("begin", "validity"), [(3999, Validity.INVALID), (4000, Validity.UNKNOWN)])
 def test_only_claims_after_a_higher_epoch_had_begun_count(begin: float, validity: Validity) -> None:
     assert judged(tale_of([4000, 4600, 5001], begin=begin)).validity is validity
 
@@ -109,7 +112,49 @@ def test_the_samples_must_be_successive(kind: str) -> None:
         tale.belief("n1", Claim.SILENT, 4700, 4701)
     else:
         tale.claim("n1", None, 4700, 4701, epoch_exact=False)
-    assert judged(tale).validity is Validity.VALID
+    assert judged(tale).validity is Validity.UNKNOWN
+
+
+def denied(claims: list[float], denials: list[float], *, begin: float = 1500) -> Verdict:
+    tale = tale_of(claims, begin=begin)
+    for at in denials:
+        tale.deny("n1", at, at + 1)
+    return judged(tale)
+
+
+@pytest.mark.parametrize(
+    ("claims", "longest"), [([], "none"), ([1400], "400 ms"), ([1500, 2880], "1.9 s"), ([4999], "4.0 s")]
+)
+def test_a_leader_that_was_not_caught_is_told_with_its_longest_claim(claims: list[float], longest: str) -> None:
+    """Judged is only what lies beyond the limit: a claim beyond the bound may be kept from that by nobody."""
+    verdict = denied(claims, [5001, 5600, 6100])
+    assert verdict.validity is Validity.VALID
+    assert verdict.reason == (
+        f"no cut-off leader claimed beyond 4.0 s of running (bound 2.0 s); longest claim {longest}"
+    )
+    assert verdict.figures["running_ns_max_when_claimed"] == (ns(claims[-1] - CUT_MS) if claims else 0)
+
+
+@pytest.mark.parametrize(
+    ("denials", "begin", "chances"),
+    [
+        ([5001, 5600, 6100], 1500, 1),
+        ([5001, 5600, 6100, 6200], 1500, 2),
+        ([4000, 4600, 5002], 1500, 1),
+        ([4000, 5002], 1500, 0),  # two answers
+        ([5001, 5600, 6001], 1500, 0),  # less than a second
+        ([4000, 4600, 5002], 4000, 0),  # the next epoch had not begun at the first
+        ([5001, 5600, 6100], 20_000, 0),
+    ],
+)
+def test_only_an_answer_in_place_of_a_violation_is_a_chance(denials: list[float], begin: float, chances: int) -> None:
+    verdict = denied([], denials, begin=begin)
+    (rule,) = verdict.rules
+    assert (rule.chances, verdict.exposure) == (chances, chances)
+    assert verdict.validity is (Validity.VALID if chances else Validity.UNKNOWN)
+    if not chances:
+        assert rule.lacks == verdict.reason
+        assert "not by three answers over a second after a later epoch had begun" in rule.lacks
 
 
 def test_questions_that_a_stopped_node_left_unanswered_do_not_hide_what_it_said() -> None:
