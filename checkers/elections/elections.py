@@ -33,7 +33,7 @@ from fencepost.checkers.findings.ladder import WITNESSES_MAX, Doubt, Findings
 from fencepost.checkers.findings.words import seconds
 from fencepost.checkers.storage.sets import weak_reads
 from fencepost.harness.history import History, Operation
-from fencepost.harness.verdict import Cause, Facts, Verdict
+from fencepost.harness.verdict import Cause, Facts, Rule, Verdict
 
 CHECKER: Final = "election"
 ACTING: Final = "one-acting-leader"
@@ -64,6 +64,7 @@ def check(history: History, facts: Facts) -> list[Verdict]:
         _verdict(
             ACTING if fenced else BELIEVED,
             acting,
+            rule="acted-after-its-term",
             exposed=attempts.exposed,
             exposure_of=_EXPOSURE_OF[ACTING],
             # Positions that were acknowledged can prove a violation, but not that there is none.
@@ -75,6 +76,7 @@ def check(history: History, facts: Facts) -> list[Verdict]:
         _verdict(
             GROW,
             terms_out_of_order(terms),
+            rule="term-went-back",
             exposed=_sequels(terms),
             facts=facts,
             counted={"terms": list(terms.granted.values()), "campaigns_ok": terms.campaigns},
@@ -82,6 +84,7 @@ def check(history: History, facts: Facts) -> list[Verdict]:
         _verdict(
             BELIEVED,
             [overlap.finding for overlap in overlaps],
+            rule="two-believers",
             exposed=[belief.campaign for belief in held[1:]],
             facts=facts,
             counted={"two_believers": [overlap.finding.counted for overlap in overlaps]},
@@ -90,6 +93,7 @@ def check(history: History, facts: Facts) -> list[Verdict]:
         _verdict(
             OBSERVED_BY_MODE[facts.options.get("observe", "plain")],
             went_back(terms, facts.options.get("observe", "plain")),
+            rule="observed-term-went-back",
             exposed=seen.changes,
             exposure_of=OBSERVED_EXPOSURE_OF,
             facts=facts,
@@ -100,6 +104,7 @@ def check(history: History, facts: Facts) -> list[Verdict]:
         _verdict(
             KEPT,
             [] if weak else lost_acts(terms),
+            rule="lost-act",
             exposed=to_be_shown(terms),
             lacks=weak,
             facts=facts,
@@ -111,6 +116,7 @@ def _verdict(
     guarantee: str,
     findings: list[Finding],
     *,
+    rule: str,
     exposed: list[Operation],
     facts: Facts,
     counted: Mapping[str, list[Operation]] = _NOTHING,
@@ -119,7 +125,11 @@ def _verdict(
     exposure_of: str | None = None,
     lacks: str = "",
 ) -> Verdict:
-    """`counted` are figures by the operations that they count; of other `figures`, `evidence` has the rows."""
+    """`rule` is the one that each of `exposed` gave its chance.
+
+    `counted` are figures by the operations that they count; of other `figures`, `evidence` has the rows.
+    """
+    what = exposure_of or _EXPOSURE_OF[guarantee]
     return Findings(
         checker=CHECKER,
         guarantee=guarantee,
@@ -127,7 +137,8 @@ def _verdict(
         broken=f"{len(findings)} violations",
         doubt=Doubt(Cause.UNDECIDED, lacks) if lacks else None,
         exposed=rows(exposed),
-        exposure_of=exposure_of or _EXPOSURE_OF[guarantee],
+        exposure_of=what,
+        rules=(Rule(name=rule, chances=len(exposed), lacks="" if exposed else f"no {what}"),),
         shown=one_of_each_first(findings)[:WITNESSES_MAX],
         counted={name: rows(own) for name, own in counted.items()},
         figures=figures,

@@ -18,7 +18,7 @@ from fencepost.checkers.findings.words import seconds
 from fencepost.checkers.storage.sets import SetHistory, counted_in, weak_reads
 from fencepost.harness.base.errors import MalformedHistory
 from fencepost.harness.history import History, Operation, Outcome
-from fencepost.harness.verdict import Cause, Facts, Verdict
+from fencepost.harness.verdict import Cause, Facts, Rule, Verdict
 
 CHECKER: Final = "lock"
 FENCED: Final = "fenced-lock"
@@ -42,13 +42,16 @@ def check(history: History, facts: Facts) -> list[Verdict]:
     sections = {key: _sections(history.operations, key) for key in keys}
     sets = [SetHistory(history, key=key, adds="critical") for key in keys]
     weak = weak_reads(facts)
+    rules = [_lost_update(sets, weak), _later_grants(sections, "token-order")]
     findings = [] if weak else [finding for one in sets for finding in one.findings(lost="lost-update")]
     holders = [finding for key in keys for finding in two_holders(sections[key])]
     findings += [finding for key in keys for finding in token_order(sections[key])]
     if fenced:
         findings += [finding for key in keys for finding in stale_tokens(sections[key])]
+        rules.append(_stale_writes(history, sections))
     else:
         findings += holders
+        rules.append(_later_grants(sections, "two-holders"))
     return [
         Findings(
             checker=CHECKER,
@@ -59,10 +62,31 @@ def check(history: History, facts: Facts) -> list[Verdict]:
             exposed=rows(section for one in sets for section in one.exposed()),
             exposure_of=EXPOSURE_OF,
             shown=one_of_each_first(findings)[:WITNESSES_MAX],
+            rules=tuple(rules),
             counted={name: rows(own) for name, own in _counted(sets, sections, holders).items()},
             figures={"fencing": "on" if fenced else "off"},
         ).verdict(facts)
     ]
+
+
+def _lost_update(sets: list[SetHistory], weak: str) -> Rule:
+    chances = 0 if weak else sum(len(one.exposed()) for one in sets)
+    lacks = weak or "no strong read after healing had to show an acknowledged critical section"
+    return Rule(name="lost-update", chances=chances, lacks="" if chances else lacks)
+
+
+def _later_grants(sections: dict[str, list[Section]], name: str) -> Rule:
+    """A rule that holds each grant against those before it."""
+    chances = sum(len(own[1:]) for own in sections.values())
+    return Rule(name=name, chances=chances, lacks="" if chances else "the lock was not granted twice")
+
+
+def _stale_writes(history: History, sections: dict[str, list[Section]]) -> Rule:
+    """A stale holder's write is refused with "fenced"; one that was taken is a violation."""
+    refused = sum(o.f == "critical" and o.error == "fenced" for o in history.operations)
+    chances = refused + sum(len(stale_tokens(own)) for own in sections.values())
+    lacks = "" if chances else "no holder wrote after it had lost the lock"
+    return Rule(name="stale-token-accepted", chances=chances, lacks=lacks)
 
 
 def _doubt(weak: str, sets: list[SetHistory]) -> Doubt | None:

@@ -11,11 +11,12 @@ from fencepost.checkers.findings.finding import Finding
 from fencepost.checkers.findings.ladder import Findings
 from fencepost.checkers.findings.words import seconds
 from fencepost.harness.history import History, Operation, Outcome
-from fencepost.harness.verdict import Facts, Verdict
+from fencepost.harness.verdict import Facts, Rule, Verdict
 
 CHECKER: Final = "producer-ids"
 GUARANTEE: Final = "unique-producer-ids"
 EXPOSURE_OF: Final = "ids given out"
+TWICE: Final = "producer-id-given-twice"
 
 
 def check(history: History, facts: Facts) -> list[Verdict]:
@@ -41,6 +42,7 @@ def check(history: History, facts: Facts) -> list[Verdict]:
             exposure_of=EXPOSURE_OF,
             untested=f"{len(given)} {EXPOSURE_OF}",
             kept=f"{len(given)} {EXPOSURE_OF}, all different",
+            rules=(_rule(given),),
             counted={"ids": rows(given)},
             figures={
                 "ids_of_node": {node: len(own) for node, own in of_node.items()},
@@ -56,10 +58,16 @@ def check(history: History, facts: Facts) -> list[Verdict]:
     ]
 
 
+def _rule(given: list[Operation]) -> Rule:
+    """The first id meets no other one."""
+    chances = len(given[1:])
+    return Rule(name=TWICE, chances=chances, lacks="" if chances else "no second id was given out")
+
+
 def _twice(first: Operation, second: Operation) -> Finding:
     steps = tuple(
         f"{o.node} gave process {o.process} the id {o.result} at {seconds(o.completed_ns or o.invoked_ns)} "
         f"(event {o.invoke_index})."
         for o in (first, second)
     )
-    return Finding(anomaly="producer-id-given-twice", operations=(first, second), steps=steps)
+    return Finding(anomaly=TWICE, operations=(first, second), steps=steps)

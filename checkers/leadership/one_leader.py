@@ -10,10 +10,11 @@ from typing import Final
 from fencepost.checkers.facts.reigns import Reigns
 from fencepost.checkers.findings.finding import Finding
 from fencepost.checkers.findings.ladder import Findings
-from fencepost.harness.history import BeliefEvent, EpochEvent, History
-from fencepost.harness.verdict import Facts, Verdict
+from fencepost.harness.history import BeliefEvent, Claim, EpochEvent, History
+from fencepost.harness.verdict import Facts, Rule, Verdict
 
 GUARANTEE: Final = "one-leader-per-epoch"
+TWO_LEADERS: Final = "two-leaders-in-one-epoch"
 _WITNESSES_MAX: Final = 3
 
 
@@ -24,6 +25,10 @@ def judge(history: History, facts: Facts, reigns: Reigns) -> list[Verdict]:
     evidence = _evidence(history, reigns)
     double = [(epoch, nodes) for epoch, nodes in sorted(evidence.items()) if len(nodes) > 1]
     found = [_finding(history, epoch, nodes) for epoch, nodes in double]
+    nodes_heard = {s.node for s in reigns.samples if s.claims is not Claim.SILENT}
+    nodes_heard |= {node for nodes in evidence.values() for node in nodes}
+    chances = len(evidence) if len(nodes_heard) > 1 else 0
+    lacks = "" if chances else "fewer than two nodes said anything of whether they lead"
     return [
         Findings(
             checker="leadership",
@@ -35,6 +40,7 @@ def judge(history: History, facts: Facts, reigns: Reigns) -> list[Verdict]:
             untested="nobody said that it led, in any epoch",
             kept=f"each of {len(evidence)} epochs had one leader",
             shown=found[:_WITNESSES_MAX],
+            rules=(Rule(name=TWO_LEADERS, chances=chances, lacks=lacks),),
         ).verdict(facts)
     ]
 
@@ -63,7 +69,7 @@ def _finding(history: History, epoch: int, nodes: dict[str, int]) -> Finding:
         said = "answered that it led" if isinstance(event, BeliefEvent) else "wrote in its log that it came to lead"
         steps.append(f"{node} {said} epoch {epoch}.")
     return Finding(
-        anomaly="two-leaders-in-one-epoch",
+        anomaly=TWO_LEADERS,
         events=tuple(nodes.values()),
         counted_by=max(nodes.values()),
         steps=(*steps, "An epoch belongs to at most one leader."),

@@ -25,9 +25,9 @@ from fencepost.checkers.leases.findings import (
 )
 from fencepost.checkers.leases.leading import Superseded, superseded_leader
 from fencepost.checkers.leases.lives import Lives
-from fencepost.checkers.leases.view import Lease, Look, leases_of, looks_of
+from fencepost.checkers.leases.view import Lease, Look, Renewal, leases_of, looks_of
 from fencepost.harness.history import AttemptEvent, History, Operation, Outcome
-from fencepost.harness.verdict import Cause, Facts, LeaseBound, Verdict
+from fencepost.harness.verdict import Cause, Facts, LeaseBound, Rule, Verdict
 
 CHECKER: Final = "lease"
 LIVES: Final = "live-lease-lives"
@@ -41,8 +41,8 @@ _GUARANTEES: Final = {
     LIVES: (REVOKED, "looks at keys whose leases were certainly alive", "no look at the key of a lease that lived"),
     COUNTS: (
         IN_VAIN,
-        "answered keep-alives that a superseded leader may have answered",
-        "no keep-alive was answered by what may have been a superseded leader",
+        "keep-alives that a superseded leader may have answered, with a look at the key while they prolonged its life",
+        "no key was looked for while a keep-alive that a superseded leader may have answered prolonged its life",
     ),
     ENDS: (
         OUTLIVED,
@@ -85,6 +85,7 @@ def check(history: History, facts: Facts) -> list[Verdict]:
                 exposed=exposed[guarantee],
                 exposure_of=exposure_of,
                 untested=untested,
+                rules=(_rule(anomaly, exposed[guarantee], untested),),
                 shown=[_shown(f, leaders.get(id(f)), lives) for f in findings[:WITNESSES_MAX]],
                 counted=counted if first else {},
                 figures=figures if first else {},
@@ -118,7 +119,9 @@ def _exposed(judged: Sequence[Judged], lives: Lives, looks: Sequence[Look]) -> d
 
     return {
         LIVES: _rows_of(current, judged, _lived),
-        COUNTS: rows(r.op for one in judged for r in one.in_doubt if r.op.f == "keep"),
+        COUNTS: rows(
+            r.op for one in judged for r in one.in_doubt if r.op.f == "keep" and _looked_for(r, current, lives)
+        ),
         ENDS: _rows_of(current, judged, lambda look, one: lives.certainly_over(one.lease, look)),
         STAYS: _rows_of(current, judged, lambda look, one: after_end(look.op, one)),
         NO_DEAD: rows(
@@ -132,6 +135,16 @@ def _exposed(judged: Sequence[Judged], lives: Lives, looks: Sequence[Look]) -> d
 
 def _rows_of(looks: Sequence[Look], judged: Sequence[Judged], test: Callable[[Look, Judged], bool]) -> Rows:
     return tuple(row(look.op) for look in looks if any(test(look, one) for one in judged))
+
+
+def _looked_for(renewal: Renewal, current: Sequence[Look], lives: Lives) -> bool:
+    """Whether its key, had it been gone, would have been seen to be so while the renewal prolonged its life."""
+    until_ns = lives.until_ns(renewal)
+    return any(renewal.answered_ns <= look.invoked_ns and look.completed_ns < until_ns for look in current)
+
+
+def _rule(anomaly: str, exposed: Rows, untested: str) -> Rule:
+    return Rule(name=anomaly, chances=len(exposed), lacks="" if exposed else untested)
 
 
 def _lived(look: Look, one: Judged) -> bool:

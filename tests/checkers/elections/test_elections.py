@@ -511,3 +511,17 @@ def test_a_term_that_means_nothing_is_named(f: str, value: Any, result: Any) -> 
 
 def test_an_empty_history_is_unknown() -> None:
     assert {v.validity for v in Vote().judged()} == {Validity.UNKNOWN}
+
+
+def test_each_verdict_names_its_rule_and_how_often_it_could_have_fired() -> None:
+    vote = two_epochs(101, type=FAIL, error="fenced")
+    vote.trail((1, 1), (3, 2))
+    rules = {(verdict.guarantee, rule.name): rule for verdict in vote.judged() for rule in verdict.rules}
+    assert {names: rule.chances for names, rule in rules.items()} == {
+        (ACTING, "acted-after-its-term"): 1,
+        (GROW, "term-went-back"): 1,
+        (BELIEVED, "two-believers"): 1,
+        ("session-order", "observed-term-went-back"): 0,
+        (KEPT, "lost-act"): 2,
+    }
+    assert [rule.name for rule in rules.values() if rule.lacks] == ["observed-term-went-back"]

@@ -29,5 +29,11 @@ def test_an_id_that_two_nodes_gave_is_invalid_and_shown() -> None:
     assert verdict.witnesses[0].steps[1] == "b3 gave process 1003 the id 0 at 0.025000 s (event 4)."
 
 
+def test_an_id_alone_can_meet_no_other_one() -> None:
+    verdict = _judge(("b1", 7))
+    assert (verdict.validity, verdict.exposure) == (Validity.UNKNOWN, 1)
+    assert "no second id was given out" in verdict.reason
+
+
 def test_nothing_given_is_unknown() -> None:
     assert _judge(("b1", None)).validity is Validity.UNKNOWN

@@ -577,6 +577,16 @@ def test_two_leaders_of_one_epoch(second: Any, validity: Any) -> None:
     assert only(leadership.check(tale.history(), given), "one-leader-per-epoch").validity is validity
 
 
+def test_one_node_that_speaks_alone_contradicts_nobody() -> None:
+    tale = Tale()
+    tale.claim("n1", 1, 10, 20)
+    tale.belief("n2", Claim.SILENT, 10, 20)
+    given = facts(leadership=bound(1000, one_leader=True))
+    verdict = only(leadership.check(tale.history(), given), "one-leader-per-epoch")
+    assert verdict.validity is Validity.UNKNOWN
+    assert "fewer than two nodes said anything of whether they lead" in verdict.reason
+
+
 def test_two_leaders_are_judged_only_from_sources_that_keep_all_assumptions() -> None:
     tale = Tale()
     tale.claim("n1", 1, 10, 20)

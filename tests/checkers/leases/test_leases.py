@@ -414,7 +414,30 @@ def test_what_was_answered_just_before_a_log_named_the_next_epoch_is_in_doubt(an
     story = Story()
     superseded(story)
     story.keep((950, answered_ms), epoch=1)
+    story.look(True, (1500, 1510), node="n2")
     assert only(story.judged(), leases.COUNTS).exposure == doubts
+
+
+@pytest.mark.parametrize(
+    ("look", "mode", "chances"),
+    [
+        ((1500, 1510), "strong", 1),
+        ((1500, 1510), "plain", 0),  # a copy may lag
+        ((1000, 1020), "strong", 0),  # asked for before the answer
+        ((3940, 3951), "strong", 0),  # by then it may have ended by right
+        (None, "", 0),
+    ],
+)
+def test_a_doubtful_keep_alive_is_a_chance_if_its_key_was_looked_for(look: Any, mode: str, chances: int) -> None:
+    story = Story()
+    superseded(story)
+    story.keep((950, 1010), epoch=1)
+    if look is not None:
+        story.look(True, look, mode=mode, node="n2")
+    verdict = only(story.judged(), leases.COUNTS)
+    (rule,) = verdict.rules
+    assert (rule.name, rule.chances, verdict.exposure) == (findings.IN_VAIN, chances, chances)
+    assert bool(rule.lacks) is (chances == 0) is (verdict.validity is Validity.UNKNOWN)
 
 
 def test_without_a_stamp_the_epoch_that_the_node_last_named_tells_who_may_have_answered() -> None:
