@@ -27,7 +27,7 @@ from fencepost.harness.history import OpEvent, Outcome
 #: Mean time between two operations that keep a probe's connection open.
 KEEP_NS: Final = 8_000_000_000
 #: After a failure the connection is opened again within this.
-_MEND_NS: Final = 1_000_000_000
+_MEND_NS: Final = 2_000_000_000
 #: A superseded node is asked within this, and so soon again after an answer: all its probes at once would meet the same
 #: moment.
 _ASK_NS: Final = 150_000_000

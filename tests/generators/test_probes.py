@@ -43,7 +43,7 @@ class Driver:
 
 def test_a_probe_opens_its_connection_early_and_then_seldom_acts() -> None:
     times = [at_ns for at_ns, offer in Driver().run(200, superseded=False) if offer == KEEP]
-    assert times[0] < 1.1 * S
+    assert times[0] < 2.1 * S
     assert 10 <= len(times) <= 50  # one in 8 s on average
 
 
@@ -58,14 +58,14 @@ def test_a_superseded_node_is_asked_within_a_fraction_of_a_second_with_numbers_o
 
 def test_what_went_wrong_is_mended_soon() -> None:
     driver = Driver()
-    driver.run(2, superseded=False, type=Outcome.FAIL)
-    assert len(driver.run(12, superseded=False, type=Outcome.FAIL)) >= 10
+    driver.run(3, superseded=False, type=Outcome.FAIL)
+    assert len(driver.run(22, superseded=False, type=Outcome.FAIL)) >= 10
 
 
 def test_once_its_node_is_no_longer_superseded_a_probe_tries_its_connection() -> None:
     driver = Driver()
     driver.run(10, superseded=True)
-    after = driver.run(11.1, superseded=False)
+    after = driver.run(12.1, superseded=False)
     assert [offer for _, offer in after][:1] == [KEEP]
 
 
