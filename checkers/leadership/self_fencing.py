@@ -257,10 +257,10 @@ def _watched(
     )
 
 
-def _unproven(found: list[Claimed], claims: list[tuple[int, Sample, Cut]], limit_ns: int) -> Doubt | None:
+def _unproven(failures: list[Claimed], claims: list[tuple[int, Sample, Cut]], limit_ns: int) -> Doubt | None:
     """Claims beyond the limit that are no violation: too few, or of a time in which no later epoch is known."""
     longest_ns = max((ran_ns for ran_ns, _, _ in claims), default=0)
-    if found or longest_ns <= limit_ns:
+    if failures or longest_ns <= limit_ns:
         return None
     return Doubt(
         Cause.UNDECIDED,
