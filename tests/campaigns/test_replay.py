@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from fencepost.harness.base.errors import HarnessError, UsageError
 from fencepost.harness.campaigns.replay import wilson
 from fencepost.harness.campaigns.replay.recorded import Recorded, read_recorded
-from fencepost.harness.campaigns.replay.reductions import Candidate, dropped, load, narrowing
+from fencepost.harness.campaigns.replay.reductions import Candidate, dropped, idle_time, load, narrowing
 from fencepost.harness.campaigns.replay.replaying import Replay, replay
 from fencepost.harness.campaigns.replay.search import TRIES_MAX, Evidence, ddmin, decide, minimise
 from fencepost.harness.campaigns.replay.shrinking import SMALLER, Shrinking, Shrunk
@@ -96,6 +96,21 @@ def test_a_bug_that_shows_in_six_of_ten_tries_is_reduced_to_its_two_faults_as_we
     assert exact >= 190
 
 
+def test_no_faults_at_all_are_tried_once() -> None:
+    """Every try of it is the whole run's length, and tells nothing of the faults that are needed."""
+    for needed in (frozenset({2}), frozenset({2, 5})):
+        kept: list[tuple[int, ...]] = []
+
+        def attempt(items: tuple[int, ...], needed: frozenset[int] = needed, kept: list[Any] = kept) -> bool:
+            kept.append(items)
+            return needed <= set(items)
+
+        evidence = Evidence(attempt)
+        assert evidence.baseline(tuple(range(8)))
+        assert set(minimise(tuple(range(8)), lambda items: items, evidence)) == needed
+        assert kept.count(()) == 1
+
+
 def test_a_bug_that_needs_no_fault_is_found_to_need_none() -> None:
     assert _shrunk_by(1.0, 0, frozenset())[0] == ()
 
@@ -142,7 +157,7 @@ def candidate(*rows: Row, **more: Any) -> Candidate:
 
 def test_load_is_offered_from_the_least_on() -> None:
     whole = candidate(row("kill:one", 6), row("pause:one", 12, number=1))
-    offers = {reduction.name: list(reduction.offers(whole)) for reduction in load(whole)}
+    offers = {reduction.name: list(reduction.offers(whole)) for reduction in (*idle_time(whole), *load(whole))}
     assert [o.plan.workload_options["adders_per_node"] for o in offers["adders_per_node"]] == [1, 2, 4]
     assert [o.plan.workload_options["rate"] for o in offers["rate"]] == [50.0, 100.0, 200.0]
     assert [o.plan.time_limit for o in offers["time_limit"]] == ["14s"]
@@ -165,7 +180,7 @@ def test_faults_are_narrowed_in_target_length_and_quantities() -> None:
 def test_faults_keep_their_order_lengths_and_overlaps_when_idle_time_goes(spans: list[tuple[int, int]]) -> None:
     rows = [{**row("kill:one", at, number=n), "duration_ns": length * S} for n, (at, length) in enumerate(spans)]
     whole = candidate(*rows)
-    (idle,) = [r for r in load(whole) if r.name == "idle time"]
+    (idle,) = [r for r in idle_time(whole) if r.name == "idle time"]
     for offer in idle.offers(whole):
         assert all(r["at_ns"] >= 0 for r in offer.rows)
         for a, b in ((a, b) for a in range(len(rows)) for b in range(len(rows))):
@@ -271,6 +286,21 @@ def test_shrink_finds_the_two_faults_then_less_load_and_confirms_in_ten_fresh_ru
     assert document["faults"] == {"before": 8, "after": 2}
     assert sum(kept["confirms"] for kept in document["tries"]) == 10
     assert sum(line.startswith("left out: ") for line in document["dropped"]) == 6
+
+
+def test_shrink_cuts_time_first_and_tells_what_each_stage_may_take(recorded: Recorded, tmp_path: Path) -> None:
+    fake = Fake()
+    shrunk, said = shrink(recorded, tmp_path, fake)
+    lengths = [plan.duration_ns("time_limit") for plan in fake.plans]
+    assert lengths[3] > lengths[4], "as soon as it is known how often the whole shows"
+    begun = [line.partition(":")[0] for line in said if "smaller plan" in line]
+    assert begun[:2] == ["time", "faults"]
+    assert "load" in begun
+    assert "faults: up to 16 smaller plans, each 2 to 4 tries of 10 s: 5 min to 11 min" in said
+    (over,) = [line for line in said if line.startswith("faults: less after ")]
+    assert f"; {len(shrunk.best.rows)} faults, " in over
+    assert over.endswith(" min of the budget left")
+    assert sum(not plan.schedule for plan in fake.plans) == 1, "without any fault once"
 
 
 @pytest.mark.parametrize("stop_after", [1, 7, 45])

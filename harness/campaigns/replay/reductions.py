@@ -66,16 +66,19 @@ class Reduction(msgspec.Struct, frozen=True):
     offers: Callable[[Candidate], Iterator[Candidate]]
 
 
+def idle_time(candidate: Candidate) -> list[Reduction]:
+    """Time without a fault: between faults, then behind the last."""
+    return [Reduction("idle time", _without_idle_time), Reduction("time_limit", _shorter)]
+
+
 def load(candidate: Candidate) -> list[Reduction]:
-    """Clients, keys, duration, rate, in this order."""
+    """Clients, keys, rate, in this order."""
     options = candidate.plan.workload_options
     clients = [name for name, value in options.items() if name.endswith(_CLIENTS) and type(value) is int]
     keys = [name for name in _KEYS if type(options.get(name)) is int]
     rates = [name for name in _RATES if isinstance(options.get(name), float)]
     return [
         *(_fewer(name) for name in (*clients, *keys)),
-        Reduction("idle time", _without_idle_time),
-        Reduction("time_limit", _shorter),
         *(_slower(name) for name in rates),
     ]
 

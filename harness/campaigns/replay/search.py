@@ -85,6 +85,12 @@ class Evidence(Generic[K]):
             self._once_more(candidate)
         return told
 
+    def once(self, candidate: K) -> bool:
+        """Whether its first try showed; no other is made."""
+        if not self.tries(candidate):
+            self._once_more(candidate)
+        return self.tries(candidate)[0]
+
     def _once_more(self, candidate: K) -> None:
         shown = self._attempt(candidate)
         self._tries.setdefault(candidate, []).append(shown)
@@ -110,18 +116,19 @@ def minimise(
 ) -> tuple[T, ...]:
     """The fewest of `items`, in order, from which none can be left out; `found` hears of every smaller set.
 
-    Before the end each single one is left out once more and asked about more strictly.
+    Before the end each single one is left out once more and asked about more strictly. The empty set is tried once:
+    whoever looks for a needed fault learns nothing from runs without any.
     """
 
     def enough(kept: tuple[T, ...]) -> bool:
-        good = evidence.enough(candidate(kept))
+        good = evidence.enough(candidate(kept)) if kept else evidence.once(candidate(kept))
         if good:
             found(kept)
         return good
 
     while True:
         items = ddmin(items, enough)
-        smaller = (items[:i] + items[i + 1 :] for i in range(len(items)))
+        smaller = (items[:i] + items[i + 1 :] for i in range(len(items)) if len(items) > 1)
         better = next((kept for kept in smaller if evidence.enough(candidate(kept), strict=True)), None)
         if better is None:
             return items

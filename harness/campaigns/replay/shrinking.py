@@ -1,4 +1,4 @@
-"""`shrink`: fewer faults, then less load, then narrower parameters, while the same fingerprint still shows.
+"""`shrink`: less time, fewer faults, less load, narrower parameters, while the same fingerprint still shows.
 
 Everything that was tried stands in `shrink.json`. The search itself holds no state: begun again it takes the tries that
 are there in their order, comes to where it was, and goes on. The counts of the search are biased upwards (a candidate
@@ -16,8 +16,9 @@ import msgspec
 from fencepost.harness.base.errors import HarnessError, UsageError
 from fencepost.harness.campaigns.replay import wilson
 from fencepost.harness.campaigns.replay.recorded import Recorded, with_faults
-from fencepost.harness.campaigns.replay.reductions import Candidate, Reduction, dropped, load, narrowing
+from fencepost.harness.campaigns.replay.reductions import Candidate, Reduction, dropped
 from fencepost.harness.campaigns.replay.search import Evidence, minimise, rate_of
+from fencepost.harness.campaigns.replay.stages import AFTER_FAULTS, BEFORE_FAULTS, FAULTS, Stage, forecast, span
 from fencepost.harness.campaigns.replay.tries import Carry, Try
 from fencepost.harness.plan import write_plan
 from fencepost.harness.plan.checked_plan import CheckedPlan, check_plan
@@ -151,16 +152,41 @@ class Shrinking:
             self._shrunk.baseline = (sum(tries), len(tries))
         if not showed:
             return
-        self._say(f"faults: {len(whole.rows)}")
-        minimise(
-            whole.rows,
-            lambda rows: self._key(msgspec.structs.replace(whole, rows=rows)),
-            evidence,
-            found=lambda rows: self._accept(msgspec.structs.replace(whole, rows=rows), f"{len(rows)} faults"),
-        )
-        for stage in (load, narrowing):
-            for reduction in stage(self._shrunk.best):
+        for stage in BEFORE_FAULTS:
+            self._play(stage, evidence)
+        self._leave_out_faults(self._shrunk.best, evidence)
+        for stage in AFTER_FAULTS:
+            self._play(stage, evidence)
+
+    def _leave_out_faults(self, begun: Candidate, evidence: Evidence[str]) -> None:
+        with self._announced(FAULTS, 2 * len(begun.rows)):
+            minimise(
+                begun.rows,
+                lambda rows: self._key(msgspec.structs.replace(begun, rows=rows)),
+                evidence,
+                found=lambda rows: self._accept(msgspec.structs.replace(begun, rows=rows), f"{len(rows)} faults"),
+            )
+
+    def _play(self, stage: Stage, evidence: Evidence[str]) -> None:
+        with self._announced(stage.name, stage.offers(self._shrunk.best)):
+            for reduction in stage.reductions(self._shrunk.best):
                 self._reduce(reduction, evidence)
+
+    @contextlib.contextmanager
+    def _announced(self, stage: str, candidates: int) -> Iterator[None]:
+        """What a stage may take, before it; what came of it and what is left of the budget, after it."""
+        before, best = len(self._kept), self._shrunk.best
+        if candidates:
+            self._say(f"{stage}: {forecast(candidates, self._per_try_s())}")
+        yield
+        if candidates:
+            left = f"{span(self._ends_s - self._clock_s())} of the budget left"
+            now = self._shrunk.best
+            less = "less" if now.key != best.key else "nothing to leave out"
+            self._say(
+                f"{stage}: {less} after {len(self._kept) - before} tries; {len(now.rows)} faults, "
+                f"{now.plan.time_limit}; {left}"
+            )
 
     def _reduce(self, reduction: Reduction, evidence: Evidence[str]) -> None:
         for offer in reduction.offers(self._shrunk.best):
