@@ -40,7 +40,7 @@ COMMANDS: Final = {
     "run": ("run", "Run a plan against a real cluster and judge it."),
     "shrink": (
         "shrink",
-        "Leave out faults, then load, then narrow parameters, while RUN's violation still shows; then confirm.",
+        "Cut time, leave out faults and load, narrow parameters, while RUN's violation still shows; then confirm.",
     ),
 }
 

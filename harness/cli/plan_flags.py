@@ -31,9 +31,11 @@ def plan_flags(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option(
             "--schedule",
             type=PathValue(),
-            help="A schedule.jsonl, in place of --nemesis: its faults are carried out at its times, nothing is drawn.",
+            help="A schedule.jsonl, in place of --nemesis: replay these faults at these times; no random choice.",
         ),
-        click.option("--quorum", help="any, or keep: skip what would leave no connected majority. Default any."),
+        click.option(
+            "--quorum", help="any, or keep: skip faults that would stop the cluster from having a quorum. Default any."
+        ),
         click.option("--runtime", help="Where the nodes live: lab, containers. Default lab."),
         click.option("--image", help="containers: a server image of your own, in place of ours."),
         click.option("--links", help="containers: how links are enforced: auto, rules, sidecar, toxiproxy."),
@@ -41,10 +43,13 @@ def plan_flags(command: Callable[..., Any]) -> Callable[..., Any]:
             "--limited-data/--no-limited-data", default=None, help="containers: a hard size limit on data directories."
         ),
         click.option("--nodes", type=int, help="3 or 5; with etcd 1 as well."),
-        click.option("--time-limit", help="Length of the main phase; bounds new operations only. Default 30s."),
+        click.option(
+            "--time-limit",
+            help="Length of the main phase: no new operation starts after it; those in flight may finish. Default 30s.",
+        ),
         click.option("--quiet", help="Time without a fault between two faults. Default 4s."),
-        click.option("--watch", help="Nodes are watched for so long after the last heal. Default 2s; Kafka 30s."),
-        click.option("--op-timeout", help="A client gives an operation up after this long. Default 12s."),
+        click.option("--watch", help="How long nodes are observed after the last fault ended. Default 2s; Kafka 30s."),
+        click.option("--op-timeout", help="Client time-out per operation. Default 12s."),
         click.option(
             "--seed", type=click.IntRange(0), help="Every random choice derives from it; drawn when it is not given."
         ),

@@ -32,6 +32,8 @@ def shrink(
 ) -> int:
     """0 when a smaller plan is confirmed or there is provably nothing to leave out, 2 when that stays open."""
     budget_s = parse_duration_ns(budget, what="--budget") / 1e9
+    if not budget_s:
+        raise UsageError(f"--budget {budget} leaves no time for a try", hint="give 30m, or at least some minutes")
     if confirmations < CONFIRMATIONS:
         raise UsageError(f"--confirm {confirmations}: at least {CONFIRMATIONS} fresh runs tell something")
     recorded = read_recorded(run)
@@ -107,9 +109,9 @@ def _err(text: str) -> None:
 @click.option("--fingerprint", help="Keep this one of the run's fingerprints; default the first that decides.")
 @click.option("--results", type=PathValue(), default=Path("results"), help="Where tries are kept.")
 def command(run: Path, budget: str, confirmations: int, fingerprint: str | None, results: Path) -> int:
-    """Leave out faults, then load, then narrow parameters, while RUN's violation still shows; then confirm.
+    """Cut time, leave out faults and load, narrow parameters, while RUN's violation still shows; then confirm.
 
-    Stopped by Ctrl-C or by its budget, the same command goes on. Exits 0 with a confirmed plan, else 2.
+    If interrupted, run the same command again to continue. Exits 0 with a confirmed plan, else 2.
     """
     with Session("local[*]", use_spark=False) as session:
         return shrink(

@@ -90,7 +90,7 @@ class Prospect:
         if self.asked.left_out:
             lines.append(f"left out: {', '.join(fault for fault, _ in self.asked.left_out)} (run.json says why)")
         if self.without_time:
-            lines.append(f"no time for: {', '.join(self.without_time)}; a longer --time-limit or less --quiet")
+            lines.append(f"no time for: {', '.join(self.without_time)}: use a longer --time-limit or less --quiet")
         if not self.entries:
             return lines
         if self.quorum is Quorum.MUTUAL:

@@ -1,6 +1,7 @@
 """A wish to end and an order: who asked, how often, and what acts on it."""
 
 import contextlib
+import io
 import signal
 import threading
 from pathlib import Path
@@ -140,3 +141,11 @@ def test_no_guard_against_defects_takes_an_order_for_one(tmp_path: Path) -> None
         write_half()
     assert not path.exists(), "no half of a file is left"
     assert warnings == []
+
+
+def test_phases_whose_length_is_a_deadline_are_told_so() -> None:
+    stream = io.StringIO()
+    progress = Progress(stream)
+    for phase in ("main", "settle", "final"):
+        progress({"topic": "phase", "phase": phase, "left_s": 30.0})
+    assert stream.getvalue() == "  main (30 s)\n  settle (at most 30 s)\n  final (at most 30 s)\n"

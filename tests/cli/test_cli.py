@@ -96,6 +96,7 @@ ETCD = (*UNNAMED, "--nemesis", "none")
         ((*ETCD, "--colour"), ["No such option", "--help"]),
         (("run", "no-such.toml"), ["no-such.toml", "No such file"]),
         (("check", "/nowhere"), ["no run is kept here"]),
+        (("shrink", "x", "--budget", "0s"), ["--budget 0s leaves no time for a try"]),
         (("list", "planets"), ["planets", "systems"]),
         (("fly",), ["No such command 'fly'"]),
         ((*ETCD, "--version", "/no/such/etcd"), ["/no/such/etcd"]),

@@ -53,10 +53,10 @@ class _Flags:
     default=None,
     help="RUN: with Spark's part of the report (the default), or without. FILE in Parquet: judged through Spark.",
 )
-@click.option("--model", help="FILE: register, queue, ..., or module:Model. Default: told by its operations.")
-@click.option("--format", "form", help="FILE: edn, porcupine, jsonl, parquet. Default: told by its first bytes.")
+@click.option("--model", help="FILE: register, queue, ..., or module:Model. Default: guessed from the operations.")
+@click.option("--format", "form", help="FILE: edn, porcupine, jsonl, parquet. Default: guessed from its first bytes.")
 @click.option("--keyed/--no-keyed", default=None, help="FILE in EDN: values are [key value], or not.")
-@click.option("--report", type=PathValue(), help="FILE: a new HTML file, with every anomaly drawn.")
+@click.option("--report", type=PathValue(), help="FILE: write an HTML report of it (must not exist yet).")
 @click.option("--also", multiple=True, metavar="TOOL", help="Ask a second checker too: porcupine, knossos, elle.")
 @click.option("--also-command", multiple=True, metavar="TOOL=COMMAND", help="How knossos or elle is called here.")
 @click.option("--also-time-limit", default="60s", show_default=True, help="For each of those that are asked.")

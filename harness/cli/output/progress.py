@@ -7,10 +7,12 @@ import sys
 import time
 from typing import Any, Final, TextIO
 
-from fencepost.harness.history import DISK_FULL, HARNESS_ERROR, STOPPED_EARLY
+from fencepost.harness.history import DISK_FULL, HARNESS_ERROR, STOPPED_EARLY, PhaseName
 
 #: Without a terminal a tick is shown this often.
 _PLAIN_EVERY_S: Final = 5.0
+#: Their length is a deadline.
+_ENDS_EARLY: Final = frozenset({PhaseName.SETTLE, PhaseName.FINAL})
 
 
 class Progress:
@@ -26,12 +28,13 @@ class Progress:
     def __call__(self, message: dict[str, Any]) -> None:
         topic = message.get("topic")
         if topic == "phase":
-            left = message.get("left_s")
-            self.line(f"{message['phase']}{f' ({left:.3g} s)' if left else ''}")
+            left, phase = message.get("left_s"), message["phase"]
+            most = "at most " if phase in _ENDS_EARLY else ""
+            self.line(f"{phase}{f' ({most}{left:.3g} s)' if left else ''}")
         elif topic == "tick":
             self._tick(message)
         elif topic == STOPPED_EARLY:
-            self.line("stopping: no new operations, healing; once more ends at once")
+            self.line("stopping: no new operations, healing; press Ctrl-C again to stop immediately without a verdict")
         elif topic == DISK_FULL:
             self.line("the disk is full: no new operations; judging what there is")
         elif topic == HARNESS_ERROR:
