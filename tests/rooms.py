@@ -65,7 +65,7 @@ ROOMS: Final[dict[str, tuple[str, ...]]] = {
     "harness/systems/kafka": ("wire", "client", "server", "kraft", "zookeeper_mode"),
     "harness/interchange": ("formats", "second_opinion"),
     "harness/report": ("words", "facts", "drawing", "pictures", "tables", "stories", "documents", "page"),
-    "harness/campaigns": ("replay", "failover"),
+    "harness/campaigns": ("replay", "failover", "times"),
     "harness/cli": ("output", "check"),
     "checkers": (
         "facts",

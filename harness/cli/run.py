@@ -5,7 +5,8 @@ from typing import Any
 
 import click
 
-from fencepost.harness.base.errors import PlanError, UsageError
+from fencepost.harness.base.errors import HarnessError, PlanError, UsageError
+from fencepost.harness.campaigns.times.junit import Made
 from fencepost.harness.cli.output.outcome import exit_code_of, say_first, say_last, say_times
 from fencepost.harness.cli.output.path_value import PathValue
 from fencepost.harness.cli.output.session import Session
@@ -39,14 +40,23 @@ def command(plan_file: Path | None, results: Path, as_json: bool, times: int, us
     plan = checked.plan
     refuse_too_short(checked, range(plan.seed, plan.seed + times))
     with Session(plan.spark_master, use_spark=use_spark) as session, session.stop.deadline(plan.deadline):
-        found: list[Result] = []
-        for number in range(times):
-            one = checked.with_seed(plan.seed + number)
-            say_first(one, number, times)
-            result = session.execute(one, results)
-            say_last(one.plan.seed, result, as_json=as_json)
-            found.append(result)
-            if session.stop.asked:
-                break
-    say_times(found, times)
-    return exit_code_of(found)
+        judged: list[Result] = []
+        made: list[Made] = []
+        try:
+            for number in range(times):
+                one = checked.with_seed(plan.seed + number)
+                say_first(one, number, times)
+                try:
+                    result = session.execute(one, results)
+                except HarnessError as error:
+                    made.append(Made(seed=one.plan.seed, failure=error.message))
+                    raise
+                say_last(one.plan.seed, result, as_json=as_json)
+                judged.append(result)
+                made.append(Made(seed=one.plan.seed, folder=result.folder))
+                if session.stop.asked:
+                    break
+        finally:
+            if times > 1:
+                say_times(judged, made)
+    return exit_code_of(judged)

@@ -4,8 +4,7 @@ import json
 import os
 import shlex
 import sys
-from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -13,6 +12,7 @@ import click
 
 from fencepost.harness.base.errors import ExitCode, FencepostError
 from fencepost.harness.base.options import plain
+from fencepost.harness.campaigns.times.junit import Made, junit_of, junit_path
 from fencepost.harness.cli.output.progress import shorten
 from fencepost.harness.plan import Plan
 from fencepost.harness.results import run_folder as store
@@ -191,12 +191,26 @@ def _words_of(line: OfGuarantee, facts: Facts) -> list[str]:
     return [*(reasons or ["no violation found"]), *beside]
 
 
-def say_times(results: "list[Result]", times: int) -> None:
-    """After several runs: how often each verdict came out."""
-    if times > 1:
-        counts = Counter(result.judgement.validity.value for result in results)
-        said = ", ".join(f"{count} of {len(results)} {name}" for name, count in sorted(counts.items()))
-        click.echo(f"{len(results)} runs: {said}")
+def say_times(results: "Sequence[Result]", made: "Sequence[Made]") -> None:
+    """After several runs: how often each verdict came out, of which seeds, and the JUnit file of all of them."""
+    seeds: dict[str, list[int]] = {}
+    judged = iter(results)
+    for run in made:
+        outcome = "failed" if run.failure else next(judged).judgement.validity.value
+        seeds.setdefault(outcome, []).append(run.seed)
+    counts = []
+    for outcome, of in sorted(seeds.items()):
+        which = "" if outcome == Validity.VALID else f" (seeds {', '.join(map(str, of))})"
+        counts.append(f"{len(of)} of {len(made)} {outcome}{which}")
+    click.echo(f"{len(made)} runs: {', '.join(counts)}")
+    path = junit_path(made)
+    if path is not None:
+        try:
+            path.write_text(junit_of(made), encoding="utf-8")
+        except OSError as error:
+            _err(f"warning: {path.name} could not be written: {error.strerror}")
+        else:
+            _err(f"JUnit of all runs: {shorten(str(path))}")
 
 
 def _coloured(validity: Validity) -> str:
