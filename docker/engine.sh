@@ -30,6 +30,8 @@ running_pid() { # of the engine in this folder; nothing when it is not running (
     [ -s "$folder/docker.pid" ] || return 1
     pid=$(cat "$folder/docker.pid")
     [ "$(cat "/proc/$pid/comm" 2>/dev/null)" = dockerd ] || return 1
+    # One that died stays as a zombie until the first process of the machine reaps it.
+    ! grep -q '^State:[[:space:]]*Z' "/proc/$pid/status" 2>/dev/null || return 1
     echo "$pid"
 }
 
@@ -84,6 +86,9 @@ stop() {
         echo "not running"
     fi
     if [ "${1:-}" = --remove ]; then
+        # An engine that crashed leaves its mounts, some of them one over another.
+        awk -v below="$folder/" 'index($2, below) == 1 { print $2 }' /proc/mounts | sort -r |
+            while read -r mounted; do umount "$mounted"; done
         # Only what an engine made here, and nothing that is still mounted below it.
         rm -rf --one-file-system "$folder/data" "$folder/exec" "$folder/docker.sock" "$folder/docker.pid" \
             "$folder/dockerd.log"

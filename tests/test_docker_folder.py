@@ -12,7 +12,7 @@ import pytest
 
 from fencepost.harness.plugins import registry
 from fencepost.harness.runtime.containers import images
-from fencepost.harness.runtime.containers.engine.network import POOL, EngineNetwork
+from fencepost.harness.runtime.containers.engine.network import EngineNetwork, pool
 from fencepost.harness.systems.kafka.names import BROKER_PORT, CLIENT_PORT, CONTROLLER_PORT
 
 DOCKER = Path(__file__).resolve().parent.parent / "docker"
@@ -108,7 +108,7 @@ class TestCompose:
         services = re.findall(r"^  (\w+)-(\d):\n    <<: \*(\w+)$", self.text, re.MULTILINE)
         assert services == [(name, str(i), name) for name in self.systems for i in (1, 2, 3)]
         addresses = re.findall(r'ipv4_address: "\$\{FENCEPOST_SUBNET:-10\.78\}\.([\d.]+)"', self.text)
-        networks = list(POOL.subnets(new_prefix=24))[:3]
+        networks = list(pool().subnets(new_prefix=24))[:3]
         expected = [EngineNetwork("", "", network, "").address(i) for network in networks for i in (1, 2, 3)]
         assert [f"10.78.{address}" for address in addresses] == expected
 
@@ -173,6 +173,17 @@ class TestEngineScript:
     def test_says_how_it_is_used(self) -> None:
         done = self.run("start")
         assert done.returncode == 2 and "engine.sh start FOLDER" in done.stderr
+
+    def test_engine_that_died_and_was_not_reaped_is_not_running(self, tmp_path: Path) -> None:
+        program = tmp_path / "dockerd"
+        shutil.copy("/bin/true", program)
+        folder = tmp_path / "engine"
+        folder.mkdir()
+        with subprocess.Popen([program]) as died:
+            os.waitid(os.P_PID, died.pid, os.WEXITED | os.WNOWAIT)
+            (folder / "docker.pid").write_text(f"{died.pid}\n")
+            done = self.run("stop", str(folder), "--remove")
+        assert (done.returncode, done.stdout) == (0, f"not running\nremoved {folder}\n")
 
     def test_engine_that_is_not_there(self, tmp_path: Path) -> None:
         assert self.run("status", str(tmp_path / "none")).returncode == 1

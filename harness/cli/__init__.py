@@ -17,7 +17,7 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         return _main(arguments)
     except KeyboardInterrupt:
-        # While modules were imported, or while the command ended: there is nothing to heal.
+        # While modules were imported, or in a command that runs no cluster: there is nothing to heal.
         sys.stderr.write("\nstopped\n")
         return _STOPPED
 
@@ -42,9 +42,11 @@ def _main(arguments: list[str] | None) -> int:
         hint = f"`{context.command_path} --help` lists what there is" if context else None
         _complain(error.format_message(), hint)
         return int(ExitCode.USAGE)
-    except (StoppedTwice, click.Abort, KeyboardInterrupt):
+    except StoppedTwice:
         sys.stderr.write("\nstopped; everything is healed and gone\n")
         return int(ExitCode.STOPPED)
+    except click.Abort:
+        raise KeyboardInterrupt from None
     except BrokenPipeError:
         return int(ExitCode.INTERNAL)
     except Exception as error:

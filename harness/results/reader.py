@@ -22,6 +22,9 @@ HISTORY_PARQUET: Final = "history.parquet"
 
 _CHUNK: Final = 4 << 20
 
+#: Of a folder with a plan alone, such as that of a run whose processes were killed before its cluster started.
+_NEVER_BEGAN: Final = "a run that ended before its cluster had started recorded nothing: fencepost run FOLDER/plan.toml"
+
 
 def read_history(path: Path) -> History:
     """The history in a `.jsonl` or `.parquet` file or in a run's folder.
@@ -33,7 +36,7 @@ def read_history(path: Path) -> History:
     if path.is_dir():
         found = [path / name for name in (HISTORY_PARQUET, HISTORY_LINES) if (path / name).is_file()]
         if not found:
-            raise UsageError(f"{path}: neither {HISTORY_PARQUET} nor {HISTORY_LINES} is here")
+            raise UsageError(f"{path}: neither {HISTORY_PARQUET} nor {HISTORY_LINES} is here", hint=_NEVER_BEGAN)
         path = found[0]
     if not path.is_file():
         raise UsageError(f"{path}: no such file", hint="give a run's folder, a .jsonl or a .parquet")
@@ -84,7 +87,7 @@ def seal(folder: Path) -> Path:
         lines.unlink()
         (folder / RESERVE_FILE).unlink(missing_ok=True)
     elif not parquet.is_file():
-        raise UsageError(f"{folder}: neither {HISTORY_PARQUET} nor {HISTORY_LINES} is here")
+        raise UsageError(f"{folder}: neither {HISTORY_PARQUET} nor {HISTORY_LINES} is here", hint=_NEVER_BEGAN)
     return parquet
 
 

@@ -432,3 +432,11 @@ def test_numbers_in_lines_are_integers(tmp_path: Path) -> None:
     (tmp_path / HISTORY_LINES).write_text(json.dumps(line) + "\n")
     with pytest.raises(MalformedHistory, match="line 1"):
         read_history(tmp_path)
+
+
+def test_a_folder_of_a_run_that_never_began_says_what_to_do(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"neither history.parquet nor history.jsonl is here") as raised:
+        read_history(tmp_path)
+    assert raised.value.hint == (
+        "a run that ended before its cluster had started recorded nothing: fencepost run FOLDER/plan.toml"
+    )

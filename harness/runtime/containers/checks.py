@@ -103,4 +103,14 @@ def _leftovers(client: "DockerClient") -> Check:
             "the commands that made them were killed",
             ownership.SWEEP_COMMAND,
         )
-    return Check("left by earlier runs", True, f"nothing; now running: {', '.join(runs) or 'none'}")
+    foreign = sorted({one.run for one in found if ownership.is_dead(one.owner) is None})
+    running = [run for run in runs if run not in foreign]
+    if foreign:
+        return Check(
+            "left by earlier runs",
+            True,
+            f"nothing that is known; now running: {', '.join(running) or 'none'}; of another machine or container, "
+            f"running or left: {', '.join(foreign)}",
+            remedy="; ".join(f"where {run} is over: {ownership.removal(run)}" for run in foreign),
+        )
+    return Check("left by earlier runs", True, f"nothing; now running: {', '.join(running) or 'none'}")

@@ -99,7 +99,8 @@ class ContainersProvider:
                 left = ownership.sweep(client, str(said["run"]), late=True)
             client.close()
         except FencepostError as error:
-            return [f"what run {said['run']} made ({error.message}); remove it with: {ownership.removal(said['run'])}"]
+            command = ownership.removal(said["run"])
+            return [f"what run {said['run']} made could not be removed ({error.message}); remove it with: {command}"]
         if not left:
             note.unlink()
         return left

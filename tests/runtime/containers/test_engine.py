@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import requests
@@ -18,7 +18,7 @@ from fencepost.harness.base.errors import HarnessError, MachineError, UsageError
 from fencepost.harness.runtime.containers import checks as engine_checks
 from fencepost.harness.runtime.containers import given_image as container_images
 from fencepost.harness.runtime.containers import provider as containers
-from fencepost.harness.runtime.containers.engine import engine
+from fencepost.harness.runtime.containers.engine import engine, network, ownership
 from fencepost.harness.runtime.containers.engine.engine import EngineFacts, NoEngine
 from fencepost.harness.runtime.provider import Links, Setting
 
@@ -312,3 +312,36 @@ def test_a_system_without_an_image_is_refused_with_the_remedy() -> None:
     with pytest.raises(UsageError, match="this system has no image to run in containers") as caught:
         containers.CONTAINERS.resolve(WithoutImage(), "", Setting(runtime="containers"), print)
     assert caught.value.hint == "--runtime lab, or --image"
+
+
+def test_an_engine_behind_ssh_is_refused_with_a_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DOCKER_HOST", "ssh://me@far")
+    with pytest.raises(MachineError, match="ssh://me@far: engines are not reached over ssh") as raised:
+        engine.connect()
+    assert "ssh -L" in (raised.value.hint or "")
+
+
+def test_networks_of_a_run_lie_where_a_person_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(network.SUBNET_VARIABLE, raising=False)
+    assert str(network.pool()) == "10.78.0.0/16"
+    monkeypatch.setenv(network.SUBNET_VARIABLE, "10.99")
+    assert str(network.pool()) == "10.99.0.0/16"
+    monkeypatch.setenv(network.SUBNET_VARIABLE, "10.99.1")
+    with pytest.raises(UsageError, match=r"FENCEPOST_SUBNET=10\.99\.1 names no network"):
+        network.pool()
+
+
+def test_what_another_machine_made_is_not_called_running() -> None:
+    """From another pid namespace of the same engine nobody can know: it is told with a command."""
+
+    def row(run: str, owner: str) -> dict[str, Any]:
+        return {"Id": run, "Name": run, "Labels": {ownership.RUN_LABEL: run, ownership.OWNER_LABEL: owner}}
+
+    rows = [row("far", "0123456789ab:7:1"), row("here", ownership.owner())]
+    api = SimpleNamespace(containers=lambda **_: [], volumes=lambda **_: {}, networks=lambda **_: rows)
+    check = engine_checks._leftovers(cast(Any, SimpleNamespace(api=api)))
+    assert check.ok
+    assert check.found == (
+        "nothing that is known; now running: here; of another machine or container, running or left: far"
+    )
+    assert (check.remedy or "").startswith("where far is over: docker ps -aq --filter label=org.fencepost.run=far")

@@ -68,6 +68,12 @@ def connect(address: str = "", *, timeout_s: float = TIMEOUT_S) -> "DockerClient
     wanted = {"base_url": address} if address else _named()
     arguments = wanted or {"base_url": _usual()}
     place = str(arguments["base_url"])
+    if place.startswith("ssh://"):
+        raise MachineError(
+            f"{place}: engines are not reached over ssh",
+            hint="forward its socket: ssh -L /tmp/engine.sock:/var/run/docker.sock HOST, "
+            "then DOCKER_HOST=unix:///tmp/engine.sock",
+        )
     _refuse_dead_socket(place)
     client = None
     try:

@@ -1,20 +1,22 @@
 """The network of a cluster's containers: a subnet that nothing else uses, fixed addresses, no way out.
 
-Every network that we make is a /24 of 10.78.0.0/16: the first that no network of the engine and no route of this
-machine overlaps. A route to something wider (a VPN's 10.0.0.0/8) is no obstacle, since the network's own route is more
-specific. The engine has the last word: two runs that choose at once are told apart by its refusal.
+Every network that we make is a /24 of 10.78.0.0/16, or of FENCEPOST_SUBNET (such as 10.99): the first that no network
+of the engine and no route of this machine overlaps. A route to something wider (a VPN's 10.0.0.0/8) is no obstacle,
+since the network's own route is more specific. The engine has the last word: two runs that choose at once are told
+apart by its refusal.
 """
 
 import contextlib
 import errno
 import ipaddress
+import os
 import socket
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from fencepost.harness.base.errors import MachineError
+from fencepost.harness.base.errors import MachineError, UsageError
 from fencepost.harness.runtime.containers.engine.engine import asking
 from fencepost.harness.runtime.containers.engine.fabric import INSIDE_DATA, INSIDE_FOLDER, Site
 from fencepost.harness.runtime.network import CLIENT
@@ -23,7 +25,9 @@ from fencepost.harness.runtime.node import Place
 if TYPE_CHECKING:
     from docker import DockerClient
 
-POOL: Final = ipaddress.IPv4Network("10.78.0.0/16")
+#: The first two numbers of every address, for who has a use of their own for ours; the compose file reads it too.
+SUBNET_VARIABLE: Final = "FENCEPOST_SUBNET"
+_SUBNET: Final = "10.78"
 NODES_MAX: Final = 99
 #: Subnets that the engine may refuse before we give up: each refusal is another run that was faster.
 _REFUSALS_MAX: Final = 16
@@ -81,10 +85,22 @@ def make_network(
             else:
                 return EngineNetwork(name, made.id or "", subnet, gateway)
     raise MachineError(
-        f"no subnet of {POOL} is free for a network"
+        f"no subnet of {pool()} is free for a network"
         + (f"; the engine refused {', '.join(refused)}" if refused else ""),
-        hint="remove networks that nobody uses (docker network ls; fencepost doctor --sweep; docker network rm NAME)",
+        hint="remove networks that nobody uses (docker network ls; fencepost doctor --sweep; docker network rm NAME), "
+        f"or take others: {SUBNET_VARIABLE}=10.99",
     )
+
+
+def pool() -> ipaddress.IPv4Network:
+    """Where the subnets of our networks lie. Raises UsageError for a variable that names no network."""
+    numbers = os.environ.get(SUBNET_VARIABLE) or _SUBNET
+    try:
+        return ipaddress.IPv4Network(f"{numbers}.0.0/16")
+    except ValueError:
+        raise UsageError(
+            f"{SUBNET_VARIABLE}={numbers} names no network", hint="give the first two numbers, such as 10.99"
+        ) from None
 
 
 def remove_network(client: "DockerClient", network: EngineNetwork) -> None:
@@ -105,7 +121,7 @@ def is_overlap(message: str) -> bool:
 def free_subnets(client: "DockerClient") -> Iterator[ipaddress.IPv4Network]:
     """The subnets of the pool that nothing known uses, in order."""
     taken = [*_engine_subnets(client), *_routes()]
-    for subnet in POOL.subnets(new_prefix=24):
+    for subnet in pool().subnets(new_prefix=24):
         if not any(subnet.overlaps(other) for other in taken):
             yield subnet
 
@@ -127,7 +143,7 @@ def _routes() -> Iterator[ipaddress.IPv4Network]:
         # Eight hexadecimal digits in the machine's byte order.
         destination, mask = (int(fields[column], 16).to_bytes(4, "little") for column in (1, 7))
         route = ipaddress.IPv4Network((destination, socket.inet_ntoa(mask)))
-        if route.subnet_of(POOL):
+        if route.subnet_of(pool()):
             yield route
 
 

@@ -24,7 +24,7 @@ from docker.types import IPAMConfig, IPAMPool
 from fencepost.harness.base.errors import HarnessError, MachineError
 from fencepost.harness.runtime.containers.engine.engine import asking
 from fencepost.harness.runtime.containers.engine.fabric import INSIDE_DATA, INSIDE_FOLDER, Site
-from fencepost.harness.runtime.containers.engine.network import POOL, free_subnets, is_overlap
+from fencepost.harness.runtime.containers.engine.network import free_subnets, is_overlap, pool
 from fencepost.harness.runtime.containers.toxiproxy.addresses import CONTROL_PORT, NODES_MAX, Block, Star
 from fencepost.harness.runtime.containers.toxiproxy.control import Control
 from fencepost.harness.runtime.containers.toxiproxy.links import ProxiedLinks, ToxiproxyNetwork, ToxiproxyStreams
@@ -211,7 +211,7 @@ class StarFabric:
                 self._undo.push(undo.pop_all())
                 return star
         raise MachineError(
-            f"no subnet of {POOL} is free for the cluster's networks",
+            f"no subnet of {pool()} is free for the cluster's networks",
             hint="remove networks that nobody uses (docker network ls; fencepost doctor --sweep)",
         )
 
