@@ -137,6 +137,37 @@ def test_verdict_and_timeline_are_visible_and_drawn(name: str, browser: str, tmp
         assert '"view":"11.97' in probe  # it starts at the witness
 
 
+@pytest.mark.parametrize("name", ["etcd-valid", "zookeeper-invalid"])
+def test_on_a_phone_nothing_scrolls_sideways_but_pictures_and_rows_are_cards(
+    name: str, browser: str, tmp_path: Path
+) -> None:
+    page, inner = tmp_path / "report.html", tmp_path / "phone.html"
+    inner.write_text(render(sample.SAMPLES[name]()).html, encoding="utf-8")
+    # A window of a browser has a least width; a frame has none.
+    page.write_text(f'<iframe src="{inner.name}" width="390" height="800"></iframe>{_OUT_OF_FRAME}', encoding="utf-8")
+    dom, _ = opened(browser, page, tmp_path / "profile", "--allow-file-access-from-files")
+    found = re.search(r'<p id="phone">(.*?)</p>', dom)
+    assert found is not None
+    phone = json.loads(entities.unescape(found[1]))
+    assert phone["wide"] <= 390
+    assert set(phone["rows"]) == {"block"}
+    assert phone["pictures"] and min(phone["pictures"]) >= 700
+
+
+#: What a frame shows, handed to the page around it, whose policy allows a script.
+_OUT_OF_FRAME = """<script>
+onload = () => {
+  const doc = frames[0].document, all = (q) => [...doc.querySelectorAll(q)];
+  const out = document.createElement("p"); out.id = "phone";
+  out.textContent = JSON.stringify({
+    wide: doc.documentElement.scrollWidth,
+    rows: all("table.cards tbody tr").map((e) => frames[0].getComputedStyle(e).display),
+    pictures: all("figure > svg").map((e) => e.getBoundingClientRect().width).filter((w) => w > 0) });
+  document.body.append(out);
+};
+</script>"""
+
+
 #: Of each text in a box of a cycle's picture: whether it is drawn within its box, by the browser's own fonts.
 BOXES = """
 (() => {

@@ -41,7 +41,8 @@ class Outline(HTMLParser):
         if tag == "script":
             self.scripts.append(dict(attrs))
         for name, value in attrs:
-            if name in ("src", "href", "action", "srcset") and value and not value.startswith(("#", "data:,")):
+            here = value is None or value.startswith(("#", "data:,")) or (tag == "a" and value.startswith("nodes/"))
+            if name in ("src", "href", "action", "srcset") and value and not here:
                 self.fetching.append(value)
             if name.startswith("on"):
                 self.handlers.append(name)

@@ -360,7 +360,7 @@
   });
   for (const button of figure.querySelectorAll("button[data-do]")) {
     button.addEventListener("click", () => actions[button.dataset.do]());
-    if (button.dataset.do === "witness") button.disabled = !data.focus;
+    if (button.dataset.do === "witness") button.hidden = !data.focus;
   }
   window.addEventListener("resize", later);
   window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { readColours(); later(); });
