@@ -12,7 +12,9 @@ import msgspec
 from fencepost.checkers.facts.evidence import rows
 from fencepost.checkers.findings.finding import Finding, few_of_each
 from fencepost.checkers.findings.ladder import Doubt, Findings
+from fencepost.checkers.findings.rules import rule
 from fencepost.checkers.log import findings as find
+from fencepost.checkers.log.risk import LACKS, Risk
 from fencepost.checkers.log.standing import COMMITTED, DUPLICATES, DURABLE, EPOCHS, ORDER, STABLE, judged_as
 from fencepost.checkers.log.view import PartitionView, partitions
 from fencepost.harness.history import History, Operation, Outcome
@@ -22,35 +24,57 @@ CHECKER: Final = "log"
 _WITNESSES_OF_EACH: Final = 2
 
 
+_Count = Callable[[PartitionView, Risk], int]
+
+
 class Question(msgspec.Struct, frozen=True, kw_only=True):
-    """One guarantee: what breaks it, and by what it was put to the test, an operation for each time."""
+    """One guarantee: what breaks it, and by what it was put to the test, an operation for each time.
+
+    `rules` count for each anomaly what could have shown it, and say what was lacking where nothing could.
+    """
 
     guarantee: str
     broken: Callable[[PartitionView], Iterator[Finding]]
-    exposure: Callable[[PartitionView], list[Operation]]
+    exposure: Callable[[PartitionView, Risk], list[Operation]]
     exposure_of: str
+    rules: dict[str, tuple[_Count, str]]
     #: Whether nothing can be said without the partition's whole final content.
     needs_final: bool = False
 
 
-def _acknowledged(view: PartitionView) -> list[Operation]:
+def _acknowledged(view: PartitionView, risk: Risk) -> list[Operation]:
     unseen = {append.invoke_index for append in find.unseen(view)}
-    return [a for a in view.acknowledged if a.invoke_index not in unseen] if view.scans else []
+    passed = [a for a in view.acknowledged if a.invoke_index not in unseen] if view.scans else []
+    return [a for a in passed if risk.runs(view, a)]
 
 
-def _seen_twice(view: PartitionView) -> list[Operation]:
+def _seen_twice(view: PartitionView, risk: Risk) -> list[Operation]:
     """Of offsets that an acknowledgement and a read, or two scans and polls, say something of: the appends."""
-    return [append for append in view.acknowledged if append.position in view.values_at]
+    return [append for append in view.acknowledged if append.position in view.values_at and risk.runs(view, append)]
 
 
-def _polled_before(view: PartitionView) -> list[Operation]:
+def _polled_before(view: PartitionView, risk: Risk) -> list[Operation]:
     """The first poll of each record."""
     return [read for (offset, _), read in view.shown.items() if offset < view.covered_to and read.f != "scan"]
 
 
-def _first_read(view: PartitionView) -> list[Operation]:
-    """The first read of each value."""
-    return [view.shown[offsets[0], value] for value, offsets in view.offsets_of.items()]
+def _first_read(view: PartitionView, risk: Risk) -> list[Operation]:
+    """The first read of each value whose append was disturbed."""
+    appends = {append.value: append for append in view.appends}
+    return [
+        view.shown[offsets[0], value]
+        for value, offsets in view.offsets_of.items()
+        if value not in appends or risk.runs(view, appends[value])
+    ]
+
+
+def _replies(view: PartitionView, least: int) -> int:
+    return sum(len(own) >= least for own in view.rows.values())
+
+
+def _followers(view: PartitionView) -> int:
+    """Acknowledged appends that are not the first of their process."""
+    return len(view.acknowledged) - len({append.process for append in view.acknowledged})
 
 
 QUESTIONS: Final = (
@@ -58,39 +82,66 @@ QUESTIONS: Final = (
         guarantee=DURABLE,
         broken=find.lost,
         exposure=_acknowledged,
-        exposure_of="acknowledged appends whose offset the final scan passes",
+        exposure_of="acknowledged appends that something disturbed, and whose offset the final scan passes",
+        rules={"lost-append": (lambda view, risk: len(_acknowledged(view, risk)), LACKS)},
         needs_final=True,
     ),
     Question(
         guarantee=STABLE,
         broken=find.unstable,
         exposure=_seen_twice,
-        exposure_of="acknowledged offsets that were read as well",
+        exposure_of="acknowledged offsets that something disturbed, and that were read as well",
+        rules=dict.fromkeys(
+            ("reassigned-offset", "moved-record"), (lambda view, risk: len(_seen_twice(view, risk)), LACKS)
+        ),
     ),
     Question(
         guarantee=ORDER,
         broken=find.disordered,
-        exposure=lambda view: view.acknowledged,
+        exposure=lambda view, risk: view.acknowledged,
         exposure_of="acknowledged appends",
+        rules={
+            "append-order": (lambda view, risk: _followers(view), "no process had two appends acknowledged"),
+            "unordered-poll": (lambda view, risk: _replies(view, 1), "no reply had a record"),
+            "skipped-record": (lambda view, risk: _replies(view, 2), "no reply had two records"),
+        },
     ),
     Question(
         guarantee=COMMITTED,
         broken=find.uncommitted,
         exposure=_polled_before,
         exposure_of="records polled before the final scan that passes their offsets",
+        rules={
+            "vanished-read": (
+                lambda view, risk: sum(risk.runs(view, read) for read in _polled_before(view, risk)),
+                "after a record was polled no partition's leader changed and no fault touched a broker",
+            ),
+            "phantom-record": (lambda view, risk: len(view.shown), "no record was read"),
+        },
         needs_final=True,
     ),
     Question(
         guarantee=EPOCHS,
         broken=find.stale_epochs,
-        exposure=find.sent_after_change,
+        exposure=lambda view, risk: find.sent_after_change(view),
         exposure_of="acknowledged appends of known epoch, sent after their partition's leader had changed",
+        rules={
+            "stale-leader-epoch": (
+                lambda view, risk: len(find.sent_after_change(view)),
+                "no append was acknowledged that had been sent after its partition's leader had changed",
+            ),
+            "epoch-went-back": (
+                lambda view, risk: len(view.final) if len(view.begun) > 1 else 0,
+                "no partition's leader changed",
+            ),
+        },
     ),
     Question(
         guarantee=DUPLICATES,
         broken=find.duplicated,
         exposure=_first_read,
-        exposure_of="values that were read",
+        exposure_of="values that were read, of appends that something disturbed",
+        rules={"duplicated-record": (lambda view, risk: len(_first_read(view, risk)), LACKS)},
     ),
 )
 
@@ -98,15 +149,16 @@ QUESTIONS: Final = (
 def check(history: History, facts: Facts) -> list[Verdict]:
     """One verdict for each of `QUESTIONS`. Cost: O(n log n) for n records read and appended."""
     views = partitions(history)
-    verdicts = [_verdict(question, views, history, facts) for question in QUESTIONS]
+    risk = Risk(history, facts, views)
+    verdicts = [_verdict(question, views, risk, history, facts) for question in QUESTIONS]
     counted = {name: rows(own) for name, own in _counted(views).items()}
     first = msgspec.structs.replace(verdicts[0], figures=_figures(views), evidence={**counted, **verdicts[0].evidence})
     return [first, *verdicts[1:]]
 
 
-def _verdict(question: Question, views: list[PartitionView], history: History, facts: Facts) -> Verdict:
+def _verdict(question: Question, views: list[PartitionView], risk: Risk, history: History, facts: Facts) -> Verdict:
     found = [finding for view in views for finding in question.broken(view)]
-    exposed = rows(operation for view in views for operation in question.exposure(view))
+    exposed = rows(operation for view in views for operation in question.exposure(view, risk))
     return Findings(
         checker=CHECKER,
         guarantee=judged_as(question.guarantee, facts),
@@ -115,6 +167,10 @@ def _verdict(question: Question, views: list[PartitionView], history: History, f
         exposed=exposed,
         exposure_of=question.exposure_of,
         kept=f"{len(exposed)} {question.exposure_of}",
+        rules=tuple(
+            rule(name, sum(count(view, risk) for view in views), lacks)
+            for name, (count, lacks) in question.rules.items()
+        ),
         shown=few_of_each(found, _WITNESSES_OF_EACH),
     ).verdict(facts)
 

@@ -328,3 +328,71 @@ def test_partitions_are_judged_apart() -> None:
     one.poll(0, [[0, 1]], 1, f="scan")
     one.poll(1, [], 1, f="scan")
     assert found(one) == {}
+
+
+# What was put to the test
+
+
+DISTURBED = ("log-durable", "log-offsets-stable", "log-no-duplicates")
+
+
+def disturbed(tale: Partition, nemesis: tuple[str, ...] = ("partition:controller",)) -> dict[str, Verdict]:
+    given = facts(nodes=("c1", "c2", "c3", "b1", "b2"), electorate=("c1", "c2", "c3"), nemesis=nemesis)
+    return {verdict.guarantee: verdict for verdict in log.check(tale.history(), given)}
+
+
+def quiet(epoch: int = 0) -> Partition:
+    tale = Partition()
+    tale.append(1, 0, epoch=0)
+    tale.append(2, 1, epoch=epoch)
+    tale.poll(0, [[0, 1, 0], [1, 2, epoch]], 2)
+    tale.scan([[0, 1, 0], [1, 2, epoch]])
+    return tale
+
+
+def test_what_nothing_disturbed_says_nothing_of_durability() -> None:
+    """Controllers are cut off from each other; no broker is touched, and no partition changes its leader."""
+    tale = quiet()
+    tale.fault("partition", ("c1",), (5, 6, 100, 101), severed=("c1>c2", "c2>c1", "c1>c3", "c3>c1"))
+    verdicts = disturbed(tale)
+    for guarantee in DISTURBED:
+        assert (verdicts[guarantee].validity, verdicts[guarantee].exposure) == (Validity.UNKNOWN, 0)
+        assert all(
+            rule.chances == 0 and "no fault touched a broker" in rule.lacks for rule in verdicts[guarantee].rules
+        )
+    # Order and committed reads can be broken by servers that nothing disturbs.
+    assert verdicts["log-order"].validity is Validity.VALID
+    assert verdicts["log-committed-reads"].validity is Validity.VALID
+    # A run that asks for no fault is judged by what it has.
+    assert disturbed(tale, ("none",))["log-durable"].exposure == 2
+
+
+@pytest.mark.parametrize(
+    ("nodes", "severed", "until", "exposure"),
+    [
+        (("b1",), (), 15, 1),  # the first append was sent at 10 ms, the second at 20 ms
+        (("b1",), (), 101, 2),
+        (("c1",), ("c1>b1",), 101, 2),
+        (("c1",), ("c1>c2",), 101, 0),
+        (("c1",), (), 101, 0),
+    ],
+)
+def test_a_fault_of_a_broker_puts_at_risk_what_was_sent_before_it_was_over(
+    nodes: tuple[str, ...], severed: tuple[str, ...], until: float, exposure: int
+) -> None:
+    tale = quiet()
+    tale.fault("partition" if severed else "kill", nodes, (5, 6, until - 1, until), severed=severed)
+    assert disturbed(tale)["log-durable"].exposure == exposure
+
+
+def test_a_change_of_the_leader_puts_at_risk_what_was_sent_before() -> None:
+    tale = quiet(epoch=1)
+    verdicts = disturbed(tale)
+    assert verdicts["log-durable"].exposure == 2
+    assert verdicts["log-durable"].validity is Validity.VALID
+
+
+def test_a_clock_that_was_set_takes_no_record_away() -> None:
+    tale = quiet()
+    tale.fault("clock-skew", ("b1",), (5, 6, 100, 101))
+    assert disturbed(tale, ("clock-skew",))["log-durable"].validity is Validity.UNKNOWN
