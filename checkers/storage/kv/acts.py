@@ -19,12 +19,13 @@ class Kind(StrEnum):
 
 
 class Condition(StrEnum):
-    """What a conditional write compares with: the key's value, last write or version, or that there is none."""
+    """What a write needs of its key: its value, last write or version, that there is none, or that there is one."""
 
     VALUE = "value"
     MADE = "made"
     VERSION = "version"
     ABSENT = "absent"
+    PRESENT = "present"
 
 
 class Expected(NamedTuple):
@@ -81,6 +82,8 @@ class Dialect(msgspec.Struct, frozen=True, kw_only=True):
     current: bool
     #: The number of a store that never was written.
     empty: int
+    #: What `write` needs: `setData` changes a znode that is there, while etcd's put makes its key.
+    write_needs: Condition | None = None
 
     def begun(self, reached: Iterable[int]) -> int:
         """Up to which number there can be writes that the history does not have, by what its answers tell of that."""

@@ -134,6 +134,13 @@ class Chain:
         present = self._present
         self._guessing = self._guessing or (act.done is None and not version.forced)
         match expected.condition:
+            case Condition.PRESENT:
+                if present is False:
+                    step = "It changes what is there; nothing was, and no write that creates it can have come between."
+                    breach = breach_of("write-to-nothing", (*by_whom(before), act), step)
+                    return self._need(Kind.PUT, version, (gap,), breach)
+                self._found_something()
+                return None
             case Condition.MADE:
                 if act.done is None and expected.number not in self._key.versions:
                     self._guessing = True

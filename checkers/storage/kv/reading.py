@@ -118,16 +118,20 @@ def _asked(
         if op.f == "cas" or given is None:
             what = f"[old new], or a map of value and {' or '.join(dialect.conditions)}" if op.f == "cas" else "a value"
             wrong_with(op, f"the value of a {op.f} is {given!r:.80}; expected {what}")
-        return {}, numbers.number(given), Expected(Condition.ABSENT, 0) if op.f == "create" else None
+        return {}, numbers.number(given), _needed(op, dialect)
     fields = fields_of(op, given, f"the request of a {op.f}", {"value", *(dialect.conditions if op.f == "cas" else ())})
     if fields.get("value") is None:
         wrong_with(op, f"the request of a {op.f} has no value; expected one")
     condition = _expected(op, fields, dialect)
     if op.f == "cas" and condition is None:
         wrong_with(op, f"a cas compares with nothing; expected one of {', '.join(dialect.conditions)}")
-    if op.f == "create":
-        condition = Expected(Condition.ABSENT, 0)
-    return fields, numbers.number(fields["value"]), condition
+    return fields, numbers.number(fields["value"]), condition or _needed(op, dialect)
+
+
+def _needed(op: Operation, dialect: Dialect) -> Expected | None:
+    """What a write without a compare needs of its key."""
+    needs = Condition.ABSENT if op.f == "create" else dialect.write_needs if op.f == "write" else None
+    return None if needs is None else Expected(needs, 0)
 
 
 def _expected(op: Operation, fields: Mapping[str, Any], dialect: Dialect) -> Expected | None:

@@ -248,6 +248,9 @@ class _Replay:
             case Condition.ABSENT:
                 wrong = state.present is True
                 state.present = False
+            case Condition.PRESENT:
+                wrong = state.present is False
+                state.present = True
             case Condition.MADE:
                 wrong = state.present is False or state.made not in (None, number)
                 wrong = wrong or (state.made is None and (number > self._begun or state.present is True))

@@ -288,6 +288,8 @@ class _Walk:
             match act.expected.condition:
                 case Condition.ABSENT:
                     narrowed = state if state == _NOTHING else None
+                case Condition.PRESENT:
+                    narrowed = None if state == _NOTHING else state
                 case Condition.MADE:
                     narrowed = self._narrowed(state, made=number)
                 case Condition.VALUE:

@@ -129,7 +129,7 @@ class Key:
                 return before is None or not there or before.at != act.expected.number
             case Condition.VALUE:
                 return before is None or not there or before.value not in (None, act.expected.number)
-            case Condition.VERSION:
+            case Condition.VERSION | Condition.PRESENT:
                 return not there
 
     def floats(self) -> bool:

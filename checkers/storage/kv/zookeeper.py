@@ -34,6 +34,7 @@ ZOOKEEPER: Final = Dialect(
     first_version=0,
     current=False,
     empty=0,
+    write_needs=Condition.PRESENT,
 )
 
 

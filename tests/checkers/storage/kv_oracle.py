@@ -215,6 +215,8 @@ def _runs(state: State | None, late: Sequence[tuple[Any, int]], first: int) -> b
             match act.expected.condition:
                 case Condition.ABSENT:
                     holds = state is None
+                case Condition.PRESENT:
+                    holds = state is not None
                 case Condition.MADE:
                     holds = state is not None and state.made == number
                 case Condition.VALUE:

@@ -32,6 +32,7 @@ ZOOKEEPER_BUGS = (
     "cas-on-wrong-version",
     "session-went-back",
     "stale-after-sync",
+    "write-to-nothing",
 )
 
 
@@ -292,6 +293,8 @@ class Simulated:
             case "read":
                 return Outcome.OK, self._read(client)
             case "create" if here is not None:
+                return Outcome.FAIL, None
+            case "write" if here is None and names.write_needs and not self._fires("write-to-nothing"):
                 return Outcome.FAIL, None
             case "delete" if here is None:
                 if names is ETCD:
