@@ -271,12 +271,12 @@ class ListProof:
         ]
 
     def _external(self, op: int, t: int) -> list[int]:
-        """What a read shows without the transaction's own appends at its end."""
-        own = {self.rows.value(o) for o in self.rows.ops(t) if o < op and self.rows.is_write(o, t)}
-        seen = self.rows.seen(op)
-        while seen and seen[-1] in own:
-            seen.pop()
-        return seen
+        """What a read shows but for the appends of its own transaction before it, where it ends with all of them."""
+        rows = self.rows
+        own = [rows.value(o) for o in rows.ops(t) if o < op and rows.is_write(o, t) and rows.key(o) == rows.key(op)]
+        seen = rows.seen(op)
+        outside = len(seen) - len(own)
+        return seen[:outside] if outside >= 0 and seen[outside:] == own else seen
 
     def _ends_amid(self, found: Anomaly, seen: list[int]) -> bool:
         rows = self.rows

@@ -24,7 +24,7 @@ impl Lists<'_> {
             }
         }
         let mut full: Vec<(u32, u32)> = Vec::new();
-        for read in &self.reads {
+        for read in self.reads.iter().filter(|read| !read.repeats) {
             let t = self.owner[read.op as usize];
             if let Some(append) = self.last_seen(read) {
                 edges.add(self.owner[append as usize], t, Kind::Wr);

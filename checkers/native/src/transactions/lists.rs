@@ -6,10 +6,12 @@
 //!
 //! Source: Kingsbury & Alvaro, "Elle: Inferring Isolation Anomalies from Experimental Observations" (VLDB 2020).
 
+use std::collections::HashMap;
+
 use super::anomaly::Anomaly;
 use super::input::{FAIL, INFO, Input, NONE, OK, Observed, READ, WRITE, Writers};
 
-/// One read of an ok transaction that tells of others: not a repetition of what the transaction had seen before.
+/// One read of an ok transaction that tells of others, or where its own appends stand.
 pub struct Read {
     pub(super) op: u32,
     /// Length without the transaction's own appends at the end.
@@ -17,6 +19,8 @@ pub struct Read {
     /// The first read of its key in its transaction.
     pub(super) first: bool,
     pub(super) compatible: bool,
+    /// Only what its transaction had read before, with its own appends since.
+    pub(super) repeats: bool,
 }
 
 pub struct Lists<'a> {
@@ -38,6 +42,8 @@ pub struct Lists<'a> {
     /// Per version: the next and the last one before, of a transaction that happened; places within the key.
     pub(super) next: Vec<u32>,
     pub(super) previous: Vec<u32>,
+    /// Appends that their own transaction read before it made them, against what it had read first; and that read.
+    early: HashMap<u32, u32>,
     /// Keys whose longest list holds a value twice: their versions are in no order.
     pub(super) ambiguous: Vec<bool>,
 }
@@ -59,6 +65,7 @@ impl<'a> Lists<'a> {
             place: vec![NONE; input.kind.len()],
             next: Vec::new(),
             previous: Vec::new(),
+            early: HashMap::new(),
             ambiguous: vec![false; input.keys()],
         };
         lists.read_within();
@@ -113,14 +120,17 @@ impl<'a> Lists<'a> {
                     self.anomalies.push(Anomaly::new("internal", rows, [m as u32, than], key, 0));
                     if earlier != NONE {
                         external = list.len();
+                        self.shown_later(t, m);
                     }
                 }
-                if !repeats {
+                // What it appended since stands in this list alone: that too is held against the longest.
+                if !repeats || external < list.len() {
                     self.reads.push(Read {
                         op: m as u32,
                         external: external as u32,
                         first: earlier == NONE,
                         compatible: true,
+                        repeats,
                     });
                 }
                 let longest = &mut self.longest[key];
@@ -129,6 +139,17 @@ impl<'a> Lists<'a> {
                 }
                 read[key] = m as u32;
                 append[key] = NONE;
+            }
+        }
+    }
+
+    /// What a read shows of its own transaction's later appends.
+    fn shown_later(&mut self, t: usize, read: usize) {
+        let input = self.input;
+        for &value in input.list(read) {
+            let append = self.writers.get(input, input.key[read] as usize, value);
+            if append != NONE && append as usize > read && self.owner[append as usize] == t as u32 {
+                self.early.entry(append).or_insert(read as u32);
             }
         }
     }
@@ -282,8 +303,6 @@ impl<'a> Lists<'a> {
         // Per key and length read: who read that much first and then appended.
         let mut updated = vec![NONE; self.versions.len() + input.keys()];
         let mut read = vec![(NONE, 0_usize, NONE); input.keys()];
-        // Per key: the last read whose list is not the one before it, and of which transaction.
-        let mut last_read = vec![(NONE, NONE); input.keys()];
         let mut next_read = 0;
         for t in (0..input.len()).filter(|&t| input.is_ok(t)) {
             for m in input.ops(t) {
@@ -291,12 +310,16 @@ impl<'a> Lists<'a> {
                 if self.reads.get(next_read).is_some_and(|read| read.op == m as u32) {
                     let found = &self.reads[next_read];
                     next_read += 1;
-                    last_read[key] = (t as u32, m as u32);
                     if found.first {
                         let slot = self.base[key] as usize + key + found.external as usize;
-                        read[key] = (t as u32, if found.compatible { slot } else { usize::MAX }, m as u32);
+                        let is_version = found.compatible && !self.ambiguous[key];
+                        read[key] = (t as u32, if is_version { slot } else { usize::MAX }, m as u32);
                     }
-                    let ended = found.external.checked_sub(1).map(|last| (last, self.append_at(found, key, last)));
+                    let ended = found
+                        .external
+                        .checked_sub(1)
+                        .filter(|_| !found.repeats)
+                        .map(|last| (last, self.append_at(found, key, last)));
                     self.anomalies.extend(ended.and_then(|(last, append)| self.intermediate(m, last, append)));
                     continue;
                 }
@@ -304,10 +327,8 @@ impl<'a> Lists<'a> {
                 if input.kind[m] != WRITE || reader != t as u32 {
                     continue;
                 }
-                let (place, last) = (self.place[m] as usize, last_read[key]);
-                let shows = |op: u32| input.list(op as usize).get(place) == Some(&input.value[m]);
-                let early = if shows(op) { Some(op) } else { (last.0 == t as u32 && shows(last.1)).then_some(last.1) };
-                if let Some(op) = early {
+                let shows = input.list(op as usize).get(self.place[m] as usize) == Some(&input.value[m]);
+                if let Some(op) = if shows { Some(op) } else { self.early.get(&(m as u32)).copied() } {
                     let rows = [t as u32, t as u32];
                     let value = input.value[m];
                     self.anomalies.push(Anomaly::new("future-read", rows, [op, m as u32], key, value));
