@@ -483,6 +483,8 @@ class EdnEvents:
     @property
     def node(self) -> NDArray[np.uint32]: ...
     @property
+    def key(self) -> NDArray[np.uint32]: ...
+    @property
     def invocation(self) -> NDArray[np.uint32]:
         """Of a client's completion the row of its invocation, else 2^32 - 1."""
 

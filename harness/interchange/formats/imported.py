@@ -13,7 +13,7 @@ import msgspec
 
 from fencepost.harness.base.errors import MalformedHistory
 from fencepost.harness.history import Event, History, Operation, OpEvent, Outcome, pair
-from fencepost.harness.interchange.formats.family import STORES, Family
+from fencepost.harness.interchange.formats.family import STORES, TRANSACTIONS, Family
 
 UNNAMED_NODE: Final = "an unnamed node"
 _THE_ONE: Final = {"register": "the register", "cas-register": "the register"}
@@ -92,6 +92,8 @@ def _with_last_reads(operations: list[Operation]) -> list[Operation]:
 def check_values(history: ImportedHistory, place: Callable[[int], str]) -> None:
     """Raise MalformedHistory where a model would misread a value. `place(i)` says where event i stands."""
     expected: tuple[type, int] | None = None
+    if history.family.name in (*TRANSACTIONS, "log"):
+        _check_keyless(history, place)
     of_its_own = history.family.is_users or history.family.name in STORES
     for op in () if of_its_own else history.operations:
         known = op.type is Outcome.OK and op.complete_index is not None
@@ -116,6 +118,13 @@ def check_values(history: ImportedHistory, place: Callable[[int], str]) -> None:
             elif type(value) is not expected[0]:
                 was = f"{_TYPES[expected[0]]} as at {place(expected[1])}"
                 raise _wrong(place(index), f"{value!r:.80} is {_TYPES[type(value)]}; expected {was}")
+
+
+def _check_keyless(history: ImportedHistory, place: Callable[[int], str]) -> None:
+    """Keys of transactions, and of Kafka's sends and polls, stand in the value."""
+    named = next((op for op in history.operations if op.key is not None), None)
+    if named is not None:
+        raise _wrong(place(named.invoke_index), f"a {named.f} of the key {named.key!r:.60}; expected it in the value")
 
 
 def _check_agreement(op: Operation, place: Callable[[int], str]) -> None:

@@ -1,9 +1,10 @@
 """Histories in EDN as Jepsen writes them, mapped onto events; and events written so.
 
 `:f` names the operation. Where values are keyed, as by `jepsen.independent`, a value is [key value], and a read is
-invoked with [key nil]; a history where every read is invoked so is taken as keyed. The nemesis's operations become
-notes, so that event i of the history is operation i of the file. docs/2026-11-22-histories-of-other-tools.md has the
-whole mapping.
+invoked with [key nil]; a history where every read is invoked so is taken as keyed. Operations may also name their key
+beside the value, by `:key`; a `:key` that no model would look at is refused. The nemesis's operations become notes, so
+that event i of the history is operation i of the file. docs/2026-11-22-histories-of-other-tools.md has the whole
+mapping.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -60,9 +61,14 @@ class _Reading:
         self._clients: NDArray[np.bool_] = columns.process != NEMESIS
         used = np.unique(columns.function[self._clients]).tolist()
         self._functions = {int(i): str(names[i]) for i in used}
+        #: Whether operations name their key beside the value.
+        self._named = bool((columns.key[self._clients] != _NONE).any())
 
     def imported(self, model: str | None, keyed: bool | None) -> Imported:
-        pairs = ("txn" not in self._functions.values() or self._maps("txn")) and self._keyed(keyed)
+        if self._named:
+            self._check_named_keys(keyed)
+        transactions = "txn" in self._functions.values() and not self._maps("txn")
+        pairs = not transactions and not self._named and self._keyed(keyed)
         keys, values = self._split(pairs)
         family = choose(model, self._functions.values(), lambda f: self._sample(f, values), self._source)
         if not family.is_users:
@@ -130,16 +136,36 @@ class _Reading:
         return np.array(found, dtype=np.int64)
 
     def _split(self, pairs: bool) -> tuple[list[str | None], list[Any]]:
-        """Key and value of every form; where none is keyed the whole is the value."""
+        """Key and value of every form: what it is as either, or where values are pairs, of the pair."""
         keys: list[str | None] = []
         values: list[Any] = []
         for form in self._forms:
             both = _pair(form) if pairs else None
-            keys.append(key_text(both[0]) if both else None)
+            keys.append(key_text(form) if self._named else key_text(both[0]) if both else None)
             values.append(plain(both[1] if both else form))
         return keys, values
 
     # --- refusals
+
+    def _first_named(self) -> int:
+        return int(np.argmax(self._clients & (self._columns.key != _NONE)))
+
+    def _check_named_keys(self, keyed: bool | None) -> None:
+        """All operations that concern a key name one, of one kind, and those that concern none do not."""
+        if keyed:
+            raise self._wrong(self._first_named(), "a :key beside values that --keyed says are [key value]")
+        key, clients = self._columns.key, self._clients
+        keyless = np.isin(self._columns.function, [i for i, f in self._functions.items() if f in _KEYLESS])
+        has = clients & keyless & (key != _NONE)
+        if has.any():
+            raise self._wrong(int(np.argmax(has)), "a :key beside an operation that concerns none, or several")
+        lacks = clients & ~keyless & (self._columns.kind == _INVOKE) & (key == _NONE)
+        if lacks.any():
+            raise self._wrong(int(np.argmax(lacks)), "an operation without :key among some that have one")
+        first: dict[str, tuple[str, int]] = {}
+        rows = np.flatnonzero(clients & (key != _NONE))
+        for i, at in zip(*(found.tolist() for found in np.unique(key[rows], return_index=True)), strict=True):
+            self._check_kind("key", self._forms[i], int(rows[at]), first)
 
     def _check_missing(self) -> None:
         """Without a value are only invocations of reads, and completions that say nothing of it."""
@@ -204,6 +230,7 @@ class _Reading:
         out: list[Event] = []
         add = out.append
         value_ids, error_ids, node_ids = ids(columns.value), ids(columns.error), ids(columns.node)
+        key_ids = ids(columns.key) if self._named else value_ids
         invocations = columns.invocation.tolist()
         rows = zip(
             times, columns.kind.tolist(), columns.process.tolist(), columns.function.tolist(), value_ids, strict=True
@@ -214,11 +241,10 @@ class _Reading:
                 continue
             invoked = invocations[index]
             first = index if invoked == _NONE else invoked
-            key, node, error = keys[value_ids[first]], node_ids[first], error_ids[index]
-            if pairs and kind == _OK and keys[value] != key:
-                raise self._wrong(
-                    index, f"completes on key {keys[value]}, but was invoked on {key} ({self._place(first)})"
-                )
+            key, node, error = keys[key_ids[first]], node_ids[first], error_ids[index]
+            own = keys[key_ids[index]]
+            if own != key and (own is not None if self._named else pairs and kind == _OK):
+                raise self._wrong(index, f"completes on key {own}, but was invoked on {key} ({self._place(first)})")
             add(
                 OpEvent(
                     index=index,

@@ -1,13 +1,17 @@
 """Histories as Jepsen writes them: what each becomes, which model it gets, and what is refused, where."""
 
-from typing import Any
+import re
+from typing import Any, Final
 
 import pytest
 
 from fencepost.harness.base.errors import MalformedHistory, UsageError
 from fencepost.harness.history import Event, History, NoteEvent, OpEvent, Outcome
-from fencepost.harness.interchange.formats.imported import UNNAMED_NODE
+from fencepost.harness.interchange.formats.family import FAMILIES
+from fencepost.harness.interchange.formats.imported import UNNAMED_NODE, ImportedHistory, check_values
 from fencepost.harness.interchange.formats.jepsen import write_edn
+from fencepost.harness.judging.stand_alone import judge_foreign
+from fencepost.harness.verdict import Validity
 from tests.interchange.formats.histories import edn, read
 
 
@@ -220,3 +224,53 @@ def test_a_history_of_our_own_is_written_for_others() -> None:
         '{:index 0, :time 5, :type :invoke, :process 3, :f :write, :value ["r2" 7], :node "n1"}\n'
         '{:index 1, :time 9, :type :ok, :process 3, :f :write, :value ["r2" 7], :node "n1"}\n'
     )
+
+
+#: Writes of x and y by one process, then a read of x by another: correct, and of one register it would be stale.
+NAMED: Final = [
+    '{:type :invoke, :process 0, :f :write, :key "x", :value 1}',
+    '{:type :ok, :process 0, :f :write, :key "x", :value 1}',
+    '{:type :invoke, :process 0, :f :write, :key "y", :value 2}',
+    '{:type :ok, :process 0, :f :write, :key "y", :value 2}',
+    '{:type :invoke, :process 1, :f :read, :key "x", :value nil}',
+    "{:type :ok, :process 1, :f :read, :value 1}",
+]
+
+
+def test_a_key_beside_the_value_is_used() -> None:
+    found = read("\n".join(NAMED))
+    assert [op.key for op in found.history.operations] == ["x", "y", "x"]
+    assert [op.value for op in found.history.operations] == [1, 2, None]
+    assert judge_foreign(found, "a.edn").validity is Validity.VALID
+
+
+@pytest.mark.parametrize(
+    ("line", "text", "said"),
+    [
+        (0, NAMED[0].replace(':key "x", ', ""), "line 1, column 1: an operation without :key among some"),
+        (1, NAMED[1].replace('"x"', '"y"'), "line 2, column 1: completes on key y, but was invoked on x"),
+        (2, NAMED[2].replace('"y"', ":y"), "line 3, column 1: the key :y is a keyword; expected a string"),
+    ],
+)
+def test_a_key_beside_the_value_that_nobody_can_mean_is_refused(line: int, text: str, said: str) -> None:
+    with pytest.raises(MalformedHistory, match=re.escape(said)):
+        read("\n".join([*NAMED[:line], text, *NAMED[line + 1 :]]))
+
+
+def test_a_key_beside_values_that_have_one_is_refused() -> None:
+    with pytest.raises(MalformedHistory, match="a :key beside values that --keyed says are"):
+        read("\n".join(NAMED), keyed=True)
+
+
+def test_the_key_of_a_transaction_is_refused() -> None:
+    """Its micro-operations name theirs, so that nothing would look at it."""
+    lines = (f"{{:type :{kind}, :process 0, :f :txn, :key 1, :value [[:append 1 1]]}}" for kind in ("invoke", "ok"))
+    with pytest.raises(MalformedHistory, match="a :key beside an operation that concerns none, or several"):
+        read("\n".join(lines))
+    events = [
+        OpEvent(index=i, time_ns=i, type=kind, process=0, f="txn", node="n", key="x", value=[["append", 1, 1]])
+        for i, kind in enumerate((Outcome.INVOKE, Outcome.OK))
+    ]
+    history = ImportedHistory(events, FAMILIES["list-append"], source="a.jsonl")
+    with pytest.raises(MalformedHistory, match="a txn of the key 'x'; expected it in the value"):
+        check_values(history, lambda i: f"event {i}")

@@ -30,6 +30,7 @@ pub struct EdnEvents {
     value: Py<PyArray1<u32>>,
     error: Py<PyArray1<u32>>,
     node: Py<PyArray1<u32>>,
+    key: Py<PyArray1<u32>>,
     invocation: Py<PyArray1<u32>>,
     forms: Py<PyList>,
 }
@@ -86,6 +87,7 @@ fn columns(py: Python<'_>, events: Events) -> PyResult<EdnEvents> {
         value: short(events.value),
         error: short(events.error),
         node: short(events.node),
+        key: short(events.key),
         invocation: short(events.invocation),
         forms: forms.unbind(),
     })

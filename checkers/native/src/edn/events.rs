@@ -36,7 +36,7 @@ impl Forms {
     }
 }
 
-/// Row i is event i. `function`, `value`, `error` and `node` are ids in `forms`, NONE where the key is absent.
+/// Row i is event i. `function`, `value`, `error`, `node` and `key` are ids in `forms`, NONE where the key is absent.
 #[derive(Default)]
 pub struct Events {
     pub line: Vec<u32>,
@@ -50,6 +50,8 @@ pub struct Events {
     pub value: Vec<u32>,
     pub error: Vec<u32>,
     pub node: Vec<u32>,
+    /// The key that an operation names apart from its value.
+    pub key: Vec<u32>,
     /// Of a client's completion the row of its invocation, else NONE.
     pub invocation: Vec<u32>,
     pub forms: Forms,
@@ -66,6 +68,7 @@ struct Row {
     value: Option<Form>,
     error: Option<Form>,
     node: Option<Form>,
+    key: Option<Form>,
 }
 
 /// What must agree from one row to the next.
@@ -136,6 +139,7 @@ enum Key {
     Value,
     Error,
     Node,
+    Key,
     Other,
 }
 
@@ -146,7 +150,7 @@ impl std::fmt::Display for Key {
     }
 }
 
-const KEYS: [(&str, Key); 8] = [
+const KEYS: [(&str, Key); 9] = [
     (":index", Key::Index),
     (":time", Key::Time),
     (":type", Key::Type),
@@ -155,6 +159,7 @@ const KEYS: [(&str, Key); 8] = [
     (":value", Key::Value),
     (":error", Key::Error),
     (":node", Key::Node),
+    (":key", Key::Key),
 ];
 
 /// The key that begins at the next byte.
@@ -177,7 +182,7 @@ fn operation<R: Read>(reader: &mut Reader<R>, place: Place) -> Result<Row> {
     let opened = reader.place();
     reader.step();
     let (mut index, mut time, mut kind, mut process) = (None, None, None, None);
-    let (mut function, mut value, mut error, mut node) = (None, None, None, None);
+    let (mut function, mut value, mut error, mut node, mut own_key) = (None, None, None, None, None);
     while !reader.closes(b'}', opened)? {
         let key_place = reader.place();
         let key = key(reader, key_place)?;
@@ -195,6 +200,7 @@ fn operation<R: Read>(reader: &mut Reader<R>, place: Place) -> Result<Row> {
             Key::Value => value.replace(found).is_some(),
             Key::Error => error.replace(found).is_some(),
             Key::Node => node.replace(found).is_some(),
+            Key::Key => own_key.replace(found).is_some(),
             Key::Other => false,
         };
         if twice {
@@ -215,6 +221,7 @@ fn operation<R: Read>(reader: &mut Reader<R>, place: Place) -> Result<Row> {
         value,
         error: error.filter(|form| *form != Form::Nil),
         node: node.filter(|form| *form != Form::Nil),
+        key: own_key.filter(|form| *form != Form::Nil),
     })
 }
 
@@ -294,10 +301,11 @@ impl Events {
         self.process.push(row.process);
         self.function.push(function);
         let mut id = |form: Option<Form>| form.map_or(NONE, |form| self.forms.id(form));
-        let (value, error, node) = (id(row.value), id(row.error), id(row.node));
+        let (value, error, node, key) = (id(row.value), id(row.error), id(row.node), id(row.key));
         self.value.push(value);
         self.error.push(error);
         self.node.push(node);
+        self.key.push(key);
         self.invocation.push(invocation);
         Ok(())
     }
