@@ -286,10 +286,8 @@ class _Walk:
         if act.expected is not None:
             number = act.expected.number
             match act.expected.condition:
-                case Condition.ABSENT:
-                    narrowed = state if state == _NOTHING else None
-                case Condition.PRESENT:
-                    narrowed = None if state == _NOTHING else state
+                case Condition.ABSENT | Condition.PRESENT as needed:
+                    narrowed = state if (state == _NOTHING) == (needed is Condition.ABSENT) else None
                 case Condition.MADE:
                     narrowed = self._narrowed(state, made=number)
                 case Condition.VALUE:
