@@ -1,8 +1,18 @@
 """Which operations were answered, and which answers could have been caught out."""
 
 from collections.abc import Callable, Iterable, Sequence
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
 
 from fencepost.harness.history import Operation, Outcome
+
+_Column = NDArray[np.int64]
+_Flags = NDArray[np.bool_]
+#: In place of the event at which an operation returned, where nobody knows.
+UNANSWERED: Final = -1
+_NEVER: Final = np.iinfo(np.int64).max
 
 
 def is_ok(op: Operation) -> bool:
@@ -22,18 +32,47 @@ def not_failed(operations: Iterable[Operation]) -> list[Operation]:
 def exposed(
     operations: Sequence[Operation], changes: Callable[[Operation], bool], tells: Callable[[Operation], bool]
 ) -> list[Operation]:
-    """The ok operations that tell something, invoked after a change by another process was acknowledged."""
-    # The first acknowledged change, its process, and the first of another process.
-    never = max((answered(op) for op in operations if is_ok(op)), default=0) + 1
-    done, process, other = never, -1, never
-    for op in sorted((op for op in operations if is_ok(op) and changes(op)), key=answered):
-        if done == never:
-            done, process = answered(op), op.process
-        elif op.process != process:
-            other = answered(op)
-            break
-    return [
-        op
-        for op in operations
-        if is_ok(op) and tells(op) and (other if op.process == process else done) < op.invoke_index
-    ]
+    """The ok operations of one object whose answer could have been caught out: `exposed_places`."""
+    kept = not_failed(operations)
+    places = exposed_places(
+        key=np.zeros(len(kept), np.int64),
+        changes=np.array([changes(op) for op in kept], np.bool_),
+        tells=np.array([tells(op) for op in kept], np.bool_),
+        invoked=np.array([op.invoke_index for op in kept], np.int64),
+        returned=np.array([answered(op) if is_ok(op) else UNANSWERED for op in kept], np.int64),
+    )
+    return [kept[place] for place in np.flatnonzero(places).tolist()]
+
+
+def exposed_places(
+    *, key: _Column, changes: _Flags, tells: _Flags, invoked: _Column, returned: _Column
+) -> NDArray[np.bool_]:
+    """Which rows tell something that a wrong answer would have contradicted; failed operations have no row.
+
+    An answer can be caught out by what is ordered with it in real time: a change that was acknowledged before it, one
+    that was invoked after it, or, where anything may have changed at all, another answer before or after. Operations
+    that are all open at one moment can be put in any order there: each could have returned what any of them made.
+    `returned` is `UNANSWERED` where the outcome is unknown.
+    """
+    _, of = np.unique(key, return_inverse=True)
+    keys = int(of.max(initial=-1)) + 1
+    ok = returned >= 0
+    told = ok & tells
+
+    def first(where: _Flags) -> _Column:
+        """When the first of these was answered, by the key of each row."""
+        least = np.full(keys, _NEVER)
+        np.minimum.at(least, of[where], returned[where])
+        return least[of]
+
+    def last(where: _Flags) -> _Column:
+        """When the last of these was invoked, likewise."""
+        most = np.full(keys, UNANSWERED)
+        np.maximum.at(most, of[where], invoked[where])
+        return most[of]
+
+    may_differ = last(changes) > UNANSWERED
+    changed = (first(changes & ok) < invoked) | (last(changes) > returned)
+    others = (first(told) < invoked) | (last(told) > returned)
+    found: NDArray[np.bool_] = told & (changed | (may_differ & others))
+    return found

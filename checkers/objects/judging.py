@@ -49,8 +49,8 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
     """One kind of object.
 
     `encode` lays one key's operations out, `flaws` finds what is plainly wrong, `explain` names what the search
-    refused and says why, `holds` says a state in words. An ok `tells` that was invoked after an ok `changes` of another
-    process is an exposure.
+    refused and says why, `holds` says a state in words. An ok `tells` that what is ordered
+    with it could contradict is an exposure (`checkers.facts.answers`).
     """
 
     name: str
@@ -71,8 +71,8 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def exposure_of(self) -> str:
-        told, changed = (" or ".join(sorted(names)) for names in (self.tells, self.changes))
-        return f"ok {told} invoked after another process's {changed} was acknowledged"
+        told, any_of = (" or ".join(sorted(names)) for names in (self.tells, self.functions))
+        return f"ok {told} with another {any_of} before or behind"
 
 
 def judge(kind: Kind, history: History, facts: Facts, *, permits: int = 1) -> list[Verdict]:

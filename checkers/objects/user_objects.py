@@ -26,7 +26,7 @@ from fencepost.harness.history import History, Operation, Outcome
 from fencepost.harness.verdict import Budget, Cause, Facts, Stop, Verdict
 
 CHECKER: Final = "user-model"
-EXPOSURE_OF: Final = "ok operations invoked after one of another process was acknowledged"
+EXPOSURE_OF: Final = "ok operations with another before or behind them"
 #: A step in Python costs microseconds: what a native search may spend would be hours.
 STEPS_MAX: Final = 5_000_000
 _SHOWN_MAX: Final = 6

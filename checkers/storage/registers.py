@@ -6,7 +6,6 @@ one register and is judged alone, by the native search. `info` operations may ta
 budget is spent on a key the answer for that key is unknown, never valid.
 """
 
-import sys
 import time
 from collections.abc import Sequence
 from typing import Final
@@ -15,21 +14,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fencepost.checkers import _core
+from fencepost.checkers.facts.answers import exposed_places
 from fencepost.checkers.facts.evidence import row
 from fencepost.checkers.findings.finding import Finding
 from fencepost.checkers.findings.ladder import Doubt, Findings
-from fencepost.checkers.storage.models import CAS, CAS_REGISTER, READ, Columns, encode
+from fencepost.checkers.storage.models import CAS, CAS_REGISTER, READ, WRITE, Columns, encode
 from fencepost.checkers.storage.register_anomalies import Refusal, explain
 from fencepost.checkers.storage.register_proofs import order_of, proof_of
-from fencepost.harness.history import History, Operation, Outcome
+from fencepost.harness.history import History, Operation
 from fencepost.harness.verdict import Budget, Cause, Facts, Verdict
 
 CHECKER: Final = "linearizable"
 GUARANTEE: Final = "linearizable"
-EXPOSURE_OF: Final = "ok reads and cas invoked after another process's write of the same key was acknowledged"
+EXPOSURE_OF: Final = "ok reads and cas with another operation on their key before or behind them"
 #: Of histories with more operations the orders that prove them valid are not kept in the verdict.
 ORDERED_MAX: Final = 5_000
-_NEVER: Final = sys.maxsize
 
 
 def check(history: History, facts: Facts) -> list[Verdict]:
@@ -50,7 +49,7 @@ def check(history: History, facts: Facts) -> list[Verdict]:
     subhistories = _subhistories(history.operations, {columns.keys[result.key] for result in invalid})
     found = [finding(result, columns, subhistories[columns.keys[result.key]]) for result in invalid]
     ended = _rows(columns)
-    places = exposed(columns.operations)
+    places = exposed(columns)
     first_of_key = ended[np.unique(columns.key, return_index=True)[1]].tolist()
     keys_by_method: dict[str, list[int]] = {}
     for result, first in zip(results, first_of_key, strict=True):
@@ -109,28 +108,16 @@ def search(columns: Columns, budget: Budget, *, orders: bool = False, threads: i
     )
 
 
-def exposed(operations: Sequence[Operation]) -> list[int]:
+def exposed(columns: Columns) -> NDArray[np.int64]:
     """Which of the operations, by their places, could have been caught out: see `EXPOSURE_OF`."""
-    # Per key: the first acknowledged write, its process, and the first of another process.
-    first: dict[str | None, tuple[int, int, int]] = {}
-    ok = Outcome.OK
-    for op in operations:
-        if op.f == "read" or op.type is not ok or op.complete_index is None:
-            continue
-        done, process, other = first.get(op.key, (op.complete_index, op.process, _NEVER))
-        if op.process != process:
-            other = min(other, op.complete_index)
-            if op.complete_index < done:
-                done, process, other = op.complete_index, op.process, done
-        first[op.key] = (min(done, op.complete_index) if op.process == process else done, process, other)
-    never = (_NEVER, -1, _NEVER)
-    found = []
-    for place, op in enumerate(operations):
-        if op.f != "write" and op.type is ok:
-            done, process, other = first.get(op.key, never)
-            if (other if op.process == process else done) < op.invoke_index:
-                found.append(place)
-    return found
+    found = exposed_places(
+        key=columns.key,
+        changes=columns.f != READ,
+        tells=columns.f != WRITE,
+        invoked=columns.invoked,
+        returned=columns.returned,
+    )
+    return np.flatnonzero(found)
 
 
 def _rows(columns: Columns) -> NDArray[np.int64]:

@@ -20,6 +20,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from fencepost.checkers import _core
+from fencepost.checkers.facts.answers import exposed_places
 from fencepost.checkers.findings.ladder import Doubt, conclude, too_few
 from fencepost.checkers.storage import registers as linearizable
 from fencepost.checkers.storage.models import CAS, READ, WRITE, encode
@@ -226,27 +227,18 @@ def judge(rows: Rows, deal: Deal, *, threads: int = 1) -> list[Found]:
         keys=len(results) - len(others),
         operations=n - sum(found.operations for found in others),
         info_operations=int((rows.returned < 0).sum()),
-        exposure=int(exposed(rows).sum()),
+        exposure=int(
+            exposed_places(
+                key=rows.key,
+                changes=rows.f != READ,
+                tells=rows.f != WRITE,
+                invoked=rows.invoked,
+                returned=rows.returned,
+            ).sum()
+        ),
         steps=sum(result.steps for result in results) - sum(found.steps for found in others),
     )
     return [valid, *others]
-
-
-def exposed(rows: Rows) -> NDArray[np.bool_]:
-    """Which operations, sorted by key, could have been caught out: `checkers.storage.registers.exposed` in columns."""
-    ok = rows.returned >= 0
-    writes = ok & (rows.f != READ)
-    starts = np.concatenate(([0], np.flatnonzero(rows.key[1:] != rows.key[:-1]) + 1))
-    lengths = np.diff(np.append(starts, len(rows.key)))
-    done = np.where(writes, rows.returned, _NEVER)
-    first = np.repeat(np.minimum.reduceat(done, starts), lengths)
-    # Of several that were acknowledged at one time, any stands for the first: then another process's is no later.
-    by_first = np.where(writes & (done == first), rows.process, _NEVER)
-    process = np.repeat(np.minimum.reduceat(by_first, starts), lengths)
-    others = np.where(rows.process != process, done, _NEVER)
-    other = np.repeat(np.minimum.reduceat(others, starts), lengths)
-    found: NDArray[np.bool_] = ok & (rows.f != WRITE) & (np.where(rows.process == process, other, first) < rows.invoked)
-    return found
 
 
 def tally(found: Iterable[Found], source: str) -> Tally:

@@ -77,7 +77,7 @@ def judged(history: History, facts: Facts, dialect: Dialect) -> list[Verdict]:
 
 
 def _exposed(acts: Sequence[Act], dialect: Dialect) -> list[Operation]:
-    """Reads behind another process's write of their key; a Txn is what it did to each of its keys."""
+    """Reads that what is ordered with them could contradict; a Txn is what it did to each of its keys."""
     by_name: dict[str | None, dict[int, tuple[Operation, set[Kind]]]] = {}
     for act in by_key(acts):
         kind = act.kind if act.head is not None else dialect.functions[act.op.f]
@@ -96,7 +96,7 @@ def _did(kinds: dict[int, set[Kind]], asked: set[Kind], op: Operation) -> bool:
 
 
 def _exposure_of(dialect: Dialect) -> str:
-    return f"ok reads of a key invoked after another process's write of it had its {dialect.number}"
+    return "ok reads with another operation on their key before or behind them"
 
 
 def _doubt(doubts: Sequence[str], answered: Sequence[Act], dialect: Dialect) -> Doubt | None:

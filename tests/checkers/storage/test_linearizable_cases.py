@@ -65,8 +65,8 @@ def test_keys_are_judged_apart() -> None:
 
 def test_exposure_counts_operations_that_could_have_been_caught() -> None:
     verdict = judge(parse("a:r_ a:w1 a:r1 b(r a:w2 b)2 b:c2,3 a:r3 c(r c?"))
-    # a's own reads before b's write, b's read and cas after a's first write, then a's read after b's cas.
-    assert verdict.exposure == 3
+    # All but the read of unknown outcome: each has a write or another answer before or behind it.
+    assert verdict.exposure == 5
     assert verdict.figures["info_operations"] == 0
     assert verdict.figures["unique_values"] is True
 
