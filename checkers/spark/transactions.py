@@ -67,7 +67,7 @@ from fencepost.checkers.tables.transactions_core import Transactions, collected
 from fencepost.checkers.tables.transactions_core import judged as judged_core
 from fencepost.checkers.tables.transactions_file import judge, judged, rows_of
 from fencepost.checkers.tables.transactions_windows import UNRAISED, Column, Edges, Points, Windows
-from fencepost.checkers.transactions.anomalies import NOTHING_READ
+from fencepost.checkers.transactions.anomalies import NOTHING_TESTED
 from fencepost.checkers.transactions.columns import INFO, NEVER, OK
 from fencepost.checkers.transactions.weak_isolation import CommitCircle
 from fencepost.checkers.transactions.words import TransactionFinding
@@ -151,7 +151,7 @@ class Judging:
             )
         searched = self._search(assumed)
         if searched.is_clean and not self._counts["reads"]:
-            return self._say(conclude(broken="", doubt=Doubt(Cause.NO_EXPOSURE, NOTHING_READ)), searched)
+            return self._say(conclude(broken="", doubt=Doubt(Cause.NO_EXPOSURE, NOTHING_TESTED)), searched)
         if not searched.is_clean:
             return self._found(searched, assumed)
         if searched.ended:

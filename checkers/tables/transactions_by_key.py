@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from fencepost.checkers import _core
 from fencepost.checkers.tables.transactions import micro_rules, written_twice
 from fencepost.checkers.tables.transactions_windows import FOREVER, Column, Points
-from fencepost.checkers.transactions.columns import INFO, NIL, OK, READ, READ_UNKNOWN, WRITE
+from fencepost.checkers.transactions.columns import INFO, NIL, OK, READ, READ_UNKNOWN, WRITE, tested_reads
 
 #: A row of what was found: an edge, an anomaly, who was seen, a circle of versions, a rule broken, what there was.
 EDGE: Final = 0
@@ -281,15 +281,17 @@ class _Part:
         return _record(PIECE, len(keys), what=np.full(len(keys), CIRCLE), key=keys)
 
     def counted(self) -> Any:
-        """Keys, micro-operations, reads of ok transactions, elements read."""
-        reads = int(np.count_nonzero((self._kind == READ) & (self._outcome == OK)[self._owner]))
+        """Keys, micro-operations, reads that another transaction could have contradicted, elements read."""
+        tested = tested_reads(
+            kind=self._kind, key=self._key, transaction=self._owner, outcome=self._outcome[self._owner]
+        )
         return _record(
             PIECE,
             1,
             what=[COUNTED],
             key=[len(self._keys)],
             source=[len(self._kind)],
-            target=[reads],
+            target=[int(tested.sum())],
             kind=[self._elements],
         )
 

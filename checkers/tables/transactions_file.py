@@ -26,7 +26,6 @@ from fencepost.checkers.tables.transactions import (
     verdict,
 )
 from fencepost.checkers.transactions.anomalies import TransactionVerdict, check_list_append, check_register
-from fencepost.checkers.transactions.columns import OK, READ
 from fencepost.checkers.transactions.history import encode, transactions_of
 from fencepost.harness.base.errors import MalformedHistory
 from fencepost.harness.history import History
@@ -99,12 +98,11 @@ def judged(rows: Rows, facts: Facts, model: str, source: str, figures: dict[str,
     """The verdict of the native core on all rows of a table."""
     found = judge(rows, facts.required[0], source)
     c = rows.columns
-    reads = int(np.count_nonzero((c.kind == READ) & np.repeat(c.outcome == OK, np.diff(c.first))))
     return verdict(
         facts,
         model=model,
         said=Conclusion(found.validity, found.reason, found.cause),
-        reads=reads,
+        reads=int(c.tested().sum()),
         anomalies=found.anomalies,
         findings=found.findings,
         rows=rows,

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from fencepost.checkers import _core
 from fencepost.checkers.findings.ladder import Conclusion, Doubt, conclude
 from fencepost.checkers.transactions import weak_isolation
-from fencepost.checkers.transactions.columns import INFO, OK, READ, WRITE, TransactionColumns
+from fencepost.checkers.transactions.columns import INFO, WRITE, TransactionColumns
 from fencepost.checkers.transactions.native import found_in, judge_lists, judge_registers
 from fencepost.checkers.transactions.proof import Anomaly, Cycle, ListProof, RegisterProof
 from fencepost.checkers.transactions.words import ListWords, RegisterWords, TransactionFinding, Words
@@ -37,7 +37,7 @@ from fencepost.harness.verdict import Cause, Stop, Validity
 from fencepost.harness.verdict.consistency_models import NAMES, implied, ruled_out, ruled_out_of_registers, weakest
 
 STRICT: Final = "strict-serializable"
-NOTHING_READ: Final = "no ok transaction read anything: there is nothing to judge"
+NOTHING_TESTED: Final = "no ok transaction read what another one writes: there is nothing to judge"
 #: Steps that the search for shortest cycles may take; whether there is a cycle costs none of them.
 STEPS: Final = 30_000_000
 #: Findings of one name that are confirmed and told; the others are counted.
@@ -184,7 +184,7 @@ def _verdict(
     stop = None if report.stop is None else Stop(report.stop)
     if report.order is not None:
         found = _Certificate(STRICT, _SERIAL[STRICT][2], report.order)
-    elif model not in findings.ruled_out() and _anything_read(columns):
+    elif model not in findings.ruled_out() and columns.tested().any():
         match _certify(columns, model, findings, ask, lists=lists):
             case Stop() as later:
                 stop = stop or later
@@ -206,7 +206,7 @@ def _verdict(
         order=proven.order if proven else None,
         certificate=proven.words if proven else "",
         unfinished=tuple(report.unfinished),
-        stop=stop if validity is Validity.UNKNOWN and _anything_read(columns) else None,
+        stop=stop if validity is Validity.UNKNOWN and columns.tested().any() else None,
         figures={
             "transactions": len(columns),
             "micro_operations": len(columns.kind),
@@ -368,10 +368,6 @@ class _Findings:
         return bool(seen[len(seen) - len(own) :] != own)
 
 
-def _anything_read(columns: TransactionColumns) -> bool:
-    return bool(np.any((columns.kind == READ) & np.repeat(columns.outcome == OK, np.diff(columns.first))))
-
-
 def _conclude(
     columns: TransactionColumns,
     model: str,
@@ -383,8 +379,8 @@ def _conclude(
 ) -> Conclusion:
     beside = f"{', '.join(findings.counts)} do not rule out {model}" if findings.counts else ""
     kept, doubt = "", None
-    if not _anything_read(columns):
-        doubt = Doubt(Cause.NO_EXPOSURE, NOTHING_READ)
+    if not beside and not columns.tested().any():
+        doubt = Doubt(Cause.NO_EXPOSURE, NOTHING_TESTED)
     elif proof is not None and model in implied(proof.model):
         shows = f"{proof.words} shows it"
         kept = "" if proof.model == STRICT else f"{beside}; {shows}" if beside else shows

@@ -30,6 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Column = NDArray[np.int64]
+Mask = NDArray[np.bool_]
 
 OK: Final = 0
 FAIL: Final = 1
@@ -64,3 +65,25 @@ class TransactionColumns:
 
     def __len__(self) -> int:
         return len(self.process)
+
+    def tested(self) -> Mask:
+        """Which micro-operations are reads that another transaction could have contradicted: `tested_reads`."""
+        counts = np.diff(self.first)
+        owner = np.repeat(np.arange(len(self), dtype=np.int64), counts)
+        return tested_reads(kind=self.kind, key=self.key, transaction=owner, outcome=np.repeat(self.outcome, counts))
+
+
+def tested_reads(*, kind: Column, key: Column, transaction: Column, outcome: Column) -> Mask:
+    """Reads in ok transactions of keys that another transaction writes, which did not fail; by micro-operation.
+
+    No edge joins transactions that read only what nobody else writes: whatever they return, they have an order.
+    """
+    _, of = np.unique(key, return_inverse=True)
+    keys = int(of.max(initial=-1)) + 1
+    write = (kind == WRITE) & (outcome != FAIL)
+    least, most = np.full(keys, np.iinfo(np.int64).max), np.full(keys, np.iinfo(np.int64).min)
+    np.minimum.at(least, of[write], transaction[write])
+    np.maximum.at(most, of[write], transaction[write])
+    least, most = least[of], most[of]
+    others: Mask = (least <= most) & ((least != transaction) | (most != transaction))
+    return (kind == READ) & (outcome == OK) & others

@@ -37,7 +37,7 @@ from fencepost.harness.history import History, Operation, Outcome
 from fencepost.harness.verdict import Facts, Proof, Verdict, Witness
 from fencepost.harness.verdict.consistency_models import ruled_out, ruled_out_of_registers
 
-EXPOSURE_OF: Final = "reads in ok transactions"
+EXPOSURE_OF: Final = "reads in ok transactions of what another transaction writes"
 _WITNESSES_MAX: Final = 5
 _OUTCOMES: Final = {Outcome.OK: OK, Outcome.FAIL: FAIL, Outcome.INFO: INFO}
 #: Numbers from here downwards stand for values that are no integers.
@@ -47,15 +47,15 @@ _NAMED: Final = -(2**62)
 def check_lists(history: History, facts: Facts) -> list[Verdict]:
     """One verdict on transactions that append to lists, about the consistency model that is required."""
     operations = transactions_of(history.operations)
-    judged = check_list_append(encode(operations, lists=True), model=_model(facts))
-    return [_verdict("list-append", operations, judged)]
+    columns = encode(operations, lists=True)
+    return [_verdict("list-append", operations, columns, check_list_append(columns, model=_model(facts)))]
 
 
 def check_registers(history: History, facts: Facts) -> list[Verdict]:
     """One verdict on transactions that write registers, likewise."""
     operations = transactions_of(history.operations)
-    judged = check_register(encode(operations, lists=False), model=_model(facts))
-    return [_verdict("rw-register", operations, judged)]
+    columns = encode(operations, lists=False)
+    return [_verdict("rw-register", operations, columns, check_register(columns, model=_model(facts)))]
 
 
 def _model(facts: Facts) -> str:
@@ -153,16 +153,17 @@ class _Numbers:
         return self._numbers[known]
 
 
-def _verdict(checker: str, operations: Sequence[Operation], judged: TransactionVerdict) -> Verdict:
+def _verdict(
+    checker: str, operations: Sequence[Operation], columns: TransactionColumns, judged: TransactionVerdict
+) -> Verdict:
     shown = most_telling(judged.findings, judged.model, lists=checker == "list-append")
-    reads = sum(1 for op in operations if op.type is Outcome.OK for micro in _micro_operations(op) if micro[0] == "r")
     return Verdict(
         checker=checker,
         guarantee=judged.model,
         validity=judged.validity,
         reason=judged.reason,
         cause=judged.cause,
-        exposure=reads,
+        exposure=int(columns.tested().sum()),
         exposure_of=EXPOSURE_OF,
         anomalies=judged.anomalies,
         witnesses=tuple(_witness(finding, operations) for finding in shown),

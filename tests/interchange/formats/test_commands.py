@@ -49,7 +49,7 @@ def _txns(*both: tuple[str, str]) -> str:
         (edn("0(a1 0) 0(a2 0) 1(r 1)#{1,2}"), 0, "VALID: 3 operations: no violation of no-lost-acknowledged-writes"),
         (edn("0(a1 0) 0(a2 0) 1(r 1)#{1}"), 1, "1 x lost-write"),
         (_txns(("[[:append :x 1]]", "[[:append :x 1]]"), ("[[:r :x nil]]", "[[:r :x [1]]]")), 0, "VALID: 2 operations"),
-        (_txns(("[[:append :x 1]]", "[[:append :x 1]]")), 2, "UNKNOWN: no ok transaction read anything"),
+        (_txns(("[[:append :x 1]]", "[[:append :x 1]]")), 2, "UNKNOWN: no ok transaction read what another one writes"),
         (
             _txns(("[[:append :x 1]]", "[[:append :x 1]]"), ("[[:r :x nil]]", "[[:r :x nil]]")),
             1,
