@@ -85,5 +85,6 @@ def tested_reads(*, kind: Column, key: Column, transaction: Column, outcome: Col
     np.minimum.at(least, of[write], transaction[write])
     np.maximum.at(most, of[write], transaction[write])
     least, most = least[of], most[of]
-    others: Mask = (least <= most) & ((least != transaction) | (most != transaction))
-    return (kind == READ) & (outcome == OK) & others
+    others = (least <= most) & ((least != transaction) | (most != transaction))
+    tested: Mask = (kind == READ) & (outcome == OK) & others
+    return tested

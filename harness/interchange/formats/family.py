@@ -1,7 +1,8 @@
 """Families: what the operations of a history are about, told by their functions; who judges it, or why nobody does.
 
-A family is chosen by a name given, else by the functions and by what reads return. A history whose operations are of no
-family, or of one that nothing judges yet, is refused as a whole: what is judged is judged completely.
+A family is chosen by a name given, else by the functions and by what reads return, where these leave one choice: a
+history of reads alone may be of a register, a counter or a bank, and its owner is asked. A history whose operations are
+of no family, or of one that nothing judges yet, is refused as a whole: what is judged is judged completely.
 """
 
 from collections.abc import Callable, Collection
@@ -96,6 +97,12 @@ def choose(name: str | None, functions: Collection[str], sample: Callable[[str],
     `sample(f)` is the value of an `ok` completion of `f`, or None.
     """
     family = _named(name, functions) if name else _recognised(set(functions), sample)
+    if family is None and (open_between := _open_between(set(functions))):
+        raise UsageError(
+            f"{source}: operations {', '.join(sorted(functions))}: what they answer does not tell which of "
+            f"{', '.join(open_between)} this is",
+            hint=f"say it: --model {open_between[0]}",
+        )
     if family is None:
         raise UsageError(
             f"{source}: operations {', '.join(sorted(functions))}: no model understands all of these",
@@ -145,15 +152,20 @@ def _named(whole: str, functions: Collection[str]) -> Family:
 def _recognised(functions: set[str], sample: Callable[[str], Any]) -> Family | None:
     if functions <= {"add", "read", "members"} and functions & {"add", "members"}:
         seen = sample("read")
-        return FAMILIES["counter" if isinstance(seen, (int, float)) else "set"]
+        numbers = isinstance(seen, (int, float)) and not isinstance(seen, bool)
+        is_set = "members" in functions or isinstance(seen, list)
+        return FAMILIES["counter"] if numbers else FAMILIES["set"] if is_set else None
     if functions <= {"increment", "decrement", "add", "read"} and functions - {"read"}:
         return FAMILIES["counter"]
     if functions == {"txn"} and not isinstance(sample("txn"), dict):
-        return FAMILIES[_transactions(sample("txn"))]
+        kind = _transactions(sample("txn"))
+        return FAMILIES[kind] if kind else None
     if functions and functions <= {"acquire", "release"}:
         return FAMILIES["mutex" if sample("acquire") is None else "fenced-mutex"]
     if (store := _store(functions, sample)) is not None:
         return store
+    if functions == {"read"} and sample("read") is not None:
+        return None
     if "sync" in functions and functions <= FAMILIES["zookeeper-kv"].functions:
         return FAMILIES["zookeeper-kv"]
     if functions & {"remove", "contains"}:
@@ -172,20 +184,39 @@ def _store(functions: set[str], sample: Callable[[str], Any]) -> Family | None:
     return None
 
 
+def _open_between(functions: set[str]) -> tuple[str, ...]:
+    """The models between which these functions leave the choice open where no answer settles it."""
+    if functions == {"read"}:
+        return ("register", "counter", "bank", "set")
+    if functions == {"txn"}:
+        return ("list-append", "rw-register")
+    return ("counter", "set") if "add" in functions and functions <= {"add", "read"} else ()
+
+
 def _transactions(value: Any) -> str:
-    """By the functions of the micro-operations of one transaction."""
-    named = {str(micro[0]) for micro in value or () if isinstance(micro, list) and micro}
-    if named & {":send", ":poll", "send", "poll"}:
+    """By the functions of the micro-operations of one transaction; empty where they do not tell."""
+    named = _micro_functions(value)
+    if named & {"send", "poll"}:
         return "log"
-    return "rw-register" if named & {":w", "w"} else "list-append"
+    return "rw-register" if "w" in named else "list-append" if "append" in named else ""
+
+
+def _micro_functions(value: Any) -> set[str]:
+    micros = value if isinstance(value, list) else ()
+    return {str(micro[0]).removeprefix(":") for micro in micros if isinstance(micro, list) and micro}
+
+
+def tells(f: str, value: Any) -> bool:
+    """Whether an answer helps to tell its family: it is not nil, and a transaction does more than read."""
+    return value is not None and (f != "txn" or not isinstance(value, list) or _micro_functions(value) != {"r"})
 
 
 def sampler(events: Collection[Any]) -> Callable[[str], Any]:
-    """The value of the first `ok` completion of a function that is not nil."""
+    """The value of the first `ok` completion of a function that tells something."""
 
     def sample(f: str) -> Any:
         for event in events:
-            if type(event) is OpEvent and event.f == f and event.type is Outcome.OK and event.value is not None:
+            if type(event) is OpEvent and event.f == f and event.type is Outcome.OK and tells(f, event.value):
                 return event.value
         return None
 

@@ -26,7 +26,7 @@ from fencepost.harness.interchange.formats.edn import (
     plain,
     read_events,
 )
-from fencepost.harness.interchange.formats.family import STORES, choose
+from fencepost.harness.interchange.formats.family import STORES, choose, tells
 from fencepost.harness.interchange.formats.imported import Imported, ImportedHistory, check_values
 
 FORM: Final = "edn"
@@ -99,7 +99,7 @@ class _Reading:
     def _sample(self, f: str, values: list[Any]) -> Any:
         for row in self._rows((f,), _OK).tolist():
             value = int(self._columns.value[row])
-            if value != _NONE and values[value] is not None:
+            if value != _NONE and tells(f, values[value]):
                 return values[value]
         return None
 

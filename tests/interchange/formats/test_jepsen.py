@@ -88,7 +88,8 @@ def test_the_nemesis_becomes_notes_and_keeps_the_numbers() -> None:
 
 def test_without_times_the_order_is_the_time() -> None:
     assert [
-        e.time_ns for e in _events("{:type :invoke :process 0 :f :read} {:type :ok :process 0 :f :read :value 1}")
+        e.time_ns
+        for e in _events("{:type :invoke :process 0 :f :write :value 1} {:type :ok :process 0 :f :write :value 1}")
     ] == [0, 1]
 
 
@@ -174,10 +175,10 @@ _BAD: list[tuple[str, int, int, str]] = [
     (edn("0(w1 0)2"), 2, 1, "a write completes with 2, but was invoked with 1"),
     ("{:type :invoke :process 0 :f :cas :value 5}{:type :invoke :process 1 :f :read}", 1, 1, "expected [old new]"),
     (edn("0(r[1,nil] 1(r"), 2, 1, "a read without a key among reads with one"),
-    (edn("0(r[1,nil] 0)7"), 2, 1, "a value without its key; expected [key value]"),
-    (edn("0(r[1,nil] 0)[2,7]"), 2, 1, "completes on key 2, but was invoked on 1"),
+    (edn("0(r[1,nil] 0)7 5(w[1,5]"), 2, 1, "a value without its key; expected [key value]"),
+    (edn("0(r[1,nil] 0)[2,7] 5(w[1,5]"), 2, 1, "completes on key 2, but was invoked on 1"),
     (edn("0(r[1,nil] 0)[1,7] 0(w5"), 3, 1, "a value without its key"),
-    (edn("0(r[1,nil] 0)[1,7] 0(r[:a,nil]"), 3, 1, "the key :a is a keyword; expected an integer as in line 1"),
+    (edn("0(r[1,nil] 0)[1,7] 0(r[:a,nil] 5(w[1,5]"), 3, 1, "the key :a is a keyword; expected an integer as in line 4"),
 ]
 
 
@@ -274,3 +275,34 @@ def test_the_key_of_a_transaction_is_refused() -> None:
     history = ImportedHistory(events, FAMILIES["list-append"], source="a.jsonl")
     with pytest.raises(MalformedHistory, match="a txn of the key 'x'; expected it in the value"):
         check_values(history, lambda i: f"event {i}")
+
+
+#: Operations whose answers leave open what they are of, and models that the refusal names.
+_OPEN: Final = [
+    ("0(r 0){0,10} 1(r 1){0,7}", "register, counter, bank, set"),
+    ("0(r 0)0", "register, counter, bank, set"),
+    ("0(a1 0) 1(a1 1)", "counter, set"),
+    ("0(a1 0) 1(r 1?", "counter, set"),
+    ("0(a1 0) 1(r 1){0,1}", "counter, set"),
+]
+
+
+@pytest.mark.parametrize(("words", "models"), _OPEN)
+def test_a_model_that_is_not_certain_is_asked_for(words: str, models: str) -> None:
+    with pytest.raises(UsageError, match=f"does not tell which of {models} this is") as caught:
+        read(edn(words))
+    assert caught.value.hint == f"say it: --model {models.partition(',')[0]}"
+    assert read(edn("0(r 0)[5] 1(r 1)[5]"), model="bank").family.name == "bank"
+
+
+@pytest.mark.parametrize(
+    ("second", "wanted"), [("[[:w :x 1]]", "rw-register"), ("[[:r :x nil] [:append :x 1]]", "list-append")]
+)
+def test_transactions_that_only_read_do_not_tell_the_model(second: str, wanted: str) -> None:
+    def line(process: int, kind: str, value: str) -> str:
+        return f"{{:type :{kind} :process {process} :f :txn :value {value}}}"
+
+    reads = [line(0, kind, "[[:r :x nil]]") for kind in ("invoke", "ok")]
+    with pytest.raises(UsageError, match="does not tell which of list-append, rw-register this is"):
+        read("\n".join(reads))
+    assert read("\n".join([*reads, *(line(1, kind, second) for kind in ("invoke", "ok"))])).family.name == wanted
