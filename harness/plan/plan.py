@@ -126,6 +126,11 @@ def read_plan(path: Path, *, seed: int) -> Plan:
         text = path.read_text(encoding="utf-8")
     except OSError as error:
         raise PlanError(f"{path}: {error.strerror}", hint="give a plan file, or the flags of a run") from None
+    except UnicodeDecodeError as error:
+        raise PlanError(
+            f"{path}: the byte 0x{error.object[error.start]:02x} at {error.start} is not UTF-8",
+            hint="the file must be TOML in UTF-8; every run writes a plan.toml to look at",
+        ) from None
     try:
         data = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:

@@ -21,6 +21,8 @@ from fencepost.harness.results.recorder import HISTORY_LINES, RESERVE_FILE
 HISTORY_PARQUET: Final = "history.parquet"
 
 _CHUNK: Final = 4 << 20
+#: What the decoder raises for a line that is no event.
+_UNREADABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 #: Of a folder with a plan alone, such as that of a run whose processes were killed before its cluster started.
 _NEVER_BEGAN: Final = "a run that ended before its cluster had started recorded nothing: fencepost run FOLDER/plan.toml"
@@ -125,7 +127,7 @@ def _read_lines(path: Path) -> tuple[list[Event], bool]:
         return events, False
     try:
         return [*events, decoder.decode(rest)], False
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except _UNREADABLE:
         return events, True
 
 
@@ -136,7 +138,7 @@ def _decoded(
         batch = decoder.decode_lines(text)
         if len(batch) != text.count(b"\n") + 1:
             raise msgspec.DecodeError("empty lines")
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except _UNREADABLE:
         batch = _one_by_one(path, decoder, text, before)
     share = msgspec.structs.force_setattr
     for event in batch:
@@ -153,10 +155,11 @@ def _one_by_one(path: Path, decoder: "msgspec.json.Decoder[Event]", text: bytes,
     for number, line in enumerate(text.split(b"\n"), start=before + 1):
         try:
             out.append(decoder.decode(line))
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        except _UNREADABLE as error:
             shown = line[:120].decode(errors="replace")
+            why = "nested too deeply" if isinstance(error, RecursionError) else error
             raise MalformedHistory(
-                f"{path}: line {number}: {error}: {shown!r}",
+                f"{path}: line {number}: {why}: {shown!r}",
                 hint="the history is left as it was; mend or drop it",
             ) from None
     return out

@@ -95,6 +95,9 @@ def judge_stored(folder: Path, *, progress: Progress, spark: SparkHandle | None)
     """Judge a stored run again; raises UsageError when its plan is missing and MalformedHistory as the reader does."""
     if not (folder / store.PLAN).is_file():
         raise UsageError(f"{folder}: no {store.PLAN}", hint="a history is judged by the plan that it was made with")
+    for name in (store.VERDICT, store.JUNIT, store.REPORT):
+        if (folder / name).is_dir():
+            raise UsageError(f"{folder / name}: is a folder, and the judgement is written there", hint="move it away")
     if spark is not None:
         with contextlib.suppress(FencepostError):
             spark.boot()
