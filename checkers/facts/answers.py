@@ -57,7 +57,7 @@ def exposed_places(
     _, of = np.unique(key, return_inverse=True)
     keys = int(of.max(initial=-1)) + 1
     ok = returned >= 0
-    told = ok & tells
+    answers = ok & tells
 
     def first(where: _Flags) -> _Column:
         """When the first of these was answered, by the key of each row."""
@@ -73,6 +73,6 @@ def exposed_places(
 
     may_differ = last(changes) > UNANSWERED
     changed = (first(changes & ok) < invoked) | (last(changes) > returned)
-    others = (first(told) < invoked) | (last(told) > returned)
-    found: NDArray[np.bool_] = told & (changed | (may_differ & others))
-    return found
+    others = (first(answers) < invoked) | (last(answers) > returned)
+    catchable: NDArray[np.bool_] = answers & (changed | (may_differ & others))
+    return catchable

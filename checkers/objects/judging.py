@@ -71,8 +71,8 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def exposure_of(self) -> str:
-        told, any_of = (" or ".join(sorted(names)) for names in (self.tells, self.functions))
-        return f"ok {told} with another {any_of} before or behind"
+        answers, others = (" or ".join(sorted(names)) for names in (self.tells, self.functions))
+        return f"ok {answers} with another {others} before or behind"
 
 
 def judge(kind: Kind, history: History, facts: Facts, *, permits: int = 1) -> list[Verdict]:

@@ -110,14 +110,14 @@ def search(columns: Columns, budget: Budget, *, orders: bool = False, threads: i
 
 def exposed(columns: Columns) -> NDArray[np.int64]:
     """Which of the operations, by their places, could have been caught out: see `EXPOSURE_OF`."""
-    found = exposed_places(
+    flags = exposed_places(
         key=columns.key,
         changes=columns.f != READ,
         tells=columns.f != WRITE,
         invoked=columns.invoked,
         returned=columns.returned,
     )
-    return np.flatnonzero(found)
+    return np.flatnonzero(flags)
 
 
 def _rows(columns: Columns) -> NDArray[np.int64]:

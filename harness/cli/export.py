@@ -13,5 +13,9 @@ from fencepost.harness.cli.output.path_value import PathValue
 @click.option("--format", "form", type=click.Choice(["edn", "porcupine", "jsonl"]), required=True, help="As what.")
 @click.option("-o", "--output", type=PathValue(), help="A new file. Default standard output.")
 def command(run: Path, form: str, output: Path | None) -> int:
-    """Write a history in another form: EDN as Jepsen has it, operations as Porcupine has them, or JSON lines."""
+    """Write a history in another form: EDN as Jepsen has it, operations as Porcupine has them, or JSON lines.
+
+    EDN keeps the numbers by which a report names events, as :history-index, and says at its head what the run was
+    judged for.
+    """
     return write(run, form, output)

@@ -14,6 +14,7 @@ from fencepost.harness.cli.check.run import judge_again
 from fencepost.harness.cli.check.second_opinions import Asked, asked_by
 from fencepost.harness.cli.check.transactions import check_transactions, has_transactions
 from fencepost.harness.cli.output.path_value import PathValue
+from fencepost.harness.results import run_folder as store
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +36,18 @@ class _Flags:
     @property
     def names_a_file(self) -> bool:
         """Whether one was given that is for histories that stand alone."""
-        return not (self.model is None and self.form is None and self.keyed is None and self.consistency is None)
+        return bool(self.of_files)
+
+    @property
+    def of_files(self) -> tuple[str, ...]:
+        """Those that were given and are for histories that stand alone."""
+        given = {
+            "--model": self.model,
+            "--format": self.form,
+            "--keyed": self.keyed,
+            "--consistency": self.consistency,
+        }
+        return tuple(name for name, value in given.items() if value is not None)
 
     @property
     def tables_master(self) -> str | None:
@@ -82,6 +94,12 @@ def command(folder: Path, **given: Any) -> int:
     asked = asked_by(flags.also, flags.also_command, flags.also_time_limit)
     if flags.form in (None, "parquet") and flags.keyed is None and is_table(folder):
         return _check_table(folder, flags, asked)
+    if flags.names_a_file and folder.is_dir() and is_run(folder):
+        raise UsageError(
+            f"{folder}: {', '.join(flags.of_files)}: a run is judged by its plan",
+            hint=f"fencepost check {folder}; its operations alone, without the plan: fencepost check "
+            f"{folder / store.HISTORY} --model ...",
+        )
     if not flags.names_a_file and is_run(folder):
         if flags.report is not None:
             hint = "`fencepost report` makes it again"

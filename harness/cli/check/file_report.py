@@ -65,6 +65,8 @@ def file_facts(path: Path) -> dict[str, str]:
     path = path / JEPSEN_EDN if path.is_dir() else path
     if str(path) == STANDARD_INPUT:
         return {"file": "standard input"}
+    if not path.is_file():
+        return {"file": str(path)}
     with path.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
     return {"file": str(path), "bytes": str(path.stat().st_size), "sha256": digest}

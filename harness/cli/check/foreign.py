@@ -3,6 +3,7 @@
 import json
 import sys
 from collections.abc import Iterable
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -69,6 +70,8 @@ def check_file(
     judgement = judge_foreign(found, source, consistency)
     keys = ", keyed" if found.keyed else ""
     _err(f"{source}: {found.form}, {len(found.history.events)} events; model {found.family.name}{keys}")
+    if found.origin is not None:
+        _err(f"judged as {judgement.facts.read_guarantee}; {found.origin.sentence}")
     ours = int(judgement.exit_code)
     asked_of = found.family if consistency is None else msgspec.structs.replace(found.family, guarantee=consistency)
     question = question_of_file(found.history, asked_of, judgement.validity)
@@ -96,13 +99,16 @@ def _not_drawn(judgement: "Judgement") -> int:
 def export(path: Path, form: str, output: Path | None) -> int:
     """Write the history of a run or of another tool in the form asked for; says what had no place in it."""
     from fencepost.harness.interchange.formats.jepsen import write_edn
+    from fencepost.harness.interchange.formats.origin import comment, origin_of
     from fencepost.harness.interchange.formats.porcupine import write_porcupine
 
     history = _history(path)
     lines: Iterable[str]
     match form:
         case "edn":
-            lines = write_edn(history.events)
+            from_run = path.is_dir() and is_run(path)
+            head = [comment(origin_of(store.find_run_folder(path), history.events))] if from_run else []
+            lines = chain(head, write_edn(history.events))
             lost = sum(type(event) not in (OpEvent, FaultEvent) for event in history.events)
             what = "events that are neither operations nor faults"
         case "porcupine":

@@ -37,8 +37,11 @@ _LARGE_BYTES: Final = 64 << 20
 def is_table(path: Path) -> bool:
     """Whether `path` is Parquet that says nothing of being a history of ours: a file, or a folder of part files."""
     if path.is_dir():
-        own = (path / store.PLAN).is_file() or (path / JEPSEN_EDN).is_file()
+        own = any((path / name).is_file() for name in (store.PLAN, store.HISTORY, JEPSEN_EDN))
         return not own and next(path.glob("*.parquet"), None) is not None
+    if not path.is_file():
+        # What a pipe holds can be read once only, and may not be there yet.
+        return False
     try:
         with path.open("rb") as file:
             return file.read(4) == b"PAR1" and VERSION_KEY not in (pq.read_schema(path).metadata or {})

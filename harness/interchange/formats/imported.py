@@ -14,6 +14,7 @@ import msgspec
 from fencepost.harness.base.errors import MalformedHistory
 from fencepost.harness.history import Event, History, Operation, OpEvent, Outcome, pair
 from fencepost.harness.interchange.formats.family import STORES, TRANSACTIONS, Family
+from fencepost.harness.interchange.formats.origin import Origin
 
 UNNAMED_NODE: Final = "an unnamed node"
 _THE_ONE: Final = {"register": "the register", "cas-register": "the register"}
@@ -63,6 +64,8 @@ class Imported(msgspec.Struct, frozen=True, kw_only=True):
     history: ImportedHistory
     form: str
     keyed: bool
+    #: The run that it was exported from, as the file says.
+    origin: Origin | None = None
 
     @property
     def family(self) -> Family:

@@ -307,7 +307,10 @@ _READ_AS: Final[dict[str, _Parts]] = {"append-log": _second}
 
 
 def write_edn(events: Iterable[Event]) -> Iterator[str]:
-    """One operation a line; faults as the nemesis's. What else a history tells has no place there."""
+    """One operation a line; faults as the nemesis's. What else a history tells has no place there.
+
+    `:history-index` is the event's own number, by which reports name it; `:index` counts without gaps.
+    """
     events = list(events)
     index = 0
     for event in events:
@@ -324,6 +327,6 @@ def write_edn(events: Iterable[Event]) -> Iterator[str]:
             continue
         yield (
             f"{{:index {index}, :time {event.time_ns}, :type :{kind}, :process {process}, :f :{f}, "
-            f":value {edn_text(value)}{more}}}\n"
+            f":value {edn_text(value)}{more}, :history-index {event.index}}}\n"
         )
         index += 1

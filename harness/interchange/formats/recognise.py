@@ -2,17 +2,22 @@
 
 import gc
 import io
+import os
 import re
+import select
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, Final
 
+import msgspec
+
 from fencepost.harness.base.errors import UsageError, unknown_choice
 from fencepost.harness.history import OpEvent
 from fencepost.harness.interchange.formats.family import choose, sampler
 from fencepost.harness.interchange.formats.imported import Imported, ImportedHistory, check_values
+from fencepost.harness.interchange.formats.origin import stated_origin
 from fencepost.harness.results.reader import read_history
 
 #: Jepsen's folder of a test has these; the second is a binary form of its own.
@@ -20,6 +25,8 @@ JEPSEN_EDN: Final = "history.edn"
 JEPSEN_BINARY: Final = "test.jepsen"
 FORMS: Final = ("edn", "porcupine", "jsonl", "parquet")
 STANDARD_INPUT: Final = "-"
+#: How long a pipe with a name may stay without anybody who writes to it.
+PIPE_WAIT_S: Final = 5
 _PEEKED: Final = 64 << 10
 
 
@@ -36,12 +43,39 @@ def read_foreign(
         return _read(sys.stdin.buffer, "standard input", None, form, model, keyed)
     path = path / JEPSEN_EDN if path.is_dir() else path
     try:
-        with path.open("rb") as file, _uncollected():
+        with _opened(path) as file, _uncollected():
             return _read(file, str(path), path, form, model, keyed)
     except OSError as error:
         raise UsageError(
             f"{path}: {error.strerror}", hint="give a file that holds a history, or a run's folder"
         ) from None
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[BinaryIO]:
+    """The file to read; of a pipe that has a name, once somebody writes to it. Raises UsageError when nobody does."""
+    if not path.is_fifo():
+        with path.open("rb") as file:
+            yield file
+        return
+    with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
+        poll = select.poll()
+        poll.register(file, select.POLLIN | select.POLLHUP)
+        if not poll.poll(PIPE_WAIT_S * 1000) and _has_no_writer(file.fileno()):
+            raise UsageError(
+                f"{path}: nobody has written to this pipe for {PIPE_WAIT_S} s",
+                hint="start what writes the history first, or hand it to standard input: fencepost check -",
+            )
+        os.set_blocking(file.fileno(), True)
+        yield file
+
+
+def _has_no_writer(descriptor: int) -> bool:
+    """Of a pipe that holds nothing: reading one that somebody has open for writing would block."""
+    try:
+        return os.read(descriptor, 1) == b""
+    except BlockingIOError:
+        return False
 
 
 @contextmanager
@@ -66,7 +100,9 @@ def _read(
     if form == "edn":
         from fencepost.harness.interchange.formats.jepsen import read_edn
 
-        return read_edn(buffered, source, model=model, keyed=keyed)
+        origin = stated_origin(buffered.peek(_PEEKED))
+        keyed = origin.keyed if origin is not None and keyed is None else keyed
+        return msgspec.structs.replace(read_edn(buffered, source, model=model, keyed=keyed), origin=origin)
     if form == "porcupine":
         from fencepost.harness.interchange.formats.porcupine import read_porcupine
 
@@ -79,8 +115,16 @@ def _read(
 def _own(path: Path, form: str, model: str | None) -> Imported:
     """A history of our own without the plan that it was made by."""
     if path.suffix != f".{form}":
-        raise UsageError(f"{path}: a history in the form {form}", hint=f"give it a name that ends in .{form}")
+        raise UsageError(
+            f"{path}: a file that is read as {form} has a name that ends in .{form}",
+            hint="give it such a name, or leave --format out: its first bytes say what it is",
+        )
     read = read_history(path)
+    if read.torn and not read.events:
+        raise UsageError(
+            f"{path}: its {path.stat().st_size} bytes are no whole line: expected one event of JSON a line",
+            hint="the file is cut off, or its lines are not ended by a newline",
+        )
     if read.torn:
         sys.stderr.write(f"{path}: ended in half a line, which is left out\n")
     functions = {event.f for event in read.events if type(event) is OpEvent}

@@ -53,7 +53,9 @@ def commands_of(given: Sequence[str]) -> dict[str, str]:
     found = {}
     for text in given:
         name, mark, command = text.partition("=")
-        if name not in TOOLS or name == "porcupine":
+        if name == "porcupine":
+            raise UsageError("--also-command porcupine: it has no command", hint="--also porcupine asks it")
+        if name not in TOOLS:
             raise unknown_choice("tool", name, [tool for tool in TOOLS if tool != "porcupine"])
         if not mark or not command.strip():
             raise UsageError(

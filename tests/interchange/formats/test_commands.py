@@ -2,14 +2,17 @@
 
 import io
 import json
+import os
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from fencepost.harness.cli import main
-from fencepost.harness.history import Event, OpEvent, Outcome
+from fencepost.harness.history import Event, OpEvent, Outcome, PhaseEvent, PhaseName
+from fencepost.harness.interchange.formats import recognise
 from fencepost.harness.results.reader import read_history, to_parquet
 from tests.interchange.formats.histories import edn
 
@@ -99,7 +102,7 @@ def test_standard_input(tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyP
     ("text", "wanted"),
     [
         (b"\x7fELF", ["line 1, column 1: this begins no history; expected EDN, JSON or Parquet"]),
-        (b"PAR1 and no more", ["a history in the form parquet", "a name that ends in .parquet"]),
+        (b"PAR1 and no more", ["a file that is read as parquet has a name that ends in .parquet"]),
         (_VALID[:-40], ["it is truncated", "hint: nothing of this history was judged"]),
         (edn("0(w1 0) 1(w:a"), ["line 3, column 1: the value :a is a keyword; expected an integer as in line 1"]),
         (_txns(("[[:append :x 1]]", "[[:append :x 2]]")), ["line 2, column 1: a transaction completes as"]),
@@ -185,3 +188,96 @@ def test_transactions_are_held_to_the_model_that_is_named(tmp_path: Path, capsys
     assert (code, "unknown consistency model 'eventual'" in told) == (254, True)
     code, _, told = run(capsys, "check", kept(tmp_path, _VALID, "r.edn"), "--consistency", "causal")
     assert (code, "--consistency is about transactions" in told) == (254, True)
+
+
+_HALF = b'{"kind":"op","index":0,"value":"' + b"a" * 5_000_000
+_DEEP = b'{"kind":"op","index":0,"time_ns":0,"type":"invoke","process":0,"f":"write","node":"","value":'
+#: Files that nobody can mean: name, bytes, what is said.
+_UNREADABLE = {
+    "half a line": ("h.jsonl", _HALF, f"its {len(_HALF)} bytes are no whole line"),
+    "deep lines": ("h.jsonl", _DEEP + b"[" * 100_000 + b"]" * 100_000 + b"}\n", "line 1: nested too deeply"),
+    "deep edn": ("h.edn", b"{:type :invoke :value " + b"[" * 100_000, "nested deeper than"),
+}
+
+
+@pytest.mark.parametrize("name", _UNREADABLE)
+def test_a_file_that_is_no_history_is_refused_in_one_sentence(tmp_path: Path, capsys: Any, name: str) -> None:
+    file, data, said = _UNREADABLE[name]
+    code, _, err = run(capsys, "check", kept(tmp_path, data, file))
+    assert (code, said in err, "Traceback" in err) == (254, True, False), err
+
+
+def test_a_plan_that_is_not_utf_8_is_refused(tmp_path: Path, capsys: Any) -> None:
+    kept(tmp_path, b"seed = 1\n# \xff\n", "plan.toml")
+    code, _, err = run(capsys, "check", str(tmp_path))
+    assert (code, "plan.toml: the byte 0xff at 11 is not UTF-8" in err) == (254, True), err
+
+
+@pytest.mark.parametrize("name", ["verdict.json", "junit.xml", "report.html"])
+def test_a_folder_where_the_judgement_is_written_is_refused(tmp_path: Path, capsys: Any, name: str) -> None:
+    kept(tmp_path, "seed = 1\n", "plan.toml")
+    (tmp_path / name).mkdir()
+    code, _, err = run(capsys, "check", "--no-spark", str(tmp_path))
+    assert (code, f"{name}: is a folder" in err) == (254, True), err
+
+
+def test_a_pipe_that_nobody_writes_is_given_up(tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recognise, "PIPE_WAIT_S", 0)
+    os.mkfifo(tmp_path / "pipe")
+    code, _, err = run(capsys, "check", str(tmp_path / "pipe"))
+    assert (code, "nobody has written to this pipe" in err) == (254, True), err
+
+
+def test_a_pipe_is_read_once_somebody_writes(tmp_path: Path, capsys: Any) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=pipe.write_bytes, args=(_STALE.encode(),))
+    writer.start()
+    code, said, _ = run(capsys, "check", str(pipe))
+    writer.join()
+    assert (code, "1 x stale-read" in said) == (1, True)
+
+
+def _run_folder(folder: Path) -> Path:
+    """A run whose history begins with an event that is no operation, and its verdict."""
+    folder.mkdir()
+    kept(folder, "seed = 1\n", "plan.toml")
+    events: list[Event] = [PhaseEvent(index=0, time_ns=0, phase=PhaseName.MAIN)]
+    events += [
+        OpEvent(index=i, time_ns=i, type=kind, process=0, f="write", node="n1", key="x", value=1)
+        for i, kind in ((1, Outcome.INVOKE), (2, Outcome.OK))
+    ]
+    to_parquet(events, folder / "history.parquet")
+    guarantees = [{"name": "fresh-after-sync", "decides": True}, {"name": "session-order", "decides": False}]
+    kept(folder, json.dumps({"guarantees": guarantees}), "verdict.json")
+    return folder
+
+
+def test_an_exported_run_keeps_its_numbers_and_what_it_was_judged_for(tmp_path: Path, capsys: Any) -> None:
+    folder, file = _run_folder(tmp_path / "run"), tmp_path / "h.edn"
+    assert run(capsys, "export", str(folder), "--format", "edn", "-o", str(file))[0] == 0
+    assert [line.partition(":history-index ")[2] for line in file.read_text().splitlines()[1:]] == ["1}", "2}"]
+    _, _, err = run(capsys, "check", str(file))
+    assert f"judged as linearizable; the run was judged for fresh-after-sync: fencepost check {folder}" in err
+    # Another tool's comment says nothing.
+    code, _, err = run(capsys, "check", kept(tmp_path, "; exported by fencepost: {]\n" + _VALID, "other.edn"))
+    assert (code, "the run was" in err) == (0, False)
+
+
+def test_flags_for_files_are_refused_for_a_run(tmp_path: Path, capsys: Any) -> None:
+    folder = _run_folder(tmp_path / "run")
+    for flags in (("--model", "queue"), ("--format", "edn"), ("--consistency", "causal")):
+        code, _, err = run(capsys, "check", str(folder), *flags)
+        assert (code, f"{flags[0]}: a run is judged by its plan" in err) == (254, True), err
+
+
+def test_a_folder_with_a_history_and_no_plan_is_no_table(tmp_path: Path, capsys: Any) -> None:
+    folder = _run_folder(tmp_path / "run")
+    (folder / "plan.toml").unlink()
+    code, _, err = run(capsys, "check", "--no-spark", str(folder))
+    assert (code, "no plan.toml" in err) == (254, True), err
+
+
+def test_a_format_that_a_name_contradicts_is_refused_by_the_name(tmp_path: Path, capsys: Any) -> None:
+    code, _, err = run(capsys, "check", kept(tmp_path, _VALID), "--format", "jsonl")
+    assert (code, "a file that is read as jsonl has a name that ends in .jsonl" in err) == (254, True), err

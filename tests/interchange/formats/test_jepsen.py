@@ -222,8 +222,8 @@ def test_a_history_of_our_own_is_written_for_others() -> None:
         OpEvent(index=2, time_ns=9, type=Outcome.OK, process=3, f="write", node="n1", key="r2", value=7, position=42),
     ]
     assert "".join(write_edn(History(events).events)) == (
-        '{:index 0, :time 5, :type :invoke, :process 3, :f :write, :value ["r2" 7], :node "n1"}\n'
-        '{:index 1, :time 9, :type :ok, :process 3, :f :write, :value ["r2" 7], :node "n1"}\n'
+        '{:index 0, :time 5, :type :invoke, :process 3, :f :write, :value ["r2" 7], :node "n1", :history-index 0}\n'
+        '{:index 1, :time 9, :type :ok, :process 3, :f :write, :value ["r2" 7], :node "n1", :history-index 2}\n'
     )
 
 

@@ -392,7 +392,7 @@ def test_a_build_that_fails_says_why(tmp_path: Path, capsys: Any, fake: Fake, mo
     ("flags", "said"),
     [
         (["--also", "jepsen"], "unknown tool 'jepsen'"),
-        (["--also-command", "porcupine=x"], "unknown tool 'porcupine'"),
+        (["--also-command", "porcupine=x"], "--also-command porcupine: it has no command"),
         (["--also-command", "knossos"], "expected NAME=COMMAND"),
         (["--also", "porcupine", "--also-time-limit", "60"], "'60' is not a duration"),
         (["--also", "porcupine", "--also-time-limit", "0s"], "leaves no time"),

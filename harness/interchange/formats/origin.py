@@ -1,0 +1,66 @@
+"""Where an exported history comes from: a comment at its head, which other tools skip and `fencepost check` repeats.
+
+What decides a run is more than the model that fits its operations: the comment names the run and the guarantees that it
+was judged for.
+"""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from fencepost.harness.history import Event, OpEvent
+from fencepost.harness.results import run_folder as store
+
+_HEAD: Final = "; exported by fencepost: "
+
+
+class Origin(msgspec.Struct, frozen=True, kw_only=True):
+    """`judged_for` are the guarantees that decided the run; empty where it was not judged.
+
+    `keyed`: every value is [key value]; None where some operations have no key.
+    """
+
+    run: str
+    judged_for: tuple[str, ...] = ()
+    keyed: bool | None = None
+
+    @property
+    def sentence(self) -> str:
+        judged = f"the run was judged for {', '.join(self.judged_for)}" if self.judged_for else "the run was not judged"
+        return f"{judged}: fencepost check {self.run}"
+
+
+class _Guarantee(msgspec.Struct, frozen=True):
+    name: str
+    decides: bool = False
+
+
+class _Judged(msgspec.Struct, frozen=True):
+    guarantees: tuple[_Guarantee, ...] = ()
+
+
+def origin_of(folder: Path, events: Iterable[Event]) -> Origin:
+    """The origin of a history that is exported from a run's folder."""
+    keyed = {event.key is not None for event in events if type(event) is OpEvent} == {True} or None
+    try:
+        kept = msgspec.json.decode((folder / store.VERDICT).read_bytes(), type=_Judged)
+    except (OSError, msgspec.DecodeError):
+        return Origin(run=str(folder), keyed=keyed)
+    return Origin(run=str(folder), judged_for=tuple(g.name for g in kept.guarantees if g.decides), keyed=keyed)
+
+
+def comment(origin: Origin) -> str:
+    return f"{_HEAD}{msgspec.json.encode(origin).decode()}\n"
+
+
+def stated_origin(start: bytes) -> Origin | None:
+    """What the first line says, if it is such a comment."""
+    first = start.partition(b"\n")[0]
+    if not first.startswith(_HEAD.encode()):
+        return None
+    try:
+        return msgspec.json.decode(first.removeprefix(_HEAD.encode()), type=Origin)
+    except msgspec.DecodeError:
+        return None
