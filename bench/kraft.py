@@ -17,7 +17,7 @@ _ONE_BROKER: Final = {"appenders_per_node": 12, "min_isr": 1}
 
 
 def run(repeats: int = 5) -> list[Figure]:
-    archived = "archive" in KRAFT.resolve(KRAFT.default_version).paths
+    archived = "archive" in KRAFT.releases.resolve(KRAFT.releases.default).paths
     one_broker, three_brokers = KRAFT.members(3, {}), KRAFT.members(3, {"brokers": 3})
     starts = sorted(run_scenario(f"{_INSIDE}:first_write", nodes=one_broker, timeout_s=90) for _ in range(repeats))
     watched = run_scenario(

@@ -145,7 +145,9 @@ async def _load(
 
 
 async def _realise(lab: Lab, options: dict[str, object]) -> None:
-    await lab.realise(KRAFT.specs(lab.layout, KRAFT.resolve(KRAFT.default_version), {**KRAFT.options(), **options}))
+    await lab.realise(
+        KRAFT.specs(lab.layout, KRAFT.releases.resolve(KRAFT.releases.default), {**KRAFT.options(), **options})
+    )
 
 
 async def _up(lab: Lab, options: dict[str, object]) -> None:

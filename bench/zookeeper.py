@@ -12,7 +12,7 @@ _SECONDS = 2.0
 
 
 def run(repeats: int = 7) -> list[Figure]:
-    archived = "archive" in ZOOKEEPER.resolve(ZOOKEEPER.default_version).paths
+    archived = "archive" in ZOOKEEPER.releases.resolve(ZOOKEEPER.releases.default).paths
     starts = sorted(run_scenario(f"{_INSIDE}:first_write", timeout_s=90) for _ in range(repeats))
     costs = run_scenario(
         f"{_INSIDE}:costs",

@@ -13,7 +13,7 @@ from fencepost.harness.systems.zookeeper.wire.session import ZooKeeperSession
 
 
 async def _start(lab: Lab) -> None:
-    artifacts = ZOOKEEPER.resolve(ZOOKEEPER.default_version)
+    artifacts = ZOOKEEPER.releases.resolve(ZOOKEEPER.releases.default)
     await lab.realise(ZOOKEEPER.specs(lab.layout, artifacts, ZOOKEEPER.options()))
 
 

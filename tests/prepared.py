@@ -20,7 +20,11 @@ def _images() -> None:
 
     client = connect()
     try:
-        for source in (images.of_system(ETCD.image_recipe), images.own()["sidecar"], images.own()["toxiproxy"]):
+        for source in (
+            images.of_system(ETCD.releases.image_recipe),
+            images.own()["sidecar"],
+            images.own()["toxiproxy"],
+        ):
             images.ensure(client, source, progress=_say)
     finally:
         client.close()

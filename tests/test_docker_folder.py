@@ -18,7 +18,7 @@ from fencepost.harness.systems.kafka.names import BROKER_PORT, CLIENT_PORT, CONT
 DOCKER = Path(__file__).resolve().parent.parent / "docker"
 PINS: dict[str, dict[str, Any]] = tomllib.loads((DOCKER / "versions.toml").read_text(encoding="utf-8"))
 SYSTEMS = {name: registry.system(name) for name in registry.SYSTEMS}
-RECIPES = {name: recipe for name, system in SYSTEMS.items() if (recipe := system.image_recipe) is not None}
+RECIPES = {name: recipe for name, system in SYSTEMS.items() if (recipe := system.releases.image_recipe) is not None}
 IMAGES = images.known(RECIPES.values())
 DOCKERFILES = sorted(DOCKER.glob("*/Dockerfile"))
 #: Neither runs anything while it is built: RUN, ADD (which fetches), ONBUILD, HEALTHCHECK with a shell are left out.
@@ -79,7 +79,7 @@ def test_folder_does_not_shadow_the_sdk() -> None:
 
 @pytest.mark.parametrize("name", SYSTEMS)
 def test_image_of_a_system_is_the_release_that_the_lab_runs(name: str) -> None:
-    assert (RECIPES[name].name, RECIPES[name].version) == (name, SYSTEMS[name].default_version)
+    assert (RECIPES[name].name, RECIPES[name].version) == (name, SYSTEMS[name].releases.default)
 
 
 def test_official_bases_name_no_registry() -> None:

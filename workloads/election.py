@@ -96,7 +96,7 @@ class Election(Workload[ElectionOptions]):
 
     def defaults(self, system: System) -> ElectionOptions:
         members = current_read(system)
-        if Interface.LOCKS in system.interfaces:
+        if Interface.LOCKS in system.profile.interfaces:
             return ElectionOptions(members=members)
         return ElectionOptions(members=members, acts_per_term=8, renew_every=seconds(0.05), campaign_every=seconds(2))
 

@@ -48,14 +48,14 @@ class Register(Workload[RegisterOptions]):
     effect_free = frozenset({"read"})
 
     def defaults(self, system: System) -> RegisterOptions:
-        return RegisterOptions(reads=system.read_modes[0])
+        return RegisterOptions(reads=system.profile.read_modes[0])
 
     def guarantee(self, system: System, options: RegisterOptions) -> str:
-        return system.read_guarantee(options.reads)
+        return system.profile.read_guarantee(options.reads)
 
     def checkers(self, system: System, options: RegisterOptions) -> tuple[str, ...]:
         by_guarantee = {"linearizable": ("linearizable", "freshness"), "fresh-after-sync": ("freshness",)}
-        ordered = ("session-order",) if any(g.name == "session-order" for g in system.guarantees) else ()
+        ordered = ("session-order",) if any(g.name == "session-order" for g in system.promises()) else ()
         return (*by_guarantee.get(self.guarantee(system, options), ()), *ordered)
 
     def keys(self, options: RegisterOptions) -> tuple[str, ...]:

@@ -62,11 +62,11 @@ def _guarded(name: str, look: Callable[[], str]) -> Check:
 def _system(name: str) -> Check:
     def look() -> str:
         system = registry.system(name)
-        others = [v for v in system.known_versions() if v != system.default_version and system.at_hand(v)]
+        others = [v for v in system.releases.known() if v != system.releases.default and system.releases.at_hand(v)]
         beside = f"; at hand as well: {', '.join(others)}" if others else ""
-        if not system.at_hand(system.default_version):
-            return f"{system.default_version}, fetched when first used{beside}"
-        artifacts = system.resolve(system.default_version)
+        if not system.releases.at_hand(system.releases.default):
+            return f"{system.releases.default}, fetched when first used{beside}"
+        artifacts = system.releases.resolve(system.releases.default)
         program = Path(next(iter(artifacts.paths.values()))).name
         archived = ", start-up archive made" if "archive" in artifacts.paths else ""
         return f"{artifacts.version} ({program}{archived}){beside}"

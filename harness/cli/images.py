@@ -47,7 +47,7 @@ def context(name: str, into: Path, *, version: str, base: str) -> int:
 
 
 def _known() -> dict[str, images.Source]:
-    recipes = [registry.system(name).image_recipe for name in registry.SYSTEMS]
+    recipes = [registry.system(name).releases.image_recipe for name in registry.SYSTEMS]
     return images.known(recipe for recipe in recipes if recipe is not None)
 
 

@@ -10,6 +10,7 @@ from fencepost.harness.faults.nemesis_text import meaning_of
 from fencepost.harness.faults.trigger import TRIGGERS
 from fencepost.harness.plugins import registry
 from fencepost.harness.systems.contract import releases
+from fencepost.harness.systems.contract.abilities import ABILITIES, abilities_of, meaning
 from fencepost.harness.systems.contract.server_settings import TakesSettings
 
 
@@ -17,6 +18,7 @@ def listing(what: str) -> list[str]:
     """Lines for one kind of thing; `what` is one of the command's choices."""
     kinds: dict[str, Callable[[], list[str]]] = {
         "systems": _systems,
+        "abilities": _abilities,
         "workloads": _workloads,
         "nemeses": _nemeses,
         "faults": _nemeses,
@@ -35,9 +37,11 @@ def _systems() -> list[str]:
     lines = []
     for name in registry.SYSTEMS:
         system = registry.system(name)
-        modes = ", ".join(mode.value for mode in system.read_modes)
-        lines.append(_row(name, f"{system.default_version}; {', '.join(sorted(system.interfaces))}; reads: {modes}"))
-        lines.append(_row("", f"--version {releases.in_words(system.known_versions())}, or a path"))
+        modes = ", ".join(mode.value for mode in system.profile.read_modes)
+        interfaces = ", ".join(sorted(system.profile.interfaces))
+        lines.append(_row(name, f"{system.releases.default}; {interfaces}; reads: {modes}"))
+        lines.append(_row("", f"--nodes {', '.join(map(str, system.profile.sizes))}"))
+        lines.append(_row("", f"--version {releases.in_words(system.releases.known())}, or a path"))
         settings = " ".join(f"{key}={value}" for key, value in system.options().items())
         lines.append(_row("", f"-O {settings}"))
         if isinstance(system, TakesSettings):
@@ -54,12 +58,21 @@ def _workloads() -> list[str]:
             lines.append(_row("", f"-o {option.name:<19} {option.about} ({', '.join(option.choices) or option.kind})"))
         for system_name in registry.SYSTEMS:
             system = registry.system(system_name)
-            if workload.protocol not in system.interfaces:
+            if workload.protocol not in system.profile.interfaces:
                 continue
             options = workload.defaults(system)
             checks = ", ".join(workload.checkers(system, options))
             settings = " ".join(f"{key}={value}" for key, value in plain(options).items())
             lines.append(_row("", f"{system_name}: {workload.guarantee(system, options)} by {checks}; -o {settings}"))
+    return lines
+
+
+def _abilities() -> list[str]:
+    lines = []
+    for word in ABILITIES:
+        having = [name for name in registry.SYSTEMS if word in abilities_of(registry.system(name))]
+        lines.append(_row(word, meaning(word), 18))
+        lines.append(_row("", ", ".join(having) or "no system", 18))
     return lines
 
 
@@ -98,7 +111,7 @@ def _checkers() -> list[str]:
 def _guarantees() -> list[str]:
     lines = []
     for system_name in registry.SYSTEMS:
-        for guarantee in registry.system(system_name).guarantees:
+        for guarantee in registry.system(system_name).promises():
             lines.append(_row(system_name, f"{guarantee.name} [{guarantee.standing.value}] {guarantee.text}", 10))
             known = f"; known: {guarantee.known_issue}" if guarantee.known_issue else ""
             lines.append(_row("", f"  source: {guarantee.source}{known}", 10))
@@ -107,7 +120,8 @@ def _guarantees() -> list[str]:
 
 @click.command("list")
 @click.argument(
-    "what", type=click.Choice(["systems", "workloads", "faults", "nemeses", "checkers", "runtimes", "guarantees"])
+    "what",
+    type=click.Choice(["systems", "abilities", "workloads", "faults", "nemeses", "checkers", "runtimes", "guarantees"]),
 )
 def command(what: str) -> int:
     """What there is to choose from."""

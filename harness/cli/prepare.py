@@ -49,7 +49,7 @@ def _makers() -> dict[str, Callable[[], Path | None]]:
 def _zookeeper() -> Path | None:
     """Resolving the packaged server makes its archive."""
     system = registry.system("zookeeper")
-    made = system.resolve(system.default_version).paths.get("archive")
+    made = system.releases.resolve(system.releases.default).paths.get("archive")
     return Path(made) if made else None
 
 

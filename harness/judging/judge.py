@@ -72,7 +72,7 @@ def facts_of(resolved: ResolvedPlan, version: str, others: Sequence[str] = ()) -
         options=plain(resolved.options),
         leadership=_loosest([resolved.leadership(release) for release in (version, *others)]),
         leases=system.lease_bound(resolved.system_options) if isinstance(system, BoundsLeases) else None,
-        subjects=system.subjects,
+        subjects=system.profile.subjects,
         budget=plan.budget,
         thresholds=plan.thresholds,
         planned_ns=plan.duration_ns("time_limit"),
@@ -88,7 +88,7 @@ def judge_by(resolved: ResolvedPlan, folder: Path) -> tuple[History, Judgement]:
     """As `judge`, with the folder's plan already read."""
     history = read_history(folder)
     history.logs = read_logs(folder)
-    facts = facts_of(resolved, _version_of(folder) or resolved.system.default_version, _others_of(folder))
+    facts = facts_of(resolved, _version_of(folder) or resolved.system.releases.default, _others_of(folder))
     facts = msgspec.structs.replace(facts, failure=store.read_json(folder / store.RUN).get("failure"))
     names = (*resolved.workload.checkers(resolved.system, resolved.options), *ALWAYS)
     history.operations  # noqa: B018  # paired once, before the checkers are timed

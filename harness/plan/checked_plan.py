@@ -23,9 +23,11 @@ from fencepost.harness.plugins import registry
 from fencepost.harness.plugins.workload import Workload, workload_options
 from fencepost.harness.runtime.node import Member
 from fencepost.harness.runtime.provider import Links, Provider, Setting
+from fencepost.harness.systems.contract.leadership import leadership_of
 from fencepost.harness.systems.contract.membership import with_members
 from fencepost.harness.systems.contract.reported_version import TellsVersion
 from fencepost.harness.systems.contract.server_settings import checked as checked_settings
+from fencepost.harness.systems.contract.servers import members_of
 from fencepost.harness.systems.contract.system import System
 from fencepost.harness.verdict import LeadershipBound, Standing
 
@@ -43,7 +45,7 @@ class ResolvedPlan:
 
     def leadership(self, version: str = "") -> LeadershipBound:
         """What a release promises of leaders that were cut off; "": the system, whichever release."""
-        return self.system.leadership(self.system_options, version)
+        return leadership_of(self.system, self.system_options, version)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +83,7 @@ def resolve_plan(plan: Plan) -> ResolvedPlan:
         plan=plan,
         system=system,
         workload=workload,
-        members=system.members(plan.nodes, system_options),
+        members=members_of(system, plan.nodes, system_options),
         options=workload_options(workload, system, plan.workload_options),
         system_options=system_options,
     )
@@ -102,8 +104,10 @@ def check_plan(plan: Plan) -> CheckedPlan:
             "links": tuple(Links),
             "quorum": QUORUMS,
         },
-        alone=registry.RUN_ALONE,
     )
+    sizes = registry.system(plan.system).profile.sizes
+    if plan.nodes not in sizes:
+        raise UsageError(f"nodes: {plan.nodes} is not a choice", hint=f"choose from: {', '.join(map(str, sizes))}")
     resolved = resolve_plan(_with_options(plan))
     plan, system = resolved.plan, resolved.system
     senseless = resolved.workload.refuse(resolved.options, resolved.members)
@@ -124,13 +128,13 @@ def check_plan(plan: Plan) -> CheckedPlan:
         )
     asked = parse_nemesis(plan.nemesis, registry.faults(), setting)
     required = _required(resolved, asked)
-    refuse_changes(resolved, asked.specs, plan.version or system.default_version, {})
+    refuse_changes(resolved, asked.specs, plan.version or system.releases.default, {})
     plan = msgspec.structs.replace(
         plan,
         phases=msgspec.structs.replace(
             plan.phases, watch=plan.phases.watch or format_duration(resolved.leadership().watch_ns)
         ),
-        version=plan.version if plan.version or plan.image else system.default_version,
+        version=plan.version if plan.version or plan.image else system.releases.default,
         require=required,
     )
     return CheckedPlan(
@@ -153,7 +157,9 @@ def refuse_changes(resolved: ResolvedPlan, specs: Sequence[FaultSpec], start: st
     for spec in specs:
         for word in versions_needed([spec], faults):
             if not isinstance(system, TellsVersion):
-                raise refused(spec.text, f"servers of {system.name} do not say which release they are; leave out to=")
+                raise refused(
+                    spec.text, f"servers of {system.profile.name} do not say which release they are; leave out to="
+                )
             to = names.get(word, word)
             if to == start:
                 raise refused(spec.text, f"the nodes begin as {start}; leave out to=")
@@ -173,10 +179,10 @@ def _workload(plan: Plan) -> Workload[Any]:
 def _with_options(plan: Plan) -> Plan:
     """The plan with every option and setting in it."""
     system, workload = registry.system(plan.system), _workload(plan)
-    if workload.protocol not in system.interfaces:
+    if workload.protocol not in system.profile.interfaces:
         raise UsageError(
             f"{plan.system} does not offer '{workload.protocol}', which {plan.workload} needs",
-            hint=f"it offers: {', '.join(sorted(system.interfaces))}",
+            hint=f"it offers: {', '.join(sorted(system.profile.interfaces))}",
         )
     options = workload_options(workload, system, plan.workload_options)
     # How many nodes there are, and with which roles, may be the workload's wish.
@@ -194,7 +200,7 @@ def _setting(resolved: ResolvedPlan) -> Setting:
     """Where the nodes live, and what their system's members can undergo."""
     plan, system = resolved.plan, resolved.system
     # An image decides the release, which is known when it has been looked at.
-    version = "" if plan.image else plan.version or system.default_version
+    version = "" if plan.image else plan.version or system.releases.default
     setting = replace(plan.setting(resolved.members), why_untraceable=registry.runtime(plan.runtime).why_untraceable)
     return with_members(setting, system, version, resolved.system_options)
 
@@ -231,13 +237,13 @@ def _required(resolved: ResolvedPlan, asked: Asked) -> tuple[str, ...]:
         duration_of(spec, faults[spec.fault])
         # What a mixture happens to draw is no promise that a guarantee is put to the test.
         named = spec.fault in asked.named
-        if named and may_cut_off_leader(spec, faults[spec.fault], resolved.members, system.subjects[0]):
+        if named and may_cut_off_leader(spec, faults[spec.fault], resolved.members, system.profile.subjects[0]):
             out_of_reach = frozenset()
-    known = {g.name for g in system.guarantees}
+    known = {g.name for g in system.promises()}
     for name in plan.require:
         if name not in known:
             raise UsageError(f"unknown guarantee {name!r}", hint=f"{plan.system} has: {', '.join(sorted(known))}")
-    stated = {g.name for g in system.guarantees if g.standing is not Standing.MEASURED}
+    stated = {g.name for g in system.promises() if g.standing is not Standing.MEASURED}
     demanded = (
         name for name in resolved.workload.requires(resolved.options) if name in stated and name not in out_of_reach
     )

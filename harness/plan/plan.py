@@ -6,7 +6,7 @@ expected. The plan says nothing about what the cluster then did; `run.json` and 
 
 import re
 import tomllib
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -152,20 +152,12 @@ def read_plan(path: Path, *, seed: int) -> Plan:
     return plan
 
 
-def check_choices(plan: Plan, *, choices: Mapping[str, tuple[str, ...]], alone: Collection[str] = ()) -> None:
-    """Check the fields that name things ("system", "workload", ...) and the durations; raises UsageError.
-
-    `alone` are the systems of which one node is a cluster.
-    """
+def check_choices(plan: Plan, *, choices: Mapping[str, tuple[str, ...]]) -> None:
+    """Check the fields that name things ("system", "workload", ...) and the durations; raises UsageError."""
     for field, known in choices.items():
         given = getattr(plan, field)
         if given not in known:
             raise unknown_choice(field, given, known)
-    sizes = (1, 3, 5) if plan.system in alone else (3, 5)
-    if plan.nodes not in sizes:
-        raise UsageError(
-            f"nodes: {plan.nodes} is not a choice", hint=f"choose from: {', '.join(str(size) for size in sizes)}"
-        )
     for field in ("time_limit", "quiet", "op_timeout", "warm_up", "settle", "final"):
         _check_length(field, plan.duration_ns(field))
     for what, text in (("deadline", plan.deadline), ("watch", plan.phases.watch)):

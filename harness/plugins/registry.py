@@ -25,9 +25,6 @@ SYSTEMS: Final = {
     "zookeeper": "fencepost.harness.systems.zookeeper:ZOOKEEPER",
 }
 
-#: Systems of which a single node is a cluster.
-RUN_ALONE: Final = frozenset({"etcd"})
-
 WORKLOADS: Final = {
     "election": "fencepost.workloads.election:Election",
     "lease": "fencepost.workloads.lease:Lease",

@@ -63,7 +63,7 @@ class Workload(ABC, Generic[O]):
         """The values that this system allows, by option; read modes are those that it has."""
         fields = msgspec.structs.asdict(self.defaults(system))
         modes = {name: mode for name, mode in fields.items() if isinstance(mode, ReadMode)}
-        return {name: _distinct(*system.read_modes, mode) for name, mode in modes.items()}
+        return {name: _distinct(*system.profile.read_modes, mode) for name, mode in modes.items()}
 
     def guarantee(self, system: System, options: O) -> str:
         """The guarantee that this workload is about, by name."""
@@ -162,7 +162,7 @@ def clients_of(
 
 def current_read(system: System) -> ReadMode:
     """How everything that was acknowledged is read on this system: a strong read, or one behind a write."""
-    return ReadMode.STRONG if ReadMode.STRONG in system.read_modes else ReadMode.BARRIER
+    return ReadMode.STRONG if ReadMode.STRONG in system.profile.read_modes else ReadMode.BARRIER
 
 
 def _distinct(*modes: ReadMode) -> tuple[str, ...]:

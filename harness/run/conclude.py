@@ -135,7 +135,7 @@ def judge_and_report(
         write_verdict(case, path)
     with _unless_full(folder / store.JUNIT, warnings) as path:
         path.write_text(junit_xml(case), encoding="utf-8")
-    analysis, doubts = _analyse(folder, spark, stopped, subject=resolved.system.subjects[0])
+    analysis, doubts = _analyse(folder, spark, stopped, subject=resolved.system.profile.subjects[0])
     warnings += doubts
     case = msgspec.structs.replace(case, analysis=analysis)
     rendered = render(case)

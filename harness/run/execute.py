@@ -109,7 +109,7 @@ def _surroundings(checked: CheckedPlan) -> Surroundings:
     return Surroundings(
         setting=checked.setting,
         members=checked.members,
-        subject=checked.system.subjects[0],
+        subject=checked.system.profile.subjects[0],
         bound=checked.leadership(plan.version),
         seed=plan.seed,
         time_limit_ns=plan.duration_ns("time_limit"),
@@ -166,7 +166,7 @@ def _artifacts(
     plan, system = checked.plan, checked.system
 
     def resolved(version: str) -> Artifacts:
-        return checked.provider.resolve(system, version, checked.setting, say)
+        return checked.provider.resolve(system.releases, version, checked.setting, say)
 
     first = resolved(plan.version)
     others = {word: resolved(word) for word in versions_needed(prospect.asked.specs, registry.faults())}

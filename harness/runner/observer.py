@@ -18,6 +18,8 @@ from fencepost.harness.results.recorder import Recorder
 from fencepost.harness.runtime.node import Node
 from fencepost.harness.runtime.server_log import LogFollower
 from fencepost.harness.systems.contract.fenced_attempts import Attempt, AttemptReader, TellsAttempts
+from fencepost.harness.systems.contract.leadership import LogsReigns
+from fencepost.harness.systems.contract.servers import LogsFailures
 from fencepost.harness.systems.contract.system import Answer, Question, System
 
 POLL_S: Final = 0.05
@@ -40,6 +42,8 @@ class Observers:
     def __init__(self, system: System, nodes: Mapping[str, Node], recorder: Recorder) -> None:
         self._system = system
         self._nodes = nodes
+        self._reigns = system if isinstance(system, LogsReigns) else None
+        self._failures = system if isinstance(system, LogsFailures) else None
         self._recorder = recorder
         self._latest = {name: _Latest() for name in nodes}
         #: Who claimed to lead and has not denied it: the epoch, and since when.
@@ -52,7 +56,7 @@ class Observers:
     def start(self) -> None:
         """Begin asking and following; call once, inside the loop."""
         for node in self._nodes.values():
-            for subject in self._system.subjects:
+            for subject in self._system.profile.subjects:
                 question = self._system.question(node.place, subject)
                 if question is not None:
                     work = self._observe(node, subject, question)
@@ -89,7 +93,7 @@ class Observers:
     async def _observe(self, node: Node, subject: str, question: Question) -> None:
         outstanding: set[asyncio.Task[None]] = set()
         try:
-            async for _ in _beats(POLL_S * len(self._system.subjects)):
+            async for _ in _beats(POLL_S * len(self._system.profile.subjects)):
                 if len(outstanding) < QUESTIONS_MAX:
                     task = asyncio.create_task(self._ask(node, subject, question))
                     outstanding.add(task)
@@ -129,7 +133,7 @@ class Observers:
             leader=answer.leader,
             detail=answer.detail,
         )
-        if subject != self._system.subjects[0]:
+        if subject != self._system.profile.subjects[0]:
             return
         latest = self._latest[node.name]
         latest.claims, latest.epoch, latest.answered_ns = answer.claims, answer.epoch, answered_ns
@@ -162,10 +166,10 @@ class Observers:
             attempt = attempts.read(line) if attempts is not None else None
             if attempt is not None:
                 self._record_attempt(node, attempt)
-            fatal = self._system.fatal_line(line)
+            fatal = self._failures.fatal_line(line) if self._failures is not None else None
             if fatal is not None:
                 self._note_broken(node, fatal)
-            epoch = self._system.became_leader(line)
+            epoch = self._reigns.became_leader(line) if self._reigns is not None else None
             if epoch is not None:
                 self._recorder.record(
                     EpochEvent, node=node.name, incarnation=max(node.incarnation, 0), epoch=epoch, source="log"

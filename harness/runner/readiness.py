@@ -13,6 +13,7 @@ from fencepost.harness.history import NodeChange, NodeEvent
 from fencepost.harness.results.recorder import Recorder
 from fencepost.harness.runtime.node import Layout, Node, NodeState, death_of
 from fencepost.harness.runtime.server_log import LogFollower
+from fencepost.harness.systems.contract.servers import LogsFailures
 from fencepost.harness.systems.contract.system import System
 
 _POLL_S: Final = 0.02
@@ -36,7 +37,8 @@ async def await_ready(system: System, node: Node, recorder: Recorder) -> None:
     fatal: list[str] = []
 
     def alive() -> bool:
-        fatal.extend(why for line in log.lines() if (why := system.fatal_line(line)) is not None)
+        if isinstance(system, LogsFailures):
+            fatal.extend(why for line in log.lines() if (why := system.fatal_line(line)) is not None)
         return not fatal and node.incarnation == incarnation and node.state is not NodeState.DEAD
 
     if await _until(lambda: system.ready(node), deadline_s, alive):

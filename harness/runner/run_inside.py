@@ -163,7 +163,7 @@ def _view(servers: Servers, observers: Observers, interpreter: Interpreter, free
         leader=leader,
         epoch=epoch,
         members=servers.checked.members,
-        subject=servers.checked.system.subjects[0],
+        subject=servers.checked.system.profile.subjects[0],
         bound_ns=servers.bound_ns,
         unready=frozenset(servers.unready),
         restarted=servers.restarted,

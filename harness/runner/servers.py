@@ -25,6 +25,7 @@ from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.node import Exit, Node, NodeState, Runtime
 from fencepost.harness.systems.contract.reported_version import TellsVersion, ask_version
 from fencepost.harness.systems.contract.server_settings import TakesSettings
+from fencepost.harness.systems.contract.servers import prepare_keys
 
 #: An engine that hangs must not hang the run.
 _START_DEADLINE_S: Final = 60.0
@@ -187,7 +188,7 @@ class Servers:
                     place, options = self.runtime.layout[name], self.checked.system_options
                     client = await self.system.open_client(place, connect_timeout_s=5.0, options=options)
                     try:
-                        await self.system.prepare(client, keys)
+                        await prepare_keys(self.system, client, keys)
                         return
                     except (Definite, Indefinite) as error:
                         # Idempotent, so what is in doubt may be asked of the next node.
@@ -211,7 +212,7 @@ async def open_servers(
     folder: Path, checked: CheckedPlan, artifacts: Artifacts, stack: AsyncExitStack, on_disk_full: Callable[[], None]
 ) -> Servers:
     """Make the nodes' places and begin the history; no server runs yet. The stack undoes it."""
-    runtime = await checked.provider.open(folder, checked.setting, checked.system.listeners, artifacts)
+    runtime = await checked.provider.open(folder, checked.setting, checked.system.profile.listeners, artifacts)
     stack.push_async_callback(runtime.close)
     recorder = Recorder(folder / store.HISTORY_LINES, on_disk_full=on_disk_full)
     add_to_run(folder, {"zero": {"wall_clock_s": time.time() - recorder.now_ns() / 1e9}})

@@ -21,7 +21,7 @@ from fencepost.harness.faults.rounds import Rounds
 from fencepost.harness.history import Effects, FaultOutcome, Stops
 from fencepost.harness.runtime.node import NodeState
 from fencepost.harness.runtime.provider import Setting
-from fencepost.harness.systems.contract.system import MovesLeadership
+from fencepost.harness.systems.contract.leadership import MovesLeadership
 from fencepost.nemesis.leadership.partition_moves import given_back, moved_off, next_move
 
 _EVERY: Final = "1500ms"
@@ -98,7 +98,9 @@ class Churn(FaultKind):
         by = moves.by
         asks = isinstance(cluster.system, MovesLeadership)
         if by == "ask" and not asks:
-            return Proof(FaultOutcome.INDETERMINATE, f"{cluster.system.name} moves no leadership when it is asked to")
+            return Proof(
+                FaultOutcome.INDETERMINATE, f"{cluster.system.profile.name} moves no leadership when it is asked to"
+            )
         restarts = by == "restart" or not asks
         draw = random.Random(moves.seed)
         every_s = moves.every_ns / 1e9

@@ -14,7 +14,7 @@ from fencepost.harness.coordination import Definite, Indefinite
 from fencepost.harness.faults.kind import Cluster, Proof, Skip
 from fencepost.harness.history import FaultOutcome
 from fencepost.harness.runtime.node import NodeState
-from fencepost.harness.systems.contract.system import LeadsPartitions, PartitionReign
+from fencepost.harness.systems.contract.leadership import LeadsPartitions, PartitionReign
 
 _ASK_S: Final = 2.0
 #: Until others lead; below the conductor's limit for one act.

@@ -148,7 +148,7 @@ class MembershipChange(FaultKind):
     async def inject(self, fault_id: int, resolved: Resolved, cluster: Cluster) -> Proof:
         node = cluster.runtime.nodes[resolved.nodes[0]]
         if not isinstance(cluster.system, ChangesMembers):
-            return Proof(FaultOutcome.INDETERMINATE, f"{cluster.system.name} has a fixed set of members")
+            return Proof(FaultOutcome.INDETERMINATE, f"{cluster.system.profile.name} has a fixed set of members")
         membership = cluster.system.membership(cluster.runtime.layout, cluster.artifacts)
         asking = Asking(membership, cluster, node.name)
         look = await asking.look()

@@ -12,7 +12,9 @@ from typing import Any
 from fencepost.harness.coordination import Definite, Indefinite
 from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.node import Layout, NodeSpec, NodeState
+from fencepost.harness.systems.contract.profile import Profile
 from tests.fakes.fakes_runtime import FakeRuntime
+from tests.fakes.profile import FAKE_PROFILE
 
 
 @dataclass
@@ -90,7 +92,7 @@ class FakeSystem:
     """A system of which nothing is known but its members."""
 
     members: FakeMembers
-    name: str = "fake"
+    profile: Profile = FAKE_PROFILE
 
     def fixed_members(self, version: str, options: Mapping[str, object]) -> str | None:
         return None if version else "an image"

@@ -31,6 +31,7 @@ from fencepost.harness.judging.judge import ALWAYS, Judgement, conclude
 from fencepost.harness.plugins import registry
 from fencepost.harness.plugins.workload import Workload, clients_of, workload_options
 from fencepost.harness.results.recorder import Recorder
+from fencepost.harness.systems.contract.profile import Profile
 from fencepost.harness.systems.contract.system import System
 from fencepost.harness.verdict import Facts, Guarantee, Standing, Thresholds, Verdict
 from tests.fakes.catalogue import BUGS, OPTIONS
@@ -55,14 +56,17 @@ _FAULT_LASTS_S: Final = 1.2
 class FakeSystem:
     """What workloads ask of a system before a run: all of it is promised."""
 
-    name: Final = "fake"
-    read_modes: Final = (ReadMode.STRONG, ReadMode.PLAIN)
-    guarantees: Final = tuple(
-        Guarantee(name=name, standing=Standing.PROMISED, text=name, source="tests/fakes") for name in _PROMISED
+    profile: Final = Profile(
+        name="fake",
+        interfaces=frozenset(),
+        reads={ReadMode.STRONG: "linearizable", ReadMode.PLAIN: "session-order"},
+        listeners={},
     )
 
-    def read_guarantee(self, mode: ReadMode) -> str:
-        return "linearizable" if mode is ReadMode.STRONG else "session-order"
+    def promises(self, version: str = "") -> tuple[Guarantee, ...]:
+        return tuple(
+            Guarantee(name=name, standing=Standing.PROMISED, text=name, source="tests/fakes") for name in _PROMISED
+        )
 
     def options(self) -> dict[str, object]:
         return {}
@@ -106,7 +110,7 @@ def judge_fake(
         system="fake",
         workload=workload,
         nodes=("n1", "n2", "n3"),
-        guarantees=SYSTEM.guarantees,
+        guarantees=SYSTEM.promises(),
         read_guarantee=asking.guarantee(SYSTEM, merged),
         options=plain(merged),
         # A run is short, and critical sections take their time.

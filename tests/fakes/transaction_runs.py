@@ -36,7 +36,7 @@ def facts(**given: Any) -> Facts:
         system="kraft",
         workload="election",
         nodes=NODES,
-        guarantees=kraft.guarantees,
+        guarantees=kraft.promises(),
         required=workload.requires(options),
         read_guarantee=workload.guarantee(kraft, options),
         options=plain(options),

@@ -14,6 +14,8 @@ from fencepost.harness.plan.checked_plan import check_plan
 from fencepost.harness.plugins import registry
 from fencepost.harness.runtime.node import Member, members_alike
 from fencepost.harness.runtime.provider import Setting
+from fencepost.harness.systems.contract.leadership import leadership_of
+from fencepost.harness.systems.contract.servers import members_of
 from fencepost.harness.systems.kafka.kraft import KRAFT
 from fencepost.harness.verdict import LeadershipBound, Standing
 
@@ -110,15 +112,15 @@ def test_without_a_bound_the_fault_s_default_stays() -> None:
 def test_a_minute_holds_two_cuts_beyond_the_bound_of_every_system(seed: int) -> None:
     for name in registry.SYSTEMS:
         system = registry.system(name)
-        members = system.members(3, system.options())
-        bound = system.leadership(system.options())
+        members = members_of(system, 3, system.options())
+        bound = leadership_of(system, system.options())
         if bound.limit_ns is None:
             continue
         specs = with_holds(
             parse_faults("partition:leader", FAULTS, Setting(nodes=3, members=members)),
             FAULTS,
             members=members,
-            subject=system.subjects[0],
+            subject=system.profile.subjects[0],
             bound=bound,
             time_limit_ns=60_000_000_000,
             quiet_ns=4_000_000_000,

@@ -23,7 +23,7 @@ from fencepost.harness.history import FaultAction, FaultEvent, FaultOutcome, Fau
 from fencepost.harness.plugins import registry
 from fencepost.harness.runtime.node import NodeState, members_alike
 from fencepost.harness.runtime.provider import Setting
-from fencepost.harness.systems.contract.system import PartitionReign
+from fencepost.harness.systems.contract.leadership import PartitionReign
 from fencepost.harness.systems.etcd import ETCD
 from fencepost.harness.verdict import LeadershipBound, Standing
 from tests.fakes.fakes_runtime import FakeRuntime, KeptRecords, cluster_of

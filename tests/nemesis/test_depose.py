@@ -14,6 +14,7 @@ from fencepost.harness.history import FaultAction, FaultEvent, FaultOutcome, Fau
 from fencepost.harness.plugins import registry
 from fencepost.harness.runtime.node import NodeState
 from fencepost.harness.runtime.provider import Setting
+from fencepost.harness.systems.contract.servers import members_of
 from fencepost.harness.systems.kafka.zookeeper_mode.administrator import Administrator
 from fencepost.nemesis.leadership import depose
 from fencepost.nemesis.leadership.depose import Depose
@@ -23,7 +24,7 @@ FAULTS = registry.faults()
 
 
 def setting(system: str) -> Setting:
-    members = registry.system(system).members(3, {})
+    members = members_of(registry.system(system), 3, {})
     return Setting(nodes=len(members), members=members)
 
 

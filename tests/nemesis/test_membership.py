@@ -516,7 +516,7 @@ def test_one_member_is_meant_and_no_more(target: str) -> None:
         ("kraft", "3.8.0", {}, "3.9.0 and later can change it"),
         ("kraft", "4.3.1", {"combined": True}, "a broker as well"),
         ("kraft", "", {}, "in an image"),
-        ("kafka-zk", "3.9.2", {}, "the members of kafka-zk are fixed when it starts; those of etcd"),
+        ("kafka-zk", "3.9.2", {}, "the members of kafka-zk are fixed when it starts; choose a system"),
     ],
 )
 def test_which_systems_can(system: str, version: str, options: dict[str, object], why: str) -> None:

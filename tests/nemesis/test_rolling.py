@@ -26,12 +26,14 @@ from fencepost.harness.plugins import registry
 from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.node import Member, Node, NodeSpec, NodeState, members_alike
 from fencepost.harness.runtime.provider import Setting
+from fencepost.harness.systems.contract.leadership import leadership_of
 from fencepost.harness.systems.contract.system import System
 from fencepost.harness.systems.etcd import ETCD
 from fencepost.harness.verdict import LeadershipBound, Standing
 from fencepost.nemesis.upgrade.rolling import Rolling
 from fencepost.nemesis.upgrade.version_change import Entangled, changed
 from tests.fakes.fakes_runtime import FakeNode, FakeRuntime, KeptRecords, cluster_of
+from tests.fakes.profile import FAKE_PROFILE
 from tests.fakes.virtual_time import run_virtual
 
 FAULTS = registry.faults()
@@ -43,8 +45,7 @@ OLD, NEW = (Artifacts(version=v, paths={"server": f"/{v}"}, sha256={}) for v in 
 class FakeSystem:
     """Servers that are ready once they run, and say which release they are by the command that they were given."""
 
-    name = "fake"
-    interfaces: frozenset[str] = frozenset()
+    profile = FAKE_PROFILE
 
     def __init__(self) -> None:
         self.never_ready: set[str] = set()
@@ -628,7 +629,7 @@ def test_of_several_releases_a_guarantee_is_what_the_one_says_that_promises_leas
     both = {g.name: g.standing for g in _weakest(promised)}
     assert both["leader-self-fencing"] is Standing.RELIED_UPON
     assert both == {g.name: g.standing for g in _weakest(promised[::-1])}
-    bounds = [kraft.leadership(kraft.options(), version) for version in ("3.9.2", "3.6.0")]
+    bounds = [leadership_of(kraft, kraft.options(), version) for version in ("3.9.2", "3.6.0")]
     assert _loosest(bounds).standing is Standing.RELIED_UPON
     none = LeadershipBound(bound_ns=None, source="", standing=Standing.PROMISED, one_leader_per_epoch=True)
     some = LeadershipBound(bound_ns=5, source="", standing=Standing.PROMISED, one_leader_per_epoch=True)

@@ -3,6 +3,7 @@
 import asyncio
 import itertools
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -15,6 +16,7 @@ from fencepost.harness.runner.observer import Observers, _beats
 from fencepost.harness.runtime.node import Node
 from fencepost.harness.systems.contract.system import Answer, System
 from fencepost.harness.systems.kafka.kraft import KRAFT
+from tests.fakes.profile import FAKE_PROFILE
 from tests.fakes.virtual_time import run_virtual, virtual_loop
 
 LEADS = (
@@ -35,7 +37,9 @@ class Records:
 def followed(log: Path, written: list[tuple[int, str, int]]) -> list[Event]:
     """What is recorded while texts are appended, each in that run of the server, until there are so many events."""
     node = SimpleNamespace(name="b1", incarnation=0, log=log, place=None)
-    system = SimpleNamespace(subjects=(), became_leader=KRAFT.became_leader, fatal_line=KRAFT.fatal_line)
+    system = SimpleNamespace(
+        profile=replace(FAKE_PROFILE, subjects=()), became_leader=KRAFT.became_leader, fatal_line=KRAFT.fatal_line
+    )
     records = Records()
 
     async def follow() -> None:
@@ -76,7 +80,9 @@ def test_each_reason_is_told_once_for_each_run_of_the_server(tmp_path: Path) -> 
 def test_a_node_is_asked_20_times_a_second_whatever_it_is_asked_about(subjects: tuple[str, ...]) -> None:
     asked: Counter[str] = Counter()
     node = SimpleNamespace(name="n1", incarnation=0, log=Path("no such log"), place=None)
-    system = SimpleNamespace(subjects=subjects, question=lambda _, subject: _Counted(asked, subject))
+    system = SimpleNamespace(
+        profile=replace(FAKE_PROFILE, subjects=subjects), question=lambda _, subject: _Counted(asked, subject)
+    )
 
     async def two_seconds() -> None:
         recorder = SimpleNamespace(record=lambda *_, **__: None, now_ns=lambda: 0)

@@ -159,7 +159,7 @@ def test_every_workload_runs_on_every_system(
 
 
 #: Its image is made of jars that have to be there: one short run of Kafka, of the workload that the disks prove.
-_QUICK_KAFKA = () if versions.are_fetched(KRAFT.default_version) else (pytest.mark.long,)
+_QUICK_KAFKA = () if versions.are_fetched(KRAFT.releases.default) else (pytest.mark.long,)
 _KRAFT_NODES = ("n1", "n2", "n3", "b1")
 _KAFKA_ZK_NODES = ("z1", "z2", "z3", "b1", "b2", "b3")
 
@@ -258,7 +258,7 @@ def test_an_image_of_your_own(engine: "DockerClient", tmp_path: Path) -> None:
     from fencepost.harness.systems.etcd import ETCD
 
     mine = f"fencepost-test-{os.getpid()}/my-etcd"
-    engine.images.get(images.ensure(engine, images.of_system(ETCD.image_recipe))).tag(mine, "nightly")
+    engine.images.get(images.ensure(engine, images.of_system(ETCD.releases.image_recipe))).tag(mine, "nightly")
     try:
         done, results = _undisturbed(
             tmp_path, "--image", f"{mine}:nightly", "--system", "etcd", "--workload", "register",

@@ -260,7 +260,7 @@ def test_every_workload_runs_on_every_system(tmp_path: Path, system: str, worklo
 def test_the_recorded_release_is_what_the_servers_say(tmp_path: Path) -> None:
     """Not what stands on their packing: here a wrapper that says another version, as the base's label of an image."""
     wrapper = tmp_path / "etcd"
-    real = registry.system("etcd").resolve("3.5.1").paths["etcd"]
+    real = registry.system("etcd").releases.resolve("3.5.1").paths["etcd"]
     wrapper.write_text(f'#!/bin/sh\n[ "$1" = --version ] && {{ echo "etcd Version: 3.11"; exit; }}\nexec {real} "$@"\n')
     wrapper.chmod(0o755)
     done = run(

@@ -277,7 +277,7 @@ def test_what_it_says_of_itself() -> None:
     assert WORKLOAD.requires(off) == ("one-believed-leader",) == (WORKLOAD.guarantee(system, off),)
     assert WORKLOAD.notice(off)
     for name in ("etcd", "zookeeper"):
-        stated = {guarantee.name for guarantee in registry.system(name).guarantees}
+        stated = {guarantee.name for guarantee in registry.system(name).promises()}
         assert {"one-acting-leader", "terms-grow", "one-believed-leader"} <= stated
 
 

@@ -10,6 +10,7 @@ from fencepost.harness.base.options import plain
 from fencepost.harness.history import Outcome
 from fencepost.harness.history.operation_error import ErrorKind, error_of
 from fencepost.harness.plugins import registry
+from fencepost.harness.systems.contract.servers import members_of
 from fencepost.harness.verdict import Standing, Validity
 from fencepost.workloads.election import BACKLOG, Election
 from tests.checkers.build import only
@@ -75,9 +76,9 @@ def test_what_the_workload_asks_of_kafka(name: str) -> None:
     choices = workload.choices(system)
     assert (options.observe, options.members) == ("plain", "barrier")
     assert all(plain(options)[key] in choices[key] for key in choices)
-    members = system.members(3, {**system.options(), **workload.system_options(system)})
+    members = members_of(system, 3, {**system.options(), **workload.system_options(system)})
     assert workload.nodes(members) == ("b1", "b2", "b3")
-    standings = {guarantee.name: guarantee.standing for guarantee in system.guarantees}
+    standings = {guarantee.name: guarantee.standing for guarantee in system.promises()}
     assert {standings[one] for one in ("one-acting-leader", "terms-grow", "no-lost-acknowledged-writes")} == {
         Standing.PROMISED
     }

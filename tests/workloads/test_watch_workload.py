@@ -86,8 +86,8 @@ def test_a_listener_resumes_behind_the_last_change_that_it_heard_of() -> None:
 def test_every_guarantee_that_is_judged_is_stated_and_the_workloads_own_is_among_them() -> None:
     for name in ("etcd", "zookeeper"):
         system, workload = registry.system(name), Watch()
-        assert workload.protocol in system.interfaces
-        stated = {guarantee.name for guarantee in system.guarantees}
+        assert workload.protocol in system.profile.interfaces
+        stated = {guarantee.name for guarantee in system.promises()}
         assert workload.guarantee(system, workload.defaults(system)) in stated
 
 

@@ -11,6 +11,7 @@ from fencepost.harness.generators import Offer, at_rate, limit, numbered
 from fencepost.harness.history import Outcome
 from fencepost.harness.plugins import registry
 from fencepost.harness.plugins.workload import Workload, workload_options
+from fencepost.harness.systems.contract.servers import members_of
 from fencepost.harness.testing.simulation import simulate
 from fencepost.workloads.register import Register
 
@@ -18,7 +19,7 @@ OFFERED = [
     (workload, system)
     for workload in registry.WORKLOADS
     for system in registry.SYSTEMS
-    if registry.workload(workload).protocol in registry.system(system).interfaces
+    if registry.workload(workload).protocol in registry.system(system).profile.interfaces
 ]
 
 
@@ -32,7 +33,10 @@ def test_what_a_plan_keeps_of_the_options_makes_the_same_options_again(name: str
     assert workload_options(workload, system, kept) == defaults
     assert workload_options(workload, system, {name: str(value) for name, value in kept.items()}) == defaults
     assert all(kept[option] in allowed for option, allowed in workload.choices(system).items())
-    assert workload.refuse(defaults, system.members(3, {**system.options(), **workload.system_options(system)})) is None
+    assert (
+        workload.refuse(defaults, members_of(system, 3, {**system.options(), **workload.system_options(system)}))
+        is None
+    )
 
 
 @pytest.mark.parametrize("name", registry.WORKLOADS)

@@ -22,6 +22,7 @@ from fencepost.harness.plugins import registry
 from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.node import Node, Place
 from fencepost.harness.runtime.provider import Links, Setting
+from fencepost.harness.systems.contract.servers import members_of
 from fencepost.harness.systems.contract.system import Question
 from fencepost.harness.systems.kafka.client.client import open_node
 from fencepost.harness.systems.kafka.client.elect_leaders import elect_preferred_leaders
@@ -231,8 +232,8 @@ async def open_cluster(cell: Cell, folder: Path, stack: AsyncExitStack) -> Clust
     system = registry.system(cell.system)
     options = {**system.options(), **SYSTEM_OPTIONS[cell.system]}
     artifacts = Artifacts(**cell.artifacts)
-    setting = Setting(runtime="lab", nodes=NODES, members=system.members(NODES, options), links=Links.RULES)
-    runtime = await registry.runtime("lab").open(folder, setting, system.listeners, artifacts)
+    setting = Setting(runtime="lab", nodes=NODES, members=members_of(system, NODES, options), links=Links.RULES)
+    runtime = await registry.runtime("lab").open(folder, setting, system.profile.listeners, artifacts)
     stack.push_async_callback(runtime.close)
     await runtime.realise(system.specs(runtime.layout, artifacts, options))
     async with asyncio.timeout(_START_S):

@@ -30,6 +30,7 @@ from fencepost.harness.results import run_folder as store
 from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.linux.supervisor import PARENT_VARIABLE
 from fencepost.harness.runtime.provider import Setting
+from fencepost.harness.systems.contract.servers import members_of
 
 DOCUMENT: Final = "failover.json"
 PAGE: Final = "failover.html"
@@ -86,9 +87,9 @@ class CurveRun:
         found = {}
         for name in self.systems:
             system = registry.system(name)
-            setting = Setting(runtime="lab", nodes=NODES, members=system.members(NODES, SYSTEM_OPTIONS[name]))
+            setting = Setting(runtime="lab", nodes=NODES, members=members_of(system, NODES, SYSTEM_OPTIONS[name]))
             setting = provider.refuse_if_impossible(setting, {"kill"})
-            found[name] = provider.resolve(system, system.default_version, setting, self.say)
+            found[name] = provider.resolve(system.releases, system.releases.default, setting, self.say)
         return found
 
     def run(self) -> Curve:

@@ -58,7 +58,7 @@ def repeat_command(checked: "CheckedPlan") -> str:
     plan = checked.plan
     words = ["fencepost run", f"--system {plan.system}", f"--workload {plan.workload}"]
     words += [f"--schedule {_quoted(shorten(plan.schedule))}" if plan.schedule else f"--nemesis {plan.nemesis}"]
-    defaults = Plan(system="", workload="", seed=0, version=checked.system.default_version)
+    defaults = Plan(system="", workload="", seed=0, version=checked.system.releases.default)
     for field in (
         "quorum",
         "runtime",

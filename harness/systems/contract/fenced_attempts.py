@@ -25,7 +25,7 @@ class AttemptReader(Protocol):
 
 @runtime_checkable
 class TellsAttempts(Protocol):
-    """A system (`harness.systems.contract.system.System`) whose servers' logs tell of refused attempts."""
+    """Its servers write into their logs what they were refused as a leader."""
 
     def attempts(self) -> AttemptReader:
         """A reader for one node's log, from its beginning."""

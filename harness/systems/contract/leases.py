@@ -8,7 +8,7 @@ from fencepost.harness.verdict import LeaseBound
 
 @runtime_checkable
 class BoundsLeases(Protocol):
-    """A system (`harness.systems.contract.system.System`) that grants leases, and says when they are over."""
+    """It grants leases, and says when they are over."""
 
     def lease_bound(self, options: Mapping[str, object]) -> LeaseBound:
         """How long a lease may outlive its time to live, with these settings of the system."""

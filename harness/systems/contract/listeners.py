@@ -7,7 +7,7 @@ from fencepost.harness.coordination import WatchMode
 
 @runtime_checkable
 class OffersWatches(Protocol):
-    """A system (`harness.systems.contract.system.System`) whose sessions are `harness.coordination.Watchable`."""
+    """Its sessions take listeners to changes of data (`harness.coordination.Watchable`)."""
 
     @property
     def watch_modes(self) -> tuple[WatchMode, ...]:

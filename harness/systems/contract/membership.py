@@ -71,7 +71,7 @@ class Membership(Protocol):
 
 @runtime_checkable
 class ChangesMembers(Protocol):
-    """A system whose members can be removed and added; the others have a fixed set of them."""
+    """Its members can be removed and added while it runs; those of other systems are fixed when they start."""
 
     def fixed_members(self, version: str, options: Mapping[str, object]) -> str | None:
         """Why members of this release (or path; "" of an image) cannot be changed under these options; else None.
@@ -90,7 +90,10 @@ class ChangesMembers(Protocol):
 def with_members(setting: Setting, system: System, version: str, options: Mapping[str, object]) -> Setting:
     """The setting with what this system's members can undergo."""
     if not isinstance(system, ChangesMembers):
-        why = f"the members of {system.name} are fixed when it starts; those of etcd, ZooKeeper and KRaft can change"
+        why = (
+            f"the members of {system.profile.name} are fixed when it starts; choose a system with the ability"
+            " changes-members (fencepost list abilities)"
+        )
         return replace(setting, fixed_members=why)
     fixed = system.fixed_members(version, options) or ""
     return replace(setting, fixed_members=fixed, wiped_members=system.wiped_members() or "")

@@ -17,7 +17,7 @@ _LOOK_S: Final = 0.05
 
 @runtime_checkable
 class TellsVersion(Protocol):
-    """A system whose servers say which release they are, so that a change of it can be proven."""
+    """Its servers say which release they are, so that a change of it can be proven."""
 
     async def told_version(self, node: Node, *, log_from: int) -> str:
         """The release, as this server itself says it: when it is asked, else in its log from that byte on.

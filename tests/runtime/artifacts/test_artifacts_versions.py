@@ -21,19 +21,19 @@ def test_releases_are_told_as_ranges() -> None:
 
 
 def test_the_lines_that_are_promised_are_known() -> None:
-    known = set(ETCD.known_versions())
-    assert {"3.4.23", *(f"3.5.{n}" for n in range(22)), "3.6.0", "3.7.0", ETCD.default_version} <= known
-    lines = {release.rpartition(".")[0] for release in ZOOKEEPER.known_versions()}
+    known = set(ETCD.releases.known())
+    assert {"3.4.23", *(f"3.5.{n}" for n in range(22)), "3.6.0", "3.7.0", ETCD.releases.default} <= known
+    lines = {release.rpartition(".")[0] for release in ZOOKEEPER.releases.known()}
     assert lines == {"3.6", "3.7", "3.8", "3.9"}
-    assert ZOOKEEPER.default_version in ZOOKEEPER.known_versions()
+    assert ZOOKEEPER.releases.default in ZOOKEEPER.releases.known()
 
 
 def test_an_unknown_release_is_answered_with_the_known_ones_and_the_path() -> None:
     with pytest.raises(UsageError, match=r"etcd '3\.5\.999' is not a known release; known are 3\.4\.23, ") as caught:
-        ETCD.resolve("3.5.999")
+        ETCD.releases.resolve("3.5.999")
     assert "path" in (caught.value.hint or "")
     with pytest.raises(UsageError, match=r"ZooKeeper '3\.5\.0' is neither .* known are 3\.6\.0 to ") as caught:
-        ZOOKEEPER.resolve("3.5.0")
+        ZOOKEEPER.releases.resolve("3.5.0")
     assert "folder" in (caught.value.hint or "")
 
 

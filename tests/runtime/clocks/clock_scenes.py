@@ -47,7 +47,7 @@ class Scene:
         self._count = 0
 
     async def start(self) -> None:
-        artifacts = self.system.resolve(self.system.default_version)
+        artifacts = self.system.releases.resolve(self.system.releases.default)
         await self.lab.realise(self.system.specs(self.lab.layout, artifacts, self.system.options()))
         for node in self.lab.nodes.values():
             await node.start()

@@ -187,7 +187,7 @@ async def _dial(cluster: Cluster, name: str, timeout_s: float) -> str:
     try:
         async with asyncio.timeout(timeout_s):
             reader, writer = await asyncio.open_connection(
-                *cluster.runtime.layout[name].dial(cluster.system.listeners[CLIENT])
+                *cluster.runtime.layout[name].dial(cluster.system.profile.listeners[CLIENT])
             )
             try:
                 return "answered" if await reader.read(1) else "ended"

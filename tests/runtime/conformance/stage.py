@@ -55,7 +55,9 @@ class Stage:
 
         require(kind)
         setting = replace(KINDS[kind].setting, nodes=nodes, limited_data=bool(data_limit_bytes))
-        artifacts = registry.runtime(setting.runtime).resolve(registry.system("etcd"), "3.5.1", setting, lambda _: None)
+        artifacts = registry.runtime(setting.runtime).resolve(
+            registry.system("etcd").releases, "3.5.1", setting, lambda _: None
+        )
         ours, theirs = socket.socketpair()
         asked = {
             "kind": kind,
@@ -198,7 +200,7 @@ async def _open(asked: dict[str, Any]) -> Any:
 
     setting = Setting(**{**asked["setting"], "links": Links(asked["setting"]["links"])})
     artifacts = msgspec.convert(asked["artifacts"], Artifacts)
-    folder, listeners = Path(asked["folder"]), registry.system("etcd").listeners
+    folder, listeners = Path(asked["folder"]), registry.system("etcd").profile.listeners
     if KINDS[asked["kind"]].published:
         client = await asyncio.to_thread(engines.connect)
         facts = replace(await asyncio.to_thread(engines.facts, client), reachable=False)

@@ -304,9 +304,9 @@ def test_a_pause_without_a_freezer_is_refused_before_the_run(
 
 
 def test_a_system_without_an_image_is_refused_with_the_remedy() -> None:
-    from fencepost.harness.systems.zookeeper import ZooKeeper
+    from fencepost.harness.systems.zookeeper.releases import ZooKeeperReleases
 
-    class WithoutImage(ZooKeeper):
+    class WithoutImage(ZooKeeperReleases):
         image_recipe = None  # type: ignore[assignment]  # the only thing that is looked at
 
     with pytest.raises(UsageError, match="this system has no image to run in containers") as caught:

@@ -192,7 +192,7 @@ def a_recipe(**changed: Any) -> recipes.Recipe:
 
 def known() -> dict[str, images.Source]:
     """Every image: those that the systems declare, and the runtime's own."""
-    declared = (registry.system(name).image_recipe for name in registry.SYSTEMS)
+    declared = (registry.system(name).releases.image_recipe for name in registry.SYSTEMS)
     return images.known(recipe for recipe in declared if recipe is not None)
 
 
@@ -376,7 +376,7 @@ def ensured_without_network(name: str) -> str:
         " from fencepost.harness.runtime.containers import images;"
         " from fencepost.harness.runtime.containers.engine.engine import connect;"
         " from fencepost.harness.runtime.containers.images import recipes; recipes.OWNER = sys.argv[1];"
-        " print(images.ensure(connect(), images.of_system(registry.system(sys.argv[2]).image_recipe)))"
+        " print(images.ensure(connect(), images.of_system(registry.system(sys.argv[2]).releases.image_recipe)))"
     )
     alone = ["unshare", "--net"] if os.geteuid() == 0 and "tcp:" not in os.environ.get("DOCKER_HOST", "") else []
     command = [*alone, sys.executable, "-c", code, recipes.OWNER, name]

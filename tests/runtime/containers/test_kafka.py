@@ -21,6 +21,7 @@ from fencepost.harness.runtime.containers.engine import engine as engines
 from fencepost.harness.runtime.network import CLIENT, Effect, Link
 from fencepost.harness.runtime.node import Layout
 from fencepost.harness.runtime.provider import Setting
+from fencepost.harness.systems.contract.servers import members_of
 from fencepost.harness.systems.contract.system import System
 from fencepost.harness.systems.kafka.kraft.metadata_log import read_archive
 from tests.runtime.conformance.kinds import KINDS
@@ -40,15 +41,15 @@ async def cluster(
 ) -> AsyncIterator[Containers]:
     """A cluster of this conformance kind that is healthy; closed at the end."""
     settings = {**system.options(), **options}
-    setting = replace(KINDS[kind].setting, nodes=3, members=system.members(3, settings), image=image)
+    setting = replace(KINDS[kind].setting, nodes=3, members=members_of(system, 3, settings), image=image)
     provider = registry.runtime("containers")
-    wanted = "" if image else version or system.default_version
-    artifacts: Artifacts = await asyncio.to_thread(provider.resolve, system, wanted, setting, print)
+    wanted = "" if image else version or system.releases.default
+    artifacts: Artifacts = await asyncio.to_thread(provider.resolve, system.releases, wanted, setting, print)
     client = engines.connect()
     facts = engines.facts(client)
     if KINDS[kind].published:
         facts = replace(facts, reachable=False)
-    opened = await Containers.open(client, facts, folder, setting, system.listeners, artifacts.paths["image"])
+    opened = await Containers.open(client, facts, folder, setting, system.profile.listeners, artifacts.paths["image"])
     recorder = Recorder(None)
     try:
         await opened.realise(system.specs(opened.layout, artifacts, settings))
@@ -109,7 +110,7 @@ def test_every_node_answers_whatever_the_harness_asks(
 
 
 async def _answers(system: System, layout: Layout, name: str) -> bool:
-    question = system.question(layout[name], system.subjects[0])
+    question = system.question(layout[name], system.profile.subjects[0])
     assert question is not None
     try:
         async with asyncio.timeout(3.0):
@@ -147,7 +148,7 @@ def foreign(engine: "DockerClient") -> str:
     from fencepost.harness.runtime.containers import images
     from fencepost.harness.systems.kafka.zookeeper_mode import KAFKA_ZK
 
-    ours = images.ensure(engine, images.of_system(KAFKA_ZK.image_recipe))
+    ours = images.ensure(engine, images.of_system(KAFKA_ZK.releases.image_recipe))
     made = engine.containers.create(ours, entrypoint=["none"])
     reference = "fencepost-test/kafka:mine"
     try:
@@ -173,7 +174,10 @@ def test_an_image_of_your_own_is_run_by_its_jars(engine: "DockerClient", tmp_pat
         asyncio.run(run())
         with pytest.raises(UsageError, match=r"no kafka_2\.13"):
             registry.runtime("containers").resolve(
-                registry.system("kraft"), "", Setting(runtime="containers", image="fencepost/zookeeper:3.9.5"), print
+                registry.system("kraft").releases,
+                "",
+                Setting(runtime="containers", image="fencepost/zookeeper:3.9.5"),
+                print,
             )
     finally:
         engine.images.remove(foreign)

@@ -10,6 +10,7 @@ from fencepost.harness.runtime.containers.toxiproxy.addresses import CONTROL_POR
 from fencepost.harness.runtime.containers.toxiproxy.control import DOWNSTREAM, UPSTREAM, Wire
 from fencepost.harness.runtime.network import CLIENT, Link
 from fencepost.harness.runtime.node import members_alike
+from fencepost.harness.systems.contract.servers import members_of
 
 ETCD = {"client": 2379, "peer": 2380}
 ZOOKEEPER = {"client": 2181, "quorum": 2888, "election": 3888}
@@ -18,7 +19,7 @@ BLOCK = ipaddress.IPv4Network("10.85.7.0/24")
 
 def of_system(name: str, nodes: int, **options: object) -> Star:
     system = registry.system(name)
-    return Star(block=BLOCK, members=system.members(nodes, options), listeners=system.listeners)
+    return Star(block=BLOCK, members=members_of(system, nodes, options), listeners=system.profile.listeners)
 
 
 STARS = {

@@ -18,6 +18,7 @@ from fencepost.harness.runtime.disks.sync_mirror import SyncMirror
 from fencepost.harness.runtime.disks.traced_node import TracedNode
 from fencepost.harness.runtime.lab.lab import Lab
 from fencepost.harness.runtime.node import Node, NodeSpec, NodeState
+from fencepost.harness.systems.contract.servers import prepare_keys
 
 _DEADLINE_S = 60.0
 
@@ -33,7 +34,7 @@ async def faults(lab: Lab, args: dict[str, Any]) -> Any:
     from tests.runtime.disks.writers import tracers
 
     system = registry.system(args["system"])
-    artifacts: Artifacts = system.resolve(args.get("version", system.default_version))
+    artifacts: Artifacts = system.releases.resolve(args.get("version", system.releases.default))
     specs = system.specs(lab.layout, artifacts, system.options())
     await lab.realise([_with(spec, args.get("more", ())) for spec in specs])
     for node in lab.nodes.values():
@@ -84,7 +85,7 @@ async def started_after_an_error(lab: Lab, args: dict[str, Any]) -> Any:
     from tests.fakes.fakes_runtime import cluster_of
 
     system = registry.system("zookeeper")
-    artifacts = system.resolve(args.get("version", system.default_version))
+    artifacts = system.releases.resolve(args.get("version", system.releases.default))
     await lab.realise(system.specs(lab.layout, artifacts, system.options()))
     for node in lab.nodes.values():
         await node.start()
@@ -140,7 +141,7 @@ async def _healthy(lab: Lab, system: Any, healed: str = "the start") -> None:
 async def _prepare(lab: Lab, system: Any) -> None:
     client = await system.open_client(next(iter(lab.layout.values())), connect_timeout_s=5.0)
     try:
-        await system.prepare(client, ("s",))
+        await prepare_keys(system, client, ("s",))
     finally:
         await client.close()
 
@@ -176,7 +177,7 @@ async def _members(lab: Lab, system: Any) -> set[int]:
     client = await system.open_client(next(iter(lab.layout.values())), connect_timeout_s=5.0)
     try:
         async with asyncio.timeout(_DEADLINE_S):
-            strong = ReadMode.STRONG if ReadMode.STRONG in system.read_modes else ReadMode.BARRIER
+            strong = ReadMode.STRONG if ReadMode.STRONG in system.profile.read_modes else ReadMode.BARRIER
             return set((await client.members("s", strong)).elements)
     finally:
         await client.close()

@@ -13,6 +13,7 @@ from fencepost.harness.plugins import registry
 from fencepost.harness.runner.readiness import await_healthy
 from fencepost.harness.runtime.lab.lab import Lab
 from fencepost.harness.systems.contract.membership import ChangesMembers
+from fencepost.harness.systems.contract.servers import members_of, prepare_keys
 from fencepost.nemesis.members import membership
 from fencepost.nemesis.members.membership import MembershipChange
 from tests.fakes.fakes_runtime import cluster_of
@@ -31,7 +32,7 @@ class Scene:
 
     def __init__(self, lab: Lab, system: str) -> None:
         self.lab, self.system = lab, registry.system(system)
-        self.members = self.system.members(3, self.system.options())
+        self.members = members_of(self.system, 3, self.system.options())
         self.cluster: Cluster = cluster_of(lab, system=system, view=self.view)
         self.leader: str | None = None
 
@@ -39,7 +40,7 @@ class Scene:
         return View(nodes=tuple(self.lab.nodes), leader=self.leader, epoch=None, members=self.members)
 
     async def start(self) -> None:
-        artifacts = self.system.resolve(self.system.default_version)
+        artifacts = self.system.releases.resolve(self.system.releases.default)
         self.cluster = replace(self.cluster, artifacts=artifacts, changes_members=True)
         await self.lab.realise(self.cluster.specs().values())
         for node in self.lab.nodes.values():
@@ -64,7 +65,7 @@ class Scene:
         """The epoch in which this node says that it leads."""
         with contextlib.suppress(Exception):
             async with asyncio.timeout(_ASK_S):
-                question = self.system.question(self.lab.layout[name], self.system.subjects[0])
+                question = self.system.question(self.lab.layout[name], self.system.profile.subjects[0])
                 assert question is not None
                 try:
                     answer = await question.ask()
@@ -97,7 +98,7 @@ class Scene:
     async def read(self, name: str) -> str | None:
         """In the strongest mode that the system has."""
         async with self._client(name) as client:
-            mode = max(self.system.read_modes, key=["plain", "sync", "strong", "barrier"].index)
+            mode = max(self.system.profile.read_modes, key=["plain", "sync", "strong", "barrier"].index)
             value = (await self._until_taken(lambda: client.read(KEY, mode))).value
             return None if value is None else value.decode()
 
@@ -115,7 +116,7 @@ class Scene:
         options = self.system.options()
         client = await self.system.open_client(self.lab.layout[name], connect_timeout_s=PATIENCE_S, options=options)
         try:
-            await self.system.prepare(client, (KEY,))
+            await prepare_keys(self.system, client, (KEY,))
             yield client
         finally:
             await client.close()
@@ -157,7 +158,7 @@ async def _change(scene: Scene, fault_id: int, text: str) -> dict[str, Any]:
     (node.place.data / "mark").write_text("of the first life")
     injected = await fault.inject(fault_id, resolved, scene.cluster)
     between = await scene.lists()
-    stores = "key-value" in scene.system.interfaces
+    stores = "key-value" in scene.system.profile.interfaces
     if stores:
         await scene.write(others[0], f"while {name} was out")
     healed = await fault.heal(fault_id, resolved, scene.cluster)

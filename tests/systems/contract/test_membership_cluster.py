@@ -5,13 +5,14 @@ from typing import Any
 import pytest
 
 from fencepost.harness.plugins import registry
+from fencepost.harness.systems.contract.servers import members_of
 from tests.lab_scenario import run_scenario
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(400)]
 
 
 def changes(system: str, *targets: str) -> list[dict[str, Any]]:
-    members = registry.system(system).members(3, registry.system(system).options())
+    members = members_of(registry.system(system), 3, registry.system(system).options())
     found: dict[str, Any] = run_scenario(
         "tests.systems.contract.membership_scenarios:changes",
         {"system": system, "targets": targets},

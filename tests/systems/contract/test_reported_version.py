@@ -35,7 +35,7 @@ def image(reference: str, labels: dict[str, str]) -> ImageFacts:
 def read(folder: Path, system: System, artifacts: Artifacts) -> Servers:
     """What a run does once all servers serve."""
     store.write_json(folder / store.RUN, {"system_version": artifacts.version, "seed": 1})
-    checked = check_plan(Plan(system=system.name, workload="register", seed=1, nemesis="none"))
+    checked = check_plan(Plan(system=system.profile.name, workload="register", seed=1, nemesis="none"))
     checked = replace(checked, system=system)
     recorder = Recorder(folder / store.HISTORY_LINES)
     servers = Servers(folder, checked, artifacts, cast(Runtime, FakeRuntime()), recorder)
@@ -62,7 +62,7 @@ def test_servers_are_recorded_as_what_they_say(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], reference: str, labels: dict[str, str]
 ) -> None:
     system = Telling("3.4.23", "3.4.23", "3.4.23")
-    artifacts = system.in_image(image(reference, labels))
+    artifacts = system.releases.in_image(image(reference, labels))
     assert artifacts.version == LABEL
     run = read(tmp_path, system, artifacts)
     assert run.artifacts.version == "3.4.23", "a roll compares with it"

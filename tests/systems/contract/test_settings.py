@@ -15,6 +15,7 @@ from fencepost.harness.runner.readiness import await_ready
 from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.node import NodeState, Place
 from fencepost.harness.systems.contract.server_settings import checked, merged, parse, same, words
+from fencepost.harness.systems.contract.servers import members_of
 from fencepost.harness.systems.etcd import ETCD
 from fencepost.harness.systems.etcd import settings as etcd_settings
 from fencepost.harness.systems.java import class_constants as class_words
@@ -32,7 +33,7 @@ def plan(system: str, settings: dict[str, Any], **fields: Any) -> Plan:
 
 
 def layout(folder: Path, system: str) -> dict[str, Place]:
-    members = registry.system(system).members(3, registry.system(system).options())
+    members = members_of(registry.system(system), 3, registry.system(system).options())
     return {
         member.name: Place(
             name=member.name,
@@ -203,7 +204,7 @@ def test_kafka_gets_lines_of_its_file_on_every_server_and_its_keepers_theirs(sys
     ],
 )
 def test_etcd_itself_says_what_it_does_not_take(given: dict[str, str], said: str) -> None:
-    artifacts = ETCD.resolve(ETCD.default_version)
+    artifacts = ETCD.releases.resolve(ETCD.releases.default)
     assert ETCD.refuse_settings(artifacts, {"etcd": {"snapshot-count": "5", "pre-vote": "false"}}) is None
     assert said in (ETCD.refuse_settings(artifacts, {"etcd": given}) or "")
 
@@ -220,7 +221,7 @@ def test_of_etcd_in_an_image_the_start_says_so() -> None:
 def test_zookeepers_own_classes_tell_its_names() -> None:
     from fencepost.harness.systems.zookeeper import ZOOKEEPER, versions
 
-    jars = versions.jars(ZOOKEEPER.default_version)
+    jars = versions.jars(ZOOKEEPER.releases.default)
     known = [
         "snapCount",
         "zookeeper.snapCount",

@@ -27,7 +27,7 @@ Action = Callable[[], Awaitable[None]]
 
 
 async def start(lab: Lab, options: dict[str, object] = OPTIONS) -> None:
-    await lab.realise(ETCD.specs(lab.layout, ETCD.resolve(ETCD.default_version), options))
+    await lab.realise(ETCD.specs(lab.layout, ETCD.releases.resolve(ETCD.releases.default), options))
     for node in lab.nodes.values():
         await node.start()
     await settled(lab)

@@ -87,10 +87,10 @@ def test_leadership_is_bounded_by_check_quorum() -> None:
 
 def test_promises_carry_the_names_that_checkers_use() -> None:
     # Of leases and watches their own tests say the same.
-    own = [g for g in ETCD.guarantees if g not in (*LEASE_GUARANTEES, *watch_guarantees(ETCD.default_version))]
+    own = [g for g in ETCD.promises() if g not in (*LEASE_GUARANTEES, *watch_guarantees(ETCD.releases.default))]
     standing = {guarantee.name: guarantee.standing for guarantee in own}
     assert len(standing) == len(own)
-    assert len({guarantee.name for guarantee in ETCD.guarantees}) == len(ETCD.guarantees)
+    assert len({guarantee.name for guarantee in ETCD.promises()}) == len(ETCD.promises())
     assert standing == {
         "linearizable": Standing.PROMISED,
         "no-lost-acknowledged-writes": Standing.PROMISED,
@@ -104,10 +104,10 @@ def test_promises_carry_the_names_that_checkers_use() -> None:
         "superseded-leader-does-not-act": Standing.PROMISED,
         "session-order": Standing.MEASURED,
     }
-    assert all(guarantee.source for guarantee in ETCD.guarantees)
-    assert {ETCD.read_guarantee(mode) for mode in ETCD.read_modes} <= set(standing)
-    assert ETCD.read_modes[0] is ReadMode.STRONG
-    assert ETCD.read_guarantee(ReadMode.STRONG) == "linearizable"
+    assert all(guarantee.source for guarantee in ETCD.promises())
+    assert {ETCD.profile.read_guarantee(mode) for mode in ETCD.profile.read_modes} <= set(standing)
+    assert ETCD.profile.read_modes[0] is ReadMode.STRONG
+    assert ETCD.profile.read_guarantee(ReadMode.STRONG) == "linearizable"
 
 
 @pytest.mark.parametrize(
@@ -131,7 +131,7 @@ def test_the_log_says_who_became_leader(line: str, epoch: int | None) -> None:
 
 
 def test_the_packaged_binary_is_found_and_asked() -> None:
-    artifacts = ETCD.resolve(ETCD.default_version)
+    artifacts = ETCD.releases.resolve(ETCD.releases.default)
     assert artifacts.version == "3.5.1"
     assert Path(artifacts.paths["etcd"]).is_file()
     assert len(artifacts.sha256["etcd"]) == 64
@@ -141,7 +141,7 @@ def test_another_binary_is_taken_by_its_path(tmp_path: Path) -> None:
     other = tmp_path / "etcd"
     other.write_text("#!/bin/sh\necho etcd Version: 3.6.0-alpha.0\n")
     other.chmod(0o755)
-    artifacts = ETCD.resolve(str(other))
+    artifacts = ETCD.releases.resolve(str(other))
     assert (artifacts.version, artifacts.paths["etcd"]) == ("3.6.0-alpha.0", str(other))
 
 
@@ -155,13 +155,13 @@ def test_another_binary_is_taken_by_its_path(tmp_path: Path) -> None:
 )
 def test_a_version_that_is_not_there_is_said_with_the_remedy(version: str, message: str, hint: str) -> None:
     with pytest.raises(UsageError, match=message) as caught:
-        ETCD.resolve(version)
+        ETCD.releases.resolve(version)
     assert hint in (caught.value.hint or "")
 
 
 def test_naming_the_system_does_not_load_its_protocol() -> None:
     code = (
-        "import sys, fencepost.harness.systems.etcd as e; e.ETCD.guarantees, e.ETCD.options();"
+        "import sys, fencepost.harness.systems.etcd as e; e.ETCD.promises(), e.ETCD.options();"
         " assert 'hpack' not in sys.modules and 'google.protobuf' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT, timeout=60)
@@ -210,7 +210,7 @@ def _proxied(number: int) -> Place:
 
 def test_behind_a_proxy_peers_are_named_by_one_text_and_addresses_are_listened_on() -> None:
     layout = {f"n{i}": _proxied(i) for i in (1, 2, 3)}
-    inside = ETCD.in_image(image("fencepost/etcd:3.5.1", {"org.fencepost.version": "3.5.1"}))
+    inside = ETCD.releases.in_image(image("fencepost/etcd:3.5.1", {"org.fencepost.version": "3.5.1"}))
     (spec, *_) = ETCD.specs(layout, inside, ETCD.options())
     assert spec.argv[0] == "etcd"
     assert "--initial-cluster=n1=http://n1:2381,n2=http://n2:2382,n3=http://n3:2383" in spec.argv
@@ -230,7 +230,7 @@ def test_behind_a_proxy_peers_are_named_by_one_text_and_addresses_are_listened_o
     ],
 )
 def test_an_image_says_its_version_by_label_or_tag(reference: str, labels: dict[str, str], version: str) -> None:
-    artifacts = ETCD.in_image(image(reference, labels))
+    artifacts = ETCD.releases.in_image(image(reference, labels))
     assert artifacts.version == version
     assert artifacts.paths["image"] == reference
 

@@ -18,5 +18,5 @@ USED = (("kraft", "4.3.1"), ("kraft", "3.6.0"), ("kraft", "3.9.2"), ("kafka-zk",
 def needs(system: str, version: str = "") -> Collection[pytest.MarkDecorator]:
     """Markers of a test that starts this release (the system's default when empty)."""
     chosen = registry.system(system)
-    at_hand = chosen.at_hand(version or chosen.default_version)
+    at_hand = chosen.releases.at_hand(version or chosen.releases.default)
     return () if at_hand or os.environ.get("CI") else (pytest.mark.long,)

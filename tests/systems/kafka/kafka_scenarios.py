@@ -30,7 +30,7 @@ _HEAP_MIB: Final = 256
 
 
 def specs(layout: Layout) -> list[NodeSpec]:
-    found = KRAFT.resolve(KRAFT.default_version).paths
+    found = KRAFT.releases.resolve(KRAFT.releases.default).paths
     jars = [Path(jar) for jar in found["classpath"].split(":")]
     start_archive = Path(found["archive"]) if "archive" in found else None
     return [spec(place, layout, jars, start_archive) for place in layout.values()]

@@ -9,6 +9,7 @@ from fencepost.harness.base.errors import UsageError
 from fencepost.harness.plugins import registry
 from fencepost.harness.runtime.artifacts import ImageFacts
 from fencepost.harness.runtime.node import NodeSpec, Place
+from fencepost.harness.systems.contract.servers import members_of
 from fencepost.harness.systems.contract.system import System
 
 JARS = ("kafka_2.13-3.9.2.jar", "kafka-clients-3.9.2.jar", "zookeeper-3.8.4.jar", "zookeeper-jute-3.8.4.jar")
@@ -49,9 +50,9 @@ def specs(system: System, found: ImageFacts, options: Mapping[str, object] | Non
             port_shift=number,
             roles=member.roles,
         )
-        for number, member in enumerate(system.members(3, options or {}), 1)
+        for number, member in enumerate(members_of(system, 3, options or {}), 1)
     }
-    return {spec.name: spec for spec in system.specs(layout, system.in_image(found), options or {})}
+    return {spec.name: spec for spec in system.specs(layout, system.releases.in_image(found), options or {})}
 
 
 def settings(spec: NodeSpec) -> dict[str, str]:
@@ -64,7 +65,7 @@ KRAFT, KAFKA_ZK = registry.system("kraft"), registry.system("kafka-zk")
 
 @pytest.mark.parametrize("folder", ["/opt/kafka/libs", "/opt/bitnami/kafka/libs"])
 def test_another_image_is_what_its_jars_say_whatever_its_tag(folder: str) -> None:
-    found = KRAFT.in_image(image({folder: JARS}, reference="my/kafka:nightly"))
+    found = KRAFT.releases.in_image(image({folder: JARS}, reference="my/kafka:nightly"))
     assert found.version == "3.9.2"
     assert found.paths == {"image": "my/kafka:nightly", "java": "java", "classpath": f"{folder}/*"}
     assert found.sha256 == {"image": "1"}
@@ -72,7 +73,7 @@ def test_another_image_is_what_its_jars_say_whatever_its_tag(folder: str) -> Non
 
 @pytest.mark.parametrize("system", ["kraft", "kafka-zk"])
 def test_an_image_of_ours_is_not_looked_into(system: str) -> None:
-    found = registry.system(system).in_image(of_ours("kafka-zk", "3.9.2"))
+    found = registry.system(system).releases.in_image(of_ours("kafka-zk", "3.9.2"))
     assert (found.version, found.paths["classpath"]) == ("3.9.2", "/opt/kafka/libs/*")
 
 
@@ -90,7 +91,7 @@ def test_an_image_of_ours_is_not_looked_into(system: str) -> None:
 )
 def test_what_cannot_work_is_refused_with_the_remedy(system: System, found: ImageFacts, said: str) -> None:
     with pytest.raises(UsageError, match=said) as caught:
-        system.in_image(found)
+        system.releases.in_image(found)
     assert caught.value.hint
 
 

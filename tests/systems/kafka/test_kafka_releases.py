@@ -16,8 +16,8 @@ pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
 def test_a_release_is_fetched_and_has_its_start_up_archives(system: str, version: str) -> None:
     """What takes long the first time is done here, beside tests that compute, and not in the middle of a run."""
     chosen = registry.system(system)
-    found = chosen.resolve(version)
-    assert chosen.at_hand(version)
+    found = chosen.releases.resolve(version)
+    assert chosen.releases.at_hand(version)
     assert found.version == version
     assert [Path(jar).name for jar in found.paths["classpath"].split(":") if f"kafka_2.13-{version}" in jar]
     wanted = {"archive", "keeper-archive"} if system == "kafka-zk" else {"archive"}
@@ -25,4 +25,4 @@ def test_a_release_is_fetched_and_has_its_start_up_archives(system: str, version
 
 
 def test_what_is_started_by_default_is_among_them() -> None:
-    assert {(name, registry.system(name).default_version) for name in ("kraft", "kafka-zk")} <= set(USED)
+    assert {(name, registry.system(name).releases.default) for name in ("kraft", "kafka-zk")} <= set(USED)

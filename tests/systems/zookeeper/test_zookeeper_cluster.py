@@ -147,10 +147,10 @@ def test_tokens_grow_and_only_grants_are_counted(semantics: dict[str, Any]) -> N
 
 def test_the_start_up_archive_is_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    made = Path(ZOOKEEPER.resolve(ZOOKEEPER.default_version).paths["archive"])
+    made = Path(ZOOKEEPER.releases.resolve(ZOOKEEPER.releases.default).paths["archive"])
     assert made.stat().st_size > 10 << 20
     assert [path.suffix for path in sorted(made.parent.iterdir())] == [".archive", ".lock"]
     before = made.stat()
-    again = ZOOKEEPER.resolve(ZOOKEEPER.default_version)
+    again = ZOOKEEPER.releases.resolve(ZOOKEEPER.releases.default)
     assert again.paths["archive"] == str(made)
     assert (made.stat().st_ino, made.stat().st_mtime_ns) == (before.st_ino, before.st_mtime_ns)

@@ -47,7 +47,7 @@ def artifacts(*jars: str, archive: str | None = None) -> Artifacts:
 
 def test_it_is_a_system() -> None:
     system: System = ZOOKEEPER
-    assert system.name == "zookeeper"
+    assert system.profile.name == "zookeeper"
 
 
 def test_leader_follower_and_neither() -> None:
@@ -118,10 +118,10 @@ def test_the_version_of_a_folder_is_that_of_its_jar(tmp_path: Path) -> None:
 
 def test_a_wrong_version_says_what_can_be_given(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"'3\.4' is neither") as wrong:
-        ZOOKEEPER.resolve("3.4")
+        ZOOKEEPER.releases.resolve("3.4")
     assert "3.9.0 to 3.9.5" in str(wrong.value)
     with pytest.raises(UsageError, match=r"expected one zookeeper-<version>\.jar"):
-        ZOOKEEPER.resolve(str(tmp_path))
+        ZOOKEEPER.releases.resolve(str(tmp_path))
 
 
 @pytest.mark.parametrize(
@@ -141,9 +141,9 @@ def test_the_bound_is_sync_limit_and_two_ticks() -> None:
 
 
 def test_each_read_mode_is_held_to_a_guarantee_that_is_stated() -> None:
-    stated = {guarantee.name: guarantee for guarantee in ZOOKEEPER.guarantees}
-    assert len(stated) == len(ZOOKEEPER.guarantees)
-    standings = {mode: stated[ZOOKEEPER.read_guarantee(mode)].standing for mode in ZOOKEEPER.read_modes}
+    stated = {guarantee.name: guarantee for guarantee in ZOOKEEPER.promises()}
+    assert len(stated) == len(ZOOKEEPER.promises())
+    standings = {mode: stated[ZOOKEEPER.profile.read_guarantee(mode)].standing for mode in ZOOKEEPER.profile.read_modes}
     assert standings == {
         ReadMode.PLAIN: Standing.PROMISED,
         ReadMode.SYNC: Standing.RELIED_UPON,
@@ -151,7 +151,7 @@ def test_each_read_mode_is_held_to_a_guarantee_that_is_stated() -> None:
     }
     assert stated["fresh-after-sync"].known_issue == "ZOOKEEPER-1675"
     with pytest.raises(UsageError, match="strong") as wrong:
-        ZOOKEEPER.read_guarantee(ReadMode.STRONG)
+        ZOOKEEPER.profile.read_guarantee(ReadMode.STRONG)
     assert "barrier, plain, sync" in str(wrong.value.hint)
 
 
@@ -184,7 +184,7 @@ def test_an_image_is_run_by_java_or_by_its_own_entry_point(
         host="n1",
         port_shift=1,
     )
-    inside = ZOOKEEPER.in_image(facts)
+    inside = ZOOKEEPER.releases.in_image(facts)
     (spec,) = ZOOKEEPER.specs({"n1": place}, inside, ZOOKEEPER.options())
     assert inside.version == "3.9.3"
     assert spec.argv[0] == argv
@@ -204,4 +204,4 @@ def test_an_image_that_starts_nothing_is_refused() -> None:
         reference="r/z:1", id="sha256:1", labels={}, entrypoint=(), command=(), environment={}, architecture="amd64"
     )
     with pytest.raises(UsageError, match="neither an entry point nor a command"):
-        ZOOKEEPER.in_image(facts)
+        ZOOKEEPER.releases.in_image(facts)

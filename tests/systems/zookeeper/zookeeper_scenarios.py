@@ -30,7 +30,7 @@ NAMES: Final = ("n1", "n2", "n3")
 
 
 async def start(lab: Lab, options: dict[str, object]) -> None:
-    await lab.realise(ZOOKEEPER.specs(lab.layout, ZOOKEEPER.resolve(ZOOKEEPER.default_version), options))
+    await lab.realise(ZOOKEEPER.specs(lab.layout, ZOOKEEPER.releases.resolve(ZOOKEEPER.releases.default), options))
     for node in lab.nodes.values():
         await node.start()
     await settled(lab)
@@ -288,7 +288,9 @@ async def _store(lab: Lab) -> dict[str, Any]:
     one, two = await opened(lab, "n1"), await opened(lab, "n2")
     absent = await one.read("x", ReadMode.PLAIN)
     written = await one.write("x", b"1")
-    reads = {mode.value: await two.read("x", mode) for mode in ZOOKEEPER.read_modes if mode is not ReadMode.PLAIN}
+    reads = {
+        mode.value: await two.read("x", mode) for mode in ZOOKEEPER.profile.read_modes if mode is not ReadMode.PLAIN
+    }
     swapped = await two.cas("x", b"1", b"2")
     created = [await outcome(lambda: one.create("y", b"9")), await outcome(lambda: two.create("y", b"8"))]
     conditional = [

@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from fencepost.harness.coordination import Definite, Indefinite
 from fencepost.harness.runtime.node import Place
-from fencepost.harness.systems.contract.system import PartitionReign
+from fencepost.harness.systems.contract.leadership import PartitionReign
 from fencepost.harness.systems.kafka.client.client import KafkaNode, open_node
 from fencepost.harness.systems.kafka.client.elect_leaders import elect_preferred_leaders
 

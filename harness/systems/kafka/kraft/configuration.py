@@ -24,6 +24,7 @@ from fencepost.harness.systems.kafka.server import start as server
 from fencepost.harness.systems.kafka.server.options import checked
 from fencepost.harness.systems.kafka.server.versions import numbers
 
+NAME: Final = "kraft"
 CONTROLLER: Final = "controller"
 BROKER: Final = "broker"
 LISTENERS: Final[Mapping[str, int]] = {"client": CLIENT_PORT, "controller": CONTROLLER_PORT, "broker": BROKER_PORT}
@@ -71,7 +72,7 @@ _PROTOCOLS: Final = "CLIENT:PLAINTEXT,CONTROLLER:PLAINTEXT,BROKER:PLAINTEXT"
 
 def settings_of(options: Mapping[str, object]) -> dict[str, Any]:
     """Defaults overlaid with `options`; raises UsageError for a name, type or value that is none."""
-    settings = checked("kraft", options, DEFAULTS, _LEAST, most={"brokers": BROKERS_MAX})
+    settings = checked(NAME, options, DEFAULTS, _LEAST, most={"brokers": BROKERS_MAX})
     if settings["broker_heartbeat_ms"] >= settings["broker_session_ms"]:
         raise UsageError(
             f"kraft: broker_heartbeat_ms={settings['broker_heartbeat_ms']} is not below"

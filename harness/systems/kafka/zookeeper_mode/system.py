@@ -2,33 +2,29 @@
 
 import re
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, Final
 
-from fencepost.harness.base.errors import UsageError, unknown_choice
 from fencepost.harness.coordination import Interface, ReadMode
-from fencepost.harness.runtime.artifacts import Artifacts, ImageFacts, ImageRecipe
-from fencepost.harness.runtime.artifacts.java import Train, archive, existing_archive, find_java
+from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.node import Layout, Member, Node, NodeSpec, Place
+from fencepost.harness.systems.contract.base import BaseSystem
 from fencepost.harness.systems.contract.fenced_attempts import AttemptReader
+from fencepost.harness.systems.contract.leadership import PartitionReign
+from fencepost.harness.systems.contract.profile import Profile
 from fencepost.harness.systems.contract.reported_version import minor
 from fencepost.harness.systems.contract.server_settings import NO_SETTINGS, Settings, Taken
-from fencepost.harness.systems.contract.system import PartitionReign, Question
+from fencepost.harness.systems.contract.system import Question
 from fencepost.harness.systems.kafka.client import partition_leaders
 from fencepost.harness.systems.kafka.client.question import ControllerQuestion, ViewQuestion
 from fencepost.harness.systems.kafka.client.session import KafkaSession, open_session
 from fencepost.harness.systems.kafka.names import CLIENT_PORT
-from fencepost.harness.systems.kafka.server import images, versions
 from fencepost.harness.systems.kafka.server import reported_version as told_version
 from fencepost.harness.systems.kafka.server import settings as server_settings
 from fencepost.harness.systems.kafka.server import start as server
 from fencepost.harness.systems.kafka.server.fenced_attempts import ZooKeeperModeAttempts
-from fencepost.harness.systems.kafka.server.image import recipe
 from fencepost.harness.systems.kafka.server.log_lines import Layer, became_leader
-from fencepost.harness.systems.kafka.server.start import MAIN_CLASS
 from fencepost.harness.systems.kafka.zookeeper_mode import configuration, health
-from fencepost.harness.systems.kafka.zookeeper_mode.archive_training import train
-from fencepost.harness.systems.kafka.zookeeper_mode.configuration import BROKER, KEEPER_CLASS, name_of
+from fencepost.harness.systems.kafka.zookeeper_mode.configuration import BROKER, NAME, name_of
 from fencepost.harness.systems.kafka.zookeeper_mode.guarantees import GUARANTEES, LEADERSHIP
 from fencepost.harness.systems.kafka.zookeeper_mode.question import (
     DatedQuestion,
@@ -36,13 +32,13 @@ from fencepost.harness.systems.kafka.zookeeper_mode.question import (
     dated_controller,
     dated_view,
 )
+from fencepost.harness.systems.kafka.zookeeper_mode.releases import KafkaZkReleases
 from fencepost.harness.systems.kafka.zookeeper_mode.role_log import RoleLog
 from fencepost.harness.systems.zookeeper import settings as keeper_settings
 from fencepost.harness.systems.zookeeper.question import told_version as told_zookeeper_version
 from fencepost.harness.systems.zookeeper.server import CLIENT_PORT as KEEPER_PORT
-from fencepost.harness.verdict import Guarantee, LeadershipBound
+from fencepost.harness.verdict import LeadershipBound
 
-DEFAULT_VERSION: Final = "3.9.2"
 #: Who acts as the controller, and whom a broker takes for it.
 CONTROLLER: Final = "controller"
 VIEW: Final = "view"
@@ -51,60 +47,23 @@ LOG: Final = "server.log"
 
 _PROTOCOL_VERSION: Final = "inter.broker.protocol.version"
 _KEEPER_JAR: Final = re.compile(r"zookeeper-(\d+\.\d+\.\d+)\.jar")
-#: Our client speaks to 2.8 and later; from 4.0 on there is no ZooKeeper.
-_FIRST: Final = (2, 8, 0)
-_WITHOUT_ZOOKEEPER: Final = (4, 0, 0)
 
 
-class KafkaZk:
+class KafkaZk(BaseSystem):
     """The `System`; one object, without state."""
 
-    name: Final = configuration.NAME
-    default_version: Final = DEFAULT_VERSION
-    listeners: Final = configuration.LISTENERS
-    subjects: Final = (CONTROLLER, VIEW)
-    interfaces: Final = frozenset({Interface.ELECTION, Interface.METADATA, Interface.PRODUCER_IDS, Interface.LOG})
-    read_modes: Final[tuple[ReadMode, ...]] = (ReadMode.PLAIN,)
-    guarantees: Final[tuple[Guarantee, ...]] = GUARANTEES
-
-    def promises(self, version: str) -> tuple[Guarantee, ...]:
-        return GUARANTEES
-
-    def read_guarantee(self, mode: ReadMode) -> str:
-        if mode not in self.read_modes:
-            raise unknown_choice("read mode of kafka-zk", mode.value, [m.value for m in self.read_modes])
-        return "metadata-forward"
-
-    def resolve(self, version: str) -> Artifacts:
-        """`version` is a release or a folder of jars. Makes the start-up archives when there are none yet."""
-        found, jars = server.found_jars(version, refuse=refuse)
-        versions.refuse_old_java(find_java(), versions.java_level(jars), found)
-        made = {
-            path: archive(_name(name, found), server.archive_key(jars, main_class), _trainer(main_class, jars))
-            for main_class, (path, name) in _ARCHIVES.items()
-        }
-        return server.artifacts(found, jars, made)
-
-    def at_hand(self, version: str) -> bool:
-        """Whether the jars and the start-up archives of this release are there already."""
-        if not versions.are_fetched(version):
-            return False
-        jars = versions.jars(version)
-        keys = {_name(name, version): server.archive_key(jars, main) for main, (_, name) in _ARCHIVES.items()}
-        return all(existing_archive(name, key) is not None for name, key in keys.items())
-
-    def known_versions(self) -> tuple[str, ...]:
-        return tuple(v for v in versions.known() if _FIRST <= versions.numbers(v) < _WITHOUT_ZOOKEEPER)
+    profile: Final = Profile(
+        name=NAME,
+        interfaces=frozenset({Interface.ELECTION, Interface.METADATA, Interface.PRODUCER_IDS, Interface.LOG}),
+        reads={ReadMode.PLAIN: "metadata-forward"},
+        listeners=configuration.LISTENERS,
+        subjects=(CONTROLLER, VIEW),
+    )
+    releases: Final = KafkaZkReleases()
+    guarantees = GUARANTEES
 
     def members(self, nodes: int, options: Mapping[str, object]) -> tuple[Member, ...]:
         return configuration.members(nodes)
-
-    @property
-    def image_recipe(self) -> ImageRecipe:
-        return recipe(self.name, DEFAULT_VERSION, refuse)
-
-    def in_image(self, image: ImageFacts) -> Artifacts:
-        return images.in_image(image, refuse=refuse, keeper=True)
 
     def options(self) -> dict[str, object]:
         return dict(configuration.DEFAULTS)
@@ -182,13 +141,13 @@ class KafkaZk:
         known = minor(older)
         if known is None or minor(newer) in (None, known):
             return None
-        asked = minor(settings.get(self.name, {}).get(_PROTOCOL_VERSION, ""))
+        asked = minor(settings.get(NAME, {}).get(_PROTOCOL_VERSION, ""))
         if asked is not None and asked <= known:
             return None
         wanted = ".".join(map(str, known))
         return (
             f"brokers of {newer} would speak to those of {older} in a protocol that they do not know; "
-            f"add --set {self.name}.{_PROTOCOL_VERSION}={wanted}"
+            f"add --set {NAME}.{_PROTOCOL_VERSION}={wanted}"
         )
 
     def became_leader(self, line: str) -> int | None:
@@ -202,7 +161,7 @@ class KafkaZk:
 
     @property
     def settable(self) -> Mapping[str, str]:
-        return {self.name: server_settings.ABOUT, keeper_settings.ZOOKEEPER: keeper_settings.ABOUT}
+        return {NAME: server_settings.ABOUT, keeper_settings.ZOOKEEPER: keeper_settings.ABOUT}
 
     def refuse_setting(self, of: str, key: str, options: Mapping[str, object]) -> str | None:
         if of == keeper_settings.ZOOKEEPER:
@@ -212,33 +171,11 @@ class KafkaZk:
     def refuse_settings(self, artifacts: Artifacts, settings: Settings) -> str | None:
         jars = server.jars_of(artifacts)
         return server_settings.refuse_unknown(
-            self.name, jars, artifacts.version, settings
+            NAME, jars, artifacts.version, settings
         ) or keeper_settings.refuse_unknown(jars, f"of Kafka {artifacts.version}", settings)
 
     async def taken(self, node: Node, artifacts: Artifacts, settings: Settings) -> list[Taken]:
         place = node.place
         if BROKER not in place.roles:
             return await keeper_settings.taken(node, *place.dial(KEEPER_PORT), settings)
-        return await server_settings.taken(self.name, node, place.dial(CLIENT_PORT), server.PROPERTIES, settings)
-
-
-#: By main class: the archive's name among the paths of the artifacts, and in the cache.
-_ARCHIVES: Final = {MAIN_CLASS: ("archive", "kafka-zk"), KEEPER_CLASS: ("keeper-archive", "kafka-keeper")}
-
-
-def refuse(version: str) -> None:
-    """Raise UsageError for a release without this mode."""
-    if not _FIRST <= versions.numbers(version) < _WITHOUT_ZOOKEEPER:
-        raise UsageError(
-            f"Kafka {version} is not run on ZooKeeper here: 2.8.0 to 3.9.x are",
-            hint="choose one of them, or --system kraft",
-        )
-
-
-def _name(archive_name: str, version: str) -> str:
-    # A name of their own: the archives of many releases must not push out the default's.
-    return archive_name if version == DEFAULT_VERSION else f"other-{archive_name}"
-
-
-def _trainer(main_class: str, jars: list[Path]) -> Train:
-    return lambda flags: train(main_class, jars, flags)
+        return await server_settings.taken(NAME, node, place.dial(CLIENT_PORT), server.PROPERTIES, settings)

@@ -28,7 +28,7 @@ def _system(lab: Lab) -> KafkaZk | Kraft:
 
 async def start(lab: Lab, version: str, options: dict[str, object]) -> dict[str, float]:
     """Seconds from the first exec to a leader, to the first acknowledged change, and to a healthy cluster."""
-    artifacts = _system(lab).resolve(version)
+    artifacts = _system(lab).releases.resolve(version)
     await lab.realise(_system(lab).specs(lab.layout, artifacts, options))
     began = time.monotonic()
     for node in lab.nodes.values():
@@ -163,7 +163,7 @@ async def starts(lab: Lab, args: dict[str, Any]) -> dict[str, Any]:
 
 async def _who_leads(lab: Lab) -> dict[str, Any]:
     """By subject who leads and in which epoch; and by node the epochs that its log says it led."""
-    said: dict[str, Any] = {subject: await leader(lab, subject) for subject in _system(lab).subjects}
+    said: dict[str, Any] = {subject: await leader(lab, subject) for subject in _system(lab).profile.subjects}
     said["in the log"] = {
         name: [
             epoch
@@ -263,7 +263,7 @@ class _Watch:
         self._questions = [
             (place.name, subject, question)
             for place in lab.layout.values()
-            for subject in _system(lab).subjects
+            for subject in _system(lab).profile.subjects
             if (question := _system(lab).question(place, subject)) is not None
         ]
 

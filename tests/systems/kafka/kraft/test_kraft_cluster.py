@@ -21,7 +21,7 @@ def scenario(name: str, version: str, options: dict[str, object] | None = None, 
 
 
 def test_the_default_release_starts_and_every_protocol_is_served() -> None:
-    found = scenario("starts", KRAFT.default_version)
+    found = scenario("starts", KRAFT.releases.default)
     leader, epoch = found["raft"]
     assert found["controller"][0] == leader
     assert found["in the log"][leader][-1] == epoch
@@ -45,7 +45,7 @@ def test_the_default_release_starts_and_every_protocol_is_served() -> None:
 
 
 def test_a_cut_off_controller_of_the_default_release_resigns_and_comes_back() -> None:
-    found = scenario("zombie", KRAFT.default_version)
+    found = scenario("zombie", KRAFT.releases.default)
     old, epoch = found["old"], found["epoch"]
     # B is 1.5 s; one that does not resign claims for as long as it is cut off, which is 20 s then.
     assert found["replaced"]

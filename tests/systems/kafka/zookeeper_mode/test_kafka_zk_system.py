@@ -37,8 +37,8 @@ def specs(tmp_path: Path, options: Mapping[str, object] | None = None) -> dict[s
 
 def test_it_is_a_system() -> None:
     assert registry.system("kafka-zk") is KAFKA_ZK
-    assert {"2.8.2", "3.9.2"} <= set(KAFKA_ZK.known_versions())
-    assert not [version for version in KAFKA_ZK.known_versions() if version.startswith("4.")]
+    assert {"2.8.2", "3.9.2"} <= set(KAFKA_ZK.releases.known())
+    assert not [version for version in KAFKA_ZK.releases.known() if version.startswith("4.")]
 
 
 def test_zookeepers_vote_and_brokers_do_not() -> None:
@@ -84,15 +84,15 @@ def test_options_that_cannot_be_meant_are_refused(tmp_path: Path, options: dict[
 def test_how_long_a_controller_believes_in_itself_is_a_figure_only() -> None:
     bound = KAFKA_ZK.leadership({}, "3.9.2")
     assert (bound.bound_ns, bound.standing) == (None, Standing.MEASURED)
-    standings = {guarantee.name: guarantee.standing for guarantee in KAFKA_ZK.guarantees}
-    assert len(standings) == len(KAFKA_ZK.guarantees)
+    standings = {guarantee.name: guarantee.standing for guarantee in KAFKA_ZK.promises()}
+    assert len(standings) == len(KAFKA_ZK.promises())
     assert standings["leader-self-fencing"] is Standing.MEASURED
-    assert KAFKA_ZK.promises("2.8.2") == KAFKA_ZK.guarantees
+    assert KAFKA_ZK.promises("2.8.2") == KAFKA_ZK.promises()
 
 
 def test_who_is_asked_about_what(tmp_path: Path) -> None:
     asked = {
-        name: [subject for subject in KAFKA_ZK.subjects if KAFKA_ZK.question(place, subject) is not None]
+        name: [subject for subject in KAFKA_ZK.profile.subjects if KAFKA_ZK.question(place, subject) is not None]
         for name, place in layout(tmp_path).items()
     }
     assert asked["b1"] == ["controller", "view"]

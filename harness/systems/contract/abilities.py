@@ -1,0 +1,48 @@
+"""Every ability that a system may have beside the eight members of `System`.
+
+An ability is a Protocol; whoever needs it asks `isinstance(system, Ability)` and does without where it is missing. The
+first sentence of each one's docstring says what it is; `fencepost list abilities` prints them with the systems that
+have them.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from fencepost.harness.systems.contract.fenced_attempts import TellsAttempts
+from fencepost.harness.systems.contract.leadership import BoundsLeadership, LeadsPartitions, LogsReigns, MovesLeadership
+from fencepost.harness.systems.contract.leases import BoundsLeases
+from fencepost.harness.systems.contract.listeners import OffersWatches
+from fencepost.harness.systems.contract.membership import ChangesMembers
+from fencepost.harness.systems.contract.reported_version import TellsVersion
+from fencepost.harness.systems.contract.server_clock import TellsTime
+from fencepost.harness.systems.contract.server_settings import TakesSettings
+from fencepost.harness.systems.contract.servers import ArrangesMembers, LogsFailures, PreparesKeys
+from fencepost.harness.systems.contract.system import System
+
+#: By the word that `fencepost list` uses.
+ABILITIES: Final[Mapping[str, type]] = {
+    "arranges-members": ArrangesMembers,
+    "bounds-leadership": BoundsLeadership,
+    "bounds-leases": BoundsLeases,
+    "changes-members": ChangesMembers,
+    "leads-partitions": LeadsPartitions,
+    "logs-failures": LogsFailures,
+    "logs-reigns": LogsReigns,
+    "moves-leadership": MovesLeadership,
+    "offers-watches": OffersWatches,
+    "prepares-keys": PreparesKeys,
+    "takes-settings": TakesSettings,
+    "tells-attempts": TellsAttempts,
+    "tells-time": TellsTime,
+    "tells-version": TellsVersion,
+}
+
+
+def abilities_of(system: System) -> tuple[str, ...]:
+    """The words of the abilities that this system has."""
+    return tuple(word for word, ability in ABILITIES.items() if isinstance(system, ability))
+
+
+def meaning(word: str) -> str:
+    """The first sentence on an ability."""
+    return (ABILITIES[word].__doc__ or "").strip().partition("\n")[0]

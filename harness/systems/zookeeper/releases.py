@@ -1,0 +1,38 @@
+"""ZooKeeper's releases: the jars inside pyspark by default, others that `versions` knows, any by its folder of jars."""
+
+from pathlib import Path
+from typing import Final
+
+from fencepost.harness.runtime.artifacts import Artifacts, ImageFacts, ImageRecipe
+from fencepost.harness.runtime.artifacts.java import archive
+from fencepost.harness.systems.contract.base import BaseReleases
+from fencepost.harness.systems.zookeeper import image as zookeeper_image
+from fencepost.harness.systems.zookeeper import server, versions
+from fencepost.harness.systems.zookeeper.archive_training import train
+
+
+class ZooKeeperReleases(BaseReleases):
+    """`harness.systems.contract.system.Releases`."""
+
+    default: Final = server.PACKAGED_VERSION
+
+    def known(self) -> tuple[str, ...]:
+        return versions.known()
+
+    def resolve(self, version: str) -> Artifacts:
+        """`version` is a known release or a folder of jars. Makes the start-up archive when there is none yet."""
+        if Path(version).is_dir():
+            version, jars = server.given(Path(version).absolute())
+        else:
+            jars = versions.jars(version)
+        # A name of their own: the archives of many releases must not push out the default's.
+        name = "zookeeper" if version == self.default else "other-zookeeper"
+        made = archive(name, server.archive_key(jars), lambda flags: train(jars, flags))
+        return server.artifacts(version, jars, made)
+
+    @property
+    def image_recipe(self) -> ImageRecipe:
+        return zookeeper_image.RECIPE
+
+    def in_image(self, image: ImageFacts) -> Artifacts:
+        return server.in_image(image)

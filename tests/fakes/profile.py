@@ -1,0 +1,7 @@
+"""The profile of a system that stands for any."""
+
+from typing import Final
+
+from fencepost.harness.systems.contract.profile import Profile
+
+FAKE_PROFILE: Final = Profile(name="fake", interfaces=frozenset(), reads={}, listeners={})
