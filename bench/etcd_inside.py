@@ -21,7 +21,7 @@ _START_S: Final = 20.0
 
 async def first_write(lab: Lab, args: dict[str, Any]) -> float:
     """Seconds from the first server's exec to the first write that one of them acknowledges."""
-    await lab.realise(ETCD.specs(lab.layout, ETCD.releases.resolve(ETCD.releases.default), ETCD.options()))
+    await lab.realise(ETCD.specs(lab.layout, ETCD.releases.resolve(ETCD.releases.default), ETCD.profile.options()))
     began = time.monotonic()
     for node in lab.nodes.values():
         await node.start()

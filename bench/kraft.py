@@ -7,6 +7,7 @@ from typing import Any, Final
 from bench.figure import Figure
 from fencepost.harness.runtime.node import Member
 from fencepost.harness.systems.kafka.kraft import KRAFT
+from fencepost.harness.systems.kafka.kraft.options import KraftOptions
 from tests.lab_scenario import run_scenario
 
 _INSIDE = "bench.kraft_inside"
@@ -18,7 +19,7 @@ _ONE_BROKER: Final = {"appenders_per_node": 12, "min_isr": 1}
 
 def run(repeats: int = 5) -> list[Figure]:
     archived = "archive" in KRAFT.releases.resolve(KRAFT.releases.default).paths
-    one_broker, three_brokers = KRAFT.members(3, {}), KRAFT.members(3, {"brokers": 3})
+    one_broker, three_brokers = KRAFT.members(3, KraftOptions()), KRAFT.members(3, KraftOptions(brokers=3))
     starts = sorted(run_scenario(f"{_INSIDE}:first_write", nodes=one_broker, timeout_s=90) for _ in range(repeats))
     watched = run_scenario(
         f"{_INSIDE}:observers",

@@ -24,6 +24,7 @@ from fencepost.harness.runtime.node import Member
 from fencepost.harness.systems.kafka.client.client import open_node
 from fencepost.harness.systems.kafka.kraft import KRAFT
 from fencepost.harness.systems.kafka.kraft.configuration import CONTROLLER
+from fencepost.harness.systems.kafka.kraft.options import KraftOptions
 from fencepost.harness.systems.kafka.names import CLIENT_PORT
 from fencepost.harness.systems.kafka.wire.values import ALL_BROKERS
 
@@ -35,7 +36,7 @@ _PROFILED_ROWS: Final = 45
 
 async def first_write(lab: Lab, args: dict[str, Any]) -> float:
     """Seconds from the first server's exec to the first change of metadata that a controller acknowledges."""
-    await _realise(lab, {})
+    await _realise(lab, KraftOptions())
     began = time.monotonic()
     async with asyncio.TaskGroup() as group:
         for node in lab.nodes.values():
@@ -57,7 +58,7 @@ async def first_write(lab: Lab, args: dict[str, Any]) -> float:
 
 async def observers(lab: Lab, args: dict[str, Any]) -> dict[str, Any]:
     """The share of one core, in per cent, that observing an idle cluster takes: with observers less without."""
-    await _up(lab, {})
+    await _up(lab, KraftOptions())
     shares: list[float] = []
     beliefs = 0
     for number in range(args["repeats"]):
@@ -94,7 +95,7 @@ async def load(lab: Lab, args: dict[str, Any]) -> list[dict[str, float]]:
     With `profile` the functions that took most are printed.
     """
     workload = registry.workload(args["workload"])
-    system_options = {**KRAFT.options(), **workload.system_options(KRAFT)}
+    system_options = KRAFT.profile.parse_options(workload.system_options(KRAFT))
     options = workload_options(workload, KRAFT, {"rate": _UNBOUNDED, **args.get("options", {})})
     await _up(lab, system_options)
     names = workload.nodes(tuple(Member(place.name, place.roles) for place in lab.layout.values()))
@@ -144,13 +145,11 @@ async def _load(
     }
 
 
-async def _realise(lab: Lab, options: dict[str, object]) -> None:
-    await lab.realise(
-        KRAFT.specs(lab.layout, KRAFT.releases.resolve(KRAFT.releases.default), {**KRAFT.options(), **options})
-    )
+async def _realise(lab: Lab, options: KraftOptions) -> None:
+    await lab.realise(KRAFT.specs(lab.layout, KRAFT.releases.resolve(KRAFT.releases.default), options))
 
 
-async def _up(lab: Lab, options: dict[str, object]) -> None:
+async def _up(lab: Lab, options: KraftOptions) -> None:
     await _realise(lab, options)
     for node in lab.nodes.values():
         await node.start()

@@ -14,7 +14,7 @@ from fencepost.harness.systems.zookeeper.wire.session import ZooKeeperSession
 
 async def _start(lab: Lab) -> None:
     artifacts = ZOOKEEPER.releases.resolve(ZOOKEEPER.releases.default)
-    await lab.realise(ZOOKEEPER.specs(lab.layout, artifacts, ZOOKEEPER.options()))
+    await lab.realise(ZOOKEEPER.specs(lab.layout, artifacts, ZOOKEEPER.profile.options()))
 
 
 async def _open(lab: Lab, node: str) -> ZooKeeperClient:

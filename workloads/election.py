@@ -87,11 +87,11 @@ class Election(Workload[ElectionOptions]):
     #: A lease that outlives a stall would show nothing. Three brokers, so that a deed can be on two while one is away,
     #: and one that is cut off is superseded within a fault's seconds.
     wants = {  # noqa: RUF012  # a read-only mapping
-        "lock_ttl_s": 2,
-        "session_timeout_ms": 2500,
+        "lock_ttl": "2s",
+        "session_timeout": "2500ms",
         "brokers": 3,
-        "broker_session_ms": 3000,
-        "broker_heartbeat_ms": 500,
+        "broker_session": "3s",
+        "broker_heartbeat": "500ms",
     }
 
     def defaults(self, system: System) -> ElectionOptions:

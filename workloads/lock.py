@@ -45,7 +45,7 @@ class Lock(Workload[LockOptions]):
     effect_free = frozenset({"members"})
     judges = ("lock",)
     #: Leases that outlive a stall would show nothing, and a lost holder would block the others for long.
-    wants = {"lock_ttl_s": 2, "session_timeout_ms": 2500}  # noqa: RUF012  # a read-only mapping
+    wants = {"lock_ttl": "2s", "session_timeout": "2500ms"}  # noqa: RUF012  # a read-only mapping
 
     def defaults(self, system: System) -> LockOptions:
         return LockOptions(members=current_read(system))

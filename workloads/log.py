@@ -95,9 +95,9 @@ class Log(Workload[LogOptions]):
     #: within the seconds that a fault lasts.
     wants = {  # noqa: RUF012  # a read-only mapping
         "brokers": 3,
-        "broker_session_ms": 3000,
-        "broker_heartbeat_ms": 500,
-        "replica_lag_ms": 3000,
+        "broker_session": "3s",
+        "broker_heartbeat": "500ms",
+        "replica_lag": "3s",
     }
 
     def guarantee(self, system: System, options: LogOptions) -> str:

@@ -70,7 +70,7 @@ class MetadataWorkload(Workload[MetadataOptions]):
     roles = frozenset({"controller", "broker"})
     #: How often an idle controller appends a record that changes nothing: never. Soon after it is cut off it would have
     #: one that it cannot commit, and answer nothing behind it; a superseded one that goes on answering is worth seeing.
-    wants = {"idle_interval_ms": 0}  # noqa: RUF012  # a read-only mapping
+    wants = {"idle_interval": "0ms"}  # noqa: RUF012  # a read-only mapping
 
     def requires(self, options: MetadataOptions) -> tuple[str, ...]:
         return ("leader-self-fencing",)

@@ -32,4 +32,4 @@ def format_duration(ns: int) -> str:
     for unit in ("h", "m", "s", "ms", "us"):
         if ns and ns % _UNITS_NS[unit] == 0:
             return f"{ns // _UNITS_NS[unit]}{unit}"
-    return f"{ns}ns"
+    return f"{ns:d}ns" if ns else "0s"

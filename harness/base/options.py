@@ -37,6 +37,11 @@ class Duration(int):
     def seconds(self) -> float:
         return self / 1e9
 
+    @property
+    def ms(self) -> int:
+        """Whole milliseconds."""
+        return self // 1_000_000
+
     def __str__(self) -> str:
         # As a plain number: what formats it would come back here.
         return format_duration(int(self))

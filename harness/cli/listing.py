@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import click
 
-from fencepost.harness.base.options import describe, plain
+from fencepost.harness.base.options import OptionRow, describe, plain
 from fencepost.harness.faults.nemesis_text import meaning_of
 from fencepost.harness.faults.trigger import TRIGGERS
 from fencepost.harness.plugins import registry
@@ -33,6 +33,10 @@ def _row(name: str, text: str, width: int = 14) -> str:
     return f"{name:<{width}} {text}"
 
 
+def _option(option: OptionRow, width: int) -> str:
+    return f"{option.name:<{width}} {option.about} ({', '.join(option.choices) or option.kind})"
+
+
 def _systems() -> list[str]:
     lines = []
     for name in registry.SYSTEMS:
@@ -42,8 +46,9 @@ def _systems() -> list[str]:
         lines.append(_row(name, f"{system.releases.default}; {interfaces}; reads: {modes}"))
         lines.append(_row("", f"--nodes {', '.join(map(str, system.profile.sizes))}"))
         lines.append(_row("", f"--version {releases.in_words(system.releases.known())}, or a path"))
-        settings = " ".join(f"{key}={value}" for key, value in system.options().items())
-        lines.append(_row("", f"-O {settings}"))
+        lines += [
+            _row("", f"-O {_option(option, 16)}; {option.default}") for option in describe(system.profile.options())
+        ]
         if isinstance(system, TakesSettings):
             lines += [_row("", f"--set {of}.KEY=VALUE  {about}") for of, about in system.settable.items()]
     return lines
@@ -55,7 +60,7 @@ def _workloads() -> list[str]:
         workload = registry.workload(name)
         lines.append(_row(name, f"{workload.about} (needs {workload.protocol})"))
         for option in describe(workload.options()):
-            lines.append(_row("", f"-o {option.name:<19} {option.about} ({', '.join(option.choices) or option.kind})"))
+            lines.append(_row("", f"-o {_option(option, 19)}"))
         for system_name in registry.SYSTEMS:
             system = registry.system(system_name)
             if workload.protocol not in system.profile.interfaces:

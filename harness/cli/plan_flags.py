@@ -42,13 +42,17 @@ def plan_flags(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option(
             "--limited-data/--no-limited-data", default=None, help="containers: a hard size limit on data directories."
         ),
-        click.option("--nodes", type=int, help="3 or 5; with etcd 1 as well."),
+        click.option(
+            "--nodes", type=int, help="How many nodes; `fencepost list systems` says how many each takes. Default 3."
+        ),
         click.option(
             "--time-limit",
             help="Length of the main phase: no new operation starts after it; those in flight may finish. Default 30s.",
         ),
         click.option("--quiet", help="Time without a fault between two faults. Default 4s."),
-        click.option("--watch", help="How long nodes are observed after the last fault ended. Default 2s; Kafka 30s."),
+        click.option(
+            "--watch", help="How long nodes are observed after the last fault ended. Default: as the system needs."
+        ),
         click.option("--op-timeout", help="Client time-out per operation. Default 12s."),
         click.option(
             "--seed", type=click.IntRange(0), help="Every random choice derives from it; drawn when it is not given."
@@ -57,10 +61,22 @@ def plan_flags(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--deadline", help="For the whole command, verdict and report included."),
         click.option("--keep-data/--no-keep-data", default=None, help="Keep the nodes' data though the run is valid."),
         click.option("--spark-master", help="A Spark master whose executors reach the results. Default local[*]."),
-        click.option("--reads", help="register: plain, sync, barrier (ZooKeeper); strong, plain (etcd)."),
+        click.option("--reads", help="register: how it reads; `fencepost list systems` has the modes of each."),
         click.option("--fencing", help="lock: on, off."),
-        click.option("-o", "--option", multiple=True, metavar="NAME=VALUE", help="A workload's option."),
-        click.option("-O", "--system-option", multiple=True, metavar="NAME=VALUE", help="A system's option."),
+        click.option(
+            "-o",
+            "--option",
+            multiple=True,
+            metavar="NAME=VALUE",
+            help="A workload's option: `fencepost list workloads`.",
+        ),
+        click.option(
+            "-O",
+            "--system-option",
+            multiple=True,
+            metavar="NAME=VALUE",
+            help="A system's option: `fencepost list systems`.",
+        ),
         click.option(
             "--set",
             "settings",
@@ -113,20 +129,9 @@ def _with_options(plan: Plan, options: dict[str, str], system_options: dict[str,
         return plan
     system = registry.system(plan.system)
     chosen = plain(workload_options(registry.workload(plan.workload), system, options))
+    chosen_of_system = plain(system.profile.parse_options(system_options))
     return msgspec.structs.replace(
         plan,
         workload_options={**plan.workload_options, **{name: chosen[name] for name in options}},
-        system_options={**plan.system_options, **_typed(plan.system, system_options, system.options())},
+        system_options={**plan.system_options, **{name: chosen_of_system[name] for name in system_options}},
     )
-
-
-def _typed(what: str, given: dict[str, str], defaults: dict[str, Any]) -> dict[str, Any]:
-    """Texts of the command line as the types of the defaults; an unknown name is left for `merge_options` to refuse."""
-    typed: dict[str, Any] = {}
-    for name, text in given.items():
-        kind = type(defaults.get(name, ""))
-        try:
-            typed[name] = text.lower() in ("true", "yes", "on", "1") if kind is bool else kind(text)
-        except ValueError:
-            raise UsageError(f"{what} option {name}: expected {kind.__name__}, got {text!r}") from None
-    return typed

@@ -19,6 +19,7 @@ from fencepost.harness.runtime.network import Effect, Link
 from fencepost.harness.runtime.node import Member, NodeSpec, Runtime
 from fencepost.harness.runtime.provider import Setting
 from fencepost.harness.systems.contract.membership import ChangesMembers
+from fencepost.harness.systems.contract.options import SystemOptions
 from fencepost.harness.systems.contract.server_settings import Settings
 from fencepost.harness.systems.contract.system import System
 
@@ -181,7 +182,7 @@ class Cluster:
     runtime: Runtime
     system: System
     artifacts: Artifacts
-    options: Mapping[str, object]
+    options: SystemOptions
     records: Records
     view: Callable[[], View]
     folder: Path

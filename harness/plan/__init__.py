@@ -7,7 +7,6 @@ from fencepost.harness.plan.plan import (
     Plan,
     check_choices,
     dump_plan,
-    merge_options,
     read_plan,
     write_plan,
 )
@@ -19,7 +18,6 @@ __all__ = [
     "Plan",
     "check_choices",
     "dump_plan",
-    "merge_options",
     "read_plan",
     "write_plan",
 ]

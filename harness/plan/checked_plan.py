@@ -18,13 +18,14 @@ from fencepost.harness.faults.cuts import NEED_A_CUT, may_cut_off_leader
 from fencepost.harness.faults.kind import FaultSpec
 from fencepost.harness.faults.nemesis_text import ALL, NONE, Asked, parse_nemesis, versions_needed
 from fencepost.harness.faults.schedule import Entry, duration_of, given_entries, nemesis_of
-from fencepost.harness.plan.plan import QUORUMS, Plan, check_choices, merge_options
+from fencepost.harness.plan.plan import QUORUMS, Plan, check_choices
 from fencepost.harness.plugins import registry
 from fencepost.harness.plugins.workload import Workload, workload_options
 from fencepost.harness.runtime.node import Member
 from fencepost.harness.runtime.provider import Links, Provider, Setting
 from fencepost.harness.systems.contract.leadership import leadership_of
 from fencepost.harness.systems.contract.membership import with_members
+from fencepost.harness.systems.contract.options import SystemOptions
 from fencepost.harness.systems.contract.reported_version import TellsVersion
 from fencepost.harness.systems.contract.server_settings import checked as checked_settings
 from fencepost.harness.systems.contract.servers import members_of
@@ -41,7 +42,7 @@ class ResolvedPlan:
     workload: Workload[Any]
     members: tuple[Member, ...]
     options: Options
-    system_options: Mapping[str, Any]
+    system_options: SystemOptions
 
     def leadership(self, version: str = "") -> LeadershipBound:
         """What a release promises of leaders that were cut off; "": the system, whichever release."""
@@ -78,7 +79,7 @@ class CheckedPlan(ResolvedPlan):
 def resolve_plan(plan: Plan) -> ResolvedPlan:
     """Resolve the words of a plan; raises UsageError for names and options that there are not."""
     system, workload = registry.system(plan.system), _workload(plan)
-    system_options = merge_options(plan.system, plan.system_options, system.options())
+    system_options = system.profile.parse_options(plan.system_options)
     return ResolvedPlan(
         plan=plan,
         system=system,
@@ -154,6 +155,7 @@ def check_plan(plan: Plan) -> CheckedPlan:
 def refuse_changes(resolved: ResolvedPlan, specs: Sequence[FaultSpec], start: str, names: Mapping[str, str]) -> None:
     """Raise UsageError for changes of release that cannot be; `names` are the releases by the words of the plan."""
     plan, system, faults = resolved.plan, resolved.system, registry.faults()
+    options = resolved.system_options
     for spec in specs:
         for word in versions_needed([spec], faults):
             if not isinstance(system, TellsVersion):
@@ -166,7 +168,7 @@ def refuse_changes(resolved: ResolvedPlan, specs: Sequence[FaultSpec], start: st
             # A roll may begin where an earlier one of another kind ended.
             back = spec.options.get("back") == "yes"
             for begun in dict.fromkeys((start, *names.values())):
-                why = system.refuse_change(begun, to, back=back, options=plan.system_options, settings=plan.settings)
+                why = system.refuse_change(begun, to, back=back, options=options, settings=plan.settings)
                 if why and begun != to:
                     raise refused(spec.text, why)
 
@@ -187,11 +189,14 @@ def _with_options(plan: Plan) -> Plan:
     options = workload_options(workload, system, plan.workload_options)
     # How many nodes there are, and with which roles, may be the workload's wish.
     wanted = {**workload.system_options(system), **plan.system_options}
-    system_options = merge_options(plan.system, wanted, system.options())
+    system_options = system.profile.parse_options(wanted)
+    refusal = system_options.refuse()
+    if refusal is not None:
+        raise refusal.error(f"{plan.system} options")
     return msgspec.structs.replace(
         plan,
         workload_options=plain(options),
-        system_options=system_options,
+        system_options=plain(system_options),
         server_settings=checked_settings(plan.server_settings, system, system_options),
     )
 

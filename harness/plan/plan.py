@@ -173,21 +173,6 @@ def _check_length(what: str, length_ns: int) -> None:
         )
 
 
-def merge_options(what: str, given: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
-    """`defaults` overlaid by `given`; a wrong name or type is a UsageError that lists what there is."""
-    merged = dict(defaults)
-    for name, value in given.items():
-        if name not in defaults:
-            raise unknown_choice(f"{what} option", name, list(defaults))
-        expected = type(defaults[name])
-        if expected is float and type(value) is int:
-            value = float(value)
-        if type(value) is not expected:
-            raise UsageError(f"{what} option {name}: expected {expected.__name__}, got {value!r}")
-        merged[name] = value
-    return merged
-
-
 def _located(path: Path, text: str, error: str) -> PlanError:
     """Turn msgspec's "... - at `$.phases.watch`" into file, line and rule."""
     rule, _, where = error.partition(" - at ")

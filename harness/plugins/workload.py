@@ -87,7 +87,7 @@ class Workload(ABC, Generic[O]):
 
     def system_options(self, system: System) -> dict[str, object]:
         """Those of `wants` that this system has."""
-        known = system.options()
+        known = system.profile.options.__struct_fields__
         return {name: value for name, value in self.wants.items() if name in known}
 
     def nodes(self, members: tuple[Member, ...]) -> tuple[str, ...]:

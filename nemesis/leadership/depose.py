@@ -7,7 +7,7 @@ znode /controller is deleted, as administrators do to force an election; and whe
 between that and the metadata.
 
 Pause and election together must take less than two thirds of its session, or its ZooKeeper client gives the connection
-up: `for` is short, and a longer session (`-O zk_session_ms=6000`) leaves room on a busy machine.
+up: `for` is short, and a longer session (`-O zk_session=6s`) leaves room on a busy machine.
 """
 
 import asyncio

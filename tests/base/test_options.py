@@ -100,3 +100,9 @@ def test_a_choice_that_depends_on_the_system() -> None:
     one_of("register: reads", "sync", ("plain", "sync"))
     with pytest.raises(UsageError, match="register: reads='strong' is not a choice"):
         one_of("register: reads", "strong", ("plain", "sync"))
+
+
+@pytest.mark.parametrize(("ns", "text"), [(0, "0s"), (1, "1ns"), (1500, "1500ns"), (2_000_000, "2ms"), (10**9, "1s")])
+def test_a_duration_is_written_as_it_is_read(ns: int, text: str) -> None:
+    assert str(Duration(ns)) == text
+    assert parse("some", {"every": text}, Some()).every == ns

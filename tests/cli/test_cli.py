@@ -91,7 +91,7 @@ ETCD = (*UNNAMED, "--nemesis", "none")
         ((*ETCD, "-o", "keys=many"), ["expected a whole number, got 'many'"]),
         ((*ETCD, "-o", "kyes=3"), ["unknown register option 'kyes'", "keys"]),
         ((*ETCD, "-o", "keys"), ["expected NAME=VALUE"]),
-        ((*ETCD, "-O", "tick_ms=5"), ["unknown etcd option 'tick_ms'", "election_ms"]),
+        ((*ETCD, "-O", "tick=5ms"), ["unknown etcd option 'tick'", "election"]),
         ((*ETCD, "--fencing", "on"), ["unknown register option 'fencing'"]),
         ((*ETCD, "--colour"), ["No such option", "--help"]),
         (("run", "no-such.toml"), ["no-such.toml", "No such file"]),
@@ -120,7 +120,8 @@ def test_a_mistake_exits_254_with_a_message_and_no_traceback(
 @pytest.mark.parametrize(
     ("what", "names"),
     [
-        ("systems", ["etcd", "zookeeper", "3.5.1", "3.9.5"]),
+        ("systems", ["etcd", "zookeeper", "3.5.1", "3.9.5", "-O election ", "pause between two heartbeats", "; 100ms"]),
+        ("abilities", ["changes-members", "offers-watches"]),
         ("workloads", ["register", "set", "lock", "fencing=on"]),
         ("nemeses", ["partition", "pause", "kill", ":leader", ":direction=both|in|out", "ring"]),
         ("checkers", ["linearizable", "freshness", "leadership", "coverage", "session-order", "set", "lock"]),

@@ -177,7 +177,7 @@ def cluster_of(
         runtime=runtime,
         system=registry.system(system),
         artifacts=Artifacts(version="", paths={}, sha256={}),
-        options=registry.system(system).options(),
+        options=registry.system(system).profile.options(),
         records=records or KeptRecords(),
         view=view or (lambda: View(nodes=tuple(runtime.nodes), leader=None, epoch=None)),
         folder=folder,

@@ -28,6 +28,7 @@ from fencepost.harness.systems.kafka.log_guarantees import LOG_GUARANTEES
 from fencepost.harness.verdict import Facts, Thresholds
 from fencepost.workloads.log import Log, LogOptions
 from tests.fakes.log_broker import NEEDS_ELECTIONS, FakeLog, FakeLogSession
+from tests.fakes.profile import FAKE_PROFILE
 from tests.fakes.virtual_time import run_virtual, virtual_clock_ns
 
 _MAIN_S: Final = 4.0
@@ -38,11 +39,7 @@ OPTIONS: Final = {"partitions": 4, "rate": 500.0, "appenders_per_node": 3, "poll
 
 
 class _System:
-    name: Final = "fake"
-    guarantees: Final = LOG_GUARANTEES
-
-    def options(self) -> dict[str, object]:
-        return {}
+    profile: Final = FAKE_PROFILE
 
 
 SYSTEM: Final = cast(System, _System())

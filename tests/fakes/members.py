@@ -92,7 +92,7 @@ class FakeSystem:
     """A system of which nothing is known but its members."""
 
     members: FakeMembers
-    profile: Profile = FAKE_PROFILE
+    profile: Profile[Any] = FAKE_PROFILE
 
     def fixed_members(self, version: str, options: Mapping[str, object]) -> str | None:
         return None if version else "an image"

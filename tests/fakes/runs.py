@@ -31,6 +31,7 @@ from fencepost.harness.judging.judge import ALWAYS, Judgement, conclude
 from fencepost.harness.plugins import registry
 from fencepost.harness.plugins.workload import Workload, clients_of, workload_options
 from fencepost.harness.results.recorder import Recorder
+from fencepost.harness.systems.contract.options import SystemOptions
 from fencepost.harness.systems.contract.profile import Profile
 from fencepost.harness.systems.contract.system import System
 from fencepost.harness.verdict import Facts, Guarantee, Standing, Thresholds, Verdict
@@ -58,6 +59,7 @@ class FakeSystem:
 
     profile: Final = Profile(
         name="fake",
+        options=SystemOptions,
         interfaces=frozenset(),
         reads={ReadMode.STRONG: "linearizable", ReadMode.PLAIN: "session-order"},
         listeners={},
@@ -67,9 +69,6 @@ class FakeSystem:
         return tuple(
             Guarantee(name=name, standing=Standing.PROMISED, text=name, source="tests/fakes") for name in _PROMISED
         )
-
-    def options(self) -> dict[str, object]:
-        return {}
 
 
 SYSTEM: Final = cast(System, FakeSystem())

@@ -19,6 +19,7 @@ from fencepost.harness.systems.etcd.watch_guarantees import WATCH_GUARANTEES
 from fencepost.harness.systems.zookeeper.guarantees import GUARANTEES
 from fencepost.harness.verdict import Facts, Guarantee, Thresholds
 from fencepost.workloads.watch import Watch, WatchOptions
+from tests.fakes.profile import FAKE_PROFILE
 from tests.fakes.virtual_time import run_virtual, virtual_clock_ns
 from tests.fakes.watch_store import BUGS, FakeWatchSession, FakeWatchStore
 
@@ -28,7 +29,7 @@ _PROMISES: Final[dict[str, tuple[Guarantee, ...]]] = {"history": WATCH_GUARANTEE
 
 
 class FakeSystem:
-    name: Final = "fake"
+    profile: Final = FAKE_PROFILE
 
     def __init__(self, flavour: str) -> None:
         self.resumes_watches: Final = flavour == "history"

@@ -17,11 +17,12 @@ from fencepost.harness.runtime.provider import Setting
 from fencepost.harness.systems.contract.leadership import leadership_of
 from fencepost.harness.systems.contract.servers import members_of
 from fencepost.harness.systems.kafka.kraft import KRAFT
+from fencepost.harness.systems.kafka.kraft.options import KraftOptions
 from fencepost.harness.verdict import LeadershipBound, Standing
 
 FAULTS = registry.faults()
-SEPARATE = KRAFT.members(3, {"brokers": 3})
-COMBINED = KRAFT.members(3, {"combined": True})
+SEPARATE = KRAFT.members(3, KraftOptions(brokers=3))
+COMBINED = KRAFT.members(3, KraftOptions(combined=True))
 ALIKE = members_alike(3)
 FIVE = members_alike(5)
 #: B = 1.5 s, as KRaft's default: judged from 3.25 s on.
@@ -112,8 +113,8 @@ def test_without_a_bound_the_fault_s_default_stays() -> None:
 def test_a_minute_holds_two_cuts_beyond_the_bound_of_every_system(seed: int) -> None:
     for name in registry.SYSTEMS:
         system = registry.system(name)
-        members = members_of(system, 3, system.options())
-        bound = leadership_of(system, system.options())
+        members = members_of(system, 3, system.profile.options())
+        bound = leadership_of(system, system.profile.options())
         if bound.limit_ns is None:
             continue
         specs = with_holds(

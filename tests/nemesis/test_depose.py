@@ -24,7 +24,8 @@ FAULTS = registry.faults()
 
 
 def setting(system: str) -> Setting:
-    members = members_of(registry.system(system), 3, {})
+    chosen = registry.system(system)
+    members = members_of(chosen, 3, chosen.profile.options())
     return Setting(nodes=len(members), members=members)
 
 

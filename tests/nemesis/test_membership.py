@@ -520,7 +520,8 @@ def test_one_member_is_meant_and_no_more(target: str) -> None:
     ],
 )
 def test_which_systems_can(system: str, version: str, options: dict[str, object], why: str) -> None:
-    found = with_members(Setting(), registry.system(system), version, options)
+    chosen = registry.system(system)
+    found = with_members(Setting(), chosen, version, chosen.profile.parse_options(options))
     assert why in found.fixed_members
     assert bool(why) is bool(found.fixed_members)
     assert bool(found.wiped_members) is (system == "etcd")

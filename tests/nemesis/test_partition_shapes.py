@@ -152,7 +152,7 @@ def test_a_shape_is_proven_and_healed() -> None:
 def test_the_nodes_that_a_workload_wishes_for_count_when_a_fault_is_checked() -> None:
     """The log asks for three brokers where the default is one, which could not be parted."""
     plan = Plan(system="kraft", workload="log", seed=1, nemesis="partition:broker-broker")
-    assert check_plan(plan).system_options["brokers"] == 3
+    assert check_plan(plan).plan.system_options["brokers"] == 3
     with pytest.raises(UsageError, match="one broker only"):
         check_plan(msgspec.structs.replace(plan, system_options={"brokers": 1}, workload_options={"min_isr": 1}))
     with pytest.raises(UsageError, match="min_isr=2 is more than the number of brokers, 1"):

@@ -629,7 +629,7 @@ def test_of_several_releases_a_guarantee_is_what_the_one_says_that_promises_leas
     both = {g.name: g.standing for g in _weakest(promised)}
     assert both["leader-self-fencing"] is Standing.RELIED_UPON
     assert both == {g.name: g.standing for g in _weakest(promised[::-1])}
-    bounds = [leadership_of(kraft, kraft.options(), version) for version in ("3.9.2", "3.6.0")]
+    bounds = [leadership_of(kraft, kraft.profile.options(), version) for version in ("3.9.2", "3.6.0")]
     assert _loosest(bounds).standing is Standing.RELIED_UPON
     none = LeadershipBound(bound_ns=None, source="", standing=Standing.PROMISED, one_leader_per_epoch=True)
     some = LeadershipBound(bound_ns=5, source="", standing=Standing.PROMISED, one_leader_per_epoch=True)

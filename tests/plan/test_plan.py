@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fencepost.harness.base.errors import PlanError, UsageError
-from fencepost.harness.plan import Phases, Plan, dump_plan, merge_options, read_plan, write_plan
+from fencepost.harness.base.errors import PlanError
+from fencepost.harness.plan import Phases, Plan, dump_plan, read_plan, write_plan
 
 plans = st.builds(
     Plan,
@@ -70,13 +70,3 @@ def test_a_mistake_is_told_by_file_line_and_what_was_expected(tmp_path: Path, te
 def test_a_missing_file_is_told(tmp_path: Path) -> None:
     with pytest.raises(PlanError, match="No such file"):
         read_plan(tmp_path / "nowhere.toml", seed=0)
-
-
-def test_options_keep_the_types_of_their_defaults() -> None:
-    defaults = {"keys": 5, "rate": 10.0, "reads": "sync"}
-    assert merge_options("register", {"rate": 3}, defaults)["rate"] == 3.0
-    with pytest.raises(UsageError, match="expected int"):
-        merge_options("register", {"keys": "many"}, defaults)
-    with pytest.raises(UsageError) as caught:
-        merge_options("register", {"kyes": 2}, defaults)
-    assert "choose from: keys, rate, reads" in (caught.value.hint or "")

@@ -76,7 +76,7 @@ def test_what_the_workload_asks_of_kafka(name: str) -> None:
     choices = workload.choices(system)
     assert (options.observe, options.members) == ("plain", "barrier")
     assert all(plain(options)[key] in choices[key] for key in choices)
-    members = members_of(system, 3, {**system.options(), **workload.system_options(system)})
+    members = members_of(system, 3, system.profile.parse_options(workload.system_options(system)))
     assert workload.nodes(members) == ("b1", "b2", "b3")
     standings = {guarantee.name: guarantee.standing for guarantee in system.promises()}
     assert {standings[one] for one in ("one-acting-leader", "terms-grow", "no-lost-acknowledged-writes")} == {

@@ -194,7 +194,7 @@ def test_the_final_looks_outlast_what_was_kept_alive() -> None:
     assert {look.node for look in looks} == {"n1", "n2", "n3"}
     for name in ("etcd", "zookeeper"):
         system = registry.system(name)
-        bound = system.lease_bound(system.options())  # type: ignore[attr-defined]  # both are `BoundsLeases`
+        bound = system.lease_bound(system.profile.options())  # type: ignore[attr-defined]  # both are `BoundsLeases`
         assert looks[-1].time_ns > 3 * S + bound.extra_ns, name
 
 

@@ -215,7 +215,7 @@ def test_options_that_contradict_each_other_are_refused() -> None:
 
 @pytest.mark.parametrize("system", ["kraft", "kafka-zk"])
 def test_brokers_that_fall_behind_are_left_out_within_a_fault(system: str) -> None:
-    assert Log().system_options(registry.system(system))["replica_lag_ms"] == 3000
+    assert Log().system_options(registry.system(system))["replica_lag"] == "3s"
 
 
 def test_clients_connect_to_brokers_where_there_are_any() -> None:

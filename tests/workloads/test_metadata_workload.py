@@ -155,7 +155,7 @@ def test_a_plan_asks_only_for_what_somebody_stands_behind(system: str, asked: tu
 
 def test_an_idle_controller_appends_nothing_where_that_can_be_said() -> None:
     assert WORKLOAD.system_options(registry.system("etcd")) == {}
-    assert WORKLOAD.system_options(registry.system("kraft")) == {"idle_interval_ms": 0}
+    assert WORKLOAD.system_options(registry.system("kraft")) == {"idle_interval": "0ms"}
 
 
 def test_self_fencing_is_asked_for_by_name() -> None:

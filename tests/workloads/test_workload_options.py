@@ -34,7 +34,7 @@ def test_what_a_plan_keeps_of_the_options_makes_the_same_options_again(name: str
     assert workload_options(workload, system, {name: str(value) for name, value in kept.items()}) == defaults
     assert all(kept[option] in allowed for option, allowed in workload.choices(system).items())
     assert (
-        workload.refuse(defaults, members_of(system, 3, {**system.options(), **workload.system_options(system)}))
+        workload.refuse(defaults, members_of(system, 3, system.profile.parse_options(workload.system_options(system))))
         is None
     )
 

@@ -20,12 +20,12 @@ PARTITIONS_PER_TOPIC: Final = 500
 SYSTEM_OPTIONS: Final[Mapping[str, Mapping[str, Any]]] = {
     "kraft": {
         "combined": True,
-        "broker_session_ms": 2000,
-        "broker_heartbeat_ms": 500,
+        "broker_session": "2s",
+        "broker_heartbeat": "500ms",
         "heap_mib": 1024,
         "data_limit_mib": 2048,
     },
-    "kafka-zk": {"zk_session_ms": 2000, "heap_mib": 1024, "data_limit_mib": 2048},
+    "kafka-zk": {"zk_session": "2s", "heap_mib": 1024, "data_limit_mib": 2048},
 }
 
 

@@ -230,7 +230,7 @@ class Cluster:
 async def open_cluster(cell: Cell, folder: Path, stack: AsyncExitStack) -> Cluster:
     """Bring the cell's cluster up in the lab; `stack` takes it down."""
     system = registry.system(cell.system)
-    options = {**system.options(), **SYSTEM_OPTIONS[cell.system]}
+    options = system.profile.parse_options(SYSTEM_OPTIONS[cell.system])
     artifacts = Artifacts(**cell.artifacts)
     setting = Setting(runtime="lab", nodes=NODES, members=members_of(system, NODES, options), links=Links.RULES)
     runtime = await registry.runtime("lab").open(folder, setting, system.profile.listeners, artifacts)

@@ -87,7 +87,8 @@ class CurveRun:
         found = {}
         for name in self.systems:
             system = registry.system(name)
-            setting = Setting(runtime="lab", nodes=NODES, members=members_of(system, NODES, SYSTEM_OPTIONS[name]))
+            options = system.profile.parse_options(SYSTEM_OPTIONS[name])
+            setting = Setting(runtime="lab", nodes=NODES, members=members_of(system, NODES, options))
             setting = provider.refuse_if_impossible(setting, {"kill"})
             found[name] = provider.resolve(system.releases, system.releases.default, setting, self.say)
         return found

@@ -91,7 +91,7 @@ def _changed_options(checked: "CheckedPlan") -> dict[str, object]:
 
 def _changed_system_options(checked: "CheckedPlan") -> dict[str, object]:
     wanted = checked.workload.system_options(checked.system)
-    return _changed(checked.system_options, {**checked.system.options(), **wanted})
+    return _changed(plain(checked.system_options), plain(checked.system.profile.parse_options(wanted)))
 
 
 def _changed(options: Mapping[str, object], defaults: Mapping[str, object]) -> dict[str, object]:

@@ -2,9 +2,10 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final, Protocol, runtime_checkable
+from typing import Any, Final, Protocol, runtime_checkable
 
 from fencepost.harness.runtime.node import Layout, Place
+from fencepost.harness.systems.contract.options import SystemOptions
 from fencepost.harness.systems.contract.system import System
 from fencepost.harness.verdict import LeadershipBound, Standing
 
@@ -13,7 +14,7 @@ from fencepost.harness.verdict import LeadershipBound, Standing
 class BoundsLeadership(Protocol):
     """It says how long a leader that is cut off may go on claiming to lead."""
 
-    def leadership(self, options: Mapping[str, object], version: str = "") -> LeadershipBound:
+    def leadership(self, options: Any, version: str = "") -> LeadershipBound:
         """The bound of this release with these options; of the default release when none is named."""
         ...
 
@@ -24,7 +25,7 @@ _NO_BOUND: Final = LeadershipBound(
 )
 
 
-def leadership_of(system: System, options: Mapping[str, object], version: str = "") -> LeadershipBound:
+def leadership_of(system: System, options: SystemOptions, version: str = "") -> LeadershipBound:
     """How long a cut-off leader of this release may go on claiming, as far as the system says that."""
     return system.leadership(options, version) if isinstance(system, BoundsLeadership) else _NO_BOUND
 

@@ -1,7 +1,6 @@
 """Leases that end by time unless they are kept alive, for the systems that grant them (ZooKeeper: sessions)."""
 
-from collections.abc import Mapping
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from fencepost.harness.verdict import LeaseBound
 
@@ -10,6 +9,6 @@ from fencepost.harness.verdict import LeaseBound
 class BoundsLeases(Protocol):
     """It grants leases, and says when they are over."""
 
-    def lease_bound(self, options: Mapping[str, object]) -> LeaseBound:
+    def lease_bound(self, options: Any) -> LeaseBound:
         """How long a lease may outlive its time to live, with these settings of the system."""
         ...

@@ -2,11 +2,12 @@
 
 from collections.abc import Collection, Mapping
 from dataclasses import replace
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.node import Layout, NodeSpec
 from fencepost.harness.runtime.provider import Setting
+from fencepost.harness.systems.contract.options import SystemOptions
 from fencepost.harness.systems.contract.system import System
 
 
@@ -73,7 +74,7 @@ class Membership(Protocol):
 class ChangesMembers(Protocol):
     """Its members can be removed and added while it runs; those of other systems are fixed when they start."""
 
-    def fixed_members(self, version: str, options: Mapping[str, object]) -> str | None:
+    def fixed_members(self, version: str, options: Any) -> str | None:
         """Why members of this release (or path; "" of an image) cannot be changed under these options; else None.
 
         Asked before anything is fetched or started.
@@ -87,7 +88,7 @@ class ChangesMembers(Protocol):
     def membership(self, layout: Layout, artifacts: Artifacts) -> Membership: ...
 
 
-def with_members(setting: Setting, system: System, version: str, options: Mapping[str, object]) -> Setting:
+def with_members(setting: Setting, system: System, version: str, options: SystemOptions) -> Setting:
     """The setting with what this system's members can undergo."""
     if not isinstance(system, ChangesMembers):
         why = (

@@ -2,17 +2,24 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 from fencepost.harness.base.errors import unknown_choice
+from fencepost.harness.base.options import parse
 from fencepost.harness.coordination import Interface, ReadMode
+from fencepost.harness.systems.contract.options import SystemOptions, with_durations
+
+S = TypeVar("S", bound=SystemOptions)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Profile:
+class Profile(Generic[S]):
     """The facts of one system that hold for all its releases."""
 
     #: As `--system` and the registry name it.
     name: str
+    #: The struct of [system_options]: names, types, defaults and explanations.
+    options: type[S]
     #: What the sessions of `System.open_client` can be used for.
     interfaces: frozenset[Interface]
     #: The guarantee that reads of each mode are held to; the first mode is the default.
@@ -23,6 +30,10 @@ class Profile:
     subjects: tuple[str, ...] = ("leader",)
     #: How many `nodes` a plan may ask for.
     sizes: tuple[int, ...] = (3, 5)
+
+    def parse_options(self, given: Mapping[str, object]) -> S:
+        """Parse [system_options] over the defaults; raises UsageError for an unknown name or a wrong type."""
+        return parse(self.name, with_durations(self.options, given), self.options())
 
     @property
     def read_modes(self) -> tuple[ReadMode, ...]:

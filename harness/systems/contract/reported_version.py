@@ -1,8 +1,8 @@
 """Servers of another release in a running cluster: what a server says it is, and which changes cannot be."""
 
 import asyncio
-from collections.abc import Callable, Mapping
-from typing import Final, Protocol, runtime_checkable
+from collections.abc import Callable
+from typing import Any, Final, Protocol, runtime_checkable
 
 from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.node import Node
@@ -30,9 +30,7 @@ class TellsVersion(Protocol):
         """What this node says when it runs from these artifacts."""
         ...
 
-    def refuse_change(
-        self, start: str, to: str, *, back: bool, options: Mapping[str, object], settings: Settings
-    ) -> str | None:
+    def refuse_change(self, start: str, to: str, *, back: bool, options: Any, settings: Settings) -> str | None:
         """Why the nodes of a cluster that began as release `start` cannot be started again as `to`, one by one.
 
         As "reason; remedy"; None where they can. With `back` each is to return to `start` once all were changed.

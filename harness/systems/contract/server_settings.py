@@ -67,7 +67,7 @@ class TakesSettings(Protocol):
         """What may stand before the dot, and what is set by it ("etcd": "a flag of the command line")."""
         ...
 
-    def refuse_setting(self, of: str, key: str, options: Mapping[str, object]) -> str | None:
+    def refuse_setting(self, of: str, key: str, options: Any) -> str | None:
         """Why this is not to be set, as "reason; remedy"; None when it may be. Fetches and starts nothing."""
         ...
 
@@ -100,7 +100,7 @@ def merged(below: Mapping[str, Mapping[str, Any]], above: Settings) -> dict[str,
 
 
 def checked(
-    given: Mapping[str, Mapping[str, str | int | float | bool]], system: Any, options: Mapping[str, object]
+    given: Mapping[str, Mapping[str, str | int | float | bool]], system: Any, options: Any
 ) -> dict[str, dict[str, str]]:
     """As text, each looked at as far as that needs nothing but its name; raises UsageError."""
     for of, settings in given.items():

@@ -1,9 +1,9 @@
 """What some systems need of their servers beyond starting them: roles, keys made first, logs that tell of failure."""
 
-from collections.abc import Mapping
 from typing import Any, Protocol, runtime_checkable
 
 from fencepost.harness.runtime.node import Member, members_alike
+from fencepost.harness.systems.contract.options import SystemOptions
 from fencepost.harness.systems.contract.system import System
 
 
@@ -11,12 +11,12 @@ from fencepost.harness.systems.contract.system import System
 class ArrangesMembers(Protocol):
     """Its nodes have roles; those of other systems are all alike and are as many as the plan says."""
 
-    def members(self, nodes: int, options: Mapping[str, object]) -> tuple[Member, ...]:
+    def members(self, nodes: int, options: Any) -> tuple[Member, ...]:
         """The cluster of a plan with so many `nodes`, in order."""
         ...
 
 
-def members_of(system: System, nodes: int, options: Mapping[str, object]) -> tuple[Member, ...]:
+def members_of(system: System, nodes: int, options: SystemOptions) -> tuple[Member, ...]:
     """The cluster of a plan with so many `nodes`, in order."""
     return system.members(nodes, options) if isinstance(system, ArrangesMembers) else members_alike(nodes)
 

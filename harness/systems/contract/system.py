@@ -5,7 +5,6 @@ A system is one object of this protocol in `harness.plugins.registry.SYSTEMS`. I
 starts a process; the runtime does.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -63,8 +62,10 @@ class Releases(Served, Protocol):
 
 
 class System(Protocol):
+    """What every system has. Where it says `options`, it gets a struct of the type `profile.options`."""
+
     @property
-    def profile(self) -> Profile:
+    def profile(self) -> Profile[Any]:
         """Its name, and every fact that others must know of it."""
         ...
 
@@ -76,9 +77,9 @@ class System(Protocol):
         ...
 
     def specs(
-        self, layout: Layout, artifacts: Artifacts, options: Mapping[str, object], settings: Settings = NO_SETTINGS
+        self, layout: Layout, artifacts: Artifacts, options: Any, settings: Settings = NO_SETTINGS
     ) -> list[NodeSpec]:
-        """`options` are the plan's [system_options], `settings` those of the servers themselves (`--set`), checked."""
+        """Every node as data, from what the plan chose; `settings` are those of the servers themselves (`--set`)."""
         ...
 
     async def ready(self, node: Node) -> bool:
@@ -89,19 +90,13 @@ class System(Protocol):
         """None when every node serves and all agree on one leader; else what is still wrong, in words."""
         ...
 
-    async def open_client(
-        self, place: Place, *, connect_timeout_s: float, options: Mapping[str, object] | None = None
-    ) -> Session:
+    async def open_client(self, place: Place, *, connect_timeout_s: float, options: Any | None = None) -> Session:
         """A fresh connection to this node alone; raises `Definite` when it cannot be opened.
 
-        `options` are the plan's [system_options] as `specs` gets them (lease and session times); None: the defaults.
+        `options` are as `specs` gets them (lease and session times); None: the defaults.
         """
         ...
 
     def question(self, place: Place, subject: str) -> Question | None:
         """A way of asking this node about the subject; None where the node has no say in it."""
-        ...
-
-    def options(self) -> dict[str, Any]:
-        """The system's own settings with their defaults, as they stand in a plan's [system_options]."""
         ...

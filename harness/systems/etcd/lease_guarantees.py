@@ -1,9 +1,9 @@
 """What etcd promises of leases, what people rely on beyond it, and how long a lease may outlive its time to live."""
 
-from collections.abc import Mapping
 from typing import Final
 
 from fencepost.harness.history import Clock
+from fencepost.harness.systems.etcd.options import EtcdOptions
 from fencepost.harness.verdict import Guarantee, LeaseBound, Standing
 
 _API: Final = "etcd.io/docs/v3.5/learning/api_guarantees"
@@ -55,14 +55,14 @@ LEASE_GUARANTEES: Final = (
 )
 
 
-def lease_bound(options: Mapping[str, int]) -> LeaseBound:
+def lease_bound(options: EtcdOptions) -> LeaseBound:
     """The leader looks every 500 ms, asks again after 3 s for a revoke that failed; a second for the log and the disks.
 
     A new leader counts every lease again, an election time-out longer than its time to live.
     """
     return LeaseBound(
-        extra_ns=(options["election_ms"] + 500 + 3000 + 1000) * 1_000_000,
-        source=f"lease.Lessor: Promote adds the election time-out ({options['election_ms']} ms), runLoop looks every"
+        extra_ns=options.election + (500 + 3000 + 1000) * 1_000_000,
+        source=f"lease.Lessor: Promote adds the election time-out ({options.election}), runLoop looks every"
         " 500 ms, expiredLeaseRetryInterval is 3 s; and 1 s to commit the revoke",
         # time.Now of Go carries the monotonic clock, and expiries are compared by it.
         clocks=(Clock.MONOTONIC,),

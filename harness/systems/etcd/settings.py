@@ -17,11 +17,12 @@ from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.linux import processes
 from fencepost.harness.runtime.node import Node
 from fencepost.harness.systems.contract.server_settings import Reserved, Settings, Taken, same
+from fencepost.harness.systems.etcd.options import EtcdOptions
 
 ETCD: Final = "etcd"
 SETTABLE: Final = {ETCD: "a flag of etcd's command line, without its dashes (etcd --help)"}
 RESERVED: Final = Reserved(
-    options={"heartbeat-interval": "heartbeat_ms", "election-timeout": "election_ms"},
+    options={"heartbeat-interval": "heartbeat", "election-timeout": "election"},
     reasons={
         "name|data-dir|wal-dir": "knows the node and its data by it",
         "(initial|listen|advertise|discovery)-.*|force-new-cluster|proxy|discovery": "lays every link of the cluster"
@@ -39,11 +40,11 @@ _STARTING: Final = '"msg":"starting an etcd server"'
 _ASK_S: Final = 20.0
 
 
-def refuse(key: str, options: Mapping[str, object], defaults: Mapping[str, object]) -> str | None:
+def refuse(key: str, options: EtcdOptions) -> str | None:
     """`harness.systems.contract.server_settings.TakesSettings.refuse_setting`."""
     option = _TWICE.get(key)
-    if option is not None and options.get(option, defaults[option]) != defaults[option]:
-        return f"-O {option}={options[option]} says the same; leave one of them out"
+    if option is not None and getattr(options, option) != getattr(EtcdOptions(), option):
+        return f"-O {option}={getattr(options, option)} says the same; leave one of them out"
     return RESERVED.why(key)
 
 

@@ -8,7 +8,6 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
-from fencepost.harness.base.errors import UsageError
 from fencepost.harness.coordination import Interface, Locks, ReadMode, WatchMode
 from fencepost.harness.history import Clock
 from fencepost.harness.runtime.artifacts import Artifacts
@@ -24,6 +23,7 @@ from fencepost.harness.systems.etcd import settings as server_settings
 from fencepost.harness.systems.etcd.fenced_attempts import LeaseAttempts
 from fencepost.harness.systems.etcd.guarantees import CHECK_QUORUM, GUARANTEES
 from fencepost.harness.systems.etcd.lease_guarantees import lease_bound
+from fencepost.harness.systems.etcd.options import EtcdOptions
 from fencepost.harness.systems.etcd.releases import EtcdReleases
 from fencepost.harness.systems.etcd.watch_guarantees import watch_guarantees
 from fencepost.harness.verdict import Guarantee, LeadershipBound, LeaseBound, Standing
@@ -43,21 +43,13 @@ _ATTEMPT_S: Final = 1.0
 #: As raft's logger says it, in zap's JSON: {"level":"info",...,"msg":"8e9e05c52164694d became leader at term 2"}.
 _BECAME_LEADER: Final = re.compile(r'"msg":"[0-9a-f]+ became leader at term (\d+)"')
 
-_OPTIONS: Final[dict[str, object]] = {
-    "heartbeat_ms": 100,
-    "election_ms": 1000,
-    # etcd's own default of 100,000 lets no run of half a minute take a snapshot.
-    "snapshot_count": 10_000,
-    # The lease that a lock is bound to. etcd grants no less than 1.5 election time-outs, in whole seconds.
-    "lock_ttl_s": 2,
-}
-
 
 class Etcd(BaseSystem):
     """`harness.systems.contract.system.System`."""
 
     profile: Final = Profile(
         name="etcd",
+        options=EtcdOptions,
         interfaces=frozenset(
             {Interface.STORAGE, Interface.LOCKS, Interface.ELECTION, Interface.LEASES, Interface.LISTENERS}
         ),
@@ -73,32 +65,27 @@ class Etcd(BaseSystem):
     def promises(self, version: str = "") -> tuple[Guarantee, ...]:
         return (*GUARANTEES, *watch_guarantees(version or self.releases.default))
 
-    def options(self) -> dict[str, object]:
-        return dict(_OPTIONS)
-
     def specs(
         self,
         layout: Layout,
         artifacts: Artifacts,
-        options: Mapping[str, object],
+        options: EtcdOptions,
         settings: Settings = NO_SETTINGS,
     ) -> list[NodeSpec]:
-        given = _numbers(options)
         cluster = ",".join(f"{place.name}={_url(*place.peer(PEER_PORT))}" for place in layout.values())
         return [
             NodeSpec(
                 name=place.name,
-                argv=_argv(artifacts.paths["etcd"], place, cluster, given, server_settings.flags(settings)),
+                argv=_argv(artifacts.paths["etcd"], place, cluster, options, server_settings.flags(settings)),
                 listeners=self.profile.listeners,
                 data_limit_bytes=_DATA_LIMIT_BYTES,
             )
             for place in layout.values()
         ]
 
-    def leadership(self, options: Mapping[str, object], version: str = "") -> LeadershipBound:
-        given = _numbers(options)
+    def leadership(self, options: EtcdOptions, version: str = "") -> LeadershipBound:
         return LeadershipBound(
-            bound_ns=(2 * given["election_ms"] + given["heartbeat_ms"]) * 1_000_000,
+            bound_ns=2 * options.election + options.heartbeat,
             source=CHECK_QUORUM,
             standing=Standing.PROMISED,
             # Status reads leader and term apart: see `question`.
@@ -108,9 +95,9 @@ class Etcd(BaseSystem):
             superseded_acknowledges_nothing=True,
         )
 
-    def lease_bound(self, options: Mapping[str, object]) -> LeaseBound:
+    def lease_bound(self, options: EtcdOptions) -> LeaseBound:
         """`harness.systems.contract.leases.BoundsLeases`."""
-        return lease_bound(_numbers(options))
+        return lease_bound(options)
 
     async def ready(self, node: Node) -> bool:
         """It answers Status and knows a leader."""
@@ -130,13 +117,11 @@ class Etcd(BaseSystem):
         )
         return disagreement(found)
 
-    async def open_client(
-        self, place: Place, *, connect_timeout_s: float, options: Mapping[str, object] | None = None
-    ) -> Locks:
+    async def open_client(self, place: Place, *, connect_timeout_s: float, options: EtcdOptions | None = None) -> Locks:
         from fencepost.harness.systems.etcd.client import EtcdClient
         from fencepost.harness.systems.etcd.wire.grpc_call import connect
 
-        lock_ttl_s = _numbers(options or {})["lock_ttl_s"]
+        lock_ttl_s = round((options or EtcdOptions()).lock_ttl.seconds)
         return EtcdClient(await connect(*place.dial(CLIENT_PORT), connect_timeout_s), lock_ttl_s=lock_ttl_s)
 
     async def move_leadership(self, leader: Place, to: Place, *, timeout_s: float) -> None:
@@ -144,7 +129,7 @@ class Etcd(BaseSystem):
 
         await move_leader(*leader.dial(CLIENT_PORT), to.name, timeout_s)
 
-    def fixed_members(self, version: str, options: Mapping[str, object]) -> str | None:
+    def fixed_members(self, version: str, options: EtcdOptions) -> str | None:
         """`harness.systems.contract.membership.ChangesMembers`: every etcd can."""
         return None
 
@@ -174,8 +159,8 @@ class Etcd(BaseSystem):
     def settable(self) -> Mapping[str, str]:
         return server_settings.SETTABLE
 
-    def refuse_setting(self, of: str, key: str, options: Mapping[str, object]) -> str | None:
-        return server_settings.refuse(key, options, _OPTIONS)
+    def refuse_setting(self, of: str, key: str, options: EtcdOptions) -> str | None:
+        return server_settings.refuse(key, options)
 
     def refuse_settings(self, artifacts: Artifacts, settings: Settings) -> str | None:
         return server_settings.refused_by_binary(artifacts, settings)
@@ -193,9 +178,7 @@ class Etcd(BaseSystem):
     def version_of(self, node: Node, artifacts: Artifacts) -> str:
         return artifacts.version
 
-    def refuse_change(
-        self, start: str, to: str, *, back: bool, options: Mapping[str, object], settings: Settings
-    ) -> str | None:
+    def refuse_change(self, start: str, to: str, *, back: bool, options: EtcdOptions, settings: Settings) -> str | None:
         return told_version.refuse_change(start, to, back=back)
 
     def became_leader(self, line: str) -> int | None:
@@ -203,9 +186,7 @@ class Etcd(BaseSystem):
         return int(found.group(1)) if found else None
 
 
-def _argv(
-    binary: str, place: Place, cluster: str, given: Mapping[str, int], more: Mapping[str, str]
-) -> tuple[str, ...]:
+def _argv(binary: str, place: Place, cluster: str, options: EtcdOptions, more: Mapping[str, str]) -> tuple[str, ...]:
     client, peer = _url(place.address, CLIENT_PORT), _url(*place.peer(PEER_PORT))
     flags = {
         "name": place.name,
@@ -219,9 +200,9 @@ def _argv(
         # Ignored once there is data, so a restart has the same command line.
         "initial-cluster-state": "new",
         "initial-cluster-token": "fencepost",
-        "heartbeat-interval": str(given["heartbeat_ms"]),
-        "election-timeout": str(given["election_ms"]),
-        "snapshot-count": str(given["snapshot_count"]),
+        "heartbeat-interval": str(options.heartbeat.ms),
+        "election-timeout": str(options.election.ms),
+        "snapshot-count": str(options.snapshot_count),
         "quota-backend-bytes": str(_STORE_QUOTA_BYTES),
         "max-wals": "2",
         "max-snapshots": "2",
@@ -235,26 +216,6 @@ def _argv(
 
 def _url(host: str, port: int) -> str:
     return f"http://{host}:{port}"
-
-
-def _numbers(options: Mapping[str, object]) -> dict[str, int]:
-    """All options as numbers, checked against etcd's own limits, so that a wrong one is said before the start."""
-    merged = {**_OPTIONS, **options}
-    numbers: dict[str, int] = {}
-    for name in _OPTIONS:
-        value = merged[name]
-        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-            raise UsageError(f"etcd option {name}: expected a whole number of at least 1, got {value!r}")
-        numbers[name] = value
-    election_ms, heartbeat_ms = numbers["election_ms"], numbers["heartbeat_ms"]
-    if election_ms < 5 * heartbeat_ms:
-        raise UsageError(
-            f"etcd option election_ms: {election_ms} is less than 5 x heartbeat_ms ({heartbeat_ms})",
-            hint="etcd refuses to start below that; raise election_ms or lower heartbeat_ms",
-        )
-    if election_ms > 50_000:
-        raise UsageError(f"etcd option election_ms: {election_ms} is more than etcd's limit of 50000")
-    return numbers
 
 
 def disagreement(found: "list[Health]") -> str | None:

@@ -12,15 +12,17 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
 
+from fencepost.harness.base.options import seconds
 from fencepost.harness.runtime.artifacts.java import find_java
 from fencepost.harness.systems.java.archive_training import LOOPBACK, Training, held_ports, running
+from fencepost.harness.systems.zookeeper.options import ZooKeeperOptions
 from fencepost.harness.systems.zookeeper.server import argv, log_files, zoo_cfg
 from fencepost.harness.systems.zookeeper.wire import jute as wire
 from fencepost.harness.systems.zookeeper.wire.jute import Op
 
 _ROLE_TIMEOUT_S: Final = 60.0
 #: On a busy machine an attempt to lead may fail, which costs `init_limit` ticks, and a follower be late for a while.
-_OPTIONS: Final = {"tick_ms": 200, "init_limit": 50, "sync_limit": 100, "session_timeout_ms": 10_000}
+_OPTIONS: Final = ZooKeeperOptions(tick=seconds(0.2), init_limit=50, sync_limit=100, session_timeout=seconds(10))
 _RECORDED: Final = 3
 
 
@@ -82,6 +84,6 @@ def _converse(port: int, path: bytes) -> None:
     ]
     frames = b"".join(wire.frame(xid, op, record) for xid, (op, record) in enumerate(requests, 1))
     with socket.create_connection((LOOPBACK, port), timeout=_ROLE_TIMEOUT_S) as connection:
-        connection.sendall(wire.connect_frame(wire.Ticket(_OPTIONS["session_timeout_ms"])) + wire.PING_FRAME + frames)
+        connection.sendall(wire.connect_frame(wire.Ticket(_OPTIONS.session_timeout.ms)) + wire.PING_FRAME + frames)
         while connection.recv(4096):
             """Until the server closes, as it does at the end of a session."""

@@ -9,6 +9,7 @@ from typing import Final
 
 from fencepost.harness.history import Clock
 from fencepost.harness.systems.zookeeper.lease_guarantees import LEASE_GUARANTEES
+from fencepost.harness.systems.zookeeper.options import ZooKeeperOptions
 from fencepost.harness.verdict import Guarantee, LeadershipBound, Standing
 
 _SYNC_IS_NO_QUORUM_OPERATION: Final = "ZOOKEEPER-1675"
@@ -136,12 +137,12 @@ GUARANTEES: Final = (
 )
 
 
-def leadership_bound(tick_ms: int, init_limit: int, sync_limit: int) -> LeadershipBound:
+def leadership_bound(options: ZooKeeperOptions) -> LeadershipBound:
     """(syncLimit + 2) ticks: the last acknowledgement counts for syncLimit of them, the leader looks once in each."""
     return LeadershipBound(
-        bound_ns=(sync_limit + 2) * tick_ms * 1_000_000,
-        source=f"Leader.lead: (syncLimit {sync_limit} + 2) x tickTime {tick_ms} ms of running time; up to initLimit"
-        f" {init_limit} ticks more just after an election",
+        bound_ns=(options.sync_limit + 2) * options.tick,
+        source=f"Leader.lead: (syncLimit {options.sync_limit} + 2) x tickTime {options.tick} of running time; up to"
+        f" initLimit {options.init_limit} ticks more just after an election",
         standing=Standing.MEASURED,
         one_leader_per_epoch=True,
         # Time.currentElapsedTime, which is System.nanoTime.

@@ -3,10 +3,10 @@
 Source: the Programmer's Guide, "ZooKeeper Sessions" and "Ephemeral Nodes"; SessionTrackerImpl and ExpiryQueue of 3.9.
 """
 
-from collections.abc import Mapping
 from typing import Final
 
 from fencepost.harness.history import Clock
+from fencepost.harness.systems.zookeeper.options import ZooKeeperOptions
 from fencepost.harness.verdict import Guarantee, LeaseBound, Standing
 
 _GUIDE: Final = "Programmer's Guide"
@@ -55,15 +55,14 @@ LEASE_GUARANTEES: Final = (
 )
 
 
-def lease_bound(options: Mapping[str, int]) -> LeaseBound:
+def lease_bound(options: ZooKeeperOptions) -> LeaseBound:
     """Sessions expire in batches, at the tick after their time-out; a tick and a second more for the log and the disks.
 
     A new leader counts every session again.
     """
-    tick_ms = options["tick_ms"]
     return LeaseBound(
-        extra_ns=(2 * tick_ms + 1500) * 1_000_000,
-        source=f"SessionTrackerImpl rounds up to ticks of {tick_ms} ms; one more, and 1.5 s, to commit the end of the"
+        extra_ns=2 * options.tick + 1500 * 1_000_000,
+        source=f"SessionTrackerImpl rounds up to ticks of {options.tick}; one more, and 1.5 s, to commit the end of the"
         " session",
         # Time.currentElapsedTime, which is System.nanoTime.
         clocks=(Clock.MONOTONIC,),

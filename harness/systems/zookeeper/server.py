@@ -22,6 +22,7 @@ from fencepost.harness.runtime.artifacts import Artifacts, ImageFacts, required_
 from fencepost.harness.runtime.artifacts.java import QUICK_FLAGS, Java, find_java, jar_parts
 from fencepost.harness.runtime.node import Layout, NodeSpec, Place
 from fencepost.harness.systems.contract.server_settings import NO_SETTINGS, Settings
+from fencepost.harness.systems.zookeeper.options import ZooKeeperOptions
 from fencepost.harness.systems.zookeeper.settings import in_file, jvm_flags
 
 PACKAGED_VERSION: Final = "3.9.5"
@@ -153,15 +154,15 @@ def zoo_cfg(
     client_port: int,
     data: Path,
     servers: Mapping[int, str],
-    options: Mapping[str, int],
+    options: ZooKeeperOptions,
     settings: Settings = NO_SETTINGS,
 ) -> str:
     """The configuration file; `servers` are "address:peer port:election port" by number."""
-    tick_ms, session_ms = options["tick_ms"], options["session_timeout_ms"]
+    tick_ms, session_ms = options.tick.ms, options.session_timeout.ms
     lines = {
         "tickTime": tick_ms,
-        "initLimit": options["init_limit"],
-        "syncLimit": options["sync_limit"],
+        "initLimit": options.init_limit,
+        "syncLimit": options.sync_limit,
         "dataDir": data,
         "clientPort": client_port,
         "clientPortAddress": address,
@@ -175,9 +176,7 @@ def zoo_cfg(
     return "".join(f"{name}={value}\n" for name, value in lines.items())
 
 
-def spec(
-    place: Place, layout: Layout, artifacts: Artifacts, options: Mapping[str, int], settings: Settings
-) -> NodeSpec:
+def spec(place: Place, layout: Layout, artifacts: Artifacts, options: ZooKeeperOptions, settings: Settings) -> NodeSpec:
     """One server of the cluster `layout` as data."""
     # Both ports belong to the one host of the server.
     servers = {p.number: ":".join(map(str, (*p.peer(PEER_PORT), p.peer(ELECTION_PORT)[1]))) for p in layout.values()}
@@ -204,7 +203,7 @@ def spec(
         listeners=LISTENERS,
         files={"zoo.cfg": configuration, **logs},
         data_files={"myid": f"{place.number}\n"},
-        data_limit_bytes=options["data_limit_mib"] << 20,
+        data_limit_bytes=options.data_limit_mib << 20,
         ready_timeout_s=30.0,
     )
 

@@ -1,9 +1,4 @@
-"""ZooKeeper as a system under test: what it promises, how it starts and how one node is asked.
-
-Default settings are those at which ZOOKEEPER-1675 shows without being provoked by hand: ticks of 500 ms and a syncLimit
-of 4, so that a paused leader believes in itself for a while after it wakes, and sessions of 60 s, so that the clients
-connected to it are still there.
-"""
+"""ZooKeeper as a system under test: what it promises, how it starts and how one node is asked."""
 
 import asyncio
 import re
@@ -11,7 +6,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from fencepost.harness.base.errors import UsageError, unknown_choice
 from fencepost.harness.coordination import Definite, Indefinite, Interface, Locks, ReadMode, WatchMode
 from fencepost.harness.history import Claim, Clock
 from fencepost.harness.runtime.artifacts import Artifacts
@@ -29,6 +23,7 @@ from fencepost.harness.systems.zookeeper.guarantees import GUARANTEES, leadershi
 from fencepost.harness.systems.zookeeper.lease_guarantees import lease_bound
 from fencepost.harness.systems.zookeeper.leases import SessionLeases
 from fencepost.harness.systems.zookeeper.membership import ZooKeeperMembership
+from fencepost.harness.systems.zookeeper.options import ZooKeeperOptions
 from fencepost.harness.systems.zookeeper.question import SrvrQuestion, told_version
 from fencepost.harness.systems.zookeeper.releases import ZooKeeperReleases
 from fencepost.harness.systems.zookeeper.wire.connection import open_connection
@@ -37,21 +32,14 @@ from fencepost.harness.systems.zookeeper.wire.jute import Op, path_and_watch, te
 from fencepost.harness.systems.zookeeper.wire.session import ZooKeeperSession, zxid_of
 from fencepost.harness.verdict import LeadershipBound, LeaseBound
 
-_DEFAULTS: Final[Mapping[str, int]] = {
-    "tick_ms": 500,
-    "init_limit": 10,
-    "sync_limit": 4,
-    "session_timeout_ms": 60_000,
-    "data_limit_mib": 256,
-}
 #: Bounds follow from the first three; sessions have to outlive pauses.
 _RESERVED: Final = server_settings.reserved(
     {
-        "tickTime": "tick_ms",
+        "tickTime": "tick",
         "initLimit": "init_limit",
         "syncLimit": "sync_limit",
-        "minSessionTimeout": "session_timeout_ms",
-        "maxSessionTimeout": "session_timeout_ms",
+        "minSessionTimeout": "session_timeout",
+        "maxSessionTimeout": "session_timeout",
     }
 )
 #: Leader.startZkServer: written once, when a quorum has acknowledged the new epoch.
@@ -67,6 +55,7 @@ class ZooKeeper(BaseSystem):
 
     profile: Final = Profile(
         name="zookeeper",
+        options=ZooKeeperOptions,
         interfaces=frozenset(
             {Interface.STORAGE, Interface.LOCKS, Interface.ELECTION, Interface.LEASES, Interface.LISTENERS}
         ),
@@ -82,26 +71,21 @@ class ZooKeeper(BaseSystem):
     watch_modes: Final = (WatchMode.PERSISTENT, WatchMode.ONE_SHOT)
     resumes_watches: Final = False
 
-    def options(self) -> dict[str, object]:
-        return dict(_DEFAULTS)
-
     def specs(
         self,
         layout: Layout,
         artifacts: Artifacts,
-        options: Mapping[str, object],
+        options: ZooKeeperOptions,
         settings: Settings = NO_SETTINGS,
     ) -> list[NodeSpec]:
-        given = _settings(options)
-        return [server.spec(place, layout, artifacts, given, settings) for place in layout.values()]
+        return [server.spec(place, layout, artifacts, options, settings) for place in layout.values()]
 
-    def leadership(self, options: Mapping[str, object], version: str = "") -> LeadershipBound:
-        settings = _settings(options)
-        return leadership_bound(settings["tick_ms"], settings["init_limit"], settings["sync_limit"])
+    def leadership(self, options: ZooKeeperOptions, version: str = "") -> LeadershipBound:
+        return leadership_bound(options)
 
-    def lease_bound(self, options: Mapping[str, object]) -> LeaseBound:
+    def lease_bound(self, options: ZooKeeperOptions) -> LeaseBound:
         """`harness.systems.contract.leases.BoundsLeases`."""
-        return lease_bound(_settings(options))
+        return lease_bound(options)
 
     async def ready(self, node: Node) -> bool:
         """`srvr` says that it leads or follows; before, it says that it is not serving."""
@@ -123,9 +107,9 @@ class ZooKeeper(BaseSystem):
         return ", ".join(problem for problem in problems if problem) or None
 
     async def open_client(
-        self, place: Place, *, connect_timeout_s: float, options: Mapping[str, object] | None = None
+        self, place: Place, *, connect_timeout_s: float, options: ZooKeeperOptions | None = None
     ) -> Locks:
-        session_ms = _settings(options or {})["session_timeout_ms"]
+        session_ms = (options or ZooKeeperOptions()).session_timeout.ms
 
         async def open_lease() -> ZooKeeperSession:
             return await _open_session(place, connect_timeout_s, session_ms, keep_alive=False)
@@ -133,7 +117,7 @@ class ZooKeeper(BaseSystem):
         leases = SessionLeases(*place.dial(server.CLIENT_PORT), connect_timeout_s)
         return ZooKeeperClient(await _open_session(place, connect_timeout_s, session_ms), open_lease, leases)
 
-    def fixed_members(self, version: str, options: Mapping[str, object]) -> str | None:
+    def fixed_members(self, version: str, options: ZooKeeperOptions) -> str | None:
         """`harness.systems.contract.membership.ChangesMembers`."""
         return membership.fixed(version)
 
@@ -163,7 +147,7 @@ class ZooKeeper(BaseSystem):
     def settable(self) -> Mapping[str, str]:
         return {server_settings.ZOOKEEPER: server_settings.ABOUT}
 
-    def refuse_setting(self, of: str, key: str, options: Mapping[str, object]) -> str | None:
+    def refuse_setting(self, of: str, key: str, options: ZooKeeperOptions) -> str | None:
         return server_settings.refuse(key, _RESERVED)
 
     def refuse_settings(self, artifacts: Artifacts, settings: Settings) -> str | None:
@@ -184,7 +168,7 @@ class ZooKeeper(BaseSystem):
         return artifacts.version
 
     def refuse_change(
-        self, start: str, to: str, *, back: bool, options: Mapping[str, object], settings: Settings
+        self, start: str, to: str, *, back: bool, options: ZooKeeperOptions, settings: Settings
     ) -> str | None:
         """Of the known releases (3.6 to 3.9) each can join each: they speak one protocol and read one format."""
         return None
@@ -192,18 +176,6 @@ class ZooKeeper(BaseSystem):
     def became_leader(self, line: str) -> int | None:
         found = _BECAME_LEADER.search(line)
         return int(found.group(1), 16) >> 32 if found else None
-
-
-def _settings(options: Mapping[str, object]) -> dict[str, int]:
-    """Defaults overlaid with `options`; raises UsageError for a name or type that is none."""
-    settings = dict(_DEFAULTS)
-    for name, value in options.items():
-        if name not in settings:
-            raise unknown_choice("zookeeper option", name, list(settings))
-        if not isinstance(value, int) or isinstance(value, bool) or value <= 0:
-            raise UsageError(f"zookeeper option {name}: expected a whole number above 0, got {value!r}")
-        settings[name] = value
-    return settings
 
 
 async def _asked(place: Place, timeout_s: float) -> Answer | None:

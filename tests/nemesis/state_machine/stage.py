@@ -32,6 +32,7 @@ from fencepost.harness.runtime.linux import processes
 from fencepost.harness.runtime.node import Node, NodeSpec, NodeState, Place
 from fencepost.harness.runtime.provider import Setting
 from fencepost.harness.systems.contract.membership import with_members
+from fencepost.harness.systems.contract.options import SystemOptions
 from fencepost.harness.systems.contract.servers import prepare_keys
 from fencepost.harness.systems.contract.system import System
 
@@ -88,7 +89,7 @@ class Stage:
         self._undo = contextlib.AsyncExitStack()
         self._count = 0
         self.recorder.listeners.append(self._heard)
-        options: dict[str, object] = {} if self.is_plain else self.system.options()
+        options = SystemOptions() if self.is_plain else self.system.profile.options()
         version = self.system.releases.default
         self.setting = with_members(Setting(nodes=len(lab.nodes)), self.system, version, options)
         self.cluster = Cluster(

@@ -48,7 +48,7 @@ class Scene:
 
     async def start(self) -> None:
         artifacts = self.system.releases.resolve(self.system.releases.default)
-        await self.lab.realise(self.system.specs(self.lab.layout, artifacts, self.system.options()))
+        await self.lab.realise(self.system.specs(self.lab.layout, artifacts, self.system.profile.options()))
         for node in self.lab.nodes.values():
             await node.start()
         await self.healthy()

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from fencepost.harness.base.errors import FencepostError
+from fencepost.harness.base.options import seconds
 from fencepost.harness.coordination import Definite, Indefinite, ReadMode
 from fencepost.harness.faults.kind import View
 from fencepost.harness.runner.readiness import await_healthy
@@ -17,11 +18,12 @@ from fencepost.harness.runtime.links.rules_in_force import all_links
 from fencepost.harness.runtime.network import CLIENT, Effect, Link, Reach
 from fencepost.harness.runtime.node import Exit, Node, NodeSpec, NodeState, Runtime
 from fencepost.harness.systems.etcd import ETCD
+from fencepost.harness.systems.etcd.options import EtcdOptions
 from tests.runtime.conformance.kinds import Difference
 from tests.runtime.links.exact_probe import probe_exactly
 
 #: Elections are the longest part of a scenario.
-OPTIONS: Final[Mapping[str, object]] = {"heartbeat_ms": 100, "election_ms": 500}
+OPTIONS: Final = EtcdOptions(election=seconds(0.5))
 #: Nothing takes this long where nothing is wrong, however busy the machine is.
 DEADLINE_S: Final = 40.0
 _REACH: Final = {Effect.DROP: Reach.DROPPED, Effect.RESET: Reach.RESET}

@@ -40,7 +40,7 @@ async def cluster(
     kind: str, system: System, options: Mapping[str, object], folder: Path, *, image: str = "", version: str = ""
 ) -> AsyncIterator[Containers]:
     """A cluster of this conformance kind that is healthy; closed at the end."""
-    settings = {**system.options(), **options}
+    settings = system.profile.parse_options(options)
     setting = replace(KINDS[kind].setting, nodes=3, members=members_of(system, 3, settings), image=image)
     provider = registry.runtime("containers")
     wanted = "" if image else version or system.releases.default

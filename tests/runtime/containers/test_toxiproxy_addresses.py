@@ -19,7 +19,11 @@ BLOCK = ipaddress.IPv4Network("10.85.7.0/24")
 
 def of_system(name: str, nodes: int, **options: object) -> Star:
     system = registry.system(name)
-    return Star(block=BLOCK, members=members_of(system, nodes, options), listeners=system.profile.listeners)
+    return Star(
+        block=BLOCK,
+        members=members_of(system, nodes, system.profile.parse_options(options)),
+        listeners=system.profile.listeners,
+    )
 
 
 STARS = {

@@ -35,7 +35,7 @@ async def faults(lab: Lab, args: dict[str, Any]) -> Any:
 
     system = registry.system(args["system"])
     artifacts: Artifacts = system.releases.resolve(args.get("version", system.releases.default))
-    specs = system.specs(lab.layout, artifacts, system.options())
+    specs = system.specs(lab.layout, artifacts, system.profile.options())
     await lab.realise([_with(spec, args.get("more", ())) for spec in specs])
     for node in lab.nodes.values():
         await node.start()
@@ -86,7 +86,7 @@ async def started_after_an_error(lab: Lab, args: dict[str, Any]) -> Any:
 
     system = registry.system("zookeeper")
     artifacts = system.releases.resolve(args.get("version", system.releases.default))
-    await lab.realise(system.specs(lab.layout, artifacts, system.options()))
+    await lab.realise(system.specs(lab.layout, artifacts, system.profile.options()))
     for node in lab.nodes.values():
         await node.start()
     await _healthy(lab, system)

@@ -32,7 +32,7 @@ class Scene:
 
     def __init__(self, lab: Lab, system: str) -> None:
         self.lab, self.system = lab, registry.system(system)
-        self.members = members_of(self.system, 3, self.system.options())
+        self.members = members_of(self.system, 3, self.system.profile.options())
         self.cluster: Cluster = cluster_of(lab, system=system, view=self.view)
         self.leader: str | None = None
 
@@ -113,7 +113,7 @@ class Scene:
 
     @contextlib.asynccontextmanager
     async def _client(self, name: str) -> Any:
-        options = self.system.options()
+        options = self.system.profile.options()
         client = await self.system.open_client(self.lab.layout[name], connect_timeout_s=PATIENCE_S, options=options)
         try:
             await prepare_keys(self.system, client, (KEY,))

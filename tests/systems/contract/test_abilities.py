@@ -13,7 +13,7 @@ from fencepost.harness.systems import contract
 from fencepost.harness.systems.contract.abilities import ABILITIES, abilities_of, meaning
 from fencepost.harness.systems.contract.system import System
 
-MEMBERS_MAX = 9
+MEMBERS_MAX = 8
 
 
 def _protocols() -> dict[str, Any]:

@@ -12,7 +12,7 @@ pytestmark = [pytest.mark.cluster, pytest.mark.timeout(400)]
 
 
 def changes(system: str, *targets: str) -> list[dict[str, Any]]:
-    members = members_of(registry.system(system), 3, registry.system(system).options())
+    members = members_of(registry.system(system), 3, registry.system(system).profile.options())
     found: dict[str, Any] = run_scenario(
         "tests.systems.contract.membership_scenarios:changes",
         {"system": system, "targets": targets},

@@ -95,7 +95,7 @@ def test_the_voters_file_is_what_kafkas_own_tool_writes(tmp_path: Path, release:
     artifacts = Artifacts(version=release, paths={"java": "/java", "classpath": "/a.jar"}, sha256={})
     layout = places(tmp_path, ("controller",))
     membership = KRAFT.membership(layout, artifacts)
-    spec = membership.prepared(KRAFT.specs(layout, artifacts, {})[0])
+    spec = membership.prepared(KRAFT.specs(layout, artifacts, KRAFT.profile.options())[0])
     written = spec.data_files[IN_THE_LOG]
     assert isinstance(written, bytes)
     assert without_checksums(written) == VOTERS + END
@@ -133,7 +133,7 @@ def test_a_kraft_cluster_finds_its_quorum_by_addresses_and_a_joiner_has_a_new_di
     artifacts = Artifacts(version="4.3.1", paths={"java": "/java", "classpath": "/a.jar"}, sha256={})
     layout = places(tmp_path, ("controller",))
     membership = KRAFT.membership(layout, artifacts)
-    spec = membership.prepared(KRAFT.specs(layout, artifacts, {})[0])
+    spec = membership.prepared(KRAFT.specs(layout, artifacts, KRAFT.profile.options())[0])
     lines = spec.files["server.properties"].splitlines()
     assert "controller.quorum.bootstrap.servers=10.0.0.1:9093,10.0.0.2:9093,10.0.0.3:9093" in lines
     assert not any(line.startswith("controller.quorum.voters") for line in lines)
@@ -190,7 +190,7 @@ def zookeeper(tmp_path: Path) -> tuple[Any, NodeSpec]:
     artifacts = Artifacts(version="3.9.5", paths={"java": "/java", "classpath": jars}, sha256={})
     layout = places(tmp_path)
     membership = ZOOKEEPER.membership(layout, artifacts)
-    return membership, membership.prepared(ZOOKEEPER.specs(layout, artifacts, ZOOKEEPER.options())[1])
+    return membership, membership.prepared(ZOOKEEPER.specs(layout, artifacts, ZOOKEEPER.profile.options())[1])
 
 
 def test_zookeepers_configuration_lies_where_its_server_may_rewrite_it(tmp_path: Path) -> None:
@@ -236,7 +236,7 @@ def test_a_member_that_comes_to_etcd_names_the_members_of_now(tmp_path: Path) ->
     artifacts = Artifacts(version="3.5.1", paths={"etcd": "/etcd"}, sha256={})
     layout = places(tmp_path)
     membership = ETCD.membership(layout, artifacts)
-    spec = ETCD.specs(layout, artifacts, {})[2]
+    spec = ETCD.specs(layout, artifacts, ETCD.profile.options())[2]
     assert membership.prepared(spec) == spec
     joiner = membership.joining(spec, {"n1", "n2"}, life=1)
     urls = ",".join(f"n{i}=http://10.0.0.{i}:2380" for i in (1, 2, 3))

@@ -33,7 +33,7 @@ def plan(system: str, settings: dict[str, Any], **fields: Any) -> Plan:
 
 
 def layout(folder: Path, system: str) -> dict[str, Place]:
-    members = members_of(registry.system(system), 3, registry.system(system).options())
+    members = members_of(registry.system(system), 3, registry.system(system).profile.options())
     return {
         member.name: Place(
             name=member.name,
@@ -97,27 +97,27 @@ def test_a_plan_files_table_takes_numbers_and_truths_and_is_kept_as_text(tmp_pat
         ("kraft", {"zookeeper": {"snapCount": "5"}}, ["'zookeeper' is not in this plan", "kraft.KEY"]),
         ("etcd", {"etcd": {"--snapshot-count": "5"}}, ["is not a name", "without its dashes"]),
         ("etcd", {"etcd": {"snapshot-count": "1\n--name=x"}}, ["several lines"]),
-        ("etcd", {"etcd": {"election-timeout": "5000"}}, ["an option of its own", "-O election_ms=..."]),
-        ("etcd", {"etcd": {"heartbeat-interval": "5"}}, ["-O heartbeat_ms=..."]),
+        ("etcd", {"etcd": {"election-timeout": "5000"}}, ["an option of its own", "-O election=..."]),
+        ("etcd", {"etcd": {"heartbeat-interval": "5"}}, ["-O heartbeat=..."]),
         ("etcd", {"etcd": {"data-dir": "/"}}, ["the harness sets it", "leave it out"]),
         ("etcd", {"etcd": {"listen-client-urls": "http://0.0.0.0:1"}}, ["lays every link"]),
         ("etcd", {"etcd": {"initial-cluster-token": "x"}}, ["lays every link"]),
         ("etcd", {"etcd": {"config-file": "x"}}, ["leave all other flags out"]),
         ("etcd", {"etcd": {"log-level": "error"}}, ["reads off this log who leads"]),
         ("etcd", {"etcd": {"peer-auto-tls": "true"}}, ["without TLS"]),
-        ("zookeeper", {"zookeeper": {"tickTime": "2000"}}, ["-O tick_ms=..."]),
-        ("zookeeper", {"zookeeper": {"zookeeper.tickTime": "2000"}}, ["-O tick_ms=..."]),
+        ("zookeeper", {"zookeeper": {"tickTime": "2000"}}, ["-O tick=..."]),
+        ("zookeeper", {"zookeeper": {"zookeeper.tickTime": "2000"}}, ["-O tick=..."]),
         ("zookeeper", {"zookeeper": {"syncLimit": "2"}}, ["-O sync_limit=..."]),
-        ("zookeeper", {"zookeeper": {"maxSessionTimeout": "2"}}, ["-O session_timeout_ms=..."]),
+        ("zookeeper", {"zookeeper": {"maxSessionTimeout": "2"}}, ["-O session_timeout=..."]),
         ("zookeeper", {"zookeeper": {"dataLogDir": "/x"}}, ["copies, damages and measures"]),
         ("zookeeper", {"zookeeper": {"server.4": "x:1:2"}}, ["lays every link"]),
         ("zookeeper", {"zookeeper": {"leaderServes": "no"}}, ["the leader too"]),
-        ("kraft", {"kraft": {"controller.quorum.fetch.timeout.ms": "9"}}, ["-O fetch_ms=..."]),
+        ("kraft", {"kraft": {"controller.quorum.fetch.timeout.ms": "9"}}, ["-O fetch=..."]),
         ("kraft", {"kraft": {"node.id": "9"}}, ["knows its nodes by it"]),
         ("kraft", {"kraft": {"advertised.listeners": "x"}}, ["lays every link"]),
         ("kraft", {"kraft": {"log.dirs": "/x"}}, ["copies, damages and measures"]),
-        ("kafka-zk", {"kafka-zk": {"zookeeper.session.timeout.ms": "9"}}, ["-O zk_session_ms=..."]),
-        ("kafka-zk", {"zookeeper": {"tickTime": "9"}}, ["-O tick_ms=..."]),
+        ("kafka-zk", {"kafka-zk": {"zookeeper.session.timeout.ms": "9"}}, ["-O zk_session=..."]),
+        ("kafka-zk", {"zookeeper": {"tickTime": "9"}}, ["-O tick=..."]),
         ("kafka-zk", {"kafka-zk": {"zookeeper.connect": "x"}}, ["lays every link"]),
     ],
 )
@@ -137,7 +137,7 @@ def test_what_an_option_says_already_cannot_be_set_as_well() -> None:
 
 
 def test_an_empty_table_is_no_setting() -> None:
-    assert checked({"etcd": {}}, ETCD, ETCD.options()) == {}
+    assert checked({"etcd": {}}, ETCD, ETCD.profile.options()) == {}
 
 
 # -- how servers get them -----------------------------------------------------------------------------------------
@@ -146,7 +146,7 @@ def test_an_empty_table_is_no_setting() -> None:
 def test_etcd_gets_flags_in_place_of_ours_and_beside_them(tmp_path: Path) -> None:
     artifacts = Artifacts(version="3.5.1", paths={"etcd": "/e"}, sha256={})
     given = {"etcd": {"snapshot-count": "100", "unsafe-no-fsync": "true"}}
-    for spec in ETCD.specs(layout(tmp_path, "etcd"), artifacts, ETCD.options(), given):
+    for spec in ETCD.specs(layout(tmp_path, "etcd"), artifacts, ETCD.profile.options(), given):
         assert spec.argv.count("--snapshot-count=100") == 1
         assert "--unsafe-no-fsync=true" in spec.argv
         assert not any(word.startswith("--snapshot-count=10000") for word in spec.argv)
@@ -156,7 +156,7 @@ def test_zookeeper_gets_lines_of_its_file_and_java_properties(tmp_path: Path) ->
     artifacts = Artifacts(version="3.9.5", paths={"java": "java", "classpath": "/j/zookeeper-3.9.5.jar"}, sha256={})
     system = registry.system("zookeeper")
     given = {"zookeeper": {"snapCount": "100", "zookeeper.skipACL": "yes", "jute.maxbuffer": "9"}}
-    (spec, *_) = system.specs(layout(tmp_path, "zookeeper"), artifacts, system.options(), given)
+    (spec, *_) = system.specs(layout(tmp_path, "zookeeper"), artifacts, system.profile.options(), given)
     assert "\nsnapCount=100\n" in spec.files["zoo.cfg"]
     assert "\npreAllocSize=1024\n" in spec.files["zoo.cfg"]
     assert "skipACL" not in spec.files["zoo.cfg"]
@@ -184,7 +184,7 @@ def test_kafka_gets_lines_of_its_file_on_every_server_and_its_keepers_theirs(sys
     artifacts = Artifacts(version="3.9.2", paths=paths, sha256={})
     keepers = {"zookeeper": {"snapCount": "7", "zookeeper.skipACL": "yes"}} if system == "kafka-zk" else {}
     given = {system: {"num.io.threads": "3"}, **keepers}
-    for spec in kafka.specs(layout(tmp_path, system), artifacts, kafka.options(), given):
+    for spec in kafka.specs(layout(tmp_path, system), artifacts, kafka.profile.options(), given):
         if "zookeeper" in spec.roles:
             assert "\nsnapCount=7\n" in spec.files["zoo.cfg"]
             assert "-Dzookeeper.skipACL=yes" in spec.argv

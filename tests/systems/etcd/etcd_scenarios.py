@@ -5,16 +5,20 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
+import msgspec
+
+from fencepost.harness.base.options import seconds
 from fencepost.harness.coordination import Definite, Held, Indefinite, ReadMode
 from fencepost.harness.runtime.lab.lab import Lab
 from fencepost.harness.runtime.network import CLIENT, Effect, Link
 from fencepost.harness.systems.etcd import ETCD
 from fencepost.harness.systems.etcd.client import EtcdClient
+from fencepost.harness.systems.etcd.options import EtcdOptions
 from fencepost.harness.systems.etcd.question import EtcdQuestion
 from tests.systems.contract.patience import PATIENCE_S, Disturbed, Pace, once, stopped, until
 
 #: Quick elections keep the scenarios short; the ratio is etcd's own.
-OPTIONS: Final = {**ETCD.options(), "heartbeat_ms": 50, "election_ms": 500}
+OPTIONS: Final = EtcdOptions(heartbeat=seconds(0.05), election=seconds(0.5))
 NAMES: Final = ("n1", "n2", "n3")
 #: The lease of a lock whose end is waited for.
 _SHORT_S: Final = 2
@@ -26,7 +30,7 @@ _UNANSWERED_S: Final = 1.0
 Action = Callable[[], Awaitable[None]]
 
 
-async def start(lab: Lab, options: dict[str, object] = OPTIONS) -> None:
+async def start(lab: Lab, options: EtcdOptions = OPTIONS) -> None:
     await lab.realise(ETCD.specs(lab.layout, ETCD.releases.resolve(ETCD.releases.default), options))
     for node in lab.nodes.values():
         await node.start()
@@ -45,7 +49,7 @@ async def settled(lab: Lab, timeout_s: float = 30.0) -> None:
 
 
 async def opened(lab: Lab, node: str, *, connect_timeout_s: float = PATIENCE_S, lock_ttl_s: int = 60) -> EtcdClient:
-    options = {**OPTIONS, "lock_ttl_s": lock_ttl_s}
+    options = msgspec.structs.replace(OPTIONS, lock_ttl=seconds(lock_ttl_s))
     client = await ETCD.open_client(lab.layout[node], connect_timeout_s=connect_timeout_s, options=options)
     assert isinstance(client, EtcdClient)
     return client
@@ -295,7 +299,7 @@ async def _said(question: Any, deadline_s: float = 1.0) -> dict[str, Any]:
 
 async def semantics(lab: Lab, _: dict[str, Any]) -> dict[str, Any]:
     """Every request of the client without a fault, twice by clients of different nodes."""
-    await start(lab, {**OPTIONS, "heartbeat_ms": 100, "election_ms": 1000})
+    await start(lab, EtcdOptions())
     return await _undisturbed(lab, _requests) | await _undisturbed(lab, _expiry)
 
 

@@ -7,12 +7,16 @@ from pathlib import Path
 import pytest
 
 from fencepost.harness.base.errors import UsageError
+from fencepost.harness.base.options import seconds
 from fencepost.harness.coordination import ReadMode
+from fencepost.harness.plan import Plan
+from fencepost.harness.plan.checked_plan import check_plan
 from fencepost.harness.plugins import registry
 from fencepost.harness.runtime.artifacts import Artifacts, ImageFacts
 from fencepost.harness.runtime.node import Place
 from fencepost.harness.systems.etcd import ETCD
 from fencepost.harness.systems.etcd.lease_guarantees import LEASE_GUARANTEES
+from fencepost.harness.systems.etcd.options import EtcdOptions
 from fencepost.harness.systems.etcd.watch_guarantees import watch_guarantees
 from fencepost.harness.verdict import Standing
 
@@ -36,7 +40,7 @@ def test_the_registry_knows_it() -> None:
 
 
 def test_a_node_is_data() -> None:
-    specs = ETCD.specs(LAYOUT, ARTIFACTS, {**ETCD.options(), "heartbeat_ms": 50, "election_ms": 250})
+    specs = ETCD.specs(LAYOUT, ARTIFACTS, EtcdOptions(heartbeat=seconds(0.05), election=seconds(0.25)))
     assert [spec.name for spec in specs] == ["n1", "n2", "n3"]
     first = specs[0]
     assert first.argv[0] == "/x/etcd"
@@ -55,30 +59,34 @@ def test_a_node_is_data() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"heartbeat_ms": 0}, "heartbeat_ms: expected a whole number of at least 1, got 0"),
-        ({"lock_ttl_s": "2"}, "lock_ttl_s: expected a whole number of at least 1, got '2'"),
+        ({"heartbeat": "0ms"}, "heartbeat=0s is out of range"),
+        ({"lock_ttl": "2"}, "lock_ttl: '2' is not a duration"),
+        ({"lock_ttl": "2500ms"}, "lock_ttl=2500ms is too fine"),
         ({"snapshot_count": True}, "snapshot_count: expected a whole number"),
-        ({"election_ms": 499}, r"election_ms: 499 is less than 5 x heartbeat_ms \(100\)"),
-        ({"election_ms": 50_001}, "more than etcd's limit of 50000"),
+        ({"election": "499ms"}, r"election=499ms is less than 5 x heartbeat \(100ms\)"),
+        ({"election": "50001ms"}, "election=50001ms is out of range"),
     ],
 )
 def test_a_wrong_option_is_said_before_the_start(options: dict[str, object], message: str) -> None:
     with pytest.raises(UsageError, match=message):
-        ETCD.specs(LAYOUT, ARTIFACTS, {**ETCD.options(), **options})
+        check_plan(Plan(system="etcd", workload="register", nemesis="none", seed=1, system_options=options))
 
 
 def test_options_at_their_bounds_are_taken() -> None:
-    assert ETCD.specs(LAYOUT, ARTIFACTS, {"election_ms": 500})
-    assert ETCD.specs(LAYOUT, ARTIFACTS, {"election_ms": 50_000})
+    assert EtcdOptions(election=seconds(0.5)).refuse() is None
+    assert EtcdOptions(election=seconds(50)).refuse() is None
 
 
-def test_options_are_a_copy() -> None:
-    ETCD.options()["heartbeat_ms"] = 7
-    assert ETCD.options()["heartbeat_ms"] == 100
+def test_plans_from_before_options_had_units_are_read() -> None:
+    given = {"heartbeat_ms": 50, "lock_ttl_s": 3, "snapshot_count": 7}
+    expected = EtcdOptions(heartbeat=seconds(0.05), lock_ttl=seconds(3), snapshot_count=7)
+    assert ETCD.profile.parse_options(given) == expected
+    with pytest.raises(UsageError, match="unknown etcd option 'heartbeat_ms'"):
+        ETCD.profile.parse_options({"heartbeat_ms": "50"})
 
 
 def test_leadership_is_bounded_by_check_quorum() -> None:
-    bound = ETCD.leadership({**ETCD.options(), "heartbeat_ms": 50, "election_ms": 400})
+    bound = ETCD.leadership(EtcdOptions(heartbeat=seconds(0.05), election=seconds(0.4)))
     assert bound.bound_ns == 850_000_000
     assert bound.standing is Standing.PROMISED
     assert "CheckQuorum" in bound.source
@@ -161,7 +169,7 @@ def test_a_version_that_is_not_there_is_said_with_the_remedy(version: str, messa
 
 def test_naming_the_system_does_not_load_its_protocol() -> None:
     code = (
-        "import sys, fencepost.harness.systems.etcd as e; e.ETCD.promises(), e.ETCD.options();"
+        "import sys, fencepost.harness.systems.etcd as e; e.ETCD.promises(), e.ETCD.profile.options();"
         " assert 'hpack' not in sys.modules and 'google.protobuf' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT, timeout=60)
@@ -211,7 +219,7 @@ def _proxied(number: int) -> Place:
 def test_behind_a_proxy_peers_are_named_by_one_text_and_addresses_are_listened_on() -> None:
     layout = {f"n{i}": _proxied(i) for i in (1, 2, 3)}
     inside = ETCD.releases.in_image(image("fencepost/etcd:3.5.1", {"org.fencepost.version": "3.5.1"}))
-    (spec, *_) = ETCD.specs(layout, inside, ETCD.options())
+    (spec, *_) = ETCD.specs(layout, inside, ETCD.profile.options())
     assert spec.argv[0] == "etcd"
     assert "--initial-cluster=n1=http://n1:2381,n2=http://n2:2382,n3=http://n3:2383" in spec.argv
     assert "--initial-advertise-peer-urls=http://n1:2381" in spec.argv

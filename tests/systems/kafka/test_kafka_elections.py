@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from fencepost.harness.systems.kafka.kraft import KRAFT
+from fencepost.harness.plugins import registry
+from fencepost.harness.systems.contract.servers import members_of
 from fencepost.harness.systems.kafka.server.versions import numbers
 from fencepost.harness.systems.kafka.zookeeper_mode import KAFKA_ZK
 from tests.lab_scenario import run_scenario
@@ -53,7 +54,8 @@ def played(request: pytest.FixtureRequest) -> tuple[str, dict[str, Any]]:
     """The release, and what two of its brokers said."""
     system, version = request.param
     options: dict[str, object] = {} if system == "kafka-zk" else {"brokers": 2}
-    members = KAFKA_ZK.members(2, options) if system == "kafka-zk" else KRAFT.members(1, options)
+    chosen = registry.system(system)
+    members = members_of(chosen, 2 if chosen is KAFKA_ZK else 1, chosen.profile.parse_options(options))
     found: dict[str, Any] = run_scenario(
         "tests.systems.kafka.kafka_election_scenarios:elections",
         {"version": version, "options": options},

@@ -38,6 +38,7 @@ def of_ours(system: str, version: str) -> ImageFacts:
 
 def specs(system: System, found: ImageFacts, options: Mapping[str, object] | None = None) -> dict[str, NodeSpec]:
     """On places as they are behind Toxiproxy, where peers dial another host and port than the harness."""
+    own = system.profile.parse_options(options or {})
     layout = {
         member.name: Place(
             name=member.name,
@@ -50,9 +51,9 @@ def specs(system: System, found: ImageFacts, options: Mapping[str, object] | Non
             port_shift=number,
             roles=member.roles,
         )
-        for number, member in enumerate(members_of(system, 3, options or {}), 1)
+        for number, member in enumerate(members_of(system, 3, own), 1)
     }
-    return {spec.name: spec for spec in system.specs(layout, system.releases.in_image(found), options or {})}
+    return {spec.name: spec for spec in system.specs(layout, system.releases.in_image(found), own)}
 
 
 def settings(spec: NodeSpec) -> dict[str, str]:

@@ -5,12 +5,16 @@ from pathlib import Path
 import pytest
 
 from fencepost.harness.base.errors import UsageError
+from fencepost.harness.base.options import seconds
 from fencepost.harness.coordination import ReadMode
 from fencepost.harness.history import Claim
+from fencepost.harness.plan import Plan
+from fencepost.harness.plan.checked_plan import check_plan
 from fencepost.harness.runtime.artifacts import Artifacts, ImageFacts
 from fencepost.harness.runtime.node import Place
 from fencepost.harness.systems.contract.system import System
 from fencepost.harness.systems.zookeeper import ZOOKEEPER, server
+from fencepost.harness.systems.zookeeper.options import ZooKeeperOptions
 from fencepost.harness.systems.zookeeper.question import read_answer
 from fencepost.harness.verdict import Standing
 
@@ -77,7 +81,7 @@ def test_the_log_line_of_a_new_leader() -> None:
 
 def test_specs_name_every_server_and_each_its_own_place(tmp_path: Path) -> None:
     layout = places(tmp_path)
-    options = {"tick_ms": 200, "session_timeout_ms": 30_000}
+    options = ZooKeeperOptions(tick=seconds(0.2), session_timeout=seconds(30))
     specs = ZOOKEEPER.specs(layout, artifacts("/j/zookeeper-3.9.5.jar", archive="/c/z.archive"), options)
     assert [spec.name for spec in specs] == ["n1", "n2", "n3"]
     for number, spec in enumerate(specs, 1):
@@ -93,7 +97,8 @@ def test_specs_name_every_server_and_each_its_own_place(tmp_path: Path) -> None:
 
 
 def test_a_short_session_is_allowed_below_two_ticks(tmp_path: Path) -> None:
-    spec = ZOOKEEPER.specs(places(tmp_path), artifacts("/j/z.jar"), {"tick_ms": 2000, "session_timeout_ms": 2500})[0]
+    options = ZooKeeperOptions(tick=seconds(2), session_timeout=seconds(2.5))
+    spec = ZOOKEEPER.specs(places(tmp_path), artifacts("/j/z.jar"), options)[0]
     assert "minSessionTimeout=2500" in spec.files["zoo.cfg"].splitlines()
 
 
@@ -101,7 +106,7 @@ def test_a_short_session_is_allowed_below_two_ticks(tmp_path: Path) -> None:
     ("jar", "file"), [("logback-classic-1.3.15.jar", "logback.xml"), ("reload4j-1.2.25.jar", "log4j1.properties")]
 )
 def test_a_given_zookeeper_gets_a_configuration_for_its_own_logging(tmp_path: Path, jar: str, file: str) -> None:
-    spec = ZOOKEEPER.specs(places(tmp_path), artifacts(f"/j/{jar}"), {})[0]
+    spec = ZOOKEEPER.specs(places(tmp_path), artifacts(f"/j/{jar}"), ZooKeeperOptions())[0]
     assert "INFO" in spec.files[file]
     assert any(argument.endswith(f"{tmp_path}/n1/{file}") for argument in spec.argv)
 
@@ -126,16 +131,23 @@ def test_a_wrong_version_says_what_can_be_given(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("options", "message"),
-    [({"tick": 200}, "unknown zookeeper option 'tick'"), ({"tick_ms": "200"}, "whole number"), ({"tick_ms": 0}, "0")],
+    [
+        ({"ticks": "200ms"}, "unknown zookeeper option 'ticks'"),
+        ({"tick": "200"}, "is not a duration"),
+        ({"tick": "0s"}, "tick=0s is out of range"),
+        ({"sync_limit": 0}, "sync_limit=0 is out of range"),
+        ({"tick": "1us"}, "tick=1us is out of range"),
+        ({"tick": "1500us"}, "tick=1500us is too fine"),
+    ],
 )
 def test_a_wrong_option_is_named(options: dict[str, object], message: str) -> None:
     with pytest.raises(UsageError, match=message):
-        ZOOKEEPER.leadership(options)
+        check_plan(Plan(system="zookeeper", workload="register", nemesis="none", seed=1, system_options=options))
 
 
 def test_the_bound_is_sync_limit_and_two_ticks() -> None:
-    assert ZOOKEEPER.leadership({}).bound_ns == 3_000_000_000
-    bound = ZOOKEEPER.leadership({"tick_ms": 200, "sync_limit": 5})
+    assert ZOOKEEPER.leadership(ZooKeeperOptions()).bound_ns == 3_000_000_000
+    bound = ZOOKEEPER.leadership(ZooKeeperOptions(tick=seconds(0.2), sync_limit=5))
     assert bound.bound_ns == 1_400_000_000
     assert bound.standing is Standing.MEASURED
 
@@ -185,7 +197,7 @@ def test_an_image_is_run_by_java_or_by_its_own_entry_point(
         port_shift=1,
     )
     inside = ZOOKEEPER.releases.in_image(facts)
-    (spec,) = ZOOKEEPER.specs({"n1": place}, inside, ZOOKEEPER.options())
+    (spec,) = ZOOKEEPER.specs({"n1": place}, inside, ZOOKEEPER.profile.options())
     assert inside.version == "3.9.3"
     assert spec.argv[0] == argv
     assert "server.1=n1:2889:3889" in spec.files["zoo.cfg"]

@@ -6,30 +6,33 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
+import msgspec
 from kazoo.client import KazooClient
 
+from fencepost.harness.base.options import seconds
 from fencepost.harness.coordination import Definite, Held, Indefinite, NotSent, ReadMode
 from fencepost.harness.runtime.lab.lab import Lab
 from fencepost.harness.runtime.network import CLIENT, Effect, Link
 from fencepost.harness.systems.zookeeper import ZOOKEEPER
 from fencepost.harness.systems.zookeeper.client import LOCKS, ZooKeeperClient
+from fencepost.harness.systems.zookeeper.options import ZooKeeperOptions
 from fencepost.harness.systems.zookeeper.storage import ROOT
 from fencepost.harness.systems.zookeeper.wire.connection import WatchEvent
 from fencepost.harness.systems.zookeeper.wire.session import EPHEMERAL, SEQUENTIAL
 from tests.systems.contract.patience import PATIENCE_S, Disturbed, Pace, once, stopped, until
 
 #: Quick elections keep the scenarios short.
-OPTIONS: Final[dict[str, object]] = {"tick_ms": 200, "sync_limit": 5, "session_timeout_ms": 30_000}
+OPTIONS: Final = ZooKeeperOptions(tick=seconds(0.2), sync_limit=5, session_timeout=seconds(30))
 #: A leader that waits 30 s for a sleeping follower.
-PATIENT: Final[dict[str, object]] = {**OPTIONS, "sync_limit": 150}
+PATIENT: Final = msgspec.structs.replace(OPTIONS, sync_limit=150)
 SHORT_S: Final = 2.0
-SHORT: Final[dict[str, object]] = {**OPTIONS, "session_timeout_ms": round(SHORT_S * 1000)}
+SHORT: Final = msgspec.structs.replace(OPTIONS, session_timeout=seconds(SHORT_S))
 #: Given to what stays without an answer.
 _UNANSWERED_S: Final = 1.0
 NAMES: Final = ("n1", "n2", "n3")
 
 
-async def start(lab: Lab, options: dict[str, object]) -> None:
+async def start(lab: Lab, options: ZooKeeperOptions) -> None:
     await lab.realise(ZOOKEEPER.specs(lab.layout, ZOOKEEPER.releases.resolve(ZOOKEEPER.releases.default), options))
     for node in lab.nodes.values():
         await node.start()
@@ -51,7 +54,7 @@ async def settled(lab: Lab, timeout_s: float = 30.0) -> None:
 
 
 async def opened(
-    lab: Lab, node: str, options: dict[str, object] = OPTIONS, *, connect_timeout_s: float = PATIENCE_S
+    lab: Lab, node: str, options: ZooKeeperOptions = OPTIONS, *, connect_timeout_s: float = PATIENCE_S
 ) -> ZooKeeperClient:
     client = await ZOOKEEPER.open_client(lab.layout[node], connect_timeout_s=connect_timeout_s, options=options)
     assert isinstance(client, ZooKeeperClient)

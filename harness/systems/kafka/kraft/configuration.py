@@ -1,4 +1,4 @@
-"""A KRaft cluster as configuration: who its members are, its options, and the files of each node.
+"""A KRaft cluster as configuration: who its members are, and the files of each node.
 
 Controllers vote and are n1, n2, ...; brokers do not and are b1, b2, ... With `combined` there are only n1, n2, ...,
 each controller and broker in one. `node.id` is the place's number.
@@ -6,22 +6,18 @@ each controller and broker in one. `node.id` is the place's number.
 Listeners: "controller" is where controllers and brokers dial controllers, "broker" where brokers dial brokers,
 "client" is the harness's own on every node. A controller has two controller listeners for that; a combined node's
 "client" is its broker, and its controller is asked at "controller".
-
-Time-outs are a quarter or half of the defaults, so that an election takes a second; below 500 and 1000 ms a loaded
-machine of two cores elects for ever (measured). `append_linger_ms` is 0, not 25: changes are then several times faster.
 """
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
-from fencepost.harness.base.errors import UsageError
 from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.node import Layout, Member, NodeSpec, Place
+from fencepost.harness.systems.kafka.kraft.options import BROKERS_MAX, KraftOptions
 from fencepost.harness.systems.kafka.names import BROKER_PORT, CLIENT_PORT, CONTROLLER_PORT
 from fencepost.harness.systems.kafka.server import images, storage
 from fencepost.harness.systems.kafka.server import settings as server_settings
 from fencepost.harness.systems.kafka.server import start as server
-from fencepost.harness.systems.kafka.server.options import checked
 from fencepost.harness.systems.kafka.server.versions import numbers
 
 NAME: Final = "kraft"
@@ -29,67 +25,31 @@ CONTROLLER: Final = "controller"
 BROKER: Final = "broker"
 LISTENERS: Final[Mapping[str, int]] = {"client": CLIENT_PORT, "controller": CONTROLLER_PORT, "broker": BROKER_PORT}
 READY_TIMEOUT_S: Final = 45.0
-BROKERS_MAX: Final = 3
 
-DEFAULTS: Final[Mapping[str, Any]] = {
-    "brokers": 1,
-    "combined": False,
-    "election_ms": 500,
-    "fetch_ms": 1000,
-    "append_linger_ms": 0,
-    "idle_interval_ms": 500,
-    "broker_session_ms": 9000,
-    "broker_heartbeat_ms": 2000,
-    "replica_lag_ms": 30_000,
-    "heap_mib": 256,
-    "data_limit_mib": 256,
-}
-_LEAST: Final = {
-    "brokers": 1,
-    "election_ms": 500,
-    "fetch_ms": 1000,
-    "broker_session_ms": 500,
-    "broker_heartbeat_ms": 100,
-    "replica_lag_ms": 1000,
-    "heap_mib": 128,
-    "data_limit_mib": 64,
-}
 #: Keys that have an option: bounds follow from some, and others keep a small machine going.
 RESERVED: Final = server_settings.reserved(
     {
-        "controller.quorum.election.timeout.ms": "election_ms",
-        "controller.quorum.fetch.timeout.ms": "fetch_ms",
-        "controller.quorum.append.linger.ms": "append_linger_ms",
-        "metadata.max.idle.interval.ms": "idle_interval_ms",
-        "broker.session.timeout.ms": "broker_session_ms",
-        "broker.heartbeat.interval.ms": "broker_heartbeat_ms",
-        "replica.lag.time.max.ms": "replica_lag_ms",
+        "controller.quorum.election.timeout.ms": "election",
+        "controller.quorum.fetch.timeout.ms": "fetch",
+        "controller.quorum.append.linger.ms": "append_linger",
+        "metadata.max.idle.interval.ms": "idle_interval",
+        "broker.session.timeout.ms": "broker_session",
+        "broker.heartbeat.interval.ms": "broker_heartbeat",
+        "replica.lag.time.max.ms": "replica_lag",
     }
 )
 _LEADERS_NAME_THEMSELVES: Final = (3, 9, 0)
 _PROTOCOLS: Final = "CLIENT:PLAINTEXT,CONTROLLER:PLAINTEXT,BROKER:PLAINTEXT"
 
 
-def settings_of(options: Mapping[str, object]) -> dict[str, Any]:
-    """Defaults overlaid with `options`; raises UsageError for a name, type or value that is none."""
-    settings = checked(NAME, options, DEFAULTS, _LEAST, most={"brokers": BROKERS_MAX})
-    if settings["broker_heartbeat_ms"] >= settings["broker_session_ms"]:
-        raise UsageError(
-            f"kraft: broker_heartbeat_ms={settings['broker_heartbeat_ms']} is not below"
-            f" broker_session_ms={settings['broker_session_ms']}",
-            hint="a broker is fenced when it has not been heard of for broker_session_ms",
-        )
-    return settings
-
-
-def members(nodes: int, settings: Mapping[str, Any]) -> tuple[Member, ...]:
-    roles = (CONTROLLER, BROKER) if settings["combined"] else (CONTROLLER,)
+def members(nodes: int, options: KraftOptions) -> tuple[Member, ...]:
+    roles = (CONTROLLER, BROKER) if options.combined else (CONTROLLER,)
     # A controller's "client" is its own; that of a combined node is its broker's.
-    dialled = ("client", "controller") if settings["combined"] else ("client",)
+    dialled = ("client", "controller") if options.combined else ("client",)
     controllers = tuple(Member(voter_name(number), roles, dialled=dialled) for number in range(1, nodes + 1))
-    if settings["combined"]:
+    if options.combined:
         return controllers
-    brokers = (Member(f"b{number}", (BROKER,), votes=False) for number in range(1, settings["brokers"] + 1))
+    brokers = (Member(f"b{number}", (BROKER,), votes=False) for number in range(1, options.brokers + 1))
     return (*controllers, *brokers)
 
 
@@ -99,14 +59,14 @@ def voter_name(number: int) -> str:
 
 
 def spec(
-    place: Place, layout: Layout, artifacts: Artifacts, settings: Mapping[str, Any], given: Mapping[str, str]
+    place: Place, layout: Layout, artifacts: Artifacts, options: KraftOptions, given: Mapping[str, str]
 ) -> NodeSpec:
     """One node of the cluster `layout` as data; `given` are a person's own keys of its configuration."""
     listeners = listeners_of(place)
-    own = _properties(place, layout, listeners, artifacts.version, settings)
+    own = _properties(place, layout, listeners, artifacts.version, options)
     return NodeSpec(
         name=place.name,
-        argv=server.command(artifacts, place.folder / server.PROPERTIES, heap_mib=settings["heap_mib"]),
+        argv=server.command(artifacts, place.folder / server.PROPERTIES, heap_mib=options.heap_mib),
         listeners={name.lower(): port for name, port in listeners.items()},
         roles=place.roles,
         files={
@@ -114,7 +74,7 @@ def spec(
             **images.log_files(artifacts),
         },
         data_files=storage.data_files(place.number, artifacts.version, votes=CONTROLLER in place.roles),
-        data_limit_bytes=settings["data_limit_mib"] << 20,
+        data_limit_bytes=options.data_limit_mib << 20,
         ready_timeout_s=READY_TIMEOUT_S,
     )
 
@@ -130,7 +90,7 @@ def listeners_of(place: Place) -> dict[str, int]:
 
 
 def _properties(
-    place: Place, layout: Layout, listeners: Mapping[str, int], version: str, settings: Mapping[str, Any]
+    place: Place, layout: Layout, listeners: Mapping[str, int], version: str, options: KraftOptions
 ) -> dict[str, object]:
     voters = [other for other in layout.values() if CONTROLLER in other.roles]
     brokers = [other for other in layout.values() if BROKER in other.roles]
@@ -146,15 +106,15 @@ def _properties(
         "controller.listener.names": "CONTROLLER" if is_broker else "CONTROLLER,CLIENT",
         "listener.security.protocol.map": _PROTOCOLS,
         "log.dirs": place.data,
-        "controller.quorum.election.timeout.ms": settings["election_ms"],
-        "controller.quorum.election.backoff.max.ms": settings["election_ms"] // 2,
-        "controller.quorum.fetch.timeout.ms": settings["fetch_ms"],
-        "controller.quorum.request.timeout.ms": settings["fetch_ms"],
-        "controller.quorum.append.linger.ms": settings["append_linger_ms"],
-        "metadata.max.idle.interval.ms": settings["idle_interval_ms"],
-        "broker.session.timeout.ms": settings["broker_session_ms"],
-        "broker.heartbeat.interval.ms": settings["broker_heartbeat_ms"],
-        "replica.lag.time.max.ms": settings["replica_lag_ms"],
+        "controller.quorum.election.timeout.ms": options.election.ms,
+        "controller.quorum.election.backoff.max.ms": options.election.ms // 2,
+        "controller.quorum.fetch.timeout.ms": options.fetch.ms,
+        "controller.quorum.request.timeout.ms": options.fetch.ms,
+        "controller.quorum.append.linger.ms": options.append_linger.ms,
+        "metadata.max.idle.interval.ms": options.idle_interval.ms,
+        "broker.session.timeout.ms": options.broker_session.ms,
+        "broker.heartbeat.interval.ms": options.broker_heartbeat.ms,
+        "replica.lag.time.max.ms": options.replica_lag.ms,
         "offsets.topic.replication.factor": copies,
         **server.transaction_log(copies),
     }

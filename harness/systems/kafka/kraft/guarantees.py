@@ -9,6 +9,7 @@ fetch from a majority). Before, nothing is promised, so there the same bound is 
 
 from typing import Final
 
+from fencepost.harness.base.options import Duration
 from fencepost.harness.systems.kafka.election_guarantees import ELECTION_GUARANTEES
 from fencepost.harness.systems.kafka.log_guarantees import LOG_GUARANTEES, PRODUCER_ID_GUARANTEES
 from fencepost.harness.systems.kafka.server.versions import numbers
@@ -109,16 +110,16 @@ def promises(version: str) -> tuple[Guarantee, ...]:
     return (*_FOR_EVERY_RELEASE, _PROMISED_FENCING if checks_quorum(version) else _RELIED_UPON_FENCING)
 
 
-def leadership_bound(version: str, fetch_ms: int) -> LeadershipBound:
+def leadership_bound(version: str, fetch: Duration) -> LeadershipBound:
     """1.5 fetch time-outs: so long a leader waits for fetches of a majority before it resigns (3.7.0 and later)."""
-    rule = f"1.5 x controller.quorum.fetch.timeout.ms {fetch_ms}"
+    rule = f"1.5 x controller.quorum.fetch.timeout.ms {fetch}"
     if checks_quorum(version):
         source, standing = f"LeaderState of 3.7.0 and later: {rule} without a majority's fetch", Standing.PROMISED
     else:
         source = f"policy: Kafka {version} promises nothing ({_ISSUE}), so the rule of 3.7.0 is applied: {rule}"
         standing = Standing.RELIED_UPON
     return LeadershipBound(
-        bound_ns=fetch_ms * 1_500_000,
+        bound_ns=fetch * 3 // 2,
         source=source,
         standing=standing,
         one_leader_per_epoch=True,

@@ -27,6 +27,7 @@ from fencepost.harness.systems.kafka.client import raft_voters
 from fencepost.harness.systems.kafka.client.client import KafkaNode, open_node
 from fencepost.harness.systems.kafka.kraft import health
 from fencepost.harness.systems.kafka.kraft.configuration import CONTROLLER
+from fencepost.harness.systems.kafka.kraft.options import KraftOptions
 from fencepost.harness.systems.kafka.names import CLIENT_PORT, CONTROLLER_PORT
 from fencepost.harness.systems.kafka.server import storage, versions
 from fencepost.harness.systems.kafka.server.start import PROPERTIES
@@ -44,9 +45,9 @@ _COMMITTED_POLL_S: Final = 0.05
 _ANSWERS_EARLIER_MS: Final = 300
 
 
-def fixed(version: str, options: Mapping[str, object]) -> str | None:
+def fixed(version: str, options: KraftOptions) -> str | None:
     """Why voters of this release (or folder of jars; "" of an image) cannot be changed; else None."""
-    if options.get("combined"):
+    if options.combined:
         return "with combined=true a voter is a broker as well, whose records would be wiped with it"
     if not version:
         return "nobody knows before the start whether the Kafka in an image can change its voters"

@@ -18,6 +18,7 @@ from fencepost.harness.systems.kafka.kraft import configuration, health, members
 from fencepost.harness.systems.kafka.kraft.configuration import BROKER, CONTROLLER, NAME
 from fencepost.harness.systems.kafka.kraft.guarantees import leadership_bound, promises
 from fencepost.harness.systems.kafka.kraft.membership import KraftMembership
+from fencepost.harness.systems.kafka.kraft.options import KraftOptions
 from fencepost.harness.systems.kafka.kraft.releases import KraftReleases
 from fencepost.harness.systems.kafka.names import CLIENT_PORT, CONTROLLER_PORT
 from fencepost.harness.systems.kafka.server import reported_version as told_version
@@ -36,6 +37,7 @@ class Kraft(BaseSystem):
 
     profile: Final = Profile(
         name=NAME,
+        options=KraftOptions,
         interfaces=frozenset({Interface.ELECTION, Interface.METADATA, Interface.PRODUCER_IDS, Interface.LOG}),
         # Every node answers reads of settings from its own copy.
         reads={ReadMode.PLAIN: "metadata-forward"},
@@ -48,24 +50,21 @@ class Kraft(BaseSystem):
     def promises(self, version: str = "") -> tuple[Guarantee, ...]:
         return promises(version or self.releases.default)
 
-    def members(self, nodes: int, options: Mapping[str, object]) -> tuple[Member, ...]:
-        return configuration.members(nodes, configuration.settings_of(options))
-
-    def options(self) -> dict[str, object]:
-        return dict(configuration.DEFAULTS)
+    def members(self, nodes: int, options: KraftOptions) -> tuple[Member, ...]:
+        return configuration.members(nodes, options)
 
     def specs(
         self,
         layout: Layout,
         artifacts: Artifacts,
-        options: Mapping[str, object],
+        options: KraftOptions,
         settings: Settings = NO_SETTINGS,
     ) -> list[NodeSpec]:
-        own, given = configuration.settings_of(options), settings.get(NAME, {})
-        return [configuration.spec(place, layout, artifacts, own, given) for place in layout.values()]
+        given = settings.get(NAME, {})
+        return [configuration.spec(place, layout, artifacts, options, given) for place in layout.values()]
 
-    def leadership(self, options: Mapping[str, object], version: str = "") -> LeadershipBound:
-        return leadership_bound(version or self.releases.default, configuration.settings_of(options)["fetch_ms"])
+    def leadership(self, options: KraftOptions, version: str = "") -> LeadershipBound:
+        return leadership_bound(version or self.releases.default, options.fetch)
 
     async def ready(self, node: Node) -> bool:
         return await health.serves(node.place)
@@ -74,7 +73,7 @@ class Kraft(BaseSystem):
         return await health.wrong(layout)
 
     async def open_client(
-        self, place: Place, *, connect_timeout_s: float, options: Mapping[str, object] | None = None
+        self, place: Place, *, connect_timeout_s: float, options: KraftOptions | None = None
     ) -> KafkaSession:
         return await open_session(place.dial(CLIENT_PORT), place.number, connect_timeout_s=connect_timeout_s)
 
@@ -86,7 +85,7 @@ class Kraft(BaseSystem):
         brokers = [place for place in layout.values() if BROKER in place.roles]
         await partition_leaders.elect_preferred(brokers, CLIENT_PORT, timeout_s)
 
-    def fixed_members(self, version: str, options: Mapping[str, object]) -> str | None:
+    def fixed_members(self, version: str, options: KraftOptions) -> str | None:
         """`harness.systems.contract.membership.ChangesMembers`."""
         return membership.fixed(version, options)
 
@@ -117,7 +116,7 @@ class Kraft(BaseSystem):
         return artifacts.version
 
     def refuse_change(
-        self, start: str, to: str, *, back: bool, options: Mapping[str, object], settings: Settings
+        self, start: str, to: str, *, back: bool, options: KraftOptions, settings: Settings
     ) -> str | None:
         """A cluster's metadata.version is that of the release that it began as, which older ones do not know (KIP-778).
 
@@ -137,7 +136,7 @@ class Kraft(BaseSystem):
     def settable(self) -> Mapping[str, str]:
         return {NAME: server_settings.ABOUT}
 
-    def refuse_setting(self, of: str, key: str, options: Mapping[str, object]) -> str | None:
+    def refuse_setting(self, of: str, key: str, options: KraftOptions) -> str | None:
         return configuration.RESERVED.why(key)
 
     def refuse_settings(self, artifacts: Artifacts, settings: Settings) -> str | None:

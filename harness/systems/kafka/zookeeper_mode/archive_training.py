@@ -8,15 +8,17 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
 
+from fencepost.harness.base.options import seconds
 from fencepost.harness.runtime.artifacts.java import find_java
 from fencepost.harness.systems.java.archive_training import LOOPBACK, Training, held_ports, running
 from fencepost.harness.systems.kafka.server import start as server
 from fencepost.harness.systems.kafka.server.archive_training import converse_with_broker, in_thread
 from fencepost.harness.systems.kafka.zookeeper_mode.configuration import KEEPER_CLASS
+from fencepost.harness.systems.zookeeper.options import ZooKeeperOptions
 from fencepost.harness.systems.zookeeper.server import zoo_cfg
 
 _HEAP_MIB: Final = 256
-_OPTIONS: Final = {"tick_ms": 500, "init_limit": 10, "sync_limit": 4, "session_timeout_ms": 10_000}
+_OPTIONS: Final = ZooKeeperOptions(session_timeout=seconds(10))
 
 
 def train(recorded: str, jars: list[Path], flags: list[str]) -> None:

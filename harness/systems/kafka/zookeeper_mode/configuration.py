@@ -3,15 +3,11 @@
 ZooKeepers vote and are z1, z2, z3; brokers do not and are b1, b2, ... (as many as the plan has nodes). `broker.id` is
 the place's number. Brokers listen for the harness ("client") and for one another ("broker"); they and the harness dial
 ZooKeeper at "zookeeper".
-
-A session of 2 s and ticks of 500 ms: so a controller that is paused or cut off loses its znode within seconds. The
-default session is 18 s.
 """
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
-from fencepost.harness.base.errors import UsageError
 from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.node import Layout, Member, NodeSpec, Place
 from fencepost.harness.systems.contract.server_settings import Settings
@@ -19,9 +15,10 @@ from fencepost.harness.systems.kafka.names import BROKER_PORT, CLIENT_PORT
 from fencepost.harness.systems.kafka.server import images
 from fencepost.harness.systems.kafka.server import settings as server_settings
 from fencepost.harness.systems.kafka.server import start as server
-from fencepost.harness.systems.kafka.server.options import checked
+from fencepost.harness.systems.kafka.zookeeper_mode.options import KafkaZkOptions
 from fencepost.harness.systems.zookeeper import server as zookeeper
 from fencepost.harness.systems.zookeeper import settings as keeper_settings
+from fencepost.harness.systems.zookeeper.options import ZooKeeperOptions
 
 NAME: Final = "kafka-zk"
 BROKER: Final = "broker"
@@ -41,33 +38,14 @@ _KEEPER_CONFIGURATION: Final = "zoo.cfg"
 _KEEPER_HEAP_MIB: Final = 128
 _REPLICAS_MAX: Final = 3
 
-DEFAULTS: Final[Mapping[str, Any]] = {
-    "tick_ms": 500,
-    "zk_session_ms": 2000,
-    "replica_lag_ms": 30_000,
-    "heap_mib": 256,
-    "data_limit_mib": 256,
-}
-_LEAST: Final = {"tick_ms": 100, "zk_session_ms": 500, "replica_lag_ms": 1000, "heap_mib": 128, "data_limit_mib": 64}
 #: Keys that have an option, of brokers and of ZooKeepers.
 RESERVED: Final = server_settings.reserved(
-    {"zookeeper.session.timeout.ms": "zk_session_ms", "replica.lag.time.max.ms": "replica_lag_ms"}
+    {"zookeeper.session.timeout.ms": "zk_session", "replica.lag.time.max.ms": "replica_lag"}
 )
 KEEPERS_RESERVED: Final = keeper_settings.reserved(
-    {"tickTime": "tick_ms", "minSessionTimeout": "zk_session_ms", "maxSessionTimeout": "zk_session_ms"}
+    {"tickTime": "tick", "minSessionTimeout": "zk_session", "maxSessionTimeout": "zk_session"}
 )
 _PROTOCOLS: Final = "CLIENT:PLAINTEXT,BROKER:PLAINTEXT"
-
-
-def settings_of(options: Mapping[str, object]) -> dict[str, Any]:
-    """Defaults overlaid with `options`; raises UsageError for a name, type or value that is none."""
-    settings = checked("kafka-zk", options, DEFAULTS, _LEAST, most={})
-    if settings["zk_session_ms"] < 2 * settings["tick_ms"]:
-        raise UsageError(
-            f"kafka-zk: zk_session_ms={settings['zk_session_ms']} is below two ticks of {settings['tick_ms']} ms",
-            hint="ZooKeeper counts sessions in ticks; give a longer session or a shorter tick_ms",
-        )
-    return settings
 
 
 def members(nodes: int) -> tuple[Member, ...]:
@@ -81,39 +59,32 @@ def name_of(number: int) -> str:
     return f"z{number}" if number <= KEEPERS else f"b{number - KEEPERS}"
 
 
-def spec(place: Place, layout: Layout, artifacts: Artifacts, settings: Mapping[str, Any], given: Settings) -> NodeSpec:
+def spec(place: Place, layout: Layout, artifacts: Artifacts, options: KafkaZkOptions, given: Settings) -> NodeSpec:
     """One node of the cluster `layout` as data; `given` are a person's own settings of brokers and ZooKeepers."""
     if KEEPER in place.roles:
-        return _keeper(place, layout, artifacts, settings, given)
-    own = _broker_properties(place, layout, settings)
+        return _keeper(place, layout, artifacts, options, given)
+    own = _broker_properties(place, layout, options)
     return NodeSpec(
         name=place.name,
-        argv=server.command(artifacts, place.folder / server.PROPERTIES, heap_mib=settings["heap_mib"]),
+        argv=server.command(artifacts, place.folder / server.PROPERTIES, heap_mib=options.heap_mib),
         listeners={"client": CLIENT_PORT, "broker": BROKER_PORT},
         roles=place.roles,
         files={
             server.PROPERTIES: server.properties({**own, **given.get(NAME, {})}),
             **images.log_files(artifacts),
         },
-        data_limit_bytes=settings["data_limit_mib"] << 20,
+        data_limit_bytes=options.data_limit_mib << 20,
         ready_timeout_s=READY_TIMEOUT_S,
     )
 
 
-def _keeper(
-    place: Place, layout: Layout, artifacts: Artifacts, settings: Mapping[str, Any], given: Settings
-) -> NodeSpec:
+def _keeper(place: Place, layout: Layout, artifacts: Artifacts, options: KafkaZkOptions, given: Settings) -> NodeSpec:
     servers = {
         p.number: ":".join(map(str, (*p.peer(zookeeper.PEER_PORT), p.peer(zookeeper.ELECTION_PORT)[1])))
         for p in layout.values()
         if KEEPER in p.roles
     }
-    options = {
-        "tick_ms": settings["tick_ms"],
-        "session_timeout_ms": settings["zk_session_ms"],
-        "init_limit": 10,
-        "sync_limit": 4,
-    }
+    own = ZooKeeperOptions(tick=options.tick, session_timeout=options.zk_session)
     # Brokers and the harness come in by the one port that a server has for clients.
     port = place.peer(zookeeper.CLIENT_PORT)[1]
     configuration = zookeeper.zoo_cfg(
@@ -121,7 +92,7 @@ def _keeper(
         client_port=port,
         data=place.data,
         servers=servers,
-        options=options,
+        options=own,
         settings=given,
     )
     return NodeSpec(
@@ -141,12 +112,12 @@ def _keeper(
         roles=place.roles,
         files={_KEEPER_CONFIGURATION: configuration, **images.log_files(artifacts)},
         data_files={"myid": f"{place.number}\n"},
-        data_limit_bytes=settings["data_limit_mib"] << 20,
+        data_limit_bytes=options.data_limit_mib << 20,
         ready_timeout_s=READY_TIMEOUT_S,
     )
 
 
-def _broker_properties(place: Place, layout: Layout, settings: Mapping[str, Any]) -> dict[str, object]:
+def _broker_properties(place: Place, layout: Layout, options: KafkaZkOptions) -> dict[str, object]:
     keepers = [other for other in layout.values() if KEEPER in other.roles]
     copies = min(len(layout) - len(keepers), _REPLICAS_MAX)
     advertised = {"CLIENT": _at(place.dial(CLIENT_PORT)), "BROKER": _at(place.peer(BROKER_PORT))}
@@ -156,8 +127,8 @@ def _broker_properties(place: Place, layout: Layout, settings: Mapping[str, Any]
         # pause, answers nobody meanwhile, not even whom it takes for the controller.
         "num.io.threads": 32,
         "zookeeper.connect": ",".join(_at(keeper.peer(zookeeper.CLIENT_PORT)) for keeper in keepers),
-        "zookeeper.session.timeout.ms": settings["zk_session_ms"],
-        "replica.lag.time.max.ms": settings["replica_lag_ms"],
+        "zookeeper.session.timeout.ms": options.zk_session.ms,
+        "replica.lag.time.max.ms": options.replica_lag.ms,
         "zookeeper.connection.timeout.ms": 30_000,
         "listeners": f"CLIENT://{place.address}:{CLIENT_PORT},BROKER://{place.address}:{place.peer(BROKER_PORT)[1]}",
         "advertised.listeners": ",".join(f"{name}://{where}" for name, where in advertised.items()),

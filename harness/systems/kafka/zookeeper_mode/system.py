@@ -26,6 +26,7 @@ from fencepost.harness.systems.kafka.server.log_lines import Layer, became_leade
 from fencepost.harness.systems.kafka.zookeeper_mode import configuration, health
 from fencepost.harness.systems.kafka.zookeeper_mode.configuration import BROKER, NAME, name_of
 from fencepost.harness.systems.kafka.zookeeper_mode.guarantees import GUARANTEES, LEADERSHIP
+from fencepost.harness.systems.kafka.zookeeper_mode.options import KafkaZkOptions
 from fencepost.harness.systems.kafka.zookeeper_mode.question import (
     DatedQuestion,
     ZnodeQuestion,
@@ -54,6 +55,7 @@ class KafkaZk(BaseSystem):
 
     profile: Final = Profile(
         name=NAME,
+        options=KafkaZkOptions,
         interfaces=frozenset({Interface.ELECTION, Interface.METADATA, Interface.PRODUCER_IDS, Interface.LOG}),
         reads={ReadMode.PLAIN: "metadata-forward"},
         listeners=configuration.LISTENERS,
@@ -62,23 +64,19 @@ class KafkaZk(BaseSystem):
     releases: Final = KafkaZkReleases()
     guarantees = GUARANTEES
 
-    def members(self, nodes: int, options: Mapping[str, object]) -> tuple[Member, ...]:
+    def members(self, nodes: int, options: KafkaZkOptions) -> tuple[Member, ...]:
         return configuration.members(nodes)
-
-    def options(self) -> dict[str, object]:
-        return dict(configuration.DEFAULTS)
 
     def specs(
         self,
         layout: Layout,
         artifacts: Artifacts,
-        options: Mapping[str, object],
+        options: KafkaZkOptions,
         settings: Settings = NO_SETTINGS,
     ) -> list[NodeSpec]:
-        own = configuration.settings_of(options)
-        return [configuration.spec(place, layout, artifacts, own, settings) for place in layout.values()]
+        return [configuration.spec(place, layout, artifacts, options, settings) for place in layout.values()]
 
-    def leadership(self, options: Mapping[str, object], version: str = "") -> LeadershipBound:
+    def leadership(self, options: KafkaZkOptions, version: str = "") -> LeadershipBound:
         return LEADERSHIP
 
     async def ready(self, node: Node) -> bool:
@@ -88,7 +86,7 @@ class KafkaZk(BaseSystem):
         return await health.wrong(layout)
 
     async def open_client(
-        self, place: Place, *, connect_timeout_s: float, options: Mapping[str, object] | None = None
+        self, place: Place, *, connect_timeout_s: float, options: KafkaZkOptions | None = None
     ) -> KafkaSession:
         return await open_session(place.dial(CLIENT_PORT), place.number, connect_timeout_s=connect_timeout_s)
 
@@ -130,7 +128,7 @@ class KafkaZk(BaseSystem):
         return next((match.group(1) for match in found if match), "unknown")
 
     def refuse_change(
-        self, start: str, to: str, *, back: bool, options: Mapping[str, object], settings: Settings
+        self, start: str, to: str, *, back: bool, options: KafkaZkOptions, settings: Settings
     ) -> str | None:
         """Brokers speak to one another in the newest protocol that they know, unless they are told to keep to an older.
 
@@ -163,7 +161,7 @@ class KafkaZk(BaseSystem):
     def settable(self) -> Mapping[str, str]:
         return {NAME: server_settings.ABOUT, keeper_settings.ZOOKEEPER: keeper_settings.ABOUT}
 
-    def refuse_setting(self, of: str, key: str, options: Mapping[str, object]) -> str | None:
+    def refuse_setting(self, of: str, key: str, options: KafkaZkOptions) -> str | None:
         if of == keeper_settings.ZOOKEEPER:
             return keeper_settings.refuse(key, configuration.KEEPERS_RESERVED)
         return configuration.RESERVED.why(key)

@@ -11,7 +11,7 @@ from fencepost.harness.coordination import Definite, Indefinite
 from fencepost.harness.history import Claim
 from fencepost.harness.runtime.lab.lab import Lab
 from fencepost.harness.runtime.network import Effect, Link
-from fencepost.harness.systems.contract.system import Answer, Question
+from fencepost.harness.systems.contract.system import Answer, Question, System
 from fencepost.harness.systems.kafka.client.session import KafkaSession
 from fencepost.harness.systems.kafka.kraft import KRAFT, Kraft
 from fencepost.harness.systems.kafka.zookeeper_mode import KAFKA_ZK, KafkaZk
@@ -29,7 +29,8 @@ def _system(lab: Lab) -> KafkaZk | Kraft:
 async def start(lab: Lab, version: str, options: dict[str, object]) -> dict[str, float]:
     """Seconds from the first exec to a leader, to the first acknowledged change, and to a healthy cluster."""
     artifacts = _system(lab).releases.resolve(version)
-    await lab.realise(_system(lab).specs(lab.layout, artifacts, options))
+    system: System = _system(lab)
+    await lab.realise(system.specs(lab.layout, artifacts, system.profile.parse_options(options)))
     began = time.monotonic()
     for node in lab.nodes.values():
         await node.start()

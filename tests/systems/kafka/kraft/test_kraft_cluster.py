@@ -12,7 +12,7 @@ pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300), *needs("kraft")]
 
 
 def scenario(name: str, version: str, options: dict[str, object] | None = None, **args: Any) -> dict[str, Any]:
-    members = KRAFT.members(3, options or {})
+    members = KRAFT.members(3, KRAFT.profile.parse_options(options or {}))
     asked = {"version": version, "options": options or {}, **args}
     result: dict[str, Any] = run_scenario(
         f"tests.systems.kafka.kraft.kraft_scenarios:{name}", asked, nodes=members, timeout_s=240

@@ -11,11 +11,15 @@ from typing import Any
 import pytest
 
 from fencepost.harness.base.errors import MachineError, UsageError
+from fencepost.harness.base.options import seconds
+from fencepost.harness.plan import Plan
+from fencepost.harness.plan.checked_plan import check_plan
 from fencepost.harness.plugins import registry
 from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.artifacts.java import Java
 from fencepost.harness.runtime.node import Member, NodeSpec, Place
 from fencepost.harness.systems.kafka.kraft import KRAFT
+from fencepost.harness.systems.kafka.kraft.options import KraftOptions
 from fencepost.harness.systems.kafka.names import CLUSTER_ID
 from fencepost.harness.systems.kafka.server import start as server
 from fencepost.harness.systems.kafka.server import storage, versions
@@ -26,7 +30,7 @@ ARTIFACTS = Artifacts(version="4.3.1", paths={"java": "/java", "classpath": "/a.
 
 
 def layout(tmp_path: Path, options: Mapping[str, object] | None = None, nodes: int = 3) -> dict[str, Place]:
-    members = KRAFT.members(nodes, options or {})
+    members = KRAFT.members(nodes, KRAFT.profile.parse_options(options or {}))
     return {
         member.name: Place(
             name=member.name,
@@ -42,7 +46,8 @@ def layout(tmp_path: Path, options: Mapping[str, object] | None = None, nodes: i
 
 
 def specs(tmp_path: Path, options: Mapping[str, object] | None = None) -> dict[str, NodeSpec]:
-    return {spec.name: spec for spec in KRAFT.specs(layout(tmp_path, options), ARTIFACTS, options or {})}
+    own = KRAFT.profile.parse_options(options or {})
+    return {spec.name: spec for spec in KRAFT.specs(layout(tmp_path, options), ARTIFACTS, own)}
 
 
 def settings(spec: NodeSpec) -> dict[str, str]:
@@ -58,12 +63,12 @@ def test_it_is_a_system() -> None:
 
 
 def test_controllers_vote_and_brokers_do_not() -> None:
-    assert KRAFT.members(3, {"brokers": 2}) == (
+    assert KRAFT.members(3, KraftOptions(brokers=2)) == (
         *(Member(f"n{number}", ("controller",)) for number in (1, 2, 3)),
         Member("b1", ("broker",), votes=False),
         Member("b2", ("broker",), votes=False),
     )
-    assert KRAFT.members(3, {"combined": True}) == tuple(
+    assert KRAFT.members(3, KraftOptions(combined=True)) == tuple(
         Member(f"n{number}", ("controller", "broker"), dialled=("client", "controller")) for number in (1, 2, 3)
     )
 
@@ -146,29 +151,29 @@ def test_from_4_4_the_checkpoint_lies_in_the_log_and_unknown_releases_have_none(
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"election_ms": 499}, "500 or more"),
-        ({"fetch_ms": 999}, "1000 or more"),
+        ({"election": "499ms"}, "500ms or more"),
+        ({"fetch": "999ms"}, "1s or more"),
+        ({"replica_lag": "999ms"}, "1s or more"),
         ({"brokers": 4}, "1 to 3"),
         ({"brokers": 0}, "1 to 3"),
-        ({"combined": 1}, "expected bool"),
+        ({"combined": 1}, "expected yes or no"),
         ({"linger": 1}, "unknown kraft option"),
-        ({"broker_session_ms": 1000}, "broker_heartbeat_ms=2000 is not below"),
+        ({"broker_session": "1s"}, "broker_heartbeat=2s is not below"),
     ],
 )
 def test_options_that_cannot_be_meant_are_refused(options: dict[str, object], said: str) -> None:
-    with pytest.raises(UsageError, match=said):
-        KRAFT.leadership(options)
+    with pytest.raises(UsageError) as caught:
+        check_plan(Plan(system="kraft", workload="metadata", nemesis="none", seed=1, system_options=options))
+    assert said in f"{caught.value.message}; {caught.value.hint}"
 
 
 def test_no_idle_records_can_be_asked_for(tmp_path: Path) -> None:
-    assert settings(specs(tmp_path, {"idle_interval_ms": 0})["n1"])["metadata.max.idle.interval.ms"] == "0"
+    assert settings(specs(tmp_path, {"idle_interval": "0ms"})["n1"])["metadata.max.idle.interval.ms"] == "0"
 
 
 def test_how_far_behind_a_replica_may_fall_can_be_asked_for(tmp_path: Path) -> None:
     assert settings(specs(tmp_path)["b1"])["replica.lag.time.max.ms"] == "30000"
-    assert settings(specs(tmp_path, {"replica_lag_ms": 2000})["b1"])["replica.lag.time.max.ms"] == "2000"
-    with pytest.raises(UsageError, match="1000 or more"):
-        KRAFT.leadership({"replica_lag_ms": 999})
+    assert settings(specs(tmp_path, {"replica_lag": "2s"})["b1"])["replica.lag.time.max.ms"] == "2000"
 
 
 @pytest.mark.parametrize(
@@ -183,7 +188,7 @@ def test_how_far_behind_a_replica_may_fall_can_be_asked_for(tmp_path: Path) -> N
 )
 def test_self_fencing_is_promised_from_3_7_on(version: str, standing: Standing) -> None:
     fencing = {g.name: g for g in KRAFT.promises(version)}["leader-self-fencing"]
-    bound = KRAFT.leadership({"fetch_ms": 2000}, version)
+    bound = KRAFT.leadership(KraftOptions(fetch=seconds(2)), version)
     assert (fencing.standing, bound.standing) == (standing, standing)
     # Where nothing is promised the bound is policy, and says so.
     assert bound.bound_ns == 3_000_000_000
@@ -303,7 +308,7 @@ def test_looking_at_the_systems_fetches_nothing(tmp_path: Path) -> None:
         "import sys; from fencepost.harness.systems.kafka.kraft import KRAFT as k;"
         "from fencepost.harness.systems.kafka.zookeeper_mode import KAFKA_ZK as z;"
         "assert not k.releases.at_hand(k.releases.default) and not z.releases.at_hand(z.releases.default);"
-        "k.releases.known(), z.releases.known(), k.promises(), k.options();"
+        "k.releases.known(), z.releases.known(), k.promises(), k.profile.options();"
         "assert not {'docker', 'pyspark', 'polars'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True, env={"XDG_CACHE_HOME": str(tmp_path), "PATH": ""})

@@ -14,7 +14,7 @@ _OLD = "2.8.2"
 
 
 #: The controller stays the same, also on a busy machine.
-OPTIONS = {"zk_session_ms": 8000}
+OPTIONS = {"zk_session": "8s"}
 
 
 @pytest.fixture(
@@ -23,7 +23,7 @@ OPTIONS = {"zk_session_ms": 8000}
 )
 def asked(request: pytest.FixtureRequest) -> dict[str, Any]:
     args = {"version": request.param, "options": OPTIONS}
-    nodes = KAFKA_ZK.members(3, OPTIONS)
+    nodes = KAFKA_ZK.members(3, KAFKA_ZK.profile.parse_options(OPTIONS))
     found: dict[str, Any] = run_scenario(
         "tests.systems.kafka.zookeeper_mode.kafka_zk_scenarios:refuses", args, nodes=nodes, timeout_s=240
     )

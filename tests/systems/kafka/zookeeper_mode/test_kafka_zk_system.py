@@ -6,11 +6,14 @@ from pathlib import Path
 import pytest
 
 from fencepost.harness.base.errors import UsageError
+from fencepost.harness.plan import Plan
+from fencepost.harness.plan.checked_plan import check_plan
 from fencepost.harness.plugins import registry
 from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.node import Member, NodeSpec, Place
 from fencepost.harness.systems.kafka.zookeeper_mode import KAFKA_ZK
 from fencepost.harness.systems.kafka.zookeeper_mode.configuration import name_of
+from fencepost.harness.systems.kafka.zookeeper_mode.options import KafkaZkOptions
 from fencepost.harness.verdict import Standing
 
 ARTIFACTS = Artifacts(version="3.9.2", paths={"java": "/java", "classpath": "/a.jar"}, sha256={})
@@ -27,12 +30,13 @@ def layout(tmp_path: Path) -> dict[str, Place]:
             kept=tmp_path,
             roles=member.roles,
         )
-        for number, member in enumerate(KAFKA_ZK.members(3, {}), 1)
+        for number, member in enumerate(KAFKA_ZK.members(3, KafkaZkOptions()), 1)
     }
 
 
 def specs(tmp_path: Path, options: Mapping[str, object] | None = None) -> dict[str, NodeSpec]:
-    return {spec.name: spec for spec in KAFKA_ZK.specs(layout(tmp_path), ARTIFACTS, options or {})}
+    own = KAFKA_ZK.profile.parse_options(options or {})
+    return {spec.name: spec for spec in KAFKA_ZK.specs(layout(tmp_path), ARTIFACTS, own)}
 
 
 def test_it_is_a_system() -> None:
@@ -42,14 +46,14 @@ def test_it_is_a_system() -> None:
 
 
 def test_zookeepers_vote_and_brokers_do_not() -> None:
-    members = KAFKA_ZK.members(3, {})
+    members = KAFKA_ZK.members(3, KafkaZkOptions())
     assert members[0] == Member("z1", ("zookeeper",), dialled=("zookeeper",))
     assert members[-1] == Member("b3", ("broker",), votes=False)
     assert [name_of(number) for number in range(1, 7)] == [member.name for member in members]
 
 
 def test_a_broker_knows_every_zookeeper_and_has_two_listeners(tmp_path: Path) -> None:
-    spec = specs(tmp_path, {"zk_session_ms": 3000})["b2"]
+    spec = specs(tmp_path, {"zk_session": "3s"})["b2"]
     assert spec.listeners == {"client": 9092, "broker": 9194}
     lines = spec.files["server.properties"].splitlines()
     assert "broker.id=5" in lines
@@ -74,15 +78,15 @@ def test_a_zookeeper_is_out_of_kafkas_own_jars(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("options", "said"),
-    [({"zk_session_ms": 900}, "below two ticks"), ({"ticks": 3}, "unknown kafka-zk option")],
+    [({"zk_session": "900ms"}, "below two ticks"), ({"ticks": 3}, "unknown kafka-zk option")],
 )
-def test_options_that_cannot_be_meant_are_refused(tmp_path: Path, options: dict[str, object], said: str) -> None:
+def test_options_that_cannot_be_meant_are_refused(options: dict[str, object], said: str) -> None:
     with pytest.raises(UsageError, match=said):
-        specs(tmp_path, options)
+        check_plan(Plan(system="kafka-zk", workload="metadata", nemesis="none", seed=1, system_options=options))
 
 
 def test_how_long_a_controller_believes_in_itself_is_a_figure_only() -> None:
-    bound = KAFKA_ZK.leadership({}, "3.9.2")
+    bound = KAFKA_ZK.leadership(KafkaZkOptions(), "3.9.2")
     assert (bound.bound_ns, bound.standing) == (None, Standing.MEASURED)
     standings = {guarantee.name: guarantee.standing for guarantee in KAFKA_ZK.promises()}
     assert len(standings) == len(KAFKA_ZK.promises())

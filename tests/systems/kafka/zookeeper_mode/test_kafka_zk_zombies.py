@@ -34,7 +34,7 @@ def judged(results: Path, *arguments: str) -> dict[str, Any]:
 def test_one_deposed_within_its_session_is_fenced_by_the_controller_epoch(tmp_path: Path, version: str) -> None:
     # A session that outlives the fault on a busy machine, too.
     figures = judged(
-        tmp_path, "--version", version, "--nemesis", "depose", "-O", "zk_session_ms=6000", "--time-limit", "12s",
+        tmp_path, "--version", version, "--nemesis", "depose", "-O", "zk_session=6s", "--time-limit", "12s",
     )["superseded-leader-does-not-act"]  # fmt: skip
     assert figures["fenced_by"].get("controller-epoch", 0) >= 1
     fenced = [row for row in figures["attempts"] if row.get("refused_by") == "controller-epoch"]

@@ -1,0 +1,51 @@
+"""Options of systems: what a plan's [system_options] and `-O` choose, one frozen struct for each system."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from fencepost.harness.base.errors import Refusal
+from fencepost.harness.base.options import Duration, Options
+
+_MS_NS: Final = 1_000_000
+
+
+class SystemOptions(Options, frozen=True, kw_only=True):
+    """The base of every system's options; a system without any uses it as it is."""
+
+    def refuse(self) -> Refusal | None:
+        """Why no server runs with these values; None when one does. Asked before the start."""
+        return None
+
+
+def out_of_range(
+    options: SystemOptions, least: Mapping[str, float], most: Mapping[str, float] | None = None
+) -> Refusal | None:
+    """The refusal of the first number or duration that is out of range; those that are not named may be 0 and more."""
+    for name in type(options).__struct_fields__:
+        value = getattr(options, name)
+        if not isinstance(value, int | float) or isinstance(value, bool):
+            continue
+        low, high = least.get(name, 0), (most or {}).get(name)
+        if value < low or (high is not None and value > high):
+            limits = (
+                f"{_shown(value, low)} or more" if high is None else f"{_shown(value, low)} to {_shown(value, high)}"
+            )
+            return Refusal(f"{name}={value} is out of range", f"{name} is {limits}")
+        if isinstance(value, Duration) and value % _MS_NS:
+            return Refusal(f"{name}={value} is too fine", "servers count in whole milliseconds")
+    return None
+
+
+def with_durations(options: type[SystemOptions], given: Mapping[str, object]) -> dict[str, Any]:
+    """Read `election_ms = 1000` of a plan from before options had units as `election = "1000ms"`."""
+    fields = options.__struct_fields__
+    renamed: dict[str, Any] = {}
+    for name, value in given.items():
+        stem, _, unit = name.rpartition("_")
+        is_old = name not in fields and stem in fields and unit in ("ms", "s") and type(value) is int
+        renamed[stem if is_old else name] = f"{value}{unit}" if is_old else value
+    return renamed
+
+
+def _shown(like: float, limit: float) -> str:
+    return str(Duration(limit)) if isinstance(like, Duration) else str(limit)
