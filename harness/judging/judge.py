@@ -73,6 +73,7 @@ def facts_of(resolved: ResolvedPlan, version: str, others: Sequence[str] = ()) -
         leadership=_loosest([resolved.leadership(release) for release in (version, *others)]),
         leases=system.lease_bound(resolved.system_options) if isinstance(system, BoundsLeases) else None,
         subjects=system.profile.subjects,
+        vocabulary=system.profile.vocabulary,
         budget=plan.budget,
         thresholds=plan.thresholds,
         planned_ns=plan.duration_ns("time_limit"),

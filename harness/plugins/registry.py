@@ -12,7 +12,6 @@ import msgspec
 from fencepost.harness.base.errors import UsageError, unknown_choice
 from fencepost.harness.faults.kind import FaultKind
 from fencepost.harness.history import History
-from fencepost.harness.results.voter_logs import LogReader
 from fencepost.harness.runtime.provider import Provider
 from fencepost.harness.systems.contract.system import System
 from fencepost.harness.verdict import Facts, Verdict
@@ -97,12 +96,6 @@ FILE_CHECKERS: Final = {
     "zookeeper-kv": "fencepost.checkers.storage.kv.zookeeper:check",
 }
 
-#: Systems whose replicated log can be read off their disks after a run.
-LOG_READERS: Final = {
-    "kafka-zk": "fencepost.harness.systems.kafka.zookeeper_mode.transaction_log:read_archive",
-    "kraft": "fencepost.harness.systems.kafka.kraft.metadata_log:read_archive",
-}
-
 #: Tables that are too large to be events, by what they hold, as this machine judges and shows them.
 TABLES: Final = {
     "operations": "fencepost.checkers.tables.judged:Operations",
@@ -182,13 +175,6 @@ def confirmed(history: History, verdict: Verdict) -> bool:
 def native(name: str) -> Any:
     """What the native core offers by this name."""
     return _load("native function", name, NATIVE)
-
-
-def log_reader(system_name: str) -> LogReader | None:
-    """What reads this system's replicated log from kept data; None where nothing does."""
-    if system_name not in LOG_READERS:
-        return None
-    return cast(LogReader, _load("log reader", system_name, LOG_READERS))
 
 
 def _load(kind: str, name: str, entries: dict[str, str]) -> Any:

@@ -20,9 +20,9 @@ from fencepost.harness.history.operation_error import ErrorKind, error_of
 from fencepost.harness.judging.judge import Judgement, judge_by
 from fencepost.harness.plan import read_plan
 from fencepost.harness.plan.checked_plan import ResolvedPlan, resolve_plan
-from fencepost.harness.plugins import registry
 from fencepost.harness.results import run_folder as store
 from fencepost.harness.run.child import Outcome, Progress
+from fencepost.harness.systems.contract.servers import ReadsLogs
 from fencepost.harness.verdict import Validity
 from fencepost.harness.warehouse.spark_session import SparkHandle
 
@@ -196,8 +196,8 @@ def _keep_logs(resolved: ResolvedPlan, folder: Path) -> list[str]:
     """What the disks say, out of the kept data while it is there; what cannot be read is told."""
     from fencepost.harness.results.voter_logs import keep_logs
 
-    read = registry.log_reader(resolved.plan.system)
-    return [] if read is None else keep_logs(folder, read)
+    system = resolved.system
+    return keep_logs(folder, system.read_log) if isinstance(system, ReadsLogs) else []
 
 
 def _drop_data(folder: Path) -> None:

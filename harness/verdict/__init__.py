@@ -24,6 +24,7 @@ from fencepost.harness.verdict.verdict import (
     merge_verdicts,
     violations_of,
 )
+from fencepost.harness.verdict.vocabulary import Vocabulary
 
 __all__ = [
     "Budget",
@@ -41,6 +42,7 @@ __all__ = [
     "Thresholds",
     "Validity",
     "Verdict",
+    "Vocabulary",
     "Witness",
     "allowed_by",
     "anomalies_of",

@@ -13,6 +13,7 @@ from typing import Annotated, Any, assert_never
 import msgspec
 
 from fencepost.harness.history import Clock
+from fencepost.harness.verdict.vocabulary import Vocabulary
 
 Positive = Annotated[int, msgspec.Meta(ge=1)]
 NotNegative = Annotated[int, msgspec.Meta(ge=0)]
@@ -353,6 +354,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     leadership: LeadershipBound | None = None
     leases: LeaseBound | None = None
     subjects: tuple[str, ...] = ()
+    vocabulary: Vocabulary = Vocabulary()
     budget: Budget = Budget()
     thresholds: Thresholds = Thresholds()
     planned_ns: int | None = None

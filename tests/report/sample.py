@@ -25,7 +25,16 @@ from fencepost.harness.history import (
     SampleEvent,
 )
 from fencepost.harness.report.facts.case import ReportCase
-from fencepost.harness.verdict import Facts, Guarantee, LeadershipBound, Standing, Validity, Verdict, Witness
+from fencepost.harness.verdict import (
+    Facts,
+    Guarantee,
+    LeadershipBound,
+    Standing,
+    Validity,
+    Verdict,
+    Vocabulary,
+    Witness,
+)
 from tests.report.tape import MS, NODES, S, Tape, beliefs, load
 
 LINEARIZABLE = Guarantee(
@@ -135,6 +144,7 @@ def etcd_valid() -> ReportCase:
         system="etcd",
         workload="register",
         nodes=NODES,
+        vocabulary=Vocabulary(epoch="term"),
         guarantees=(LINEARIZABLE, ONE_LEADER),
         nemesis=("partition:leader", "kill"),
         leadership=LeadershipBound(
@@ -299,6 +309,7 @@ def zookeeper_invalid() -> ReportCase:
         system="zookeeper",
         workload="register",
         nodes=NODES,
+        vocabulary=Vocabulary(hexadecimal=True),
         guarantees=(FRESH, SUPERSEDED, ONE_LEADER),
         required=("fresh-after-sync",),
         read_guarantee="fresh-after-sync",
@@ -386,6 +397,7 @@ def unknown() -> ReportCase:
         system="etcd",
         workload="register",
         nodes=NODES,
+        vocabulary=Vocabulary(epoch="term"),
         guarantees=(LINEARIZABLE, ONE_LEADER),
         nemesis=("partition:leader",),
     )

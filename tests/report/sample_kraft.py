@@ -4,6 +4,7 @@ from typing import Any
 
 from fencepost.harness.history import Claim, EpochEvent, NodeChange, NodeEvent, PhaseEvent, PhaseName
 from fencepost.harness.report.facts.case import ReportCase
+from fencepost.harness.systems.kafka.kraft import KRAFT
 from fencepost.harness.verdict import Facts, LeadershipBound, Standing, Validity, Verdict, Witness
 from tests.report.sample import case
 from tests.report.tape import MS, S, Tape
@@ -114,6 +115,7 @@ def kraft_zombie() -> ReportCase:
     )
     facts = Facts(
         system="kraft",
+        vocabulary=KRAFT.profile.vocabulary,
         workload="metadata",
         nodes=("n1", "n2", "n3", "b1"),
         electorate=("n1", "n2", "n3"),

@@ -11,6 +11,7 @@ from fencepost.harness.history import Claim, EpochEvent, NodeChange, NodeEvent, 
 from fencepost.harness.report.facts.lanes import LaneState, lanes
 from fencepost.harness.report.pictures.svg import packed
 from fencepost.harness.report.pictures.timeline import cut, focus, timeline
+from fencepost.harness.verdict import Vocabulary
 from tests.report import sample
 from tests.report.tape import MS, S, Tape
 
@@ -112,7 +113,9 @@ def test_packed_rows_never_overlap(raw: list[tuple[int, int]]) -> None:
 def test_columns_decode_to_the_operations() -> None:
     case = sample.zookeeper_invalid()
     witnesses = case.verdicts[0].witnesses
-    data, chosen = timeline(case.history, lanes(case.history, case.facts.nodes), witnesses, "zookeeper", "epoch")
+    data, chosen = timeline(
+        case.history, lanes(case.history, case.facts.nodes), witnesses, Vocabulary(hexadecimal=True)
+    )
     ops, count = data["ops"], len(chosen.kept)
     starts = struct.unpack(f"<{count}i", base64.b64decode(ops["start"]))
     flags = struct.unpack(f"<{count}B", base64.b64decode(ops["flags"]))
@@ -141,6 +144,6 @@ def test_a_run_of_hours_fits_into_the_columns() -> None:
     tape.op(10 * 3600 * S, 10 * 3600 * S + MS, 1, "read", "n1")
     tape.op(1, None, 2, "write", "n1", value=random.Random(1).randrange(9))
     history = tape.history()
-    data, _ = timeline(history, lanes(history, ("n1",)), (), "etcd", "term")
+    data, _ = timeline(history, lanes(history, ("n1",)), (), Vocabulary(epoch="term"))
     assert data["end"] < 2**31
     assert data["nodes"] == [{"name": "n1", "rows": 2, "lanes": [""]}]

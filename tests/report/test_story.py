@@ -16,7 +16,8 @@ from fencepost.harness.report.stories.story import of_witness, stories
 from fencepost.harness.report.tables import tables
 from fencepost.harness.report.tables.reigns import attached, reigns
 from fencepost.harness.report.tables.zombies import zombies
-from fencepost.harness.verdict import Validity, Verdict
+from fencepost.harness.systems.kafka.kraft import KRAFT
+from fencepost.harness.verdict import Validity, Verdict, Vocabulary
 from tests.report import sample
 from tests.report.sample_kraft import ATTACHMENT, BEGUN, CUT, SPAN, STORY, kraft_zombie
 from tests.report.tape import MS, S, Tape
@@ -177,7 +178,10 @@ def test_page_shows_lanes_story_and_attachments(zombie: ReportCase) -> None:
 
 def test_tables_by_subject(zombie: ReportCase) -> None:
     found = lanes(zombie.history, zombie.facts.nodes)
-    assert [t.caption.split(": ")[1] for t in reigns(found, "epoch")] == ["raft layer", "controller layer"]
+    assert [t.caption.split(": ")[1] for t in reigns(found, KRAFT.profile.vocabulary)] == [
+        "raft layer",
+        "controller layer",
+    ]
     named = attached(found, "epoch")
     assert named is not None
     assert [(row[0], row[1], row[2], bool(row[6])) for row in named.rows] == [
@@ -207,7 +211,7 @@ def test_reasons_about_two_layers_are_told_apart_and_the_broken_one_comes_first(
 
 
 def test_timeline_has_a_lane_for_each_subject(zombie: ReportCase) -> None:
-    data, _ = timeline(zombie.history, lanes(zombie.history, zombie.facts.nodes), (), "kraft", "epoch")
+    data, _ = timeline(zombie.history, lanes(zombie.history, zombie.facts.nodes), (), Vocabulary())
     assert data["nodes"][1]["lanes"] == ["raft", "controller"]
     assert {s["lane"] for s in data["stretches"] if s["node"] == "n2"} == {0, 1}
     assert {s["lane"] for s in data["stretches"] if s["node"] == "b1"} == {0}

@@ -16,7 +16,7 @@ from fencepost.harness.report.facts.case import ReportCase
 from fencepost.harness.report.facts.lanes import lanes
 from fencepost.harness.report.stories.story import plain, stories
 from fencepost.harness.report.tables.quorum import quorum_document
-from fencepost.harness.report.words.wording import epoch_word, text
+from fencepost.harness.report.words.wording import text
 from fencepost.harness.verdict import Validity, Verdict, Witness
 from fencepost.harness.verdict.by_guarantee import by_guarantee, exit_code
 from fencepost.harness.verdict.counting import counts
@@ -199,7 +199,7 @@ def _cut_rows(events: dict[str, Any]) -> dict[str, Any]:
 def _stories(case: ReportCase) -> dict[str, Any]:
     """What happened, told; a defect in the telling may not cost the document."""
     try:
-        told = stories(case, lanes(case.history, case.facts.nodes), epoch_word(case.facts.system))
+        told = stories(case, lanes(case.history, case.facts.nodes), case.facts.vocabulary.epoch)
         return {"stories": [plain(story, ROWS_MAX) for story in told], "stories_failed": None}
     except Exception as error:
         return {"stories": [], "stories_failed": f"{type(error).__name__}: {error}"}

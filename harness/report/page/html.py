@@ -40,11 +40,8 @@ from fencepost.harness.report.words.wording import (
     SIGNS,
     clock,
     count,
-    epoch_word,
     event,
     length,
-    position,
-    subject_words,
     text,
 )
 from fencepost.harness.systems.contract.server_settings import words
@@ -68,7 +65,7 @@ class Page:
 
     def __init__(self, case: ReportCase) -> None:
         self.case = case
-        self.word = epoch_word(case.facts.system)
+        self.word = case.facts.vocabulary.epoch
         self._lanes: Lanes | None = None
         self._stories: list[Story] | None = None
         self.environment = jinja2.Environment(
@@ -200,8 +197,8 @@ def witness_context(page: Page, verdict: Verdict, witness: Witness, number: int)
             "process": getattr(e, "process", ""),
             "node": getattr(e, "node", ""),
             "said": event(e),
-            "position": position(page.case.facts.system, getattr(e, "position", None)),
-            "value_position": position(page.case.facts.system, getattr(e, "value_position", None)),
+            "position": page.case.facts.vocabulary.position(getattr(e, "position", None)),
+            "value_position": page.case.facts.vocabulary.position(getattr(e, "value_position", None)),
             "epoch": "" if getattr(e, "epoch", None) is None else str(getattr(e, "epoch", "")),
         }
         for e in found
@@ -258,10 +255,10 @@ def _witness(page: Page) -> Markup:
 
 
 def _timeline(page: Page) -> Markup:
-    history, system = page.case.history, page.case.facts.system
+    history, vocabulary = page.case.history, page.case.facts.vocabulary
     broken = [w for v in _broken(page) for w in v.witnesses[:WITNESSES_MAX]]
     beside = [w for v in page.case.not_deciding() for w in v.witnesses[:1]]
-    data, chosen = timeline(history, page.lanes, broken or beside, system, page.word)
+    data, chosen = timeline(history, page.lanes, broken or beside, vocabulary)
     picture = overview(history, page.lanes, page.word)
     return page.made(
         "timeline",
@@ -269,7 +266,7 @@ def _timeline(page: Page) -> Markup:
         data=json_for_script(data),
         cut=chosen.said,
         empty=not history.events,
-        subjects=[(s.subject, subject_words(s.subject)) for s in page.lanes.every] if page.lanes.others else [],
+        subjects=[(s.subject, vocabulary.subject(s.subject)) for s in page.lanes.every] if page.lanes.others else [],
     )
 
 
@@ -302,7 +299,7 @@ def _leadership(page: Page) -> Markup:
     found = zombies(page.case)
     return page.made(
         "leadership",
-        reigns=reigns(page.lanes, page.word),
+        reigns=reigns(page.lanes, page.case.facts.vocabulary),
         attached=attached(page.lanes, page.word),
         stories=page.stories,
         costs=costs(page.case, page.word),

@@ -16,8 +16,8 @@ from fencepost.harness.history import FaultSpan, History, Operation, OpEvent, Ou
 from fencepost.harness.report.facts.lanes import Lanes, LaneState
 from fencepost.harness.report.pictures.overview import follows, stretch_title
 from fencepost.harness.report.pictures.svg import EPOCH_CLASSES, fault_name
-from fencepost.harness.report.words.wording import count, operation, position
-from fencepost.harness.verdict import Witness
+from fencepost.harness.report.words.wording import count, operation
+from fencepost.harness.verdict import Vocabulary, Witness
 
 OPERATIONS_MAX: Final = 20_000
 #: Shares of the room that operations not ok, and those around the witness, may take.
@@ -97,7 +97,7 @@ def _even(items: Sequence[int], most: int) -> list[int]:
 
 
 def timeline(
-    history: History, lanes: Lanes, witnesses: Sequence[Witness], system: str, word: str
+    history: History, lanes: Lanes, witnesses: Sequence[Witness], vocabulary: Vocabulary
 ) -> tuple[dict[str, Any], Cut]:
     """Everything that `timeline.js` draws, ready for JSON, and what was cut."""
     window = focus(witnesses, history)
@@ -110,11 +110,11 @@ def timeline(
     return {
         "unitNs": unit_ns,
         "end": -(-max(history.end_ns, 1) // unit_ns),
-        "word": word,
+        "word": vocabulary.epoch,
         "epochClasses": EPOCH_CLASSES,
         "nodes": [_node(node, heights[node], lanes) for node in nodes],
-        "ops": _columns(kept, rows, nodes, witnessed, unit_ns, history.end_ns, system),
-        "stretches": _stretches(lanes, unit_ns, word),
+        "ops": _columns(kept, rows, nodes, witnessed, unit_ns, history.end_ns, vocabulary),
+        "stretches": _stretches(lanes, unit_ns, vocabulary.epoch),
         "faults": [_fault(f, unit_ns, history.end_ns) for f in history.faults],
         "begins": [
             {"epoch": epoch, "at": ns // unit_ns} for epoch, ns in sorted(lanes.begins_ns.items())[:500] if ns > 0
@@ -149,7 +149,7 @@ def _columns(
     witnessed: set[int],
     unit_ns: int,
     end_ns: int,
-    system: str,
+    vocabulary: Vocabulary,
 ) -> dict[str, Any]:
     numbers = {node: i for i, node in enumerate(nodes)}
     said = _Texts()
@@ -174,17 +174,17 @@ def _columns(
         "index": _packed("i", (o.invoke_index for o in kept)),
         "epoch": _packed("i", epochs),
         "said": _packed("I", [said.number(operation(o)) for o in kept]),
-        "error": _packed("H", [errors.number(_error(o, system)) for o in kept]),
+        "error": _packed("H", [errors.number(_error(o, vocabulary)) for o in kept]),
         "saidTexts": said.texts,
         "errorTexts": errors.texts,
     }
 
 
-def _error(op: Operation, system: str) -> str:
+def _error(op: Operation, vocabulary: Vocabulary) -> str:
     """What is said beside an operation: its error, for a witness of positions its position."""
     if op.error:
         return op.error[:160]
-    return "" if op.type is Outcome.OK or op.position is None else f"at {position(system, op.position)}"
+    return "" if op.type is Outcome.OK or op.position is None else f"at {vocabulary.position(op.position)}"
 
 
 class _Texts:

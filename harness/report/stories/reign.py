@@ -10,7 +10,7 @@ from fencepost.harness.report.facts.case import ReportCase
 from fencepost.harness.report.facts.figures import Story, figures, some
 from fencepost.harness.report.facts.lanes import Lanes, LaneState
 from fencepost.harness.report.words.evidence import Traced, rows_of
-from fencepost.harness.report.words.wording import clock, count, length, subject_words
+from fencepost.harness.report.words.wording import clock, count, length
 from fencepost.harness.verdict import Verdict
 from fencepost.harness.verdict.figures import Attachment, rows_among
 
@@ -43,12 +43,12 @@ def _story(case: ReportCase, lanes: Lanes, word: str, spans: dict[str, Mapping[s
     clauses = [
         Traced(f"{span['node']} led {word} {span['epoch']}", rows_of(span, "epoch")),
         _superseded(lanes, word, span, cut),
-        *_claimed(span, "" if subject == lanes.subject else subject),
+        *_claimed(span, "" if subject == lanes.subject else case.facts.vocabulary.subject(subject)),
         *_bound(case, span, cut),
     ]
     for other in lanes.every:
         if other.subject != subject:
-            clauses += _other(other, spans.get(other.subject), span)
+            clauses += _other(case.facts.vocabulary.subject(other.subject), other, spans.get(other.subject), span)
     for attachment in rows_among(case.verdicts, Attachment):
         clauses += _stayed(attachment, span, lanes)
     return Story(
@@ -69,7 +69,7 @@ def _superseded(lanes: Lanes, word: str, span: Mapping[str, Any], cut: Mapping[s
 
 def _claimed(span: Mapping[str, Any], layer: str) -> list[Traced]:
     """`layer` is named where it is not the one that tells most, since only it claimed then."""
-    where = f" by its {subject_words(layer)}" if layer else ""
+    where = f" by its {layer}" if layer else ""
     said = f"{span['node']} went on claiming{where} for at least {length(span['length_ns'])}"
     clauses = [Traced(said, rows_of(span, "length_ns"))]
     if span["length_ns"] - span["running_ns"] >= _SHORT_NS:
@@ -117,9 +117,9 @@ def _bound(case: ReportCase, span: Mapping[str, Any], cut: Mapping[str, Any] | N
     ]
 
 
-def _other(other: Lanes, claimed: Mapping[str, Any] | None, span: Mapping[str, Any]) -> list[Traced]:
+def _other(layer: str, other: Lanes, claimed: Mapping[str, Any] | None, span: Mapping[str, Any]) -> list[Traced]:
     """What another layer of the same node said meanwhile."""
-    its = f"its {subject_words(other.subject)}"
+    its = f"its {layer}"
     if claimed is not None:
         return [Traced(f"{its} claimed for at least {length(claimed['length_ns'])}", rows_of(claimed, "length_ns"))]
     meanwhile = [

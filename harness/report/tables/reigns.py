@@ -3,15 +3,20 @@
 from fencepost.harness.report.facts.lanes import Lanes, Stretch
 from fencepost.harness.report.tables.table import ROWS_MAX, Table, cut_note
 from fencepost.harness.report.words.evidence import traced
-from fencepost.harness.report.words.wording import clock, count, length, subject_words
+from fencepost.harness.report.words.wording import clock, count, length
+from fencepost.harness.verdict import Vocabulary
 
 
-def reigns(lanes: Lanes, word: str) -> list[Table]:
+def reigns(lanes: Lanes, vocabulary: Vocabulary) -> list[Table]:
     """Who claimed to lead, from the answers themselves; a table for each subject."""
     if not lanes.others:
-        return [_reigns(lanes, word, f"Who claimed to be {lanes.subject}, by each node's own answers")]
+        return [_reigns(lanes, vocabulary.epoch, f"Who claimed to be {lanes.subject}, by each node's own answers")]
     return [
-        _reigns(one, word, f"Who claimed to lead, by each node's own answers: {subject_words(one.subject)}")
+        _reigns(
+            one,
+            vocabulary.epoch,
+            f"Who claimed to lead, by each node's own answers: {vocabulary.subject(one.subject)}",
+        )
         for one in lanes.every
     ]
 

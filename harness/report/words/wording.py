@@ -43,28 +43,6 @@ STANDINGS: Final = {
     Standing.MEASURED: "only, promised by nobody",
 }
 
-#: The tested system's own word for a leader's reign; `epoch` where it has none.
-_EPOCH_WORDS: Final = {"etcd": "term", "consul": "term"}
-
-
-def epoch_word(system: str) -> str:
-    return _EPOCH_WORDS.get(system, "epoch")
-
-
-#: What beliefs are about, where a system is asked about several things.
-_SUBJECTS: Final = {"raft": "raft layer", "controller": "controller layer", "view": "own view of the controller"}
-
-
-def subject_words(subject: str) -> str:
-    return _SUBJECTS.get(subject, subject)
-
-
-def position(system: str, number: int | None) -> str:
-    """A store's position as its users write it: a zxid is hexadecimal, a revision is not."""
-    if number is None:
-        return ""
-    return f"0x{number:x}" if system == "zookeeper" else str(number)
-
 
 def clock(ns: int | None) -> str:
     """A moment of the run: seconds since its zero, to the millisecond."""

@@ -16,7 +16,7 @@ from fencepost.harness.systems.contract.membership import ChangesMembers
 from fencepost.harness.systems.contract.reported_version import TellsVersion
 from fencepost.harness.systems.contract.server_clock import TellsTime
 from fencepost.harness.systems.contract.server_settings import TakesSettings
-from fencepost.harness.systems.contract.servers import ArrangesMembers, LogsFailures, PreparesKeys
+from fencepost.harness.systems.contract.servers import ArrangesMembers, LogsFailures, PreparesKeys, ReadsLogs
 from fencepost.harness.systems.contract.system import System
 
 #: By the word that `fencepost list` uses.
@@ -31,6 +31,7 @@ ABILITIES: Final[Mapping[str, type]] = {
     "moves-leadership": MovesLeadership,
     "offers-watches": OffersWatches,
     "prepares-keys": PreparesKeys,
+    "reads-logs": ReadsLogs,
     "takes-settings": TakesSettings,
     "tells-attempts": TellsAttempts,
     "tells-time": TellsTime,

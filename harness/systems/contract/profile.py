@@ -1,13 +1,14 @@
 """What everyone else must know of a system, as plain data: nobody keeps a fact about a system under its name."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from fencepost.harness.base.errors import unknown_choice
 from fencepost.harness.base.options import parse
 from fencepost.harness.coordination import Interface, ReadMode
 from fencepost.harness.systems.contract.options import SystemOptions, with_durations
+from fencepost.harness.verdict import Vocabulary
 
 S = TypeVar("S", bound=SystemOptions)
 
@@ -28,6 +29,8 @@ class Profile(Generic[S]):
     listeners: Mapping[str, int]
     #: What beliefs are about; the nemesis follows the first one.
     subjects: tuple[str, ...] = ("leader",)
+    #: How its users say it, for reports.
+    vocabulary: Vocabulary = field(default_factory=Vocabulary)
     #: How many `nodes` a plan may ask for.
     sizes: tuple[int, ...] = (3, 5)
 

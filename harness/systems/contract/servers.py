@@ -1,7 +1,9 @@
 """What some systems need of their servers beyond starting them: roles, keys made first, logs that tell of failure."""
 
+from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
+from fencepost.harness.history import NodeLog
 from fencepost.harness.runtime.node import Member, members_alike
 from fencepost.harness.systems.contract.options import SystemOptions
 from fencepost.harness.systems.contract.system import System
@@ -27,6 +29,15 @@ class PreparesKeys(Protocol):
 
     async def prepare(self, client: Any, keys: tuple[str, ...]) -> None:
         """Make these keys through a client of its own; idempotent."""
+        ...
+
+
+@runtime_checkable
+class ReadsLogs(Protocol):
+    """Its replicated log can be read off the disks of its nodes after a run."""
+
+    def read_log(self, archive: Path, node: str) -> NodeLog | None:
+        """The log in a node's kept data; None when there is none. Raises OSError, EOFError, ValueError or TarError."""
         ...
 
 

@@ -26,7 +26,7 @@ from fencepost.harness.systems.etcd.lease_guarantees import lease_bound
 from fencepost.harness.systems.etcd.options import EtcdOptions
 from fencepost.harness.systems.etcd.releases import EtcdReleases
 from fencepost.harness.systems.etcd.watch_guarantees import watch_guarantees
-from fencepost.harness.verdict import Guarantee, LeadershipBound, LeaseBound, Standing
+from fencepost.harness.verdict import Guarantee, LeadershipBound, LeaseBound, Standing, Vocabulary
 
 if TYPE_CHECKING:
     from fencepost.harness.systems.etcd.health import Health
@@ -56,6 +56,7 @@ class Etcd(BaseSystem):
         # Plain (serializable) reads at most keep the order of one session.
         reads={ReadMode.STRONG: "linearizable", ReadMode.PLAIN: "session-order"},
         listeners={"client": CLIENT_PORT, "peer": PEER_PORT},
+        vocabulary=Vocabulary(epoch="term"),
         sizes=(1, 3, 5),
     )
     releases: Final = EtcdReleases()

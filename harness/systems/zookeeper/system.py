@@ -30,7 +30,7 @@ from fencepost.harness.systems.zookeeper.wire.connection import open_connection
 from fencepost.harness.systems.zookeeper.wire.errors import ServerError
 from fencepost.harness.systems.zookeeper.wire.jute import Op, path_and_watch, text
 from fencepost.harness.systems.zookeeper.wire.session import ZooKeeperSession, zxid_of
-from fencepost.harness.verdict import LeadershipBound, LeaseBound
+from fencepost.harness.verdict import LeadershipBound, LeaseBound, Vocabulary
 
 #: Bounds follow from the first three; sessions have to outlive pauses.
 _RESERVED: Final = server_settings.reserved(
@@ -65,6 +65,7 @@ class ZooKeeper(BaseSystem):
             ReadMode.BARRIER: "linearizable",
         },
         listeners=server.LISTENERS,
+        vocabulary=Vocabulary(hexadecimal=True),
     )
     releases: Final = ZooKeeperReleases()
     guarantees = GUARANTEES

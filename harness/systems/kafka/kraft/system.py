@@ -1,9 +1,11 @@
 """Kafka with a quorum of controllers of its own (KRaft) as a system under test."""
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Final
 
 from fencepost.harness.coordination import Interface, ReadMode
+from fencepost.harness.history import NodeLog
 from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.node import Layout, Member, Node, NodeSpec, Place
 from fencepost.harness.systems.contract.base import BaseSystem
@@ -18,6 +20,7 @@ from fencepost.harness.systems.kafka.kraft import configuration, health, members
 from fencepost.harness.systems.kafka.kraft.configuration import BROKER, CONTROLLER, NAME
 from fencepost.harness.systems.kafka.kraft.guarantees import leadership_bound, promises
 from fencepost.harness.systems.kafka.kraft.membership import KraftMembership
+from fencepost.harness.systems.kafka.kraft.metadata_log import read_archive
 from fencepost.harness.systems.kafka.kraft.options import KraftOptions
 from fencepost.harness.systems.kafka.kraft.releases import KraftReleases
 from fencepost.harness.systems.kafka.names import CLIENT_PORT, CONTROLLER_PORT
@@ -25,7 +28,7 @@ from fencepost.harness.systems.kafka.server import reported_version as told_vers
 from fencepost.harness.systems.kafka.server import settings as server_settings
 from fencepost.harness.systems.kafka.server import start as server
 from fencepost.harness.systems.kafka.server.log_lines import Layer, became_leader
-from fencepost.harness.verdict import Guarantee, LeadershipBound
+from fencepost.harness.verdict import Guarantee, LeadershipBound, Vocabulary
 
 #: Who leads, by the layer that says so.
 RAFT: Final = "raft"
@@ -44,6 +47,7 @@ class Kraft(BaseSystem):
         listeners=configuration.LISTENERS,
         # The raft layer goes first: its answers carry their epoch.
         subjects=(RAFT, ACTIVE_CONTROLLER),
+        vocabulary=Vocabulary(subjects={RAFT: "raft layer", ACTIVE_CONTROLLER: "controller layer"}),
     )
     releases: Final = KraftReleases()
 
@@ -125,6 +129,9 @@ class Kraft(BaseSystem):
         if told_version.is_older(to, start):
             return f"{to} does not know the metadata.version of a cluster that began as {start}; choose a newer release"
         return None
+
+    def read_log(self, archive: Path, node: str) -> NodeLog | None:
+        return read_archive(archive, node)
 
     def became_leader(self, line: str) -> int | None:
         return became_leader(line, Layer.RAFT)

@@ -2,9 +2,11 @@
 
 import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Final
 
 from fencepost.harness.coordination import Interface, ReadMode
+from fencepost.harness.history import NodeLog
 from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.node import Layout, Member, Node, NodeSpec, Place
 from fencepost.harness.systems.contract.base import BaseSystem
@@ -35,10 +37,11 @@ from fencepost.harness.systems.kafka.zookeeper_mode.question import (
 )
 from fencepost.harness.systems.kafka.zookeeper_mode.releases import KafkaZkReleases
 from fencepost.harness.systems.kafka.zookeeper_mode.role_log import RoleLog
+from fencepost.harness.systems.kafka.zookeeper_mode.transaction_log import read_archive
 from fencepost.harness.systems.zookeeper import settings as keeper_settings
 from fencepost.harness.systems.zookeeper.question import told_version as told_zookeeper_version
 from fencepost.harness.systems.zookeeper.server import CLIENT_PORT as KEEPER_PORT
-from fencepost.harness.verdict import LeadershipBound
+from fencepost.harness.verdict import LeadershipBound, Vocabulary
 
 #: Who acts as the controller, and whom a broker takes for it.
 CONTROLLER: Final = "controller"
@@ -60,6 +63,7 @@ class KafkaZk(BaseSystem):
         reads={ReadMode.PLAIN: "metadata-forward"},
         listeners=configuration.LISTENERS,
         subjects=(CONTROLLER, VIEW),
+        vocabulary=Vocabulary(subjects={CONTROLLER: "controller layer", VIEW: "own view of the controller"}),
     )
     releases: Final = KafkaZkReleases()
     guarantees = GUARANTEES
@@ -147,6 +151,9 @@ class KafkaZk(BaseSystem):
             f"brokers of {newer} would speak to those of {older} in a protocol that they do not know; "
             f"add --set {NAME}.{_PROTOCOL_VERSION}={wanted}"
         )
+
+    def read_log(self, archive: Path, node: str) -> NodeLog | None:
+        return read_archive(archive, node)
 
     def became_leader(self, line: str) -> int | None:
         return became_leader(line, Layer.ZOOKEEPER)

@@ -10,9 +10,9 @@ from typing import Any, Final
 import pytest
 
 from fencepost.harness.history import LogEntry, NodeLog
-from fencepost.harness.plugins import registry
 from fencepost.harness.results.voter_logs import keep_logs, read_logs
-from fencepost.harness.systems.kafka.zookeeper_mode.transaction_log import log_of, read_archive
+from fencepost.harness.systems.kafka.zookeeper_mode import KAFKA_ZK
+from fencepost.harness.systems.kafka.zookeeper_mode.transaction_log import log_of
 from fencepost.harness.systems.zookeeper.transaction_log import Malformed, read_file, read_files
 
 NAME: Final = "log.100000001"
@@ -299,11 +299,9 @@ def archive(path: Path, files: dict[str, bytes]) -> Path:
 
 
 def test_logs_are_kept_beside_the_data_and_read_back(tmp_path: Path) -> None:
-    reader = registry.log_reader("kafka-zk")
-    assert reader is read_archive
     archive(tmp_path / "nodes/z1/data.tar.gz", {f"z1/version-2/{NAME}": REAL, "z1/version-2/snapshot.0": b"x"})
     archive(tmp_path / "nodes/z2/data.tar.gz", {f"z2/version-2/{NAME}": b"ZKLGrubbish"})
     archive(tmp_path / "nodes/b1/data.tar.gz", {"b1/meta.properties": b"version=0"})
-    (problem,) = keep_logs(tmp_path, reader)
+    (problem,) = keep_logs(tmp_path, KAFKA_ZK.read_log)
     assert "z2" in problem
     assert read_logs(tmp_path) == {"z1": real()}
