@@ -86,7 +86,7 @@ def parse(what: str, given: Mapping[str, object], defaults: O) -> O:
     """Overlay `defaults` with `given` and check every value.
 
     Args:
-        what: whose options these are ("register", "etcd", a fault's spec), for messages.
+        what: whose options these are (a workload's name, a system's, a fault's spec), for messages.
         given: plain values as a plan has them, or texts as `-o key=value` and `FAULT:key=value` have them.
 
     Raises:

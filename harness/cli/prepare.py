@@ -2,12 +2,14 @@
 
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import click
 
 from fencepost.harness.base.errors import FencepostError
 from fencepost.harness.plugins import registry
+from fencepost.harness.systems.contract.servers import StartsFromArchive
 
 
 def prepare_archives() -> int:
@@ -29,28 +31,33 @@ def prepare_archives() -> int:
 
 def archives() -> dict[str, Path | None]:
     """Where each archive is; None when it is absent."""
-    from fencepost.harness.runtime.artifacts.java import existing_archive
-    from fencepost.harness.systems.zookeeper import server
     from fencepost.harness.warehouse import spark_session
 
-    return {
-        "ZooKeeper": existing_archive("zookeeper", server.archive_key(server.packaged())),
-        "Spark": spark_session.prepared_archive(),
-    }
+    systems = {name: system.startup_archive() for name, system in _systems().items()}
+    return {**systems, "Spark": spark_session.prepared_archive()}
 
 
 def _makers() -> dict[str, Callable[[], Path | None]]:
     from fencepost.harness.warehouse import spark_session
     from fencepost.harness.warehouse.archive_training import exercise
 
-    return {"ZooKeeper": _zookeeper, "Spark": lambda: spark_session.prepare_archive(exercise)}
+    return {
+        **{name: partial(_made, name) for name in _systems()},
+        "Spark": lambda: spark_session.prepare_archive(exercise),
+    }
 
 
-def _zookeeper() -> Path | None:
-    """Resolving the packaged server makes its archive."""
-    system = registry.system("zookeeper")
-    made = system.releases.resolve(system.releases.default).paths.get("archive")
-    return Path(made) if made else None
+def _systems() -> dict[str, StartsFromArchive]:
+    """The systems that start from an archive, by name."""
+    systems = {name: registry.system(name) for name in registry.SYSTEMS}
+    return {name: system for name, system in systems.items() if isinstance(system, StartsFromArchive)}
+
+
+def _made(name: str) -> Path | None:
+    """Resolving the packaged release makes its archive."""
+    releases = registry.system(name).releases
+    archive = releases.resolve(releases.default).paths.get("archive")
+    return Path(archive) if archive else None
 
 
 @click.command("prepare", hidden=True)

@@ -30,8 +30,10 @@ from fencepost.harness.systems.kafka.client.elect_leaders import (
     ElectLeadersRequest,
     ElectLeadersResponse,
 )
+from fencepost.harness.systems.kafka.kraft import KRAFT
 from fencepost.harness.systems.kafka.wire.decoding import decode
 from fencepost.harness.systems.kafka.wire.encoding import encode
+from fencepost.harness.systems.kafka.zookeeper_mode import KAFKA_ZK
 from tests.campaigns.failover_curve import section
 from tests.fakes.virtual_time import run_virtual
 
@@ -70,14 +72,14 @@ KRAFT_LOG = """\
 
 
 def test_the_last_whole_loading_counts() -> None:
-    assert load_time_s("kraft", KRAFT_LOG) == pytest.approx(0.005)
-    assert load_time_s("kraft", KRAFT_LOG.splitlines()[0]) is None
+    assert load_time_s(KRAFT.failover.loading, KRAFT_LOG) == pytest.approx(0.005)
+    assert load_time_s(KRAFT.failover.loading, KRAFT_LOG.splitlines()[0]) is None
     zookeeper = (
         "23:59:59.900 INFO KafkaController - [Controller id=4] 4 successfully elected as the controller. Epoch"
         " incremented to 2\n00:00:00.711 INFO KafkaController - [Controller id=4] Starting the controller scheduler\n"
     )
-    assert load_time_s("kafka-zk", zookeeper) == pytest.approx(0.811)
-    assert load_time_s("kraft", zookeeper) is None
+    assert load_time_s(KAFKA_ZK.failover.loading, zookeeper) == pytest.approx(0.811)
+    assert load_time_s(KRAFT.failover.loading, zookeeper) is None
 
 
 def test_topics_have_that_many_partitions_together() -> None:
@@ -300,7 +302,7 @@ def test_who_is_active_is_asked_over_questions_that_are_kept() -> None:
     places = {name: SimpleNamespace(roles=("broker",), dial=lambda port: ("127.0.0.1", port)) for name in ("n1", "n2")}
     cell = Cell(system="kafka-zk", version="0", partitions=10, times=1, budget_s=1.0, artifacts={})
     cluster = Cluster(cell, {}, cast(Any, places))
-    cluster.system = cast(Any, SimpleNamespace(question=lambda place, subject: _made(made)))
+    cluster.system = cast(Any, SimpleNamespace(profile=KAFKA_ZK.profile, question=lambda place, subject: _made(made)))
 
     async def ask() -> list[str | None]:
         found = [await cluster.active() for _ in range(3)]

@@ -5,7 +5,6 @@ The conditions are the same for both systems: three nodes that are brokers, two 
 end leaves a third of the partitions without their leader.
 """
 
-from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any, Final
 
@@ -15,18 +14,6 @@ NODES: Final = 3
 REPLICAS: Final = 2
 #: More in one request than this, and ZooKeeper mode is busy for many seconds with one topic.
 PARTITIONS_PER_TOPIC: Final = 500
-
-#: What a cell's system needs beyond its defaults; thousands of partitions need memory and room.
-SYSTEM_OPTIONS: Final[Mapping[str, Mapping[str, Any]]] = {
-    "kraft": {
-        "combined": True,
-        "broker_session": "2s",
-        "broker_heartbeat": "500ms",
-        "heap_mib": 1024,
-        "data_limit_mib": 2048,
-    },
-    "kafka-zk": {"zk_session": "2s", "heap_mib": 1024, "data_limit_mib": 2048},
-}
 
 
 class Ending(StrEnum):

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Final
 
 from fencepost.harness.base.errors import HarnessError
-from fencepost.harness.campaigns.failover.cell import NODES, REPLICAS, SYSTEM_OPTIONS, Cell, topics
+from fencepost.harness.campaigns.failover.cell import NODES, REPLICAS, Cell, topics
+from fencepost.harness.campaigns.failover.measurable import failover_of
 from fencepost.harness.campaigns.failover.probes import Address, Partition, ProduceLine, ProduceProbe
 from fencepost.harness.coordination import Definite, Indefinite
 from fencepost.harness.history import Claim
@@ -26,7 +27,7 @@ from fencepost.harness.systems.contract.servers import members_of
 from fencepost.harness.systems.contract.system import Question
 from fencepost.harness.systems.kafka.client.client import open_node
 from fencepost.harness.systems.kafka.client.elect_leaders import elect_preferred_leaders
-from fencepost.harness.systems.kafka.names import CLIENT_PORT, CONTROLLER_PORT
+from fencepost.harness.systems.kafka.names import CLIENT_PORT
 from fencepost.harness.systems.kafka.wire.errors import TOPIC_ALREADY_EXISTS, ServerDoubt, ServerRefusal
 from fencepost.harness.systems.kafka.wire.values import TopicView
 
@@ -53,6 +54,7 @@ class Cluster:
         self.nodes = nodes
         self.layout = layout
         self.system = registry.system(cell.system)
+        self.failover = failover_of(cell.system)
         self.topics = topics(cell.partitions)
         self.filled = False
         #: Kept: a question may read its node's log, which grows by a line per partition with every ending.
@@ -75,9 +77,8 @@ class Cluster:
     @property
     def controllers(self) -> dict[str, Address]:
         """Where every node that may be the active controller takes changes as such, and forwards none."""
-        if self.cell.system == "kafka-zk":
-            return self.brokers
-        return {name: self.layout[name].dial(CONTROLLER_PORT) for name in self.brokers}
+        port = self.system.profile.listeners[self.failover.controller]
+        return {name: self.layout[name].dial(port) for name in self.brokers}
 
     async def active(self) -> str | None:
         """The node that acts as the controller now; None when it is not exactly one."""
@@ -230,7 +231,7 @@ class Cluster:
 async def open_cluster(cell: Cell, folder: Path, stack: AsyncExitStack) -> Cluster:
     """Bring the cell's cluster up in the lab; `stack` takes it down."""
     system = registry.system(cell.system)
-    options = system.profile.parse_options(SYSTEM_OPTIONS[cell.system])
+    options = system.profile.parse_options(failover_of(cell.system).options)
     artifacts = Artifacts(**cell.artifacts)
     setting = Setting(runtime="lab", nodes=NODES, members=members_of(system, NODES, options), links=Links.RULES)
     runtime = await registry.runtime("lab").open(folder, setting, system.profile.listeners, artifacts)

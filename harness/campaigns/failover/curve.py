@@ -17,12 +17,13 @@ from typing import Any, Final
 
 import msgspec
 
-from fencepost.harness.base.errors import HarnessError, UsageError, unknown_choice
+from fencepost.harness.base.errors import HarnessError, UsageError
 from fencepost.harness.base.source_tree import source_tree
 from fencepost.harness.base.stop_request import STOP_GRACE_S, StopRequest
-from fencepost.harness.campaigns.failover.cell import NODES, SYSTEM_OPTIONS, Cell, Sample
+from fencepost.harness.campaigns.failover.cell import NODES, Cell, Sample
 from fencepost.harness.campaigns.failover.child import CELL
 from fencepost.harness.campaigns.failover.document import Curve, document
+from fencepost.harness.campaigns.failover.measurable import failover_of
 from fencepost.harness.campaigns.failover.page import page
 from fencepost.harness.campaigns.failover.picture import standing_alone
 from fencepost.harness.plugins import registry
@@ -45,8 +46,7 @@ Say = Callable[[str], None]
 def check_choices(systems: Sequence[str], partitions: Sequence[int]) -> None:
     """Everything that can be found wrong before a cluster starts; raises UsageError."""
     for name in systems:
-        if name not in SYSTEM_OPTIONS:
-            raise unknown_choice("system with a controller and partitions", name, list(SYSTEM_OPTIONS))
+        failover_of(name)
     for what, given in (("--systems", systems), ("--partitions", partitions)):
         if not given:
             raise UsageError(f"{what}: nothing is named", hint="name one or several, joined by commas")
@@ -87,7 +87,7 @@ class CurveRun:
         found = {}
         for name in self.systems:
             system = registry.system(name)
-            options = system.profile.parse_options(SYSTEM_OPTIONS[name])
+            options = system.profile.parse_options(failover_of(name).options)
             setting = Setting(runtime="lab", nodes=NODES, members=members_of(system, NODES, options))
             setting = provider.refuse_if_impossible(setting, {"kill"})
             found[name] = provider.resolve(system.releases, system.releases.default, setting, self.say)

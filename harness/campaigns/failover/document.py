@@ -6,8 +6,9 @@ from typing import Any, Final
 
 import msgspec
 
-from fencepost.harness.campaigns.failover.cell import MEASURES, NODES, REPLICAS, SYSTEM_OPTIONS, Ending, Sample
+from fencepost.harness.campaigns.failover.cell import MEASURES, NODES, REPLICAS, Ending, Sample
 from fencepost.harness.campaigns.failover.growth import Growth, fit
+from fencepost.harness.campaigns.failover.measurable import failover_of
 
 FORMAT: Final = 1
 
@@ -90,7 +91,7 @@ def document(curve: Curve) -> dict[str, Any]:
             "nodes": NODES,
             "replicas": REPLICAS,
             "acks": "all",
-            "system_options": {name: dict(SYSTEM_OPTIONS[name]) for name in curve.systems},
+            "system_options": {name: dict(failover_of(name).options) for name in curve.systems},
         },
         "versions": curve.versions,
         "partitions": list(curve.partitions),

@@ -122,7 +122,7 @@ async def _load_time(cluster: Cluster, successor: str, from_byte: int) -> float 
     while True:
         with cluster.nodes[successor].log.open("rb") as file:
             file.seek(from_byte)
-            found = load_time_s(cluster.cell.system, file.read().decode(errors="replace"))
+            found = load_time_s(cluster.failover.loading, file.read().decode(errors="replace"))
         if found is not None or time.monotonic() > deadline:
             return found
         await asyncio.sleep(_POLL_S)

@@ -9,6 +9,7 @@ from markupsafe import Markup
 
 from fencepost.harness.campaigns.failover.cell import REPLICAS
 from fencepost.harness.campaigns.failover.document import Curve, table
+from fencepost.harness.campaigns.failover.measurable import failover_of
 from fencepost.harness.campaigns.failover.picture import drawn
 
 _OWN_STYLE: Final = """
@@ -42,9 +43,8 @@ Dashed: least squares through the medians.</figcaption></figure></section>
 
 _HOW: Final = (
     "Zero is the moment at which the signal was sent: SIGKILL, or SIGTERM for a stop in order.",
-    "Three nodes, all of them brokers; in kraft each is a controller too, in kafka-zk there are three ZooKeeper servers"
-    f" beside them. Every partition has {REPLICAS} replicas. Before each ending all replicas are in sync and each"
-    " partition is led by its first replica and has acknowledged a produce.",
+    f"Three nodes, all of them brokers. Every partition has {REPLICAS} replicas. Before each ending all replicas are in"
+    " sync and each partition is led by its first replica and has acknowledged a produce.",
     "A controller that is stopped in order goes on acting until it has handed over: the other nodes refuse changes"
     " until then, so that this time holds its shutdown (exit_s among the samples).",
     "First accepted metadata change: CreateTopics of a new name, asked of the two remaining nodes' controllers on three"
@@ -52,12 +52,8 @@ _HOW: Final = (
     "First acknowledged produce on every partition: acks=all, asked of the remaining brokers in rounds until the last"
     " partition has acknowledged one; while none becomes available only 100 are asked in a round, of 100 ms at most, so"
     " that asking does not slow down what is measured. It may be seen late by two such rounds.",
-    "Session time-outs: 2 s in both (the broker's ZooKeeper session; KRaft's broker session). KRaft controllers have a"
-    " fetch time-out of 1 s and an election time-out of 0.5 s. A kill is found out by these, a stop is not: so their"
-    " share of the times is the settings', not the systems'.",
-    "The new controller's own loading is the time between two lines of its log: in kraft from “Becoming the active"
-    " controller” to “Activated periodic tasks”, in kafka-zk from “successfully elected” to “Starting the controller"
-    " scheduler”.",
+    "A kill is found out by time-outs, a stop is not: so their share of the times is the settings', not the systems'.",
+    "The new controller's own loading is the time between two lines of its log.",
 )
 
 
@@ -85,7 +81,7 @@ def page(curve: Curve) -> str:
             missing=missing,
             picture=drawn(curve),
             table=_table(table(curve)),
-            how=Markup("").join(Markup("<li>{}</li>").format(text) for text in _HOW),
+            how=Markup("").join(Markup("<li>{}</li>").format(text) for text in (*_HOW, *_of_systems(curve))),
         )
     )
 
@@ -97,3 +93,13 @@ def _table(rows: list[list[str]]) -> Markup:
         for row in rows[1:]
     )
     return Markup("<table><thead><tr>{}</tr></thead><tbody>{}</tbody></table>").format(head, body)
+
+
+def _of_systems(curve: Curve) -> list[str]:
+    """What the figures of each system rest on."""
+    lines = []
+    for name in curve.systems:
+        failover = failover_of(name)
+        begins, done = failover.loading
+        lines.append(f"{name}: {failover.about}. Its loading lasts from “{begins}” to “{done}” in its log.")
+    return lines

@@ -126,7 +126,7 @@ def archive(name: str, key_parts: Sequence[str], train: Train, *, wait_s: float 
     under its name in one step, whole or not at all. A training that left none is not tried again for an hour.
 
     Args:
-        name: a short word for the file name, such as "zookeeper".
+        name: a short word for the file name.
         key_parts: everything that the archive depends on beside the JVM: flags, main class, `jar_parts(...)`.
         train: starts the JVM with the given further flags, exercises it, ends it, waits for its end.
     """

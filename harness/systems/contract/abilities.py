@@ -8,6 +8,7 @@ have them.
 from collections.abc import Mapping
 from typing import Final
 
+from fencepost.harness.systems.contract.failover import MeasuresFailover
 from fencepost.harness.systems.contract.fenced_attempts import TellsAttempts
 from fencepost.harness.systems.contract.leadership import BoundsLeadership, LeadsPartitions, LogsReigns, MovesLeadership
 from fencepost.harness.systems.contract.leases import BoundsLeases
@@ -16,7 +17,13 @@ from fencepost.harness.systems.contract.membership import ChangesMembers
 from fencepost.harness.systems.contract.reported_version import TellsVersion
 from fencepost.harness.systems.contract.server_clock import TellsTime
 from fencepost.harness.systems.contract.server_settings import TakesSettings
-from fencepost.harness.systems.contract.servers import ArrangesMembers, LogsFailures, PreparesKeys, ReadsLogs
+from fencepost.harness.systems.contract.servers import (
+    ArrangesMembers,
+    LogsFailures,
+    PreparesKeys,
+    ReadsLogs,
+    StartsFromArchive,
+)
 from fencepost.harness.systems.contract.system import System
 
 #: By the word that `fencepost list` uses.
@@ -28,10 +35,12 @@ ABILITIES: Final[Mapping[str, type]] = {
     "leads-partitions": LeadsPartitions,
     "logs-failures": LogsFailures,
     "logs-reigns": LogsReigns,
+    "measures-failover": MeasuresFailover,
     "moves-leadership": MovesLeadership,
     "offers-watches": OffersWatches,
     "prepares-keys": PreparesKeys,
     "reads-logs": ReadsLogs,
+    "starts-from-archive": StartsFromArchive,
     "takes-settings": TakesSettings,
     "tells-attempts": TellsAttempts,
     "tells-time": TellsTime,

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from fencepost.harness.runtime.artifacts import Artifacts
     from fencepost.harness.runtime.node import Node
 
-#: By what stands before the dot ("etcd"), then by the server's own name ("snapshot-count"), as text.
+#: By what stands before the dot, then by the server's own name (`snapshot-count`), as text.
 Settings = Mapping[str, Mapping[str, str]]
 NO_SETTINGS: Final[Settings] = {}
 
@@ -64,7 +64,7 @@ class TakesSettings(Protocol):
 
     @property
     def settable(self) -> Mapping[str, str]:
-        """What may stand before the dot, and what is set by it ("etcd": "a flag of the command line")."""
+        """What may stand before the dot, and what is set by it (a flag of the command line, say)."""
         ...
 
     def refuse_setting(self, of: str, key: str, options: Any) -> str | None:

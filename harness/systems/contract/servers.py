@@ -33,6 +33,15 @@ class PreparesKeys(Protocol):
 
 
 @runtime_checkable
+class StartsFromArchive(Protocol):
+    """Its packaged release starts faster from an archive, which set-up makes by resolving that release."""
+
+    def startup_archive(self) -> Path | None:
+        """Where the archive is; None when it is absent."""
+        ...
+
+
+@runtime_checkable
 class ReadsLogs(Protocol):
     """Its replicated log can be read off the disks of its nodes after a run."""
 

@@ -4,11 +4,13 @@ from pathlib import Path
 from typing import Final
 
 from fencepost.harness.runtime.artifacts import Artifacts, ImageFacts, ImageRecipe
-from fencepost.harness.runtime.artifacts.java import archive
+from fencepost.harness.runtime.artifacts.java import archive, existing_archive
 from fencepost.harness.systems.contract.base import BaseReleases
 from fencepost.harness.systems.zookeeper import image as zookeeper_image
 from fencepost.harness.systems.zookeeper import server, versions
 from fencepost.harness.systems.zookeeper.archive_training import train
+
+_ARCHIVE: Final = "zookeeper"
 
 
 class ZooKeeperReleases(BaseReleases):
@@ -26,9 +28,13 @@ class ZooKeeperReleases(BaseReleases):
         else:
             jars = versions.jars(version)
         # A name of their own: the archives of many releases must not push out the default's.
-        name = "zookeeper" if version == self.default else "other-zookeeper"
+        name = _ARCHIVE if version == self.default else f"other-{_ARCHIVE}"
         made = archive(name, server.archive_key(jars), lambda flags: train(jars, flags))
         return server.artifacts(version, jars, made)
+
+    def startup_archive(self) -> Path | None:
+        """Where the archive of the packaged release is; None when it is absent."""
+        return existing_archive(_ARCHIVE, server.archive_key(server.packaged()))
 
     @property
     def image_recipe(self) -> ImageRecipe:

@@ -162,6 +162,9 @@ class ZooKeeper(BaseSystem):
     async def taken(self, node: Node, artifacts: Artifacts, settings: Settings) -> list[Taken]:
         return await server_settings.taken(node, *node.place.dial(server.CLIENT_PORT), settings)
 
+    def startup_archive(self) -> Path | None:
+        return self.releases.startup_archive()
+
     async def told_version(self, node: Node, *, log_from: int) -> str:
         return await told_version(*node.place.dial(server.CLIENT_PORT))
 

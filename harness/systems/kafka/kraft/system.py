@@ -9,6 +9,7 @@ from fencepost.harness.history import NodeLog
 from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.node import Layout, Member, Node, NodeSpec, Place
 from fencepost.harness.systems.contract.base import BaseSystem
+from fencepost.harness.systems.contract.failover import Failover
 from fencepost.harness.systems.contract.leadership import PartitionReign
 from fencepost.harness.systems.contract.profile import Profile
 from fencepost.harness.systems.contract.server_settings import NO_SETTINGS, Settings, Taken
@@ -50,6 +51,19 @@ class Kraft(BaseSystem):
         vocabulary=Vocabulary(subjects={RAFT: "raft layer", ACTIVE_CONTROLLER: "controller layer"}),
     )
     releases: Final = KraftReleases()
+    failover: Final = Failover(
+        options={
+            "combined": True,
+            "broker_session": "2s",
+            "broker_heartbeat": "500ms",
+            "heap_mib": 1024,
+            "data_limit_mib": 2048,
+        },
+        controller="controller",
+        loading=("Becoming the active controller", "Activated periodic tasks"),
+        about="each broker is a controller too, with a fetch time-out of 1 s and an election time-out of 0.5 s; a"
+        " broker's session lasts 2 s",
+    )
 
     def promises(self, version: str = "") -> tuple[Guarantee, ...]:
         return promises(version or self.releases.default)

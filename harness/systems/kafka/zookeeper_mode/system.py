@@ -10,6 +10,7 @@ from fencepost.harness.history import NodeLog
 from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.node import Layout, Member, Node, NodeSpec, Place
 from fencepost.harness.systems.contract.base import BaseSystem
+from fencepost.harness.systems.contract.failover import Failover
 from fencepost.harness.systems.contract.fenced_attempts import AttemptReader
 from fencepost.harness.systems.contract.leadership import PartitionReign
 from fencepost.harness.systems.contract.profile import Profile
@@ -66,6 +67,12 @@ class KafkaZk(BaseSystem):
         vocabulary=Vocabulary(subjects={CONTROLLER: "controller layer", VIEW: "own view of the controller"}),
     )
     releases: Final = KafkaZkReleases()
+    failover: Final = Failover(
+        options={"zk_session": "2s", "heap_mib": 1024, "data_limit_mib": 2048},
+        controller="client",
+        loading=("successfully elected as the controller", "Starting the controller scheduler"),
+        about="three ZooKeeper servers stand beside the brokers; a broker's session with them lasts 2 s",
+    )
     guarantees = GUARANTEES
 
     def members(self, nodes: int, options: KafkaZkOptions) -> tuple[Member, ...]:
