@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from fencepost.harness.base.durations import format_duration
-from fencepost.harness.base.errors import UsageError, refused
+from fencepost.harness.base.errors import Refusal, UsageError, refused
 from fencepost.harness.base.options import Options, plain
 from fencepost.harness.faults.cuts import NEED_A_CUT, may_cut_off_leader
 from fencepost.harness.faults.kind import FaultSpec
@@ -159,18 +159,17 @@ def refuse_changes(resolved: ResolvedPlan, specs: Sequence[FaultSpec], start: st
     for spec in specs:
         for word in versions_needed([spec], faults):
             if not isinstance(system, TellsVersion):
-                raise refused(
-                    spec.text, f"servers of {system.profile.name} do not say which release they are; leave out to="
-                )
+                silent = Refusal(f"servers of {system.profile.name} do not say which release they are", "leave out to=")
+                raise silent.error(spec.text)
             to = names.get(word, word)
             if to == start:
-                raise refused(spec.text, f"the nodes begin as {start}; leave out to=")
+                raise Refusal(f"the nodes begin as {start}", "leave out to=").error(spec.text)
             # A roll may begin where an earlier one of another kind ended.
             back = spec.options.get("back") == "yes"
             for begun in dict.fromkeys((start, *names.values())):
-                why = system.refuse_change(begun, to, back=back, options=options, settings=plan.settings)
-                if why and begun != to:
-                    raise refused(spec.text, why)
+                change = system.refuse_change(begun, to, back=back, options=options, settings=plan.settings)
+                if change is not None and begun != to:
+                    raise change.error(spec.text)
 
 
 def _workload(plan: Plan) -> Workload[Any]:

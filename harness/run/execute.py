@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from fencepost.harness.base.errors import HarnessError, MachineError, StoppedBeforeStart, refused
+from fencepost.harness.base.errors import HarnessError, MachineError, StoppedBeforeStart
 from fencepost.harness.base.stop_request import StopRequest
 from fencepost.harness.faults.fitting import refuse_without_time
 from fencepost.harness.faults.forecast import Prospect, Surroundings
@@ -174,7 +174,7 @@ def _artifacts(
     refuse_changes(checked, checked.asked.specs, first.version, names)
     for artifacts in (first, *others.values()):
         # What these servers themselves do not know, as far as they can be asked before they run.
-        why = system.refuse_settings(artifacts, plan.settings) if isinstance(system, TakesSettings) else None
-        if why:
-            raise refused("--set", why)
+        refusal = system.refuse_settings(artifacts, plan.settings) if isinstance(system, TakesSettings) else None
+        if refusal is not None:
+            raise refusal.error("--set")
     return first, others

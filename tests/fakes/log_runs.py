@@ -24,7 +24,7 @@ from fencepost.harness.judging.judge import Judgement, conclude
 from fencepost.harness.plugins.workload import clients_of, workload_options
 from fencepost.harness.results.recorder import Recorder
 from fencepost.harness.systems.contract.system import System
-from fencepost.harness.systems.kafka.log_guarantees import LOG_GUARANTEES
+from fencepost.harness.systems.kafka.guarantees import LOG_GUARANTEES
 from fencepost.harness.verdict import Facts, Thresholds
 from fencepost.workloads.log import Log, LogOptions
 from tests.fakes.log_broker import NEEDS_ELECTIONS, FakeLog, FakeLogSession

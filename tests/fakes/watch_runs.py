@@ -15,7 +15,7 @@ from fencepost.harness.judging.judge import Judgement, conclude
 from fencepost.harness.plugins.workload import clients_of, workload_options
 from fencepost.harness.results.recorder import Recorder
 from fencepost.harness.systems.contract.system import System
-from fencepost.harness.systems.etcd.watch_guarantees import WATCH_GUARANTEES
+from fencepost.harness.systems.etcd.guarantees import WATCH_GUARANTEES
 from fencepost.harness.systems.zookeeper.guarantees import GUARANTEES
 from fencepost.harness.verdict import Facts, Guarantee, Thresholds
 from fencepost.workloads.watch import Watch, WatchOptions

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fencepost.harness.base.errors import UsageError
+from fencepost.harness.base.errors import Refusal, UsageError
 from fencepost.harness.faults.conductor import Conductor, damages_of
 from fencepost.harness.faults.forecast import Surroundings, look_ahead
 from fencepost.harness.faults.kind import Cluster, FaultSpec, Resolved, Skip, View
@@ -67,7 +67,7 @@ class FakeSystem:
     def version_of(self, node: Node, artifacts: Artifacts) -> str:
         return artifacts.version
 
-    def refuse_change(self, start: str, to: str, **_: object) -> str | None:
+    def refuse_change(self, start: str, to: str, **_: object) -> Refusal | None:
         return None
 
 
@@ -674,7 +674,7 @@ def test_etcd_says_what_it_is_by_http() -> None:
     ],
 )
 def test_zookeepers_release_is_read_off_srvr(said: str, version: str) -> None:
-    from fencepost.harness.systems.zookeeper.question import read_version
+    from fencepost.harness.systems.zookeeper.reported_version import read_version
 
     assert read_version(f"{said}\nLatency min/avg/max: 0/0.0/0\n") == version
 

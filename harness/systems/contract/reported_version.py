@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any, Final, Protocol, runtime_checkable
 
+from fencepost.harness.base.errors import Refusal
 from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.node import Node
 from fencepost.harness.systems.contract import releases
@@ -30,10 +31,10 @@ class TellsVersion(Protocol):
         """What this node says when it runs from these artifacts."""
         ...
 
-    def refuse_change(self, start: str, to: str, *, back: bool, options: Any, settings: Settings) -> str | None:
+    def refuse_change(self, start: str, to: str, *, back: bool, options: Any, settings: Settings) -> Refusal | None:
         """Why the nodes of a cluster that began as release `start` cannot be started again as `to`, one by one.
 
-        As "reason; remedy"; None where they can. With `back` each is to return to `start` once all were changed.
+        None where they can. With `back` each is to return to `start` once all were changed.
         """
         ...
 

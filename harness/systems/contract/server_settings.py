@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol, runtime_checkable
 
-from fencepost.harness.base.errors import UsageError, refused
+from fencepost.harness.base.errors import Refusal, UsageError
 
 if TYPE_CHECKING:
     from fencepost.harness.runtime.artifacts import Artifacts
@@ -47,14 +47,14 @@ class Reserved:
     options: Mapping[str, str]
     reasons: Mapping[str, str]
 
-    def why(self, key: str) -> str | None:
-        """Why `key` may not be set, as "reason; remedy"; None when it may."""
+    def refuse(self, key: str) -> Refusal | None:
+        """Why `key` may not be set; None when it may."""
         if key in self.options:
             option = self.options[key]
-            return f"bounds are worked out from it, so it has an option of its own; give -O {option}=..."
+            return Refusal("bounds are worked out from it, so it has an option of its own", f"give -O {option}=...")
         for pattern, reason in self.reasons.items():
             if re.fullmatch(pattern, key):
-                return f"the harness sets it, and {reason}; leave it out"
+                return Refusal(f"the harness sets it, and {reason}", "leave it out")
         return None
 
 
@@ -67,12 +67,12 @@ class TakesSettings(Protocol):
         """What may stand before the dot, and what is set by it (a flag of the command line, say)."""
         ...
 
-    def refuse_setting(self, of: str, key: str, options: Any) -> str | None:
-        """Why this is not to be set, as "reason; remedy"; None when it may be. Fetches and starts nothing."""
+    def refuse_setting(self, of: str, key: str, options: Any) -> Refusal | None:
+        """Why this is not to be set; None when it may be. Fetches and starts nothing."""
         ...
 
-    def refuse_settings(self, artifacts: "Artifacts", settings: Settings) -> str | None:
-        """What these servers themselves do not know or accept, as "reason; remedy"; None where nothing is found."""
+    def refuse_settings(self, artifacts: "Artifacts", settings: Settings) -> Refusal | None:
+        """What these servers themselves do not know or accept; None where nothing is found."""
         ...
 
     async def taken(self, node: "Node", artifacts: "Artifacts", settings: Settings) -> list[Taken]:
@@ -118,9 +118,9 @@ def checked(
                 raise UsageError(f"--set {of}.{key}: {key!r} is not a name", hint=f"it is {system.settable[of]}")
             if _LINE_BREAK.search(as_text(value)):
                 raise UsageError(f"--set {of}.{key}: its value has several lines", hint="give a value of one line")
-            why = system.refuse_setting(of, key, options)
-            if why:
-                raise refused(f"--set {of}.{key}", why)
+            refusal = system.refuse_setting(of, key, options)
+            if refusal is not None:
+                raise refusal.error(f"--set {of}.{key}")
     return {of: {key: as_text(value) for key, value in settings.items()} for of, settings in given.items() if settings}
 
 
@@ -134,11 +134,11 @@ def words(settings: Settings) -> list[str]:
     return [f"{of}.{key}={value}" for of, keys in settings.items() for key, value in keys.items()]
 
 
-def unknown(of: str, key: str, known: Iterable[str], *, what: str) -> str:
-    """ "reason; remedy" for a name that is none, with those that look like it."""
+def unknown(of: str, key: str, known: Iterable[str], *, what: str) -> Refusal:
+    """The refusal of a name that is none, with those that look like it."""
     near = difflib.get_close_matches(key, list(known), 3, 0.75)
     remedy = f"did you mean {', '.join(near)}?" if near else "look for its name in the documentation of this release"
-    return f"{of}.{key} is not {what}; {remedy}"
+    return Refusal(f"{of}.{key} is not {what}", remedy)
 
 
 def same(said: str, value: str) -> bool:

@@ -10,6 +10,7 @@ import asyncio
 import json
 from typing import Final
 
+from fencepost.harness.base.errors import Refusal
 from fencepost.harness.systems.contract.reported_version import minor
 
 _SOURCE: Final = "etcd.io/docs: Upgrading etcd clusters and applications"
@@ -29,21 +30,24 @@ async def ask(address: str, port: int) -> str:
     return str(said)
 
 
-def refuse_change(start: str, to: str, *, back: bool) -> str | None:
-    """ "reason; remedy", or None."""
+def refuse_change(start: str, to: str, *, back: bool) -> Refusal | None:
+    """Why members cannot be changed so, one by one; None where they can."""
     old, new = minor(start), minor(to)
     if old is None or new is None or old == new:
         return None
     if new < old:
-        return f"a member of etcd {to} ends at its start in a cluster of {start}; choose a release of {_line(old)}"
+        return Refusal(
+            f"a member of etcd {to} ends at its start in a cluster of {start}", f"choose a release of {_line(old)}"
+        )
     if new[0] != old[0] or new[1] > old[1] + 1:
-        return (
-            f"etcd goes up one minor release at a time ({_SOURCE}); from {start} choose {_line((old[0], old[1] + 1))}"
+        return Refusal(
+            f"etcd goes up one minor release at a time ({_SOURCE})",
+            f"from {start} choose {_line((old[0], old[1] + 1))}",
         )
     if back:
-        return (
-            f"once all members are {to} the cluster's version is, and one of {start} ends at its start; "
-            "leave out back=yes, or choose a release of the same minor version"
+        return Refusal(
+            f"once all members are {to} the cluster's version is, and one of {start} ends at its start",
+            "leave out back=yes, or choose a release of the same minor version",
         )
     return None
 

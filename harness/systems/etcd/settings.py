@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from fencepost.harness.base.errors import MachineError
+from fencepost.harness.base.errors import MachineError, Refusal
 from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.linux import processes
 from fencepost.harness.runtime.node import Node
@@ -40,20 +40,20 @@ _STARTING: Final = '"msg":"starting an etcd server"'
 _ASK_S: Final = 20.0
 
 
-def refuse(key: str, options: EtcdOptions) -> str | None:
+def refuse(key: str, options: EtcdOptions) -> Refusal | None:
     """`harness.systems.contract.server_settings.TakesSettings.refuse_setting`."""
     option = _TWICE.get(key)
     if option is not None and getattr(options, option) != getattr(EtcdOptions(), option):
-        return f"-O {option}={getattr(options, option)} says the same; leave one of them out"
-    return RESERVED.why(key)
+        return Refusal(f"-O {option}={getattr(options, option)} says the same", "leave one of them out")
+    return RESERVED.refuse(key)
 
 
 def flags(settings: Settings) -> Mapping[str, str]:
     return settings.get(ETCD, {})
 
 
-def refused_by_binary(artifacts: Artifacts, settings: Settings) -> str | None:
-    """What etcd says of these flags, "reason; remedy"; None when it takes them. In an image it says so at its start."""
+def refused_by_binary(artifacts: Artifacts, settings: Settings) -> Refusal | None:
+    """What etcd says of these flags; None when it takes them. In an image it says so at its start."""
     if "image" in artifacts.paths or not flags(settings):
         return None
     words = [f"--{key}={value}" for key, value in flags(settings).items()]
@@ -69,7 +69,8 @@ def refused_by_binary(artifacts: Artifacts, settings: Settings) -> str | None:
         return None
     found = _REFUSED.search(f"{done.stderr}\n{done.stdout}")
     said = found.group() if found else (done.stderr.strip().splitlines() or ["nothing"])[0]
-    return f"etcd {artifacts.version} says: {said}; its flags are told by: {Path(artifacts.paths['etcd']).name} --help"
+    command = f"{Path(artifacts.paths['etcd']).name} --help"
+    return Refusal(f"etcd {artifacts.version} says: {said}", f"its flags are listed by: {command}")
 
 
 def refused_line(line: str) -> str | None:

@@ -8,6 +8,7 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
+from fencepost.harness.base.errors import Refusal
 from fencepost.harness.coordination import Interface, Locks, ReadMode, WatchMode
 from fencepost.harness.history import Clock
 from fencepost.harness.runtime.artifacts import Artifacts
@@ -18,26 +19,20 @@ from fencepost.harness.systems.contract.profile import Profile
 from fencepost.harness.systems.contract.server_clock import ToldTime
 from fencepost.harness.systems.contract.server_settings import NO_SETTINGS, Settings, Taken
 from fencepost.harness.systems.contract.system import Question
+from fencepost.harness.systems.etcd import configuration
 from fencepost.harness.systems.etcd import reported_version as told_version
 from fencepost.harness.systems.etcd import settings as server_settings
+from fencepost.harness.systems.etcd.configuration import CLIENT_PORT, PEER_PORT, url
 from fencepost.harness.systems.etcd.fenced_attempts import LeaseAttempts
-from fencepost.harness.systems.etcd.guarantees import CHECK_QUORUM, GUARANTEES
-from fencepost.harness.systems.etcd.lease_guarantees import lease_bound
+from fencepost.harness.systems.etcd.guarantees import leadership_bound, lease_bound, promises
 from fencepost.harness.systems.etcd.options import EtcdOptions
 from fencepost.harness.systems.etcd.releases import EtcdReleases
-from fencepost.harness.systems.etcd.watch_guarantees import watch_guarantees
-from fencepost.harness.verdict import Guarantee, LeadershipBound, LeaseBound, Standing, Vocabulary
+from fencepost.harness.verdict import Guarantee, LeadershipBound, LeaseBound, Vocabulary
 
 if TYPE_CHECKING:
     from fencepost.harness.systems.etcd.health import Health
     from fencepost.harness.systems.etcd.membership import EtcdMembership
 
-CLIENT_PORT: Final = 2379
-PEER_PORT: Final = 2380
-
-#: Of the data directory: two write-ahead log segments of 64 MiB are laid out beforehand, and the rest is the store.
-_DATA_LIMIT_BYTES: Final = 512 << 20
-_STORE_QUOTA_BYTES: Final = 192 << 20
 #: One attempt to ask a member whether it serves.
 _ATTEMPT_S: Final = 1.0
 #: As raft's logger says it, in zap's JSON: {"level":"info",...,"msg":"8e9e05c52164694d became leader at term 2"}.
@@ -55,7 +50,7 @@ class Etcd(BaseSystem):
         ),
         # Plain (serializable) reads at most keep the order of one session.
         reads={ReadMode.STRONG: "linearizable", ReadMode.PLAIN: "session-order"},
-        listeners={"client": CLIENT_PORT, "peer": PEER_PORT},
+        listeners=configuration.LISTENERS,
         vocabulary=Vocabulary(epoch="term"),
         sizes=(1, 3, 5),
     )
@@ -64,7 +59,7 @@ class Etcd(BaseSystem):
     resumes_watches: Final = True
 
     def promises(self, version: str = "") -> tuple[Guarantee, ...]:
-        return (*GUARANTEES, *watch_guarantees(version or self.releases.default))
+        return promises(version or self.releases.default)
 
     def specs(
         self,
@@ -73,28 +68,10 @@ class Etcd(BaseSystem):
         options: EtcdOptions,
         settings: Settings = NO_SETTINGS,
     ) -> list[NodeSpec]:
-        cluster = ",".join(f"{place.name}={_url(*place.peer(PEER_PORT))}" for place in layout.values())
-        return [
-            NodeSpec(
-                name=place.name,
-                argv=_argv(artifacts.paths["etcd"], place, cluster, options, server_settings.flags(settings)),
-                listeners=self.profile.listeners,
-                data_limit_bytes=_DATA_LIMIT_BYTES,
-            )
-            for place in layout.values()
-        ]
+        return [configuration.spec(place, layout, artifacts, options, settings) for place in layout.values()]
 
     def leadership(self, options: EtcdOptions, version: str = "") -> LeadershipBound:
-        return LeadershipBound(
-            bound_ns=2 * options.election + options.heartbeat,
-            source=CHECK_QUORUM,
-            standing=Standing.PROMISED,
-            # Status reads leader and term apart: see `question`.
-            one_leader_per_epoch=False,
-            # raft counts ticks of a time.Ticker, which Go drives by the monotonic clock.
-            clocks=(Clock.MONOTONIC,),
-            superseded_acknowledges_nothing=True,
-        )
+        return leadership_bound(options)
 
     def lease_bound(self, options: EtcdOptions) -> LeaseBound:
         """`harness.systems.contract.leases.BoundsLeases`."""
@@ -140,7 +117,7 @@ class Etcd(BaseSystem):
     def membership(self, layout: Layout, artifacts: Artifacts) -> "EtcdMembership":
         from fencepost.harness.systems.etcd.membership import EtcdMembership
 
-        return EtcdMembership(layout, client_port=CLIENT_PORT, peer_url=lambda place: _url(*place.peer(PEER_PORT)))
+        return EtcdMembership(layout, client_port=CLIENT_PORT, peer_url=lambda place: url(*place.peer(PEER_PORT)))
 
     def question(self, place: Place, subject: str) -> Question:
         from fencepost.harness.systems.etcd.question import EtcdQuestion
@@ -160,10 +137,10 @@ class Etcd(BaseSystem):
     def settable(self) -> Mapping[str, str]:
         return server_settings.SETTABLE
 
-    def refuse_setting(self, of: str, key: str, options: EtcdOptions) -> str | None:
+    def refuse_setting(self, of: str, key: str, options: EtcdOptions) -> Refusal | None:
         return server_settings.refuse(key, options)
 
-    def refuse_settings(self, artifacts: Artifacts, settings: Settings) -> str | None:
+    def refuse_settings(self, artifacts: Artifacts, settings: Settings) -> Refusal | None:
         return server_settings.refused_by_binary(artifacts, settings)
 
     async def taken(self, node: Node, artifacts: Artifacts, settings: Settings) -> list[Taken]:
@@ -179,44 +156,14 @@ class Etcd(BaseSystem):
     def version_of(self, node: Node, artifacts: Artifacts) -> str:
         return artifacts.version
 
-    def refuse_change(self, start: str, to: str, *, back: bool, options: EtcdOptions, settings: Settings) -> str | None:
+    def refuse_change(
+        self, start: str, to: str, *, back: bool, options: EtcdOptions, settings: Settings
+    ) -> Refusal | None:
         return told_version.refuse_change(start, to, back=back)
 
     def became_leader(self, line: str) -> int | None:
         found = _BECAME_LEADER.search(line)
         return int(found.group(1)) if found else None
-
-
-def _argv(binary: str, place: Place, cluster: str, options: EtcdOptions, more: Mapping[str, str]) -> tuple[str, ...]:
-    client, peer = _url(place.address, CLIENT_PORT), _url(*place.peer(PEER_PORT))
-    flags = {
-        "name": place.name,
-        "data-dir": str(place.data / "etcd"),
-        "listen-client-urls": client,
-        "advertise-client-urls": client,
-        # A name is refused here: etcd listens on addresses only.
-        "listen-peer-urls": _url(place.address, place.peer(PEER_PORT)[1]),
-        "initial-advertise-peer-urls": peer,
-        "initial-cluster": cluster,
-        # Ignored once there is data, so a restart has the same command line.
-        "initial-cluster-state": "new",
-        "initial-cluster-token": "fencepost",
-        "heartbeat-interval": str(options.heartbeat.ms),
-        "election-timeout": str(options.election.ms),
-        "snapshot-count": str(options.snapshot_count),
-        "quota-backend-bytes": str(_STORE_QUOTA_BYTES),
-        "max-wals": "2",
-        "max-snapshots": "2",
-        # Pinned, since the epoch of a leader is read from this log.
-        "logger": "zap",
-        "log-level": "info",
-        "log-outputs": "stderr",
-    }
-    return (binary, *(f"--{flag}={value}" for flag, value in {**flags, **more}.items()))
-
-
-def _url(host: str, port: int) -> str:
-    return f"http://{host}:{port}"
 
 
 def disagreement(found: "list[Health]") -> str | None:

@@ -15,8 +15,8 @@ from typing import Final
 from fencepost.harness.base.options import seconds
 from fencepost.harness.runtime.artifacts.java import find_java
 from fencepost.harness.systems.java.archive_training import LOOPBACK, Training, held_ports, running
+from fencepost.harness.systems.zookeeper.configuration import argv, log_files, zoo_cfg
 from fencepost.harness.systems.zookeeper.options import ZooKeeperOptions
-from fencepost.harness.systems.zookeeper.server import argv, log_files, zoo_cfg
 from fencepost.harness.systems.zookeeper.wire import jute as wire
 from fencepost.harness.systems.zookeeper.wire.jute import Op
 

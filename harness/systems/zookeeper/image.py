@@ -4,13 +4,13 @@ from pathlib import Path
 from typing import Final
 
 from fencepost.harness.runtime.artifacts import ImageContents, ImageRecipe, sha256_of
-from fencepost.harness.systems.zookeeper import server, versions
+from fencepost.harness.systems.zookeeper import configuration, versions
 
 
 def _contents(version: str) -> ImageContents:
     """Of a known release, or of a folder of jars."""
     if Path(version).is_dir():
-        version, jars = server.given(Path(version).absolute())
+        version, jars = configuration.given(Path(version).absolute())
     else:
         jars = versions.jars(version)
     return ImageContents(
@@ -21,5 +21,5 @@ def _contents(version: str) -> ImageContents:
 
 
 RECIPE: Final = ImageRecipe(
-    name="zookeeper", version=server.PACKAGED_VERSION, base="java", folder="lib", contents=_contents
+    name="zookeeper", version=configuration.PACKAGED_VERSION, base="java", folder="lib", contents=_contents
 )

@@ -22,7 +22,7 @@ from typing import Any, Final
 from fencepost.harness.coordination import Definite, Indefinite
 from fencepost.harness.runtime.node import Layout, NodeSpec, Place
 from fencepost.harness.systems.contract import releases
-from fencepost.harness.systems.zookeeper import server
+from fencepost.harness.systems.zookeeper import configuration
 from fencepost.harness.systems.zookeeper.question import SrvrQuestion, four_letter_word
 from fencepost.harness.systems.zookeeper.wire import reconfiguration
 from fencepost.harness.systems.zookeeper.wire.jute import Op
@@ -42,7 +42,7 @@ def fixed(version: str) -> str | None:
     """Why members of this release (or folder of jars; "" of an image) cannot be changed; else None."""
     if not version:
         return "nobody knows before the start whether the ZooKeeper in an image can be reconfigured"
-    release = server.given(Path(version))[0] if Path(version).is_dir() else version
+    release = configuration.given(Path(version))[0] if Path(version).is_dir() else version
     if releases.is_before(release, FIRST):
         return f"ZooKeeper {release} has a fixed set of members; 3.5.3 and later can change it"
     return None
@@ -94,7 +94,7 @@ class ZooKeeperMembership:
         names = {place.number: name for name, place in self._layout.items()}
         try:
             async with asyncio.timeout(timeout_s):
-                told = await four_letter_word(*self._layout[at].dial(server.CLIENT_PORT), b"conf")
+                told = await four_letter_word(*self._layout[at].dial(configuration.CLIENT_PORT), b"conf")
         except (OSError, TimeoutError) as error:
             raise Indefinite("not-told", str(error) or f"not answered within {timeout_s:g} s") from None
         servers = reconfiguration.read_servers(told)
@@ -143,19 +143,19 @@ class ZooKeeperMembership:
     async def _follows(self, node: str, timeout_s: float) -> bool:
         try:
             async with asyncio.timeout(timeout_s):
-                answer = await SrvrQuestion(node, *self._layout[node].dial(server.CLIENT_PORT)).ask()
+                answer = await SrvrQuestion(node, *self._layout[node].dial(configuration.CLIENT_PORT)).ask()
         except (OSError, TimeoutError, ValueError):
             return False
         return answer.detail in ("follower", "observer")
 
     def _line(self, name: str, role: str = "participant") -> str:
         place = self._layout[name]
-        host, peer = place.peer(server.PEER_PORT)
+        host, peer = place.peer(configuration.PEER_PORT)
         return server_line(
             place.number,
             host=host,
-            ports=(peer, place.peer(server.ELECTION_PORT)[1]),
-            client=f"{place.address}:{server.CLIENT_PORT}",
+            ports=(peer, place.peer(configuration.ELECTION_PORT)[1]),
+            client=f"{place.address}:{configuration.CLIENT_PORT}",
             role=role,
         )
 

@@ -8,7 +8,6 @@ currently serving requests".
 """
 
 import asyncio
-import re
 from typing import Final, cast
 
 from fencepost.harness.history import Claim
@@ -16,9 +15,6 @@ from fencepost.harness.systems.contract.system import Answer
 
 SOURCE: Final = "srvr"
 _NOT_SERVING: Final = "not currently serving requests"
-_VERSION: Final = re.compile(
-    r"^Zookeeper version: (\d+\.\d+\.\d+(?:-[A-Za-z][\w.]*)*?)(?:--?(?:[0-9a-f]{40}|1))?,", re.MULTILINE
-)
 
 
 class _FourLetterWord(asyncio.Protocol):
@@ -74,19 +70,6 @@ def read_answer(name: str, text: str) -> Answer:
         position=zxid,
         detail=mode,
     )
-
-
-async def told_version(address: str, port: int) -> str:
-    """The release that the server says it is; raises ValueError when it does not say one."""
-    return read_version(await four_letter_word(address, port, SOURCE.encode()))
-
-
-def read_version(text: str) -> str:
-    """Of "Zookeeper version: 3.9.5-<commit>, built on ...": without what names the build."""
-    found = _VERSION.search(text)
-    if found is None:
-        raise ValueError(f"srvr does not tell a version: {text[:200]!r}")
-    return found.group(1)
 
 
 class SrvrQuestion:

@@ -6,8 +6,8 @@ from typing import Final
 from fencepost.harness.runtime.artifacts import Artifacts, ImageFacts, ImageRecipe
 from fencepost.harness.runtime.artifacts.java import archive, existing_archive
 from fencepost.harness.systems.contract.base import BaseReleases
+from fencepost.harness.systems.zookeeper import configuration, versions
 from fencepost.harness.systems.zookeeper import image as zookeeper_image
-from fencepost.harness.systems.zookeeper import server, versions
 from fencepost.harness.systems.zookeeper.archive_training import train
 
 _ARCHIVE: Final = "zookeeper"
@@ -16,7 +16,7 @@ _ARCHIVE: Final = "zookeeper"
 class ZooKeeperReleases(BaseReleases):
     """`harness.systems.contract.system.Releases`."""
 
-    default: Final = server.PACKAGED_VERSION
+    default: Final = configuration.PACKAGED_VERSION
 
     def known(self) -> tuple[str, ...]:
         return versions.known()
@@ -24,21 +24,21 @@ class ZooKeeperReleases(BaseReleases):
     def resolve(self, version: str) -> Artifacts:
         """`version` is a known release or a folder of jars. Makes the start-up archive when there is none yet."""
         if Path(version).is_dir():
-            version, jars = server.given(Path(version).absolute())
+            version, jars = configuration.given(Path(version).absolute())
         else:
             jars = versions.jars(version)
         # A name of their own: the archives of many releases must not push out the default's.
         name = _ARCHIVE if version == self.default else f"other-{_ARCHIVE}"
-        made = archive(name, server.archive_key(jars), lambda flags: train(jars, flags))
-        return server.artifacts(version, jars, made)
+        made = archive(name, configuration.archive_key(jars), lambda flags: train(jars, flags))
+        return configuration.artifacts(version, jars, made)
 
     def startup_archive(self) -> Path | None:
         """Where the archive of the packaged release is; None when it is absent."""
-        return existing_archive(_ARCHIVE, server.archive_key(server.packaged()))
+        return existing_archive(_ARCHIVE, configuration.archive_key(configuration.packaged()))
 
     @property
     def image_recipe(self) -> ImageRecipe:
         return zookeeper_image.RECIPE
 
     def in_image(self, image: ImageFacts) -> Artifacts:
-        return server.in_image(image)
+        return configuration.in_image(image)

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
+from fencepost.harness.base.errors import Refusal
 from fencepost.harness.runtime.linux import processes
 from fencepost.harness.runtime.node import Node
 from fencepost.harness.systems.contract.server_settings import Reserved, Settings, Taken, same, unknown
@@ -42,9 +43,9 @@ def reserved(options: Mapping[str, str]) -> Reserved:
     return Reserved(options=options, reasons=_REASONS)
 
 
-def refuse(key: str, held: Reserved) -> str | None:
+def refuse(key: str, held: Reserved) -> Refusal | None:
     """The same whether it is a key of zoo.cfg or the property that stands for it."""
-    return held.why(key.removeprefix("zookeeper."))
+    return held.refuse(key.removeprefix("zookeeper."))
 
 
 def in_file(settings: Settings) -> dict[str, str]:
@@ -64,8 +65,8 @@ def jvm_flags(settings: Settings) -> tuple[str, ...]:
     return tuple(f"-D{k}={v}" for k, v in settings.get(ZOOKEEPER, {}).items() if k.startswith(_PROPERTY))
 
 
-def refuse_unknown(jars: Iterable[Path], version: str, settings: Settings) -> str | None:
-    """ "reason; remedy" for the first key that the classes of these jars do not know."""
+def refuse_unknown(jars: Iterable[Path], version: str, settings: Settings) -> Refusal | None:
+    """The refusal of the first key that the classes of these jars do not know."""
     keys = settings.get(ZOOKEEPER, {})
     own = [jar for jar in jars if jar.name.startswith("zookeeper")]
     if not own:

@@ -1,6 +1,6 @@
 """Which releases of ZooKeeper are known, and where each comes from.
 
-3.9.5 is in the Python package pyspark (see `server`). All others are resolved by Maven coordinates: the server, and the
+3.9.5 is in the Python package pyspark (see `configuration`). All others are resolved by Maven coordinates: the server, and the
 few jars that a server of ours needs beside it, the same for almost every release. They are named one by one with
 everything else excluded, so that Maven and Ivy bring the same; each is checked against its sum in `jars.toml`
 (`python -m tools.record_sums zookeeper`).
@@ -17,7 +17,7 @@ from typing import Final
 
 from fencepost.harness.base.errors import UsageError
 from fencepost.harness.systems.contract import releases
-from fencepost.harness.systems.zookeeper import server
+from fencepost.harness.systems.zookeeper import configuration
 
 SUMS: Final = Path(__file__).with_name("jars.toml")
 
@@ -35,13 +35,15 @@ _COMMONS_LANG: Final = "commons-lang:commons-lang:2.6"
 def known() -> tuple[str, ...]:
     """Every release that `jars` can get, in order."""
     recorded = (name.removeprefix("zookeeper-").removesuffix(".jar") for name in _sums())
-    return releases.in_order({server.PACKAGED_VERSION, *(release for release in recorded if release[0].isdigit())})
+    return releases.in_order(
+        {configuration.PACKAGED_VERSION, *(release for release in recorded if release[0].isdigit())}
+    )
 
 
 def jars(version: str) -> list[Path]:
     """The jars of a known release: packaged, or fetched, checked and kept."""
-    if version == server.PACKAGED_VERSION:
-        return server.packaged()
+    if version == configuration.PACKAGED_VERSION:
+        return configuration.packaged()
     if version not in known():
         raise UsageError(
             f"ZooKeeper {version!r} is neither a known release nor a folder; known are {releases.in_words(known())}",

@@ -15,9 +15,8 @@ from fencepost.harness.plugins import registry
 from fencepost.harness.runtime.artifacts import Artifacts, ImageFacts
 from fencepost.harness.runtime.node import Place
 from fencepost.harness.systems.etcd import ETCD
-from fencepost.harness.systems.etcd.lease_guarantees import LEASE_GUARANTEES
+from fencepost.harness.systems.etcd.guarantees import LEASE_GUARANTEES, watch_guarantees
 from fencepost.harness.systems.etcd.options import EtcdOptions
-from fencepost.harness.systems.etcd.watch_guarantees import watch_guarantees
 from fencepost.harness.verdict import Standing
 
 ROOT = Path(__file__).resolve().parents[3]

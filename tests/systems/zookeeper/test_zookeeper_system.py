@@ -13,7 +13,7 @@ from fencepost.harness.plan.checked_plan import check_plan
 from fencepost.harness.runtime.artifacts import Artifacts, ImageFacts
 from fencepost.harness.runtime.node import Place
 from fencepost.harness.systems.contract.system import System
-from fencepost.harness.systems.zookeeper import ZOOKEEPER, server
+from fencepost.harness.systems.zookeeper import ZOOKEEPER, configuration
 from fencepost.harness.systems.zookeeper.options import ZooKeeperOptions
 from fencepost.harness.systems.zookeeper.question import read_answer
 from fencepost.harness.verdict import Standing
@@ -114,11 +114,11 @@ def test_a_given_zookeeper_gets_a_configuration_for_its_own_logging(tmp_path: Pa
 def test_the_version_of_a_folder_is_that_of_its_jar(tmp_path: Path) -> None:
     for name in ("zookeeper-3.8.4.jar", "zookeeper-jute-3.8.4.jar", "zookeeper-prometheus-metrics-3.8.4.jar"):
         (tmp_path / name).write_bytes(b"")
-    version, jars = server.given(tmp_path)
+    version, jars = configuration.given(tmp_path)
     assert (version, len(jars)) == ("3.8.4", 3)
     (tmp_path / "distribution").mkdir()
     (tmp_path / "distribution" / "lib").symlink_to(tmp_path)
-    assert server.given(tmp_path / "distribution")[0] == "3.8.4"
+    assert configuration.given(tmp_path / "distribution")[0] == "3.8.4"
 
 
 def test_a_wrong_version_says_what_can_be_given(tmp_path: Path) -> None:

@@ -10,8 +10,7 @@ fetch from a majority). Before, nothing is promised, so there the same bound is 
 from typing import Final
 
 from fencepost.harness.base.options import Duration
-from fencepost.harness.systems.kafka.election_guarantees import ELECTION_GUARANTEES
-from fencepost.harness.systems.kafka.log_guarantees import LOG_GUARANTEES, PRODUCER_ID_GUARANTEES
+from fencepost.harness.systems.kafka.guarantees import ELECTION_GUARANTEES, LOG_GUARANTEES, PRODUCER_ID_GUARANTEES
 from fencepost.harness.systems.kafka.server.versions import numbers
 from fencepost.harness.verdict import Guarantee, LeadershipBound, Standing
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from fencepost.harness.base.errors import Refusal
 from fencepost.harness.coordination import Interface, ReadMode
 from fencepost.harness.history import NodeLog
 from fencepost.harness.runtime.artifacts import Artifacts
@@ -135,13 +136,15 @@ class Kraft(BaseSystem):
 
     def refuse_change(
         self, start: str, to: str, *, back: bool, options: KraftOptions, settings: Settings
-    ) -> str | None:
+    ) -> Refusal | None:
         """A cluster's metadata.version is that of the release that it began as, which older ones do not know (KIP-778).
 
         It stays when nodes are newer, so that they can go back.
         """
         if told_version.is_older(to, start):
-            return f"{to} does not know the metadata.version of a cluster that began as {start}; choose a newer release"
+            return Refusal(
+                f"{to} does not know the metadata.version of a cluster that began as {start}", "choose a newer release"
+            )
         return None
 
     def read_log(self, archive: Path, node: str) -> NodeLog | None:
@@ -157,10 +160,10 @@ class Kraft(BaseSystem):
     def settable(self) -> Mapping[str, str]:
         return {NAME: server_settings.ABOUT}
 
-    def refuse_setting(self, of: str, key: str, options: KraftOptions) -> str | None:
-        return configuration.RESERVED.why(key)
+    def refuse_setting(self, of: str, key: str, options: KraftOptions) -> Refusal | None:
+        return configuration.RESERVED.refuse(key)
 
-    def refuse_settings(self, artifacts: Artifacts, settings: Settings) -> str | None:
+    def refuse_settings(self, artifacts: Artifacts, settings: Settings) -> Refusal | None:
         return server_settings.refuse_unknown(NAME, server.jars_of(artifacts), artifacts.version, settings)
 
     async def taken(self, node: Node, artifacts: Artifacts, settings: Settings) -> list[Taken]:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
+from fencepost.harness.base.errors import Refusal
 from fencepost.harness.runtime.node import Node
 from fencepost.harness.systems.contract.server_settings import Reserved, Settings, Taken, same, unknown
 from fencepost.harness.systems.java import class_constants as class_words
@@ -39,8 +40,8 @@ def reserved(options: Mapping[str, str]) -> Reserved:
     return Reserved(options=options, reasons=_REASONS)
 
 
-def refuse_unknown(of: str, jars: Iterable[Path], version: str, settings: Settings) -> str | None:
-    """ "reason; remedy" for the first key that the classes of these jars do not know."""
+def refuse_unknown(of: str, jars: Iterable[Path], version: str, settings: Settings) -> Refusal | None:
+    """The refusal of the first key that the classes of these jars do not know."""
     keys = settings.get(of, {})
     own = [jar for jar in jars if jar.name.startswith("kafka")]
     if not own:

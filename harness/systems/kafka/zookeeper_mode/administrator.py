@@ -15,7 +15,7 @@ from fencepost.harness.coordination import Definite, Indefinite
 from fencepost.harness.runtime.node import Place
 from fencepost.harness.systems.kafka.zookeeper_mode.configuration import name_of
 from fencepost.harness.systems.kafka.zookeeper_mode.transaction_log import CONTROLLER, CONTROLLER_EPOCH
-from fencepost.harness.systems.zookeeper.server import CLIENT_PORT as KEEPER_PORT
+from fencepost.harness.systems.zookeeper.configuration import CLIENT_PORT as KEEPER_PORT
 from fencepost.harness.systems.zookeeper.wire.connection import open_connection
 from fencepost.harness.systems.zookeeper.wire.session import ZooKeeperSession
 

@@ -14,8 +14,8 @@ from fencepost.harness.systems.java.archive_training import LOOPBACK, Training, 
 from fencepost.harness.systems.kafka.server import start as server
 from fencepost.harness.systems.kafka.server.archive_training import converse_with_broker, in_thread
 from fencepost.harness.systems.kafka.zookeeper_mode.configuration import KEEPER_CLASS
+from fencepost.harness.systems.zookeeper.configuration import zoo_cfg
 from fencepost.harness.systems.zookeeper.options import ZooKeeperOptions
-from fencepost.harness.systems.zookeeper.server import zoo_cfg
 
 _HEAP_MIB: Final = 256
 _OPTIONS: Final = ZooKeeperOptions(session_timeout=seconds(10))

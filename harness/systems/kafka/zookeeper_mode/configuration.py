@@ -16,7 +16,7 @@ from fencepost.harness.systems.kafka.server import images
 from fencepost.harness.systems.kafka.server import settings as server_settings
 from fencepost.harness.systems.kafka.server import start as server
 from fencepost.harness.systems.kafka.zookeeper_mode.options import KafkaZkOptions
-from fencepost.harness.systems.zookeeper import server as zookeeper
+from fencepost.harness.systems.zookeeper import configuration as zookeeper
 from fencepost.harness.systems.zookeeper import settings as keeper_settings
 from fencepost.harness.systems.zookeeper.options import ZooKeeperOptions
 

@@ -7,8 +7,7 @@ is fenced: its writes to ZooKeeper by the version of /controller_epoch, its requ
 
 from typing import Final
 
-from fencepost.harness.systems.kafka.election_guarantees import ELECTION_GUARANTEES
-from fencepost.harness.systems.kafka.log_guarantees import LOG_GUARANTEES, PRODUCER_ID_GUARANTEES
+from fencepost.harness.systems.kafka.guarantees import ELECTION_GUARANTEES, LOG_GUARANTEES, PRODUCER_ID_GUARANTEES
 from fencepost.harness.verdict import Guarantee, LeadershipBound, Standing
 
 GUARANTEES: Final = (

@@ -10,8 +10,8 @@ from fencepost.harness.systems.kafka.client.broker_health import ASK_S, brokers_
 from fencepost.harness.systems.kafka.client.question import ControllerQuestion
 from fencepost.harness.systems.kafka.names import CLIENT_PORT
 from fencepost.harness.systems.kafka.zookeeper_mode.configuration import BROKER, KEEPER, name_of
+from fencepost.harness.systems.zookeeper.configuration import CLIENT_PORT as KEEPER_PORT
 from fencepost.harness.systems.zookeeper.question import SrvrQuestion
-from fencepost.harness.systems.zookeeper.server import CLIENT_PORT as KEEPER_PORT
 
 _SERVING: Final = frozenset({"leader", "follower", "standalone"})
 

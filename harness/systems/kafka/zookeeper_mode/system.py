@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from fencepost.harness.base.errors import Refusal
 from fencepost.harness.coordination import Interface, ReadMode
 from fencepost.harness.history import NodeLog
 from fencepost.harness.runtime.artifacts import Artifacts
@@ -40,8 +41,8 @@ from fencepost.harness.systems.kafka.zookeeper_mode.releases import KafkaZkRelea
 from fencepost.harness.systems.kafka.zookeeper_mode.role_log import RoleLog
 from fencepost.harness.systems.kafka.zookeeper_mode.transaction_log import read_archive
 from fencepost.harness.systems.zookeeper import settings as keeper_settings
-from fencepost.harness.systems.zookeeper.question import told_version as told_zookeeper_version
-from fencepost.harness.systems.zookeeper.server import CLIENT_PORT as KEEPER_PORT
+from fencepost.harness.systems.zookeeper.configuration import CLIENT_PORT as KEEPER_PORT
+from fencepost.harness.systems.zookeeper.reported_version import ask as told_zookeeper_version
 from fencepost.harness.verdict import LeadershipBound, Vocabulary
 
 #: Who acts as the controller, and whom a broker takes for it.
@@ -140,7 +141,7 @@ class KafkaZk(BaseSystem):
 
     def refuse_change(
         self, start: str, to: str, *, back: bool, options: KafkaZkOptions, settings: Settings
-    ) -> str | None:
+    ) -> Refusal | None:
         """Brokers speak to one another in the newest protocol that they know, unless they are told to keep to an older.
 
         Source: Kafka's documentation, "Upgrading", of every release with ZooKeeper: first all brokers are given the
@@ -154,9 +155,9 @@ class KafkaZk(BaseSystem):
         if asked is not None and asked <= known:
             return None
         wanted = ".".join(map(str, known))
-        return (
-            f"brokers of {newer} would speak to those of {older} in a protocol that they do not know; "
-            f"add --set {NAME}.{_PROTOCOL_VERSION}={wanted}"
+        return Refusal(
+            f"brokers of {newer} would speak to those of {older} in a protocol that they do not know",
+            f"add --set {NAME}.{_PROTOCOL_VERSION}={wanted}",
         )
 
     def read_log(self, archive: Path, node: str) -> NodeLog | None:
@@ -175,12 +176,12 @@ class KafkaZk(BaseSystem):
     def settable(self) -> Mapping[str, str]:
         return {NAME: server_settings.ABOUT, keeper_settings.ZOOKEEPER: keeper_settings.ABOUT}
 
-    def refuse_setting(self, of: str, key: str, options: KafkaZkOptions) -> str | None:
+    def refuse_setting(self, of: str, key: str, options: KafkaZkOptions) -> Refusal | None:
         if of == keeper_settings.ZOOKEEPER:
             return keeper_settings.refuse(key, configuration.KEEPERS_RESERVED)
-        return configuration.RESERVED.why(key)
+        return configuration.RESERVED.refuse(key)
 
-    def refuse_settings(self, artifacts: Artifacts, settings: Settings) -> str | None:
+    def refuse_settings(self, artifacts: Artifacts, settings: Settings) -> Refusal | None:
         jars = server.jars_of(artifacts)
         return server_settings.refuse_unknown(
             NAME, jars, artifacts.version, settings

@@ -1,0 +1,77 @@
+"""Whether a server serves, and what is wrong with a cluster: short questions and short sessions, and away."""
+
+import asyncio
+from typing import Final
+
+from fencepost.harness.coordination import Definite, Indefinite
+from fencepost.harness.history import Claim
+from fencepost.harness.runtime.node import Layout, Place
+from fencepost.harness.systems.contract.system import Answer
+from fencepost.harness.systems.zookeeper.configuration import CLIENT_PORT
+from fencepost.harness.systems.zookeeper.question import SrvrQuestion
+from fencepost.harness.systems.zookeeper.wire.connection import open_connection
+from fencepost.harness.systems.zookeeper.wire.errors import ServerError
+from fencepost.harness.systems.zookeeper.wire.jute import Op, path_and_watch, text
+from fencepost.harness.systems.zookeeper.wire.session import ZooKeeperSession, zxid_of
+
+_ASK_TIMEOUT_S: Final = 0.5
+_HEALTH_TIMEOUT_S: Final = 2.0
+#: For a single question, or a single change.
+SHORT_SESSION_MS: Final = 10_000
+
+
+async def serves(place: Place) -> bool:
+    """`srvr` says that it leads or follows; before, it says that it is not serving."""
+    answer = await _answer(place, _ASK_TIMEOUT_S)
+    return answer is not None and answer.detail in ("leader", "follower")
+
+
+async def wrong(layout: Layout) -> str | None:
+    """One leader, all others follow, and through every node a fresh session can sync and read."""
+    places = list(layout.values())
+    answers = await asyncio.gather(*(_answer(place, _ASK_TIMEOUT_S) for place in places))
+    roles = {p.name: (a.detail if a else "silent") for p, a in zip(places, answers, strict=True)}
+    not_serving = [f"{name} is {role}" for name, role in roles.items() if role not in ("leader", "follower")]
+    if not_serving:
+        return ", ".join(not_serving)
+    leaders = [p.name for p, a in zip(places, answers, strict=True) if a and a.claims is Claim.YES]
+    if len(leaders) != 1:
+        return f"{len(leaders)} leaders: {', '.join(leaders) or 'nobody leads'}"
+    problems = await asyncio.gather(*(sync_and_read(place) for place in places))
+    return ", ".join(problem for problem in problems if problem) or None
+
+
+async def _answer(place: Place, timeout_s: float) -> Answer | None:
+    """What the node says, or None when it does not answer in time."""
+    try:
+        async with asyncio.timeout(timeout_s):
+            return await SrvrQuestion(place.name, *place.dial(CLIENT_PORT)).ask()
+    except (OSError, TimeoutError, ValueError):
+        return None
+
+
+async def open_session(
+    place: Place, connect_timeout_s: float, session_timeout_ms: int, *, keep_alive: bool = True
+) -> ZooKeeperSession:
+    connection = await open_connection(
+        *place.dial(CLIENT_PORT),
+        session_timeout_ms=session_timeout_ms,
+        connect_timeout_s=connect_timeout_s,
+        keep_alive=keep_alive,
+    )
+    return ZooKeeperSession(connection)
+
+
+async def sync_and_read(place: Place) -> str | None:
+    """None, or why a fresh session on this node cannot sync and read."""
+    root = text("/")
+    try:
+        async with asyncio.timeout(_HEALTH_TIMEOUT_S):
+            session = await open_session(place, _HEALTH_TIMEOUT_S, SHORT_SESSION_MS)
+            try:
+                await session.after(Op.SYNC, root, Op.GET_DATA, path_and_watch(root, False), zxid_of)
+            finally:
+                session.close()
+    except (Definite, Indefinite, ServerError, TimeoutError) as error:
+        return f"{place.name} does not sync and read: {str(error) or 'no answer in time'}"
+    return None
