@@ -1,8 +1,8 @@
 """Which releases of ZooKeeper are known, and where each comes from.
 
-3.9.5 is in the Python package pyspark (see `configuration`). All others are resolved by Maven coordinates: the server, and the
-few jars that a server of ours needs beside it, the same for almost every release. They are named one by one with
-everything else excluded, so that Maven and Ivy bring the same; each is checked against its sum in `jars.toml`
+3.9.5 is in the Python package pyspark (see `configuration`). All others are resolved by Maven coordinates: the server,
+and the few jars that a server of ours needs beside it, the same for almost every release. They are named one by one
+with everything else excluded, so that Maven and Ivy bring the same; each is checked against its sum in `jars.toml`
 (`python -m tools.record_sums zookeeper`).
 
 Left out are netty (a server with plain TCP does not load it) and the logging that a release brings (log4j 1.2,

@@ -1,0 +1,61 @@
+"""The smallest system: what somebody who adds one has to write, beside its servers and its client."""
+
+from typing import Annotated, Final
+
+from fencepost.harness.base.errors import Refusal
+from fencepost.harness.base.options import Duration, about, seconds
+from fencepost.harness.coordination import Interface, ReadMode, Session
+from fencepost.harness.runtime.artifacts import Artifacts
+from fencepost.harness.runtime.node import Layout, NodeSpec, Place
+from fencepost.harness.systems.contract.base import BaseReleases, BaseSystem
+from fencepost.harness.systems.contract.options import SystemOptions, out_of_range
+from fencepost.harness.systems.contract.profile import Profile
+from fencepost.harness.systems.contract.server_settings import NO_SETTINGS, Settings
+from fencepost.harness.verdict import Guarantee, Standing, Vocabulary
+
+
+class SmallOptions(SystemOptions, frozen=True, kw_only=True):
+    pulse: Annotated[Duration, about("pause between two pulses")] = seconds(0.2)
+
+    def refuse(self) -> Refusal | None:
+        return out_of_range(self, {"pulse": seconds(0.1)})
+
+
+class SmallReleases(BaseReleases):
+    default: Final = "1.0"
+
+    def resolve(self, version: str) -> Artifacts:
+        return Artifacts(version=version, paths={"tiny": "/bin/tiny"}, sha256={})
+
+
+class Small(BaseSystem):
+    profile: Final = Profile(
+        name="tiny",
+        options=SmallOptions,
+        interfaces=frozenset({Interface.STORAGE}),
+        reads={ReadMode.STRONG: "linearizable"},
+        listeners={"client": 7000},
+        sizes=(1, 3),
+        vocabulary=Vocabulary(epoch="ballot"),
+    )
+    releases: Final = SmallReleases()
+    guarantees = (Guarantee(name="linearizable", standing=Standing.PROMISED, text="One order.", source="its manual"),)
+
+    def specs(
+        self, layout: Layout, artifacts: Artifacts, options: SmallOptions, settings: Settings = NO_SETTINGS
+    ) -> list[NodeSpec]:
+        return [
+            NodeSpec(name=name, argv=(artifacts.paths["tiny"], str(options.pulse.ms)), listeners=self.profile.listeners)
+            for name in layout
+        ]
+
+    async def healthy(self, layout: Layout) -> str | None:
+        return None
+
+    async def open_client(
+        self, place: Place, *, connect_timeout_s: float, options: SmallOptions | None = None
+    ) -> Session:
+        raise NotImplementedError
+
+
+SMALL: Final = Small()
