@@ -3,7 +3,7 @@
 A server is resolved by Maven coordinates: org.apache.kafka:kafka_2.13 and everything that it needs to run, plus one
 binding for its log, without which it is silent. The whole set is taken: with fewer jars a server may start and lack a
 class only when it is asked for something. For the known releases `jars.toml` names every jar with its SHA-256, so that
-Maven and Ivy bring the same (`python -m tools.record_sums kafka`); the jars of any other release are what the resolver
+Maven and Ivy bring the same (`python -m tools.record_sums kraft`); the jars of any other release are what the resolver
 finds, and their sums stand only in the run's `run.json`.
 
 Kafka 4.4.0 asks for kafka-tools-api 4.4.0, which was never published; it is left out. A server does not load it.

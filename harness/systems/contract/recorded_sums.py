@@ -1,0 +1,54 @@
+"""The files in which systems keep the checksums of their known releases: read, added to, never overwritten.
+
+What differs from the record is said and the record left as it is: a released file does not change, so a person has to
+look.
+"""
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from fencepost.harness.base.errors import MachineError
+from fencepost.harness.systems.contract import releases
+
+
+def read_sums(file: Path) -> dict[str, str]:
+    """Every `"name" = "sum"` of the file."""
+    lines = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
+    pairs = (line.split(" = ") for line in lines if line.startswith('"'))
+    return {name.strip('"'): content.strip('"') for name, content in pairs}
+
+
+def record_sums(
+    file: Path, table: str, heading: str, wanted: Sequence[str], find: Callable[[str], Mapping[str, str]]
+) -> int:
+    """Add the sums of the wanted releases; returns the exit status of a command."""
+    sums: dict[str, str] = {}
+    missing = 0
+    for release in wanted:
+        try:
+            sums |= find(release)
+        except MachineError as error:
+            missing = 1
+            print(f"passed over: {error.message}", file=sys.stderr)
+    recorded = read_sums(file)
+    changed = [name for name, content in sums.items() if differs("a sum", name, recorded.get(name, content), content)]
+    if changed:
+        return 1
+    merged = {**recorded, **sums}
+    lines = [f'"{name}" = "{merged[name]}"' for name in sorted(merged, key=_natural)]
+    file.write_text("\n".join([f"# {heading}", f"[{table}]", *lines, ""]), encoding="utf-8")
+    print(f"{file}: {len(merged)} sums, {len(merged) - len(recorded)} of them new")
+    return missing
+
+
+def differs(what: str, name: str, recorded: object, content: object) -> bool:
+    """Whether the content is not what was recorded; says so."""
+    if recorded != content:
+        print(f"{name}: {what} is recorded as {recorded}, now it is {content}", file=sys.stderr)
+    return recorded != content
+
+
+def _natural(name: str) -> tuple[object, ...]:
+    """By number where the name is a release, by letter otherwise."""
+    return (0, *releases.numbers(name)) if name.replace(".", "").isdigit() else (1, name)
