@@ -17,8 +17,10 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from fencepost.harness.base.errors import Refusal, UsageError
+from fencepost.harness.faults.clock_answers import Answers, FirstAnswers, ask_all, compare
 from fencepost.harness.faults.kind import Cluster, FaultKind, FaultSpec, Proof, Resolved, Skip, View
 from fencepost.harness.faults.schedule import duration_of
+from fencepost.harness.faults.skew_shape import Shape, pairs, read_shape
 from fencepost.harness.faults.targets import NODE_TARGETS, choose_nodes
 from fencepost.harness.history import Clock, ClockEvent, Effects, FaultOutcome, NoteEvent
 from fencepost.harness.runtime.clocks.availability import why_not
@@ -27,8 +29,6 @@ from fencepost.harness.runtime.clocks.node_clocks import KeptNode, NodeClocks, R
 from fencepost.harness.runtime.clocks.setting import Settings
 from fencepost.harness.runtime.node import Node
 from fencepost.harness.runtime.provider import Setting
-from fencepost.nemesis.clock.skew_shape import Shape, pairs, read_shape
-from fencepost.nemesis.clock.told_times import Answers, ToldTimes, ask_all, compare
 
 #: How late a change may take hold after the time that it was reckoned for, without a step back.
 _MARGIN_NS: Final = 50_000_000
@@ -88,7 +88,7 @@ class ClockSkew(FaultKind):
         self._cluster: Cluster | None = None
         self._clocks = NodeClocks(self._changed)
         self._skews: dict[str, _Skew] = {}
-        self._told = ToldTimes()
+        self._told = FirstAnswers()
 
     def effects(self, spec: FaultSpec) -> Effects:
         return Effects(skews=True)

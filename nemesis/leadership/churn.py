@@ -17,12 +17,12 @@ from fencepost.harness.base.durations import parse_duration_ns
 from fencepost.harness.base.errors import Refusal, UsageError
 from fencepost.harness.coordination import Definite, Indefinite
 from fencepost.harness.faults.kind import Cluster, FaultKind, FaultSpec, Proof, Resolved, Skip, View
+from fencepost.harness.faults.partition_moves import given_back, moved_off, next_move
 from fencepost.harness.faults.rounds import Rounds
 from fencepost.harness.history import Effects, FaultOutcome, Stops
 from fencepost.harness.runtime.node import NodeState
 from fencepost.harness.runtime.provider import Setting
 from fencepost.harness.systems.contract.leadership import MovesLeadership
-from fencepost.nemesis.leadership.partition_moves import given_back, moved_off, next_move
 
 _EVERY: Final = "1500ms"
 _PARTITIONS: Final = "partitions"

@@ -17,12 +17,12 @@ from typing import Final
 
 from fencepost.harness.base.errors import Refusal
 from fencepost.harness.faults.kind import Cluster, FaultKind, FaultSpec, Proof, Resolved, Skip, View
+from fencepost.harness.faults.member_requests import Look, MemberRequests
 from fencepost.harness.faults.targets import NODE_TARGETS, choose_nodes
 from fencepost.harness.history import Effects, FaultOutcome, Stops
 from fencepost.harness.runtime.node import Node, NodeState
 from fencepost.harness.runtime.provider import Setting
 from fencepost.harness.systems.contract.membership import ChangesMembers, Membership
-from fencepost.nemesis.members.membership_asking import Asking, Look
 
 #: A leader that is removed is succeeded by another first, and etcd wants members to have been connected for 5 s.
 _REMOVED_S: Final = 12.0
@@ -150,8 +150,8 @@ class MembershipChange(FaultKind):
         if not isinstance(cluster.system, ChangesMembers):
             return Proof(FaultOutcome.INDETERMINATE, f"{cluster.system.profile.name} has a fixed set of members")
         membership = cluster.system.membership(cluster.runtime.layout, cluster.artifacts)
-        asking = Asking(membership, cluster, node.name)
-        look = await asking.look()
+        requests = MemberRequests(membership, cluster, node.name)
+        look = await requests.look()
         if not look.member_id:
             return Proof(FaultOutcome.INDETERMINATE, f"nothing was done: nobody lists {node.name}: {look}")
         departure = self._departures[fault_id] = _Departure(
@@ -160,10 +160,10 @@ class MembershipChange(FaultKind):
             member_id=look.member_id,
             life=node.incarnation + 1 if resolved.own(Leaving).wipes else None,
         )
-        gone = await asking.until_removed(_REMOVED_S)
-        departure.told.append(f"{node.name} ({departure.member_id}) was to be removed: {asking.words}")
+        gone = await requests.until_removed(_REMOVED_S)
+        departure.told.append(f"{node.name} ({departure.member_id}) was to be removed: {requests.words}")
         if gone is None:
-            left = f"its server was left alone, since it may still be a member: {await asking.look()}"
+            left = f"its server was left alone, since it may still be a member: {await requests.look()}"
             return departure.proof(FaultOutcome.INDETERMINATE, left)
         departure.told.append(str(gone))
         is_out = await departure.take_out(gone.voters)
@@ -176,27 +176,27 @@ class MembershipChange(FaultKind):
         if departure.is_back:
             return Proof(FaultOutcome.HEALED, "healed before")
         departure.told = []
-        asking = Asking(departure.membership, cluster, departure.node.name)
+        requests = MemberRequests(departure.membership, cluster, departure.node.name)
         loop = asyncio.get_running_loop()
         began_s = loop.time()
         lacks = "nobody was asked"
         while (took_s := loop.time() - began_s) < (_HURRIED_S if cluster.hurried() else _REJOINED_S):
-            look, missing = await _come_nearer(departure, asking)
+            look, missing = await _come_nearer(departure, requests)
             if missing is None:
                 departure.is_back = True
-                back = _back(departure, asking, look, loop.time() - began_s)
+                back = _back(departure, requests, look, loop.time() - began_s)
                 return departure.proof(FaultOutcome.HEALED, back)
             lacks = missing
             await asyncio.sleep(_POLL_S)
-        late = f"not back after {took_s:.1f} s: {lacks}; to add it: {asking.words}"
+        late = f"not back after {took_s:.1f} s: {lacks}; to add it: {requests.words}"
         return departure.proof(FaultOutcome.INDETERMINATE, late)
 
 
-async def _come_nearer(departure: _Departure, asking: Asking) -> tuple[Look, str | None]:
+async def _come_nearer(departure: _Departure, requests: MemberRequests) -> tuple[Look, str | None]:
     """One step towards a member that serves: what the others list, and what is still missing."""
     node, membership = departure.node, departure.membership
     itself = departure.has_joined and not membership.told_by_leader
-    look = await asking.look(itself=itself)
+    look = await requests.look(itself=itself)
     if look.is_gone:
         # Also one whose removal was in doubt, and came after all.
         if not departure.is_out and not await departure.take_out(look.voters):
@@ -204,7 +204,7 @@ async def _come_nearer(departure: _Departure, asking: Asking) -> tuple[Look, str
         if membership.votes_last:
             await departure.run(look.voters)
             departure.has_joined = True
-        await asking.ask_to_add(node.spec)
+        await requests.ask_to_add(node.spec)
         return look, f"{node.name} is no voter yet: {look}"
     if node.name not in look.voters:
         return look, str(look)
@@ -215,10 +215,10 @@ async def _come_nearer(departure: _Departure, asking: Asking) -> tuple[Look, str
     return look, await membership.lacks(node.name, timeout_s=_SERVES_S)
 
 
-def _back(departure: _Departure, asking: Asking, look: Look, took_s: float) -> str:
+def _back(departure: _Departure, requests: MemberRequests, look: Look, took_s: float) -> str:
     """How it came back, in words."""
     before, now = departure.member_id, look.member_id
     if not departure.is_out:
         return f"{departure.node.name} ({now}) is the member that it was: {look}"
     name = f"as {now}, no longer {before}" if now != before else f"as {now}, as before"
-    return f"to add it: {asking.words}; {look}, {departure.node.name} {name}; it serves after {took_s:.1f} s"
+    return f"to add it: {requests.words}; {look}, {departure.node.name} {name}; it serves after {took_s:.1f} s"

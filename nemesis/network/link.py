@@ -17,12 +17,7 @@ from typing import Final
 from fencepost.harness.base.durations import format_duration, parse_duration_ns
 from fencepost.harness.base.errors import Refusal, UsageError
 from fencepost.harness.faults.kind import Cluster, FaultKind, FaultSpec, Proof, Resolved, Skip, View
-from fencepost.harness.faults.targets import NODE_TARGETS, choose_nodes
-from fencepost.harness.history import Effects, FaultOutcome
-from fencepost.harness.runtime.network import CLIENT, Effect, Link, Passage, Shape, Shapes
-from fencepost.harness.runtime.node import NodeState
-from fencepost.harness.runtime.provider import Links, Setting
-from fencepost.nemesis.network.link_proof import (
+from fencepost.harness.faults.link_proof import (
     is_whole,
     judge_passages,
     link_names,
@@ -31,6 +26,11 @@ from fencepost.nemesis.network.link_proof import (
     was_so_before,
     why_not_felt,
 )
+from fencepost.harness.faults.targets import NODE_TARGETS, choose_nodes
+from fencepost.harness.history import Effects, FaultOutcome
+from fencepost.harness.runtime.network import CLIENT, Effect, Link, Passage, Shape, Shapes
+from fencepost.harness.runtime.node import NodeState
+from fencepost.harness.runtime.provider import Links, Setting
 from fencepost.nemesis.network.partition import prove_links
 
 _LATENCY: Final = "50ms"

@@ -19,12 +19,12 @@ from fencepost.harness.base.durations import parse_duration_ns
 from fencepost.harness.base.errors import Refusal, UsageError
 from fencepost.harness.faults.kind import Cluster, FaultKind, FaultSpec, Proof, Resolved, Skip, View
 from fencepost.harness.faults.targets import NODE_TARGETS, choose_nodes
+from fencepost.harness.faults.version_change import changed
 from fencepost.harness.history import Effects, FaultOutcome, Stops
 from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.node import Node, NodeSpec, NodeState
 from fencepost.harness.runtime.provider import Setting
 from fencepost.harness.systems.contract.reported_version import TellsVersion, ask_version
-from fencepost.nemesis.upgrade.version_change import changed
 
 _PAUSE: Final = "1s"
 #: After that a server that was asked to end is killed. Kafka's own patience with a controller is longer.

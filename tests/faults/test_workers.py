@@ -438,7 +438,7 @@ class Brokers:
 def test_partitions_move_off_a_broker_and_back_when_they_are_asked_to(
     elects: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fencepost.nemesis.leadership.partition_moves._MOVED_S", 0.1)
+    monkeypatch.setattr("fencepost.harness.faults.partition_moves._MOVED_S", 0.1)
     run = Run()
     system: Any = Brokers(run, elects=elects)
     run.conductor._cluster = replace(run.conductor._cluster, system=system)

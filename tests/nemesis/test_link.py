@@ -8,6 +8,7 @@ import pytest
 
 from fencepost.harness.base.errors import UsageError
 from fencepost.harness.faults.kind import FaultSpec, Resolved, Skip, View
+from fencepost.harness.faults.link_proof import why_not_felt
 from fencepost.harness.faults.nemesis_text import parse_faults
 from fencepost.harness.history import FaultOutcome
 from fencepost.harness.plugins import registry
@@ -16,7 +17,6 @@ from fencepost.harness.runtime.network import Effect, Handled, Link, Passage, Sh
 from fencepost.harness.runtime.node import NodeState
 from fencepost.harness.runtime.provider import Check, Links, Setting
 from fencepost.nemesis.network.link import LinkFault, Shaped
-from fencepost.nemesis.network.link_proof import is_by_chance, why_not_felt
 from tests.fakes.fakes_runtime import FakeRuntime, cluster_of
 
 FAULTS = registry.faults()
@@ -192,18 +192,6 @@ def test_what_another_cause_explains_is_no_proof(
     text: str, before: dict[str, float], after: dict[str, float], said: str
 ) -> None:
     assert said in (why_not_felt(_shape(f"link:n1:{text}"), _passage(**before), _passage(**after)) or "")
-
-
-def test_a_share_is_judged_by_what_chance_allows() -> None:
-    draw = random.Random(5)
-    for share in (0.01, 0.1, 0.5, 0.9):
-        tries = round(12 / share) if share < 0.2 else 60
-        for _ in range(200):
-            hits = sum(draw.random() < share for _ in range(tries))
-            assert hits == 0 or is_by_chance(hits, tries, share)
-    assert not is_by_chance(0, 100, 0.1)
-    assert not is_by_chance(40, 100, 0.1)
-    assert not is_by_chance(5, 100, 0.5)
 
 
 class FakeWitness:

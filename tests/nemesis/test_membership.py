@@ -31,7 +31,7 @@ HELD = Resolved(nodes=("n3",), means=Leaving(wipes=True))
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, seconds in (("_SEEN_S", 0.05), ("_REFUSED_S", 0.01), ("_POLL_S", 0.002)):
-        monkeypatch.setattr(f"fencepost.nemesis.members.membership_asking.{name}", seconds)
+        monkeypatch.setattr(f"fencepost.harness.faults.member_requests.{name}", seconds)
     for name, seconds in (("_REMOVED_S", 60.0), ("_ENDED_S", 60.0), ("_REJOINED_S", 60.0), ("_POLL_S", 0.002)):
         monkeypatch.setattr(f"fencepost.nemesis.members.membership.{name}", seconds)
 

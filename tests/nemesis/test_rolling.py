@@ -31,7 +31,6 @@ from fencepost.harness.systems.contract.system import System
 from fencepost.harness.systems.etcd import ETCD
 from fencepost.harness.verdict import LeadershipBound, Standing
 from fencepost.nemesis.upgrade.rolling import Rolling
-from fencepost.nemesis.upgrade.version_change import Entangled, changed
 from tests.fakes.fakes_runtime import FakeNode, FakeRuntime, KeptRecords, cluster_of
 from tests.fakes.profile import FAKE_PROFILE
 from tests.fakes.virtual_time import run_virtual
@@ -585,39 +584,6 @@ def test_changes_of_release_that_can_be_are_taken(
     system: str, version: str, nemesis: str, given_settings: dict[str, Any]
 ) -> None:
     assert _plan(system, version, nemesis, given_settings).nemesis == nemesis
-
-
-# -- commands of another release ----------------------------------------------------------------------------------
-
-
-def _spec(*argv: str, **files: str) -> NodeSpec:
-    return NodeSpec(name="n1", argv=argv, listeners={}, files=files, data_files={"myid": "1"})
-
-
-def test_only_what_differs_between_the_releases_changes_in_a_command() -> None:
-    now = _spec("/old", "--state=existing", "--join=n3", cfg="a")
-    found = changed(now, _spec("/old", "--state=new", cfg="a"), _spec("/new", "--state=new", cfg="b"), image="i")
-    assert found.argv == ("/new", "--state=existing", "--join=n3")
-    assert (found.files, found.image, found.data_files) == ({"cfg": "b"}, "i", {"myid": "1"})
-
-
-def test_files_come_and_go_with_the_releases_that_have_them() -> None:
-    old, new = _spec("/s", log4j="x"), _spec("/s", logback="y")
-    assert changed(_spec("/s", log4j="x", mine="z"), old, new).files == {"logback": "y", "mine": "z"}
-    assert changed(old, old, _spec("/s", "-a", "-b")).argv == ("/s", "-a", "-b")
-
-
-@pytest.mark.parametrize(
-    ("now", "old", "new"),
-    [
-        (_spec("/other"), _spec("/old"), _spec("/new")),
-        (_spec("/old", "-x"), _spec("/old"), _spec("/new", "-y")),
-        (_spec("/s", cfg="mine"), _spec("/s", cfg="a"), _spec("/s", cfg="b")),
-    ],
-)
-def test_what_somebody_else_changed_as_well_is_told(now: NodeSpec, old: NodeSpec, new: NodeSpec) -> None:
-    with pytest.raises(Entangled, match="changed by another fault"):
-        changed(now, old, new)
 
 
 # -- several releases in one run ----------------------------------------------------------------------------------

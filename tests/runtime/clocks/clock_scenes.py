@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, cast
 
+from fencepost.harness.faults import clock_answers
 from fencepost.harness.faults.kind import Proof, Resolved, View
 from fencepost.harness.faults.nemesis_text import parse_faults
 from fencepost.harness.history import Clock, ClockEvent
@@ -26,7 +27,6 @@ from fencepost.harness.runtime.lab.lab import Lab
 from fencepost.harness.runtime.linux import processes
 from fencepost.harness.runtime.provider import Setting
 from fencepost.harness.systems.contract.server_clock import TellsTime, ToldTime
-from fencepost.nemesis.clock import told_times
 from fencepost.nemesis.clock.clock_skew import ClockSkew
 from tests.fakes.fakes_runtime import KeptRecords, cluster_of
 
@@ -42,7 +42,7 @@ class Scene:
         self.records = _RealTimes()
         self.fault = ClockSkew()
         # All servers of a scene answer, sooner or later.
-        told_times._TOLD_S = _DEADLINE_S  # type: ignore[misc]
+        clock_answers._ANSWER_S = _DEADLINE_S  # type: ignore[misc]
         self.cluster = cluster_of(lab, records=self.records, system=system)
         self._count = 0
 

@@ -16,13 +16,13 @@ import pytest
 from fencepost.harness.base.errors import UsageError
 from fencepost.harness.faults.kind import Cluster, Proof, Resolved, View
 from fencepost.harness.faults.nemesis_text import parse_faults
+from fencepost.harness.faults.skew_shape import Shape
 from fencepost.harness.history import Clock, ClockEvent, FaultOutcome, NoteEvent
 from fencepost.harness.runtime.clocks import gate
 from fencepost.harness.runtime.clocks import held_threads as tracing
 from fencepost.harness.runtime.clocks.process import ClockedProcess, why_not_here
 from fencepost.harness.runtime.provider import Setting
 from fencepost.nemesis.clock.clock_skew import ClockSkew
-from fencepost.nemesis.clock.skew_shape import Shape
 from tests.fakes.fakes_runtime import cluster_of
 from tests.lab_scenario import refuse
 from tests.runtime.clocks.local_nodes import LocalNode, LocalRuntime, TimedRecords, keepers
@@ -495,21 +495,6 @@ def test_a_frozen_container_is_not_armed_and_healed_without_touching_its_functio
         assert not keepers()
 
     play(scene, reader, "ask")
-
-
-def test_a_server_s_own_word_against_the_settings_is_believed() -> None:
-    from fencepost.harness.runtime.clocks.setting import RATE_ONE, ClockSetting
-    from fencepost.nemesis.clock.told_times import is_possible
-
-    ahead = ClockSetting(offset_ns=5 * S)
-    assert is_possible(ahead, 5 * S + 900_000_000, S, S)
-    assert not is_possible(ahead, 0, S, S)
-    strobing = ClockSetting(period_ns=1, delta_ns=-9 * S, length_ns=S)
-    assert is_possible(strobing, -9 * S, 1, S)
-    assert is_possible(strobing, 0, 1, S)
-    assert not is_possible(strobing, S, 1, S)
-    assert is_possible(ClockSetting(extra_rate=RATE_ONE), 2 * S, 1, 2 * S)
-    assert not is_possible(ClockSetting(extra_rate=RATE_ONE), 3 * S, 1, 2 * S)
 
 
 def test_what_is_resolved_holds_the_clock_of_its_nodes_only() -> None:

@@ -1,4 +1,4 @@
-"""Asking members about a member: who votes as each of them knows it, and that one be removed or added.
+"""Requests to members about a member: who votes as each of them knows it, and that one be removed or added.
 
 Whatever is asked is kept in words, also what was refused or not answered: a change that took three attempts says so.
 """
@@ -68,8 +68,8 @@ class Look:
         return "; ".join(words) or "nobody could be asked"
 
 
-class Asking:
-    """What one act asks about one member."""
+class MemberRequests:
+    """The requests of one act about one member."""
 
     def __init__(self, membership: Membership, cluster: Cluster, member: str) -> None:
         self._membership, self._cluster, self._member = membership, cluster, member

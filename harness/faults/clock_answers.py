@@ -6,18 +6,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from fencepost.harness.faults.skew_shape import pairs
 from fencepost.harness.history import Clock
 from fencepost.harness.runtime.clocks.setting import ClockSetting, Settings
 from fencepost.harness.runtime.node import Node
 from fencepost.harness.systems.contract.server_clock import TellsTime
 from fencepost.harness.systems.contract.system import System
-from fencepost.nemesis.clock.skew_shape import pairs
 
-_TOLD_S: Final = 1.5
+_ANSWER_S: Final = 1.5
 
 
 @dataclass(frozen=True, slots=True)
-class ToldTime:
+class ClockAnswer:
     """What a server's clock showed less true time, and by how much that may be wrong."""
 
     incarnation: int
@@ -27,14 +27,14 @@ class ToldTime:
 
 
 #: By node and clock; servers that did not answer are left out.
-Answers = Mapping[tuple[str, Clock], ToldTime]
+Answers = Mapping[tuple[str, Clock], ClockAnswer]
 
 
-class ToldTimes:
+class FirstAnswers:
     """What each server told before its clock was touched for the first time."""
 
     def __init__(self) -> None:
-        self._first: dict[tuple[str, Clock], ToldTime] = {}
+        self._first: dict[tuple[str, Clock], ClockAnswer] = {}
 
     async def ask_first(self, system: System, nodes: Sequence[Node], clocks: Sequence[Clock]) -> Answers:
         """Ask before a clock is touched, and remember the first answers."""
@@ -91,11 +91,11 @@ def compare(
     return texts, wrong
 
 
-async def _ask(system: TellsTime, node: Node, clock: Clock) -> ToldTime | None:
+async def _ask(system: TellsTime, node: Node, clock: Clock) -> ClockAnswer | None:
     incarnation = node.incarnation
     began_ns, began = time.time_ns(), time.monotonic_ns()
     try:
-        async with asyncio.timeout(_TOLD_S):
+        async with asyncio.timeout(_ANSWER_S):
             told = await system.told_time(node.place, clock)
     except Exception:
         # A server that is cut off, paused or dead tells nothing, in as many ways as there are errors of a client.
@@ -105,7 +105,7 @@ async def _ask(system: TellsTime, node: Node, clock: Clock) -> ToldTime | None:
     took_ns = time.monotonic_ns() - began
     true_ns = began_ns if clock is Clock.WALL else began
     # It was asked somewhere in between, and showed somewhat more than it told.
-    return ToldTime(
+    return ClockAnswer(
         incarnation,
         told.shown_ns + told.resolution_ns // 2 - true_ns - took_ns // 2,
         told.resolution_ns // 2 + took_ns // 2 + 1,
