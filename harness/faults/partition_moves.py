@@ -1,17 +1,21 @@
 """Leadership of topic partitions moved: off a broker that ends, and back by a preferred election (KIP-460).
 
-One move of `churn:partitions`. Where every partition is led by its preferred broker, the broker that leads the most is
+Where every partition is led by its preferred broker, the broker that leads the most is
 killed until others lead its partitions, and started again. Where some are led by others, the cluster is asked to elect
 the preferred ones. Either is proven by higher leader epochs.
 """
 
 import asyncio
+import random
 from collections import Counter
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Final
 
 from fencepost.harness.coordination import Definite, Indefinite
-from fencepost.harness.faults.kind import Cluster, Proof, Skip
+from fencepost.harness.faults.kind import Cluster, Proof, Resolved, Skip
+from fencepost.harness.faults.restarts import started_if_dead
+from fencepost.harness.faults.rounds import PATIENCE_S, Play, Rounds
 from fencepost.harness.history import FaultOutcome
 from fencepost.harness.runtime.node import NodeState
 from fencepost.harness.systems.contract.leadership import LeadsPartitions, PartitionReign
@@ -26,7 +30,40 @@ _SHOWN: Final = 3
 _Moved = Callable[[PartitionReign, PartitionReign], bool]
 
 
-async def next_move(
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionMoves:
+    """The moves of the leaders of topic partitions; `seed` draws whose."""
+
+    every_ns: int
+    seed: int
+
+    def play(self, fault_id: int, cluster: Cluster) -> Play:
+        """One round: one move."""
+        draw = random.Random(self.seed)
+
+        async def move(number: int, rounds: Rounds) -> None:
+            step = await _next(cluster, fault_id, draw.random())
+            if isinstance(step, Skip):
+                await asyncio.sleep(PATIENCE_S)
+                return
+            broker, before = step
+            assert cluster.parts is not None
+            details = {"move": rounds.count, "by": "restart" if broker else "ask", "partitions": len(before)}
+            await cluster.parts.part(
+                fault_id,
+                Resolved(nodes=(broker,) if broker else (), details=details),
+                inject=lambda _: rounds.proven(
+                    _moved_off(broker, before, cluster) if broker else _given_back(before, cluster)
+                ),
+                hold_ns=0,
+                heal=lambda _: started_if_dead(broker, cluster) if broker else _nothing(),
+            )
+            await asyncio.sleep(self.every_ns / 1e9)
+
+        return move
+
+
+async def _next(
     cluster: Cluster, fault_id: int, preference: float
 ) -> tuple[str | None, dict[str, PartitionReign]] | Skip:
     """The broker to end and its partitions; or None and the partitions to be given back."""
@@ -51,12 +88,12 @@ async def next_move(
     return broker, {name: reign for name, reign in reigns.items() if reign.leader == broker}
 
 
-async def moved_off(broker: str, before: Mapping[str, PartitionReign], cluster: Cluster) -> Proof:
+async def _moved_off(broker: str, before: Mapping[str, PartitionReign], cluster: Cluster) -> Proof:
     await cluster.runtime.nodes[broker].kill()
     return await _until(before, cluster, f"{broker} was killed", lambda old, new: new.leader not in (None, old.leader))
 
 
-async def given_back(before: Mapping[str, PartitionReign], cluster: Cluster) -> Proof:
+async def _given_back(before: Mapping[str, PartitionReign], cluster: Cluster) -> Proof:
     system = cluster.system
     assert isinstance(system, LeadsPartitions), "refused before the run"
     done = "a preferred election was asked for"
@@ -93,3 +130,7 @@ async def _until(before: Mapping[str, PartitionReign], cluster: Cluster, done: s
     if not there:
         return Proof(FaultOutcome.INDETERMINATE, said)
     return Proof(FaultOutcome.INSTALLED, f"{said}, such as {shown}")
+
+
+async def _nothing() -> Proof:
+    return Proof(FaultOutcome.HEALED, "nothing to undo")

@@ -11,12 +11,17 @@ from fencepost.harness.history import FaultOutcome
 #: For the first proof, and for each step of an end: the conductor gives ten seconds to all of them.
 _BEGIN_DEADLINE_S: Final = 8.0
 _END_DEADLINE_S: Final = 4.5
+#: A round that has nothing to act on waits so long before the next one looks.
+PATIENCE_S: Final = 0.1
+
+#: Plays one round, given its number.
+Play = Callable[[int, "Rounds"], Awaitable[None]]
 
 
 class Rounds:
     """Plays rounds 0, 1, ... until `end`. A round gives its proof to `proven` the moment it has it, and goes on."""
 
-    def __init__(self, play: "Callable[[int, Rounds], Awaitable[None]]") -> None:
+    def __init__(self, play: Play) -> None:
         self._play = play
         self._task: asyncio.Task[None] | None = None
         self._first: asyncio.Future[Proof] | None = None

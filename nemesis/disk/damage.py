@@ -17,12 +17,12 @@ from typing import Final
 
 from fencepost.harness.base.errors import Refusal
 from fencepost.harness.faults.kind import Cluster, FaultKind, FaultSpec, Proof, Resolved, Skip, View
+from fencepost.harness.faults.restarts import started_again
 from fencepost.harness.faults.targets import NODE_TARGETS, choose_nodes
 from fencepost.harness.history import Effects, FaultOutcome, Stops
 from fencepost.harness.runtime.disks.tree_copy import TreeCopy, content_hash, extents, tree_hashes
 from fencepost.harness.runtime.node import Node, NodeState
 from fencepost.harness.runtime.provider import Setting
-from fencepost.nemesis.disk.power_loss import started_again
 
 _KINDS: Final = ("flip", "truncate", "tail")
 _BITS: Final = 8

@@ -19,6 +19,7 @@ from typing import Final
 from fencepost.harness.base.durations import parse_duration_ns
 from fencepost.harness.base.errors import Refusal, UsageError
 from fencepost.harness.faults.kind import Cluster, FaultKind, FaultSpec, Proof, Resolved, Skip, View
+from fencepost.harness.faults.restarts import started_again
 from fencepost.harness.faults.targets import NODE_TARGETS, choose_nodes
 from fencepost.harness.history import Effects, FaultOutcome, Stops
 from fencepost.harness.runtime.disks.availability import why_not
@@ -26,7 +27,6 @@ from fencepost.harness.runtime.disks.traced_node import EVERY_FILE, TracedNode
 from fencepost.harness.runtime.disks.tree_copy import content_hash
 from fencepost.harness.runtime.node import Node
 from fencepost.harness.runtime.provider import Setting
-from fencepost.nemesis.disk.power_loss import started_again
 
 _HOLD: Final = "200ms"
 _HOLD_NS_MAX: Final = 4_000_000_000

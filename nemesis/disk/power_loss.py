@@ -14,11 +14,11 @@ from typing import Final
 from fencepost.harness.base.durations import parse_duration_ns
 from fencepost.harness.base.errors import HarnessError, Refusal, UsageError
 from fencepost.harness.faults.kind import Cluster, FaultKind, FaultSpec, Proof, Resolved, Skip, View
+from fencepost.harness.faults.restarts import started_again
 from fencepost.harness.faults.targets import NODE_TARGETS, choose_nodes
 from fencepost.harness.history import Effects, FaultOutcome, Stops
 from fencepost.harness.runtime.disks.availability import why_not
 from fencepost.harness.runtime.disks.sync_mirror import SyncMirror
-from fencepost.harness.runtime.node import Node, NodeState
 from fencepost.harness.runtime.provider import Setting
 
 _TRACK: Final = "2s"
@@ -91,14 +91,3 @@ class PowerLoss(FaultKind):
             await mirror.close()
         self._mirrors.pop(fault_id, None)
         return await started_again([cluster.runtime.nodes[name] for name in resolved.nodes])
-
-
-async def started_again(nodes: list[Node]) -> Proof:
-    """Start those that are down; proof that all run."""
-    for node in nodes:
-        if node.state in (NodeState.DEAD, NodeState.NEW):
-            await node.start()
-    down = [node.name for node in nodes if (await node.evidence()).state is not NodeState.RUNNING]
-    if down:
-        return Proof(FaultOutcome.INDETERMINATE, f"not running after the restart: {', '.join(down)}")
-    return Proof(FaultOutcome.HEALED, f"running as process {', '.join(str(node.pid) for node in nodes)}")

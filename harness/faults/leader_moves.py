@@ -1,0 +1,122 @@
+"""Leadership of a cluster moved: by asking the system where it hands over when asked, else by restarting the leader.
+
+One round is one move, recorded as a part of the fault. Its proof is a node that leads in a higher epoch.
+"""
+
+import asyncio
+import random
+from dataclasses import dataclass
+from typing import Final
+
+from fencepost.harness.coordination import Definite, Indefinite
+from fencepost.harness.faults.kind import Cluster, Proof, Resolved, Skip, View
+from fencepost.harness.faults.restarts import started_if_dead
+from fencepost.harness.faults.rounds import PATIENCE_S, Play, Rounds
+from fencepost.harness.history import FaultOutcome
+from fencepost.harness.runtime.node import NodeState
+from fencepost.harness.systems.contract.system import MovesLeadership
+
+_ASK_S: Final = 3.0
+#: Until another one leads; below the conductor's limit for one act.
+_MOVED_S: Final = 8.0
+_LOOK_S: Final = 0.01
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaderMoves:
+    """The moves of the leadership of a whole cluster; `by` says how it is moved, `seed` draws to whom."""
+
+    every_ns: int
+    seed: int
+    by: str
+
+    def play(self, fault_id: int, cluster: Cluster) -> Play | str:
+        """One round: one move. A text says why none can be made."""
+        asks = isinstance(cluster.system, MovesLeadership)
+        if self.by == "ask" and not asks:
+            return f"{cluster.system.name} moves no leadership when it is asked to"
+        restarts = self.by == "restart" or not asks
+        draw = random.Random(self.seed)
+        every_s = self.every_ns / 1e9
+
+        async def move(number: int, rounds: Rounds) -> None:
+            began_s = asyncio.get_running_loop().time()
+            pair = _next(cluster, fault_id, draw.random(), restarts=restarts)
+            if isinstance(pair, Skip):
+                await asyncio.sleep(PATIENCE_S)
+                return
+            leader, to = pair
+            assert cluster.parts is not None
+            details: dict[str, str | int] = {"move": rounds.count, "by": "restart" if restarts else "ask"}
+            part = Resolved(nodes=(leader,), details=details if restarts else {**details, "to": to})
+            await cluster.parts.part(
+                fault_id,
+                part,
+                inject=lambda _: rounds.proven(
+                    _restarted(leader, cluster) if restarts else _asked(leader, to, cluster)
+                ),
+                hold_ns=0,
+                heal=lambda _: started_if_dead(leader, cluster),
+            )
+            await asyncio.sleep(max(began_s + every_s - asyncio.get_running_loop().time(), 0.0))
+
+        return move
+
+
+def _next(cluster: Cluster, fault_id: int, preference: float, *, restarts: bool) -> tuple[str, str] | Skip:
+    """Who leads and who is to take over; both must run, and nobody else may be at work on them."""
+    view = cluster.view()
+    if view.leader is None:
+        return Skip("no node was known to lead")
+    busy = cluster.disturbed(fault_id) | view.unready
+    running = {name for name, node in cluster.runtime.nodes.items() if node.state is NodeState.RUNNING}
+    free = [node for node in view.voters if node in running - busy]
+    others = [node for node in free if node != view.leader]
+    if view.leader not in running - busy or not others:
+        return Skip("another fault is at work on the leader, or on all who could take over")
+    if restarts and view.leader in view.voters and len(others) <= len(view.voters) // 2:
+        return Skip("the others are too few to elect")
+    return view.leader, others[int(preference * len(others))]
+
+
+async def _asked(leader: str, to: str, cluster: Cluster) -> Proof:
+    system = cluster.system
+    assert isinstance(system, MovesLeadership)
+    before, layout = cluster.view(), cluster.runtime.layout
+    asked_ns = cluster.records.now_ns()
+    try:
+        await system.move_leadership(layout[leader], layout[to], timeout_s=_ASK_S)
+    except Definite as error:
+        return Proof(FaultOutcome.SKIPPED, f"{leader} will not hand over to {to}: {error}")
+    except Indefinite as error:
+        return await _moved(before, cluster, asked_ns, f"{leader} was asked to hand over to {to} ({error})")
+    return await _moved(before, cluster, asked_ns, f"{leader} handed over to {to}")
+
+
+async def _restarted(leader: str, cluster: Cluster) -> Proof:
+    before, node = cluster.view(), cluster.runtime.nodes[leader]
+    asked_ns = cluster.records.now_ns()
+    await node.kill()
+    await node.start()
+    return await _moved(before, cluster, asked_ns, f"{leader} was killed and started again")
+
+
+async def _moved(before: View, cluster: Cluster, asked_ns: int, done: str) -> Proof:
+    """Wait until a node leads in a higher epoch; in a restarted leader's case it may be the same node again."""
+    deadline_ns = asked_ns + round(_MOVED_S * 1e9)
+    while True:
+        view, now_ns = cluster.view(), cluster.records.now_ns()
+        if view.leader is not None and _later(before, view):
+            took_ms = (now_ns - asked_ns) / 1e6
+            return Proof(
+                FaultOutcome.INSTALLED, f"{done}; {view.leader} led in epoch {view.epoch} after {took_ms:.0f} ms"
+            )
+        if now_ns > deadline_ns:
+            return Proof(FaultOutcome.INDETERMINATE, f"{done}; no higher epoch was seen within {_MOVED_S:g} s")
+        await asyncio.sleep(_LOOK_S)
+
+
+def _later(before: View, now: View) -> bool:
+    if before.epoch is None or now.epoch is None:
+        return now.leader != before.leader
+    return now.epoch > before.epoch

@@ -1,0 +1,26 @@
+"""Servers started again that a fault ended: what is done, and the proof that they run."""
+
+from fencepost.harness.faults.kind import Cluster, Proof
+from fencepost.harness.history import FaultOutcome
+from fencepost.harness.runtime.node import Node, NodeState
+
+
+async def started_again(nodes: list[Node]) -> Proof:
+    """Start those that are down; proof that all run."""
+    for node in nodes:
+        if node.state in (NodeState.DEAD, NodeState.NEW):
+            await node.start()
+    down = [node.name for node in nodes if (await node.evidence()).state is not NodeState.RUNNING]
+    if down:
+        return Proof(FaultOutcome.INDETERMINATE, f"not running after the restart: {', '.join(down)}")
+    return Proof(FaultOutcome.HEALED, f"running as process {', '.join(str(node.pid) for node in nodes)}")
+
+
+async def started_if_dead(name: str, cluster: Cluster) -> Proof:
+    """Finish a restart that was interrupted; proof that this node runs."""
+    node = cluster.runtime.nodes[name]
+    if node.state is NodeState.DEAD:
+        await node.start()
+    seen = await node.evidence()
+    healed = seen.state is NodeState.RUNNING
+    return Proof(FaultOutcome.HEALED if healed else FaultOutcome.INDETERMINATE, f"{name}: {seen.text}")
