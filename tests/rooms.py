@@ -17,7 +17,7 @@ ALLOWED_ABOVE: Final[dict[str, tuple[str, ...]]] = {
         "harness/history",
         "harness/coordination",
         "harness/runtime",
-        "harness/systems",
+        "harness/systems/contract",
         "harness/faults",
     ),
     "workloads": (

@@ -67,7 +67,6 @@ LATE: Final = {
     "harness/systems/kafka/server/versions.py": _FETCH,
     "harness/systems/zookeeper/versions.py": _FETCH,
     "harness/warehouse/spark_session.py": Late(100, "pyspark: only Spark's own process side needs it"),
-    "nemesis/network/link.py": Late(10, "the doctor is asked only when a plan has this fault"),
 }
 
 

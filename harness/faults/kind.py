@@ -17,7 +17,7 @@ from fencepost.harness.history import Effects, Event, FaultOutcome
 from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.network import Effect, Link
 from fencepost.harness.runtime.node import Member, NodeSpec, Runtime
-from fencepost.harness.runtime.provider import Setting
+from fencepost.harness.runtime.provider import Need, Setting
 from fencepost.harness.systems.contract.membership import ChangesMembers
 from fencepost.harness.systems.contract.options import SystemOptions
 from fencepost.harness.systems.contract.server_settings import Settings
@@ -236,6 +236,8 @@ class FaultKind(ABC):
     #: The specs by which it takes part in `--nemesis all`; none for a kind that must be asked for by name, such as one
     #: that destroys data.
     for_all: tuple[str, ...]
+    #: What it needs of the runtime that not every machine can do.
+    needs: frozenset[Need] = frozenset()
     #: No second one at the same time, on whichever nodes.
     alone: bool = False
     #: No single injection or healing may hold up the run longer than this.

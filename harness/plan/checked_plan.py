@@ -22,7 +22,8 @@ from fencepost.harness.plan.plan import QUORUMS, Plan, check_choices
 from fencepost.harness.plugins import registry
 from fencepost.harness.plugins.workload import Workload, workload_options
 from fencepost.harness.runtime.node import Member
-from fencepost.harness.runtime.provider import Links, Provider, Setting
+from fencepost.harness.runtime.provider import Links, Provider, Setting, with_runtime
+from fencepost.harness.systems.contract.deposing import with_controller
 from fencepost.harness.systems.contract.leadership import leadership_of
 from fencepost.harness.systems.contract.membership import with_members
 from fencepost.harness.systems.contract.options import SystemOptions
@@ -205,8 +206,8 @@ def _setting(resolved: ResolvedPlan) -> Setting:
     plan, system = resolved.plan, resolved.system
     # An image decides the release, which is known when it has been looked at.
     version = "" if plan.image else plan.version or system.releases.default
-    setting = replace(plan.setting(resolved.members), why_untraceable=registry.runtime(plan.runtime).why_untraceable)
-    return with_members(setting, system, version, resolved.system_options)
+    setting = with_runtime(plan.setting(resolved.members), registry.runtime(plan.runtime))
+    return with_members(with_controller(setting, system), system, version, resolved.system_options)
 
 
 def _given(plan: Plan, setting: Setting) -> tuple[Entry, ...]:

@@ -44,8 +44,8 @@ def execute(
         HarnessError: the cluster did not start or the harness failed before there was anything to judge.
         StoppedTwice: by hand.
     """
-    provider, named = checked.provider, checked.asked.named
-    checked = checked.placed(provider.refuse_if_impossible(checked.setting, named))
+    provider, needs = checked.provider, {kind: registry.faults()[kind].needs for kind in checked.asked.named}
+    checked = checked.placed(provider.refuse_if_impossible(checked.setting, needs))
     _refuse_unavailable(checked)
     prospect = look_ahead(checked)
     artifacts, others = _artifacts(checked, prospect, lambda text: progress({"topic": "preparing", "text": text}))
@@ -90,7 +90,7 @@ def look_ahead(checked: CheckedPlan) -> Prospect:
         if why is not None:
             return str(why)
         try:
-            checked.provider.refuse_if_impossible(checked.setting, {kind})
+            checked.provider.refuse_if_impossible(checked.setting, {kind: faults[kind].needs})
         except MachineError as error:
             return error.message
         return None

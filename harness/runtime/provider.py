@@ -4,11 +4,11 @@ The lab and the containers are one `Provider` each in `harness.plugins.registry.
 before a run (`refuse`, `refuse_if_impossible`, `resolve`) and after it (`sweep`); the runner opens the cluster with it.
 """
 
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import Protocol
+from typing import Final, Protocol
 
 from fencepost.harness.runtime.artifacts import Artifacts, ImageFacts, ImageRecipe
 from fencepost.harness.runtime.node import Member, Runtime, members_alike
@@ -23,8 +23,15 @@ class Links(StrEnum):
     TOXIPROXY = "toxiproxy"
 
 
-def _traceable() -> str | None:
+def _possible() -> str | None:
     return None
+
+
+class Need(StrEnum):
+    """What a kind of fault needs of the runtime that not every engine can do."""
+
+    #: Every process of a node stopped at once, and resumed.
+    FREEZE = "freeze"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,8 +49,14 @@ class Setting:
     fixed_members: str = ""
     #: Why one that was removed can come back only without its data; empty where it can keep them.
     wiped_members: str = ""
+    #: Why this system's controller cannot be deposed while it is paused; empty where it can.
+    fixed_controller: str = ""
+    #: Why the files of the nodes cannot be changed from here (`Provider.closed_files`); empty where they can.
+    closed_files: str = ""
     #: Asks the runtime (`Provider.why_untraceable`).
-    why_untraceable: Callable[[], str | None] = field(default=_traceable, compare=False, repr=False)
+    why_untraceable: Callable[[], str | None] = field(default=_possible, compare=False, repr=False)
+    #: Asks the runtime (`Provider.why_unshaped`).
+    why_unshaped: Callable[[], str | None] = field(default=_possible, compare=False, repr=False)
 
     @property
     def cluster(self) -> tuple[Member, ...]:
@@ -61,6 +74,10 @@ class Check:
     why: str | None = None
     remedy: str | None = None
 
+
+#: What each kind of fault of a plan needs, by the kind's name.
+Needs = Mapping[str, frozenset[Need]]
+NO_NEEDS: Final[Needs] = {}
 
 #: Told in words what takes long (an image that is built, a binary that is fetched).
 Say = Callable[[str], None]
@@ -104,14 +121,23 @@ class Provider(Protocol):
         """Why the processes of its nodes cannot be traced from here, as "reason; remedy"; None when they can."""
         ...
 
+    def why_unshaped(self) -> str | None:
+        """Why its links cannot be made slow or lossy here, as "reason; remedy"; None when they can."""
+        ...
+
+    @property
+    def closed_files(self) -> str:
+        """Why the files of its nodes cannot be changed from here, as "reason; remedy"; empty when they can."""
+        ...
+
     def checks(self) -> list[Check]:
         """Everything that a run here needs of this machine, for `fencepost doctor`."""
         ...
 
-    def refuse_if_impossible(self, setting: Setting, faults: Collection[str] = ()) -> Setting:
+    def refuse_if_impossible(self, setting: Setting, needs: Needs = NO_NEEDS) -> Setting:
         """The setting with `auto` made concrete; raises MachineError with the reason and the remedy.
 
-        `faults` are the kinds that the plan asks for: one that this machine cannot do is refused as well.
+        `needs` are those of the kinds of faults that the plan asks for: what this machine cannot do is refused as well.
         """
         ...
 
@@ -134,3 +160,13 @@ class Provider(Protocol):
         does it; what was removed is nobody's concern.
         """
         ...
+
+
+def with_runtime(setting: Setting, provider: Provider) -> Setting:
+    """The setting with what its runtime says that can be done to nodes and links there."""
+    return replace(
+        setting,
+        closed_files=provider.closed_files,
+        why_untraceable=provider.why_untraceable,
+        why_unshaped=provider.why_unshaped,
+    )

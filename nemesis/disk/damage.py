@@ -64,8 +64,8 @@ class DamageFiles(FaultKind):
         return Effects(stops=Stops.POSSIBLE)
 
     def refuse(self, spec: FaultSpec, setting: Setting) -> Refusal | None:
-        if setting.runtime != "lab":
-            return Refusal("only files of the lab's nodes can be damaged", "use --runtime lab")
+        if setting.closed_files:
+            return Refusal.of_text(setting.closed_files)
         kind = spec.options.get("kind", _KINDS[0])
         for option, of in (("bits", "flip"), ("bytes", "tail")):
             text = spec.options.get(option)

@@ -115,10 +115,8 @@ class Disk(FaultKind):
         if foreign:
             has = ", ".join(sorted(_KINDS[kind])) or "none"
             return Refusal(f"kind={kind} has no option {foreign[0]}", f"it has: {has}")
-        if kind == "full" and setting.runtime != "lab":
-            return Refusal(
-                "only the lab can change the size of a data directory", "kind=failing:error=ENOSPC fails single calls"
-            )
+        if kind == "full" and setting.closed_files:
+            return Refusal.of_text(f"{setting.closed_files}, or kind=failing:error=ENOSPC, which fails single calls")
         return _wrong_delay(spec) or _wrong_times(spec)
 
     def unavailable(self, setting: Setting) -> Refusal | None:

@@ -44,8 +44,8 @@ class PowerLoss(FaultKind):
         return Effects(stops=Stops.CERTAIN)
 
     def refuse(self, spec: FaultSpec, setting: Setting) -> Refusal | None:
-        if setting.runtime != "lab":
-            return Refusal("only the lab's data directories can be put back", "use --runtime lab")
+        if setting.closed_files:
+            return Refusal.of_text(setting.closed_files)
         try:
             track_ns = parse_duration_ns(spec.options.get("track", _TRACK), what="track=")
         except UsageError as error:

@@ -20,11 +20,10 @@ from fencepost.harness.coordination import Definite, Indefinite
 from fencepost.harness.faults.kind import Cluster, FaultKind, FaultSpec, Proof, Resolved, Skip, View
 from fencepost.harness.history import Effects, FaultOutcome, Stops
 from fencepost.harness.runtime.node import NodeState
-from fencepost.harness.runtime.provider import Setting
-from fencepost.harness.systems.kafka.zookeeper_mode.administrator import Administrator, open_administrator
+from fencepost.harness.runtime.provider import Need, Setting
+from fencepost.harness.systems.contract.deposing import Administrator, DeposesController
 from fencepost.nemesis.process.pause import Pause
 
-_KEEPER: Final = "zookeeper"
 _ELECTION_DEADLINE_S: Final = 3.0
 
 
@@ -36,6 +35,7 @@ class Depose(FaultKind):
     options: Mapping[str, tuple[str, ...]] = {"for": ()}
     default_duration_ns = 200_000_000
     holds = frozenset({"process"})
+    needs = frozenset({Need.FREEZE})
     for_all = ()
 
     def __init__(self) -> None:
@@ -45,10 +45,7 @@ class Depose(FaultKind):
         return Effects(stops=Stops.CERTAIN)
 
     def refuse(self, spec: FaultSpec, setting: Setting) -> Refusal | None:
-        roles = {role for member in setting.members for role in member.roles}
-        if not {_KEEPER, "broker"} <= roles:
-            return Refusal("only a controller of Kafka on ZooKeeper has a znode that can be taken away")
-        return None
+        return Refusal.of_text(setting.fixed_controller or None)
 
     def resolve(self, spec: FaultSpec, view: View, draw: random.Random) -> Resolved | Skip:
         if view.leader is None:
@@ -56,11 +53,9 @@ class Depose(FaultKind):
         return Resolved(nodes=(view.leader,))
 
     async def inject(self, fault_id: int, resolved: Resolved, cluster: Cluster) -> Proof:
-        nodes = cluster.runtime.nodes
-        keepers = [
-            node.place for node in nodes.values() if _KEEPER in node.place.roles and node.state is NodeState.RUNNING
-        ]
-        administrator = await open_administrator(keepers)
+        system, nodes = cluster.system, cluster.runtime.nodes.values()
+        assert isinstance(system, DeposesController), "refused before the run"
+        administrator = await system.open_administrator([n.place for n in nodes if n.state is NodeState.RUNNING])
         try:
             paused = await self._pause.inject(fault_id, resolved, cluster)
             if paused.outcome is not FaultOutcome.INSTALLED:

@@ -97,12 +97,7 @@ class LinkFault(FaultKind):
         return _refuse_links(setting.links)
 
     def unavailable(self, setting: Setting) -> Refusal | None:
-        refused = _refuse_links(setting.links)
-        if refused is not None:
-            return refused
-        from fencepost.harness.runtime.lab.doctor import why_no_shaped_links
-
-        return Refusal.of_text(why_no_shaped_links())
+        return _refuse_links(setting.links) or Refusal.of_text(setting.why_unshaped())
 
     def resolve(self, spec: FaultSpec, view: View, draw: random.Random) -> Resolved | Skip:
         seed = draw.getrandbits(32)

@@ -17,7 +17,7 @@ from fencepost.harness.faults.kind import Cluster, FaultKind, FaultSpec, Proof, 
 from fencepost.harness.faults.targets import NODE_TARGETS, choose_nodes
 from fencepost.harness.history import Effects, FaultOutcome, Stops
 from fencepost.harness.runtime.node import Node, NodeState
-from fencepost.harness.runtime.provider import Setting
+from fencepost.harness.runtime.provider import Need, Setting
 from fencepost.nemesis.process.pause import prove_state
 
 _SHARE: Final = "0.5"
@@ -52,6 +52,7 @@ class Gray(FaultKind):
     }
     default_duration_ns = 6_000_000_000
     holds = frozenset({"process"})
+    needs = frozenset({Need.FREEZE})
     for_all = ("gray:leader", "gray:one:share=0.8:period=1s")
 
     def __init__(self) -> None:

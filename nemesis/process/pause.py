@@ -14,6 +14,7 @@ from fencepost.harness.faults.kind import CLIENT_WORKER, Cluster, FaultKind, Fau
 from fencepost.harness.faults.targets import NODE_TARGETS, choose_nodes
 from fencepost.harness.history import Effects, FaultOutcome, Stops
 from fencepost.harness.runtime.node import Node, NodeState
+from fencepost.harness.runtime.provider import Need
 
 #: Each thread stops, or goes on, when it next has its turn of the processor.
 _PROOF_DEADLINE_S: Final = 5.0
@@ -39,6 +40,7 @@ class Pause(FaultKind):
     options: Mapping[str, tuple[str, ...]] = {"for": ()}
     default_duration_ns = 7_000_000_000
     holds = frozenset({"process"})
+    needs = frozenset({Need.FREEZE})
 
     for_all = ("pause:leader", "pause:one", "pause:client:for=4s")
 

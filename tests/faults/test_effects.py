@@ -116,3 +116,14 @@ def test_no_checker_compares_the_name_of_a_fault_with_a_text() -> None:
                 if texts and any(isinstance(side, ast.Attribute) and side.attr == "fault" for side in sides):
                     wrong.append(f"{path.relative_to(ROOT)}:{node.lineno}")
     assert wrong == []
+
+
+def test_no_kind_asks_which_runtime_it_is_on() -> None:
+    """What can be done to nodes and links there, the runtime declares."""
+    wrong = [
+        f"{path.relative_to(ROOT)}:{node.lineno}"
+        for path in sorted((ROOT / "nemesis").rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Attribute) and node.attr == "runtime" and "cluster" not in ast.unparse(node.value)
+    ]
+    assert wrong == []

@@ -2,18 +2,21 @@
 
 import asyncio
 import random
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import pytest
 
 from fencepost.harness.base.errors import UsageError
 from fencepost.harness.coordination import Definite
-from fencepost.harness.faults.kind import Proof, Resolved, Skip, View
+from fencepost.harness.faults.kind import Cluster, Proof, Resolved, Skip, View
 from fencepost.harness.faults.nemesis_text import parse_faults
 from fencepost.harness.history import FaultAction, FaultEvent, FaultOutcome, FaultStage, History
 from fencepost.harness.plugins import registry
-from fencepost.harness.runtime.node import NodeState
+from fencepost.harness.runtime.node import NodeState, Place
 from fencepost.harness.runtime.provider import Setting
+from fencepost.harness.systems.contract.deposing import with_controller
 from fencepost.harness.systems.contract.servers import members_of
 from fencepost.harness.systems.kafka.zookeeper_mode.administrator import Administrator
 from fencepost.nemesis.leadership import depose
@@ -26,7 +29,7 @@ FAULTS = registry.faults()
 def setting(system: str) -> Setting:
     chosen = registry.system(system)
     members = members_of(chosen, 3, chosen.profile.options())
-    return Setting(nodes=len(members), members=members)
+    return with_controller(Setting(nodes=len(members), members=members), chosen)
 
 
 @dataclass
@@ -59,17 +62,28 @@ class FakeAdministrator:
         self.done.append("close")
 
 
+class FakeSystem:
+    """A system whose controller can be deposed."""
+
+    def __init__(self, administrator: FakeAdministrator) -> None:
+        self._administrator = administrator
+
+    async def open_administrator(self, running: Sequence[Place]) -> FakeAdministrator:
+        return self._administrator
+
+
+def deposing(administrator: FakeAdministrator) -> Cluster:
+    system: Any = FakeSystem(administrator)
+    return replace(cluster_of(administrator.runtime), system=system)
+
+
 def inject(monkeypatch: pytest.MonkeyPatch, administrator: FakeAdministrator) -> tuple[Proof, Proof]:
     """The proofs of injecting and of healing; afterwards the node runs, whatever the first one said."""
 
-    async def opened(keepers: object) -> FakeAdministrator:
-        return administrator
-
-    monkeypatch.setattr(depose, "open_administrator", opened)
     monkeypatch.setattr(depose, "_ELECTION_DEADLINE_S", 0.01)
 
     async def scenario() -> tuple[Proof, Proof]:
-        fault, cluster = Depose(), cluster_of(administrator.runtime)
+        fault, cluster = Depose(), deposing(administrator)
         resolved = Resolved(nodes=("n2",))
         return await fault.inject(5, resolved, cluster), await fault.heal(5, resolved, cluster)
 
@@ -104,16 +118,12 @@ def test_what_is_not_proven_is_indeterminate(
     assert proof == Proof(FaultOutcome.INDETERMINATE, said)
 
 
-def test_a_node_that_does_not_stop_keeps_its_znode(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_node_that_does_not_stop_keeps_its_znode() -> None:
     administrator = FakeAdministrator(FakeRuntime())
     administrator.runtime.nodes["n2"].state = NodeState.DEAD
 
     async def scenario() -> Proof:
-        async def opened(keepers: object) -> FakeAdministrator:
-            return administrator
-
-        monkeypatch.setattr(depose, "open_administrator", opened)
-        return await Depose().inject(5, Resolved(nodes=("n2",)), cluster_of(administrator.runtime))
+        return await Depose().inject(5, Resolved(nodes=("n2",)), deposing(administrator))
 
     assert asyncio.run(scenario()).outcome is FaultOutcome.INDETERMINATE
     assert administrator.done == ["close"]

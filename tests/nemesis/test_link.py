@@ -15,7 +15,7 @@ from fencepost.harness.plugins import registry
 from fencepost.harness.runtime.lab import doctor
 from fencepost.harness.runtime.network import Effect, Handled, Link, Passage, Shape, Witness
 from fencepost.harness.runtime.node import NodeState
-from fencepost.harness.runtime.provider import Check, Links, Setting
+from fencepost.harness.runtime.provider import Check, Links, Setting, with_runtime
 from fencepost.nemesis.network.link import LinkFault, Shaped
 from tests.fakes.fakes_runtime import FakeRuntime, cluster_of
 
@@ -113,7 +113,7 @@ def test_a_machine_that_cannot_hold_packets_says_why(
     found: Check, runtime: str, said: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(doctor, "_attempts", lambda: [found])
-    why = LinkFault().unavailable(Setting(runtime=runtime, links=Links.RULES))
+    why = LinkFault().unavailable(with_runtime(Setting(links=Links.RULES), registry.runtime(runtime)))
     assert why is None if said is None else said in str(why)
 
 

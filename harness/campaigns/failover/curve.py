@@ -89,7 +89,7 @@ class CurveRun:
             system = registry.system(name)
             options = system.profile.parse_options(failover_of(name).options)
             setting = Setting(runtime="lab", nodes=NODES, members=members_of(system, NODES, options))
-            setting = provider.refuse_if_impossible(setting, {"kill"})
+            setting = provider.refuse_if_impossible(setting)
             found[name] = provider.resolve(system.releases, system.releases.default, setting, self.say)
         return found
 

@@ -6,7 +6,7 @@ and this machine are, and refuses what they are not.
 
 import asyncio
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
@@ -18,7 +18,7 @@ from fencepost.harness.runtime.containers.cluster import FABRICS, NODES_MAX, NOT
 from fencepost.harness.runtime.containers.engine import engine as engines
 from fencepost.harness.runtime.containers.engine import ownership
 from fencepost.harness.runtime.containers.engine.engine import EngineFacts, asking
-from fencepost.harness.runtime.provider import Check, Links, Say, Served, Setting
+from fencepost.harness.runtime.provider import NO_NEEDS, Check, Links, Need, Needs, Say, Served, Setting
 
 
 class ContainersProvider:
@@ -38,22 +38,31 @@ class ContainersProvider:
 
         return why_untraceable()
 
+    def why_unshaped(self) -> str | None:
+        from fencepost.harness.runtime.lab.doctor import why_no_shaped_links
+
+        return why_no_shaped_links()
+
+    @property
+    def closed_files(self) -> str:
+        return "the files of a container cannot be changed from here; use --runtime lab"
+
     def checks(self) -> list[Check]:
         from fencepost.harness.runtime.containers.checks import all_checks
 
         return all_checks()
 
-    def refuse_if_impossible(self, setting: Setting, faults: Collection[str] = ()) -> Setting:
+    def refuse_if_impossible(self, setting: Setting, needs: Needs = NO_NEEDS) -> Setting:
         client = engines.connect()
         try:
             facts = engines.facts(client)
         finally:
             client.close()
-        stopping = sorted({"gray", "pause"} & set(faults))
-        if stopping and not facts.can_pause:
+        freezing = sorted(fault for fault, wanted in needs.items() if Need.FREEZE in wanted)
+        if freezing and not facts.can_pause:
             raise MachineError(
-                f"{stopping[0]} is not possible with {facts}: its containers have no cgroup of their own",
-                hint="leave pause out, or use an engine with cgroup version 2, or one that runs as root",
+                f"{freezing[0]} is not possible with {facts}: its containers have no cgroup of their own",
+                hint=f"leave {freezing[0]} out, or use an engine with cgroup version 2, or one that runs as root",
             )
         return replace(setting, links=chosen_links(setting.links, facts))
 

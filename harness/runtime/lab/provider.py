@@ -1,13 +1,13 @@
 """The lab as a `Provider`: what it needs of this machine, and how it is opened."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
 from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.lab import doctor
 from fencepost.harness.runtime.lab.lab import Lab
-from fencepost.harness.runtime.provider import Check, Links, Say, Served, Setting
+from fencepost.harness.runtime.provider import NO_NEEDS, Check, Links, Needs, Say, Served, Setting
 
 
 class LabProvider:
@@ -29,10 +29,17 @@ class LabProvider:
     def why_untraceable(self) -> str | None:
         return None
 
+    def why_unshaped(self) -> str | None:
+        return doctor.why_no_shaped_links()
+
+    @property
+    def closed_files(self) -> str:
+        return ""
+
     def checks(self) -> list[Check]:
         return doctor.lab_checks()
 
-    def refuse_if_impossible(self, setting: Setting, faults: Collection[str] = ()) -> Setting:
+    def refuse_if_impossible(self, setting: Setting, needs: Needs = NO_NEEDS) -> Setting:
         doctor.refuse_if_impossible()
         return setting
 

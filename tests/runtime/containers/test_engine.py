@@ -15,6 +15,7 @@ import requests
 from docker.errors import APIError, ImageNotFound
 
 from fencepost.harness.base.errors import HarnessError, MachineError, UsageError
+from fencepost.harness.plugins import registry
 from fencepost.harness.runtime.containers import checks as engine_checks
 from fencepost.harness.runtime.containers import given_image as container_images
 from fencepost.harness.runtime.containers import provider as containers
@@ -284,9 +285,11 @@ class _Never:
         return iter(())
 
 
-@pytest.mark.parametrize(("faults", "refused"), [({"pause", "kill"}, True), ({"kill"}, False), (set(), False)])
+@pytest.mark.parametrize(
+    ("faults", "refused"), [(["depose", "kill"], True), (["gray"], True), (["kill"], False), ([], False)]
+)
 def test_a_pause_without_a_freezer_is_refused_before_the_run(
-    monkeypatch: pytest.MonkeyPatch, faults: set[str], refused: bool
+    monkeypatch: pytest.MonkeyPatch, faults: list[str], refused: bool
 ) -> None:
     class Client:
         def close(self) -> None:
@@ -295,12 +298,13 @@ def test_a_pause_without_a_freezer_is_refused_before_the_run(
     monkeypatch.setattr(engine, "connect", Client)
     monkeypatch.setattr(engine, "facts", lambda _: ROOTLESS_V1)
     setting = Setting(runtime="containers", links=Links.TOXIPROXY)
+    needs = {kind: registry.faults()[kind].needs for kind in faults}
     if refused:
-        with pytest.raises(MachineError, match="pause is not possible") as caught:
-            containers.CONTAINERS.refuse_if_impossible(setting, faults)
+        with pytest.raises(MachineError, match=f"{faults[0]} is not possible") as caught:
+            containers.CONTAINERS.refuse_if_impossible(setting, needs)
         assert "cgroup" in str(caught.value.hint)
     else:
-        assert containers.CONTAINERS.refuse_if_impossible(setting, faults) == setting
+        assert containers.CONTAINERS.refuse_if_impossible(setting, needs) == setting
 
 
 def test_a_system_without_an_image_is_refused_with_the_remedy() -> None:

@@ -1,7 +1,7 @@
 """Kafka with its metadata in ZooKeeper, as it was before 4.0, as a system under test."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -28,6 +28,7 @@ from fencepost.harness.systems.kafka.server import start as server
 from fencepost.harness.systems.kafka.server.fenced_attempts import ZooKeeperModeAttempts
 from fencepost.harness.systems.kafka.server.log_lines import Layer, became_leader
 from fencepost.harness.systems.kafka.zookeeper_mode import configuration, health
+from fencepost.harness.systems.kafka.zookeeper_mode.administrator import Administrator, open_administrator
 from fencepost.harness.systems.kafka.zookeeper_mode.configuration import BROKER, NAME, name_of
 from fencepost.harness.systems.kafka.zookeeper_mode.guarantees import GUARANTEES, LEADERSHIP
 from fencepost.harness.systems.kafka.zookeeper_mode.options import KafkaZkOptions
@@ -109,6 +110,9 @@ class KafkaZk(BaseSystem):
     async def elect_preferred(self, layout: Layout, *, timeout_s: float) -> None:
         brokers = [place for place in layout.values() if BROKER in place.roles]
         await partition_leaders.elect_preferred(brokers, CLIENT_PORT, timeout_s)
+
+    async def open_administrator(self, running: Sequence[Place]) -> Administrator:
+        return await open_administrator([place for place in running if BROKER not in place.roles])
 
     def question(self, place: Place, subject: str) -> Question | None:
         """Brokers about both subjects; ZooKeeper servers about what their copy of /controller says."""
