@@ -6,10 +6,13 @@
         seldom_every: Annotated[Duration, about("pause between two reads of a seldom reader")] = seconds(2.5)
 
 A field's type is the option's type, its default the option's default, `about` its line in `list`, `--help` and the
-reference (`describe`). A plan keeps options as plain values (`plain`); only `parse` makes a struct of them.
+reference (`describe`). A field that would be a keyword of Python ends in an underscore (`for_`). An option that has no
+value unless one is given is `UNSET`, which nobody can type. A plan keeps options as plain values (`plain`); only
+`parse` makes a struct of them.
 """
 
 import enum
+import keyword
 import math
 import types
 import typing
@@ -19,32 +22,14 @@ from typing import Any, Final, Literal, TypeVar
 
 import msgspec
 
-from fencepost.harness.base.durations import format_duration, parse_duration_ns
 from fencepost.harness.base.errors import UsageError, unknown_choice
+from fencepost.harness.base.quantities import Duration as Duration
+from fencepost.harness.base.quantities import Quantity
 
 #: How booleans are written where everything is text (`FAULT:key=value`).
 YES_NO: Final = {"yes": True, "no": False}
 #: How None is written where a duration may be left out (`Duration | None`).
 NEVER: Final = "never"
-
-
-class Duration(int):
-    """Nanoseconds; in a plan and on the command line a text with a unit, such as `250ms`."""
-
-    __slots__ = ()
-
-    @property
-    def seconds(self) -> float:
-        return self / 1e9
-
-    @property
-    def ms(self) -> int:
-        """Whole milliseconds."""
-        return self // 1_000_000
-
-    def __str__(self) -> str:
-        # As a plain number: what formats it would come back here.
-        return format_duration(int(self))
 
 
 def seconds(number: float) -> Duration:
@@ -60,8 +45,13 @@ def about(
     Those of a duration are in nanoseconds; one of `least` and `above` is enough.
     """
     if above is not None:
-        return msgspec.Meta(description=text, gt=above, le=most)
-    return msgspec.Meta(description=text, ge=least, le=most)
+        return msgspec.Meta(description=text, gt=_number(above), le=_number(most))
+    return msgspec.Meta(description=text, ge=_number(least), le=_number(most))
+
+
+def _number(bound: float | None) -> float | None:
+    """As a type of Python's own, which msgspec asks for."""
+    return int(bound) if isinstance(bound, int) else None if bound is None else float(bound)
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -98,21 +88,24 @@ def parse(what: str, given: Mapping[str, object], defaults: O) -> O:
         if name not in annotations:
             raise unknown_choice(f"{what} option", name, list(annotations))
         kind, meta = annotations[name]
-        parsed[name] = _bounded(f"{what} option {name}", _value(f"{what} option {name}", value, kind), meta)
+        parsed[_field(name)] = _value(f"{what} option {name}", value, kind)
+        _refuse_out_of_bounds(f"{what} option {name}", value, parsed[_field(name)], meta)
     return msgspec.structs.replace(defaults, **parsed)
 
 
 def plain(options: Options) -> dict[str, Any]:
     """Every option as a plan keeps it: numbers, booleans and texts, durations with their unit."""
-    return {name: _plain(getattr(options, name), kind) for name, kind in _types_of(type(options)).items()}
+    values = {name: (getattr(options, _field(name)), kind) for name, kind in _types_of(type(options)).items()}
+    return {name: _plain(value, kind) for name, (value, kind) in values.items() if value is not msgspec.UNSET}
 
 
 def describe(defaults: Options) -> tuple[OptionRow, ...]:
     """What there is to choose, in the order of the fields."""
     rows = []
     for name, (kind, meta) in _annotations(type(defaults)).items():
-        default = _plain(getattr(defaults, name), kind)
-        shown = "" if default is None else str(default) if not isinstance(default, bool) else _yes_no(default)
+        default = _plain(getattr(defaults, _field(name)), kind)
+        left_open = default is None or default is msgspec.UNSET
+        shown = "" if left_open else str(default) if not isinstance(default, bool) else _yes_no(default)
         rows.append(
             OptionRow(
                 name=name, kind=_kind(kind), default=shown, choices=choices_of(kind), about=meta.description or ""
@@ -147,8 +140,8 @@ def _value(what: str, value: object, kind: Any) -> object:
         if str(value) not in choices:
             raise UsageError(f"{what}: {value!r} is not a choice", hint=f"choose from: {', '.join(choices)}")
         return bare(value) if isinstance(bare, type) else str(value)
-    if bare is Duration:
-        return value if isinstance(value, Duration) else Duration(parse_duration_ns(str(value), what=what))
+    if isinstance(bare, type) and issubclass(bare, Quantity):
+        return value if isinstance(value, bare) else bare.read(str(value), what=what)
     if bare is bool and isinstance(value, str) and value in YES_NO:
         return YES_NO[value]
     if bare is float and type(value) is int:
@@ -163,28 +156,32 @@ def _value(what: str, value: object, kind: Any) -> object:
     return value
 
 
-def _bounded(what: str, value: object, meta: msgspec.Meta) -> object:
-    """The value, when it lies within the bounds of its option; raises UsageError."""
+def _refuse_out_of_bounds(what: str, given: object, value: object, meta: msgspec.Meta) -> None:
+    """Raise UsageError, with the value as it was given, when it does not lie within the bounds of its option."""
     if not isinstance(value, int | float):
-        return value
+        return
     if not math.isfinite(value):
-        raise UsageError(f"{what}: expected a number, got {value}")
+        raise UsageError(f"{what}: expected a number, got {given}")
     too_small = (meta.ge is not None and value < meta.ge) or (meta.gt is not None and value <= meta.gt)
     if too_small or (meta.le is not None and value > meta.le):
-        raise UsageError(f"{what}: {value} is too {'small' if too_small else 'large'}", hint=f"give {_bounds(meta)}")
-    return value
+        hint = f"give {_bounds(type(value), meta)}"
+        raise UsageError(f"{what}: {given} is too {'small' if too_small else 'large'}", hint=hint)
 
 
-def _bounds(meta: msgspec.Meta) -> str:
+def _bounds(kind: Any, meta: msgspec.Meta) -> str:
     """ "at least 1, at most 1000"."""
-    bounds = {"at least": meta.ge, "more than": meta.gt, "at most": meta.le}
-    return ", ".join(f"{word} {bound:g}" for word, bound in bounds.items() if bound is not None)
+
+    def write(bound: float) -> str:
+        return str(kind(bound)) if issubclass(kind, Quantity) else f"{bound:.15g}"
+
+    words = {"at least": meta.ge, "more than": meta.gt, "at most": meta.le}
+    return ", ".join(f"{word} {write(bound)}" for word, bound in words.items() if bound is not None)
 
 
 def _plain(value: object, kind: Any) -> object:
     if value is None and _without_none(kind)[0] is Duration:
         return NEVER
-    if isinstance(value, Duration):
+    if isinstance(value, Quantity):
         return str(value)
     return value.value if isinstance(value, enum.Enum) else value
 
@@ -195,15 +192,23 @@ def _yes_no(value: bool) -> str:
 
 def _kind(kind: Any) -> str:
     kind, _ = _without_none(kind)
-    names = {int: "a whole number", float: "a number", bool: "yes or no", str: "a text", Duration: "a duration"}
+    if isinstance(kind, type) and issubclass(kind, Quantity):
+        return kind.kind
+    names = {int: "a whole number", float: "a number", bool: "yes or no", str: "a text"}
     return names.get(kind, "a choice")
 
 
 def _without_none(kind: Any) -> tuple[Any, bool]:
+    """The type of a value that is given, and whether None can be given as well."""
     if typing.get_origin(kind) in (typing.Union, types.UnionType):
-        rest = [one for one in typing.get_args(kind) if one is not type(None)]
-        return (rest[0], True) if len(rest) == 1 else (kind, False)
+        every = typing.get_args(kind)
+        rest = [one for one in every if one not in (type(None), msgspec.UnsetType)]
+        return (rest[0], type(None) in every) if len(rest) == 1 else (kind, False)
     return kind, False
+
+
+def _field(name: str) -> str:
+    return f"{name}_" if keyword.iskeyword(name) else name
 
 
 def _types_of(struct: type[Options]) -> dict[str, Any]:
@@ -218,5 +223,5 @@ def _annotations(struct: type[Options]) -> dict[str, tuple[Any, msgspec.Meta]]:
         if typing.get_origin(hint) is typing.Annotated:
             hint, *rest = typing.get_args(hint)
             meta = next((one for one in rest if isinstance(one, msgspec.Meta)), meta)
-        found[name] = (hint, meta)
+        found[name.removesuffix("_")] = (hint, meta)
     return found

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import click
 
 from fencepost.harness.base.options import OptionRow, describe, plain
-from fencepost.harness.faults.nemesis_text import meaning_of
+from fencepost.harness.faults.fault_options import OF_EVERY_FAULT
 from fencepost.harness.faults.trigger import TRIGGERS
 from fencepost.harness.plugins import registry
 from fencepost.harness.systems.contract import releases
@@ -89,18 +89,20 @@ def _nemeses() -> list[str]:
         _row("of every fault", ":when=EVENT+DELAY  acts so long after EVENT was seen; EVENT is one of:"),
         *(_row("", f"  {event:<16} {about}") for event, about in TRIGGERS.items()),
         _row("", ":within=10s  how long EVENT is waited for; :otherwise=act|skip  what then"),
+        _row("", ":for=8s  time from the proof that it took hold to its healing; each fault's default is below"),
     ]
     for name, fault in registry.faults().items():
-        lines.append(
-            _row(name, f"{fault.about}; default {fault.default_target}, {fault.default_duration_ns / 1e9:g} s")
-        )
+        lines.append(_row(name, f"{fault.about}; default {fault.default_target}, {fault.options.for_}"))
         lines.append(_row("", f"in all: {'  '.join(fault.for_all) or 'not, it must be asked for by name'}"))
         lines += [_row("", f":{target:<16} {text}") for target, text in fault.targets.items()]
         lines.append(_row("", f":{'n1, b1, ...':<16} that node; where nodes have roles, a role: one node of it, drawn"))
         if "controller" not in fault.targets:
             lines.append(_row("", f":{'controller':<16} the active controller, where there are brokers"))
-        for key, choices in fault.options.items():
-            lines.append(_row("", f":{key}={'|'.join(choices) if choices else meaning_of(fault, key)}"))
+        for option in describe(fault.options):
+            if option.name not in OF_EVERY_FAULT:
+                value = "|".join(option.choices) or f"<{option.kind}>"
+                default = f"; default {option.default}" if option.default else ""
+                lines.append(_row("", f":{option.name}={value}  {option.about}{default}"))
     return lines
 
 

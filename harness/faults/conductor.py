@@ -16,7 +16,7 @@ from fencepost.harness.faults.act_log import Act, ActLog
 from fencepost.harness.faults.kind import Cluster, FaultKind, Proof, Resolved, Skip, View
 from fencepost.harness.faults.quorum import UNABLE, Damage, Pair, Quorum, worst
 from fencepost.harness.faults.schedule import Entry, by_worker
-from fencepost.harness.faults.trigger import Seen, Trigger, trigger_of
+from fencepost.harness.faults.trigger import Seen, Trigger
 from fencepost.harness.history import FaultAction, FaultOutcome, FaultStage
 from fencepost.harness.runtime.node import Node, NodeState, death_of
 
@@ -116,7 +116,7 @@ class Conductor:
 
     async def _inject(self, entry: Entry, stop: asyncio.Event) -> int | None:
         """The number of the fault that is now in force (or was tried); None when it was skipped."""
-        trigger = trigger_of(entry.spec.options)
+        trigger = entry.spec.options.trigger
         seen = await self._await_trigger(trigger, stop) if trigger else None
         skip = None
         if trigger and seen and not seen.met and not trigger.acts_anyway:

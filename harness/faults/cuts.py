@@ -8,9 +8,7 @@ import random
 from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
-from fencepost.harness.base.durations import format_duration
 from fencepost.harness.faults.kind import FaultKind, FaultSpec, Skip, View
-from fencepost.harness.faults.schedule import duration_of
 from fencepost.harness.runtime.network import Link
 from fencepost.harness.runtime.node import Member
 from fencepost.harness.verdict import LeadershipBound
@@ -51,22 +49,14 @@ def with_holds(
     limit_ns = bound.limit_ns
     if limit_ns is None:
         return list(specs)
-    chosen = [
-        "for" not in spec.options and cuts_off_leader(spec, faults[spec.fault], members, subject) for spec in specs
-    ]
-    others_ns = sum(duration_of(s, faults[s.fault]) for s, long in zip(specs, chosen, strict=True) if not long)
+    chosen = ["for" not in spec.given and cuts_off_leader(spec, faults[spec.fault], members, subject) for spec in specs]
+    others_ns = sum(s.duration_ns for s, long in zip(specs, chosen, strict=True) if not long)
     quiet_in_all_ns = quiet_ns // 2 + round((len(specs) - 1) * quiet_ns * _QUIET_SHARE_MAX)
     room_ns = (time_limit_ns - quiet_in_all_ns - others_ns) // max(1, sum(chosen))
     hold_ns = min(_LIMITS_HELD * limit_ns, room_ns)
     return [
-        _held(spec, max(hold_ns, duration_of(spec, faults[spec.fault]))) if long else spec
-        for spec, long in zip(specs, chosen, strict=True)
+        spec.lasting(max(hold_ns, spec.duration_ns)) if long else spec for spec, long in zip(specs, chosen, strict=True)
     ]
-
-
-def _held(spec: FaultSpec, hold_ns: int) -> FaultSpec:
-    options = {**spec.options, "for": format_duration(hold_ns)}
-    return FaultSpec(fault=spec.fault, target=spec.target, options=options)
 
 
 def _cases(spec: FaultSpec, fault: FaultKind, members: tuple[Member, ...], subject: str) -> list[bool]:

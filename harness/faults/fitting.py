@@ -12,7 +12,7 @@ from fencepost.harness.base.errors import UsageError
 from fencepost.harness.faults.forecast import Surroundings, drawn, with_lengths
 from fencepost.harness.faults.kind import FaultKind
 from fencepost.harness.faults.nemesis_text import Asked
-from fencepost.harness.faults.schedule import Entry, duration_of
+from fencepost.harness.faults.schedule import Entry
 
 _S_NS: Final = 1_000_000_000
 #: Quiet times that are offered, the longest that fits.
@@ -51,8 +51,8 @@ def _without_time(nemesis: Asked, faults: Mapping[str, FaultKind], around: Surro
 
     def whole(entry: Entry) -> bool:
         # A length of our own gives way to a short main phase; one that a person wrote does not.
-        own = "for" in entry.spec.options and entry.spec in nemesis.specs
-        return not own or entry.duration_ns == duration_of(entry.spec, faults[entry.spec.fault])
+        own = "for" in entry.spec.given and entry.spec in nemesis.specs
+        return not own or entry.duration_ns == entry.spec.duration_ns
 
     kinds = dict.fromkeys(spec.fault for spec in nemesis.specs)
     for number, worker in enumerate(drawn(with_lengths(nemesis, faults, around), faults, around)):

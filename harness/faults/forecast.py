@@ -10,14 +10,12 @@ from itertools import islice
 from random import Random
 from typing import Any, Final
 
-from fencepost.harness.base.durations import format_duration
 from fencepost.harness.faults.conductor import damages_of
 from fencepost.harness.faults.cuts import cuts_off_leader, with_holds
 from fencepost.harness.faults.kind import FaultKind, FaultSpec, Skip, View
 from fencepost.harness.faults.nemesis_text import Asked, Choice, parse_nemesis
 from fencepost.harness.faults.quorum import Damage, Quorum, worst
 from fencepost.harness.faults.schedule import Entry, by_worker, draw_schedules
-from fencepost.harness.faults.trigger import trigger_of
 from fencepost.harness.runtime.node import Member
 from fencepost.harness.runtime.provider import Setting
 from fencepost.harness.verdict import LeadershipBound
@@ -171,12 +169,11 @@ def _with_lengths(
 
 def _held(spec: FaultSpec, fault: FaultKind, around: Surroundings) -> FaultSpec:
     limit_ns = around.bound.limit_ns
-    if limit_ns is None or "for" in spec.options or "for" not in fault.options:
+    if limit_ns is None or "for" in spec.given:
         return spec
     if not cuts_off_leader(spec, fault, around.members, around.subject):
         return spec
-    hold_ns = max(limit_ns + _BEYOND_LIMIT_NS, fault.default_duration_ns)
-    return replace(spec, options={**spec.options, "for": format_duration(hold_ns)})
+    return spec.lasting(max(limit_ns + _BEYOND_LIMIT_NS, spec.duration_ns))
 
 
 def _worst(
@@ -212,7 +209,7 @@ def _overlapping(place: int, entries: Sequence[Entry]) -> Iterator[int]:
 
 
 def _window(entry: Entry) -> tuple[int, int]:
-    trigger = trigger_of(entry.spec.options)
+    trigger = entry.spec.options.trigger
     waits_ns = _LATE_NS + (trigger.within_ns + trigger.delay_ns if trigger else 0)
     return entry.inject_ns, entry.inject_ns + entry.duration_ns + waits_ns
 

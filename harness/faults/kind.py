@@ -7,12 +7,16 @@ idempotently.
 import itertools
 import random
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, Protocol, TypeVar
 
-from fencepost.harness.base.errors import Refusal
+import msgspec
+
+from fencepost.harness.base.errors import Refusal, UsageError
+from fencepost.harness.base.options import Duration, parse
+from fencepost.harness.faults.fault_options import OF_TRIGGERS, FaultOptions
 from fencepost.harness.history import Effects, Event, FaultOutcome
 from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.network import Effect, Link
@@ -27,19 +31,46 @@ from fencepost.harness.systems.contract.system import System
 CLIENT_WORKER: Final = "client"
 
 M = TypeVar("M")
+P = TypeVar("P", bound=FaultOptions)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FaultSpec:
-    """One fault as asked for; `text` is canonical and parses back to this value."""
+    """One fault as a plan names it (`FaultKind.spec` makes it); `text` is canonical and parses back to this value."""
 
     fault: str
     target: str
-    options: Mapping[str, str] = field(default_factory=dict)
+    options: FaultOptions
+    #: The options as they were typed, in their order; the others have their defaults.
+    given: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def text(self) -> str:
-        return ":".join([self.fault, self.target, *(f"{k}={v}" for k, v in self.options.items())])
+        return ":".join([self.fault, self.target, *(f"{name}={text}" for name, text in self.given.items())])
+
+    @property
+    def duration_ns(self) -> int:
+        """From the proof to the beginning of healing."""
+        return int(self.options.for_)
+
+    def own(self, kind: type[P]) -> P:
+        """The options as the struct of the kind of fault that they were parsed for."""
+        assert isinstance(self.options, kind), "parsed over the defaults of the same kind of fault"
+        return self.options
+
+    def lasting(self, duration_ns: int) -> "FaultSpec":
+        """The same fault for so long."""
+        length = Duration(duration_ns)
+        options = msgspec.structs.replace(self.options, for_=length)
+        return replace(self, options=options, given={**self.given, "for": str(length)})
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseChange:
+    """Another release of the server that a fault starts nodes as, and whether it takes them back by itself."""
+
+    to: str
+    back: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -224,12 +255,8 @@ class FaultKind(ABC):
     about: str
     targets: Mapping[str, str]
     default_target: str = "one"
-    #: Option to its choices; the first is the default. An empty tuple: a duration or free value.
-    options: Mapping[str, tuple[str, ...]]
-    #: What a free option takes, where that is no duration.
-    meanings: Mapping[str, str] = {}
-    #: From the proof to the beginning of healing, unless `for=` says otherwise.
-    default_duration_ns: int
+    #: Its options with their defaults: names, types and explanations are those of the struct.
+    options: FaultOptions = FaultOptions()
     #: What no other fault may touch on the chosen nodes meanwhile ("process", "clock", "disk", ...). Links are not
     #: held: their contributions merge.
     holds: frozenset[str] = frozenset()
@@ -243,11 +270,20 @@ class FaultKind(ABC):
     #: No single injection or healing may hold up the run longer than this.
     act_deadline_s: float = 10.0
 
+    def spec(self, target: str = "", given: Mapping[str, str] | None = None) -> FaultSpec:
+        """This fault with options as a person types them; raises UsageError where they make no sense by themselves."""
+        texts = dict(given or {})
+        options = parse(self.name, texts, self.options)
+        idle = next((name for name in OF_TRIGGERS if name in texts), None)
+        if idle and options.trigger is None:
+            raise UsageError(f"{self.name}: {idle}= belongs to when=", hint="such as when=leader+300ms:within=5s")
+        return FaultSpec(fault=self.name, target=target or self.default_target, options=options, given=texts)
+
     @abstractmethod
     def effects(self, spec: FaultSpec) -> Effects:
         """What this spec does to nodes and links while it is in force."""
 
-    def versions(self, spec: FaultSpec) -> tuple[str, ...]:
+    def release_changes(self, spec: FaultSpec) -> tuple[ReleaseChange, ...]:
         """The other releases of the server that this spec needs, resolved before the cluster starts."""
         return ()
 
@@ -270,3 +306,11 @@ class FaultKind(ABC):
     @abstractmethod
     async def heal(self, fault_id: int, resolved: Resolved, cluster: Cluster) -> Proof:
         """Undo it, also when injecting failed half-way or a node has died or restarted since. Idempotent."""
+
+
+def refuse_foreign(spec: FaultSpec, kind: str, own: Mapping[str, Iterable[str]]) -> Refusal | None:
+    """Refuse an option that only other values of `kind=` have; `own` are those that only some have, by kind."""
+    foreign = sorted({option for options in own.values() for option in options} & {*spec.given} - {*own[kind]})
+    if not foreign:
+        return None
+    return Refusal(f"kind={kind} has no option {foreign[0]}", f"it has: {', '.join(own[kind]) or 'none'}")

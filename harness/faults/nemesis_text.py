@@ -10,10 +10,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from fencepost.harness.base.durations import format_duration
 from fencepost.harness.base.errors import UsageError
 from fencepost.harness.faults.kind import FaultKind, FaultSpec
-from fencepost.harness.faults.trigger import COMMON_OPTIONS, trigger_of
 from fencepost.harness.runtime.provider import Setting
 
 #: Stands for a mixture of everything that this system, runtime and machine support.
@@ -81,16 +79,11 @@ def parse_nemesis(
     return Asked(workers=tuple(workers), left_out=tuple(left_out.items()), named=frozenset(named))
 
 
-def meaning_of(fault: FaultKind, option: str) -> str:
-    """What a free option takes, in words: as the fault says itself, else a duration."""
-    return fault.meanings.get(option, "a duration, such as 5s")
-
-
 def versions_needed(specs: Iterable[FaultSpec], faults: Mapping[str, FaultKind]) -> tuple[str, ...]:
     """Other releases of the server that these faults start nodes as, each once."""
     found: dict[str, None] = {}
     for spec in specs:
-        found |= dict.fromkeys(faults[spec.fault].versions(spec))
+        found |= dict.fromkeys(change.to for change in faults[spec.fault].release_changes(spec))
     return tuple(found)
 
 
@@ -110,7 +103,7 @@ def _mixture(
         variants = []
         for text in fault.for_all:
             try:
-                variants.append(_shortened(_parse_one(text, faults, setting), fault))
+                variants.append(_shortened(_parse_one(text, faults, setting)))
             except UsageError as error:
                 canonical = text if ":" in text else f"{text}:{fault.default_target}"
                 left_out[text] = error.message.removeprefix(f"{canonical}: ")
@@ -119,11 +112,10 @@ def _mixture(
     return choices
 
 
-def _shortened(spec: FaultSpec, fault: FaultKind) -> FaultSpec:
-    if "for" in spec.options or "for" not in fault.options or fault.default_duration_ns <= _IN_MIXTURE_NS_MAX:
+def _shortened(spec: FaultSpec) -> FaultSpec:
+    if "for" in spec.given or spec.duration_ns <= _IN_MIXTURE_NS_MAX:
         return spec
-    options = {**spec.options, "for": format_duration(_IN_MIXTURE_NS_MAX)}
-    return FaultSpec(fault=spec.fault, target=spec.target, options=options)
+    return spec.lasting(_IN_MIXTURE_NS_MAX)
 
 
 def _choices(faults: Mapping[str, FaultKind]) -> str:
@@ -146,33 +138,25 @@ def _parse_one(text: str, faults: Mapping[str, FaultKind], setting: Setting) -> 
     fault = faults.get(name)
     if fault is None:
         raise UsageError(f"unknown fault {name!r}", hint=_choices(faults))
-    target = fault.default_target
-    known = {**fault.options, **COMMON_OPTIONS}
-    options: dict[str, str] = {}
+    target, given = fault.default_target, dict[str, str]()
     for position, word in enumerate(rest):
         key, equals, value = word.partition("=")
         if not equals:
             if position:
                 raise UsageError(f"{text!r}: {word!r} is not key=value", hint="write FAULT[:TARGET][:key=value]...")
             target = word
-        elif key not in known:
-            raise UsageError(f"{name}: unknown option {key!r}", hint=f"choose from: {', '.join(known)}")
+        elif key in given:
+            raise UsageError(f"{text!r}: {key}= is given twice", hint="leave one of them out")
         else:
-            allowed = known[key]
-            if allowed and value not in allowed:
-                raise UsageError(f"{name}: {key}={value!r} is not a choice", hint=f"choose from: {', '.join(allowed)}")
-            if key in options:
-                raise UsageError(f"{text!r}: {key}= is given twice", hint="leave one of them out")
-            options[key] = value
+            given[key] = value
+    spec = fault.spec(target, given)
     choices = list(dict.fromkeys([*fault.targets, *_roles(setting), *(member.name for member in setting.cluster)]))
     if target not in choices:
-        fitting = [c for c in choices if fault.refuse(FaultSpec(fault=name, target=c), setting) is None]
+        fitting = [c for c in choices if fault.refuse(fault.spec(c), setting) is None]
         raise UsageError(f"{name}: unknown target {target!r}", hint=f"choose from: {', '.join(fitting or choices)}")
-    spec = FaultSpec(fault=name, target=target, options=options)
     refusal = fault.refuse(spec, setting)
     if refusal:
         raise refusal.error(spec.text)
-    trigger_of(options)
     return spec
 
 

@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from fencepost.harness.base.durations import parse_duration_ns
 from fencepost.harness.base.errors import UsageError
 from fencepost.harness.faults.kind import FaultKind, FaultSpec
 from fencepost.harness.faults.nemesis_text import Choice, parse_choice
@@ -38,12 +37,6 @@ class Entry:
     worker: int = 0
     number: int = 0
     gap_ns: int = 0
-
-
-def duration_of(spec: FaultSpec, fault: FaultKind) -> int:
-    """`for=` of the spec, or the fault's own default."""
-    text = spec.options.get("for")
-    return parse_duration_ns(text, what=f"{spec.fault}: for") if text else fault.default_duration_ns
 
 
 def draw_schedules(
@@ -94,22 +87,21 @@ def draw_schedule(
             turn = list(range(len(choices)))
             draw.shuffle(turn)
         spec = variants.next(turn.pop())
-        duration_ns = duration_of(spec, faults[spec.fault])
         entry = Entry(
             spec=spec,
             inject_ns=at_ns,
-            duration_ns=duration_ns,
+            duration_ns=spec.duration_ns,
             draw_seed=draw.getrandbits(32),
             worker=worker,
             number=number,
             gap_ns=quiet_ns // 2,
         )
-        if at_ns + duration_ns > time_limit_ns:
+        if at_ns + spec.duration_ns > time_limit_ns:
             if number == 0 and at_ns < time_limit_ns:
                 yield replace(entry, duration_ns=time_limit_ns - at_ns)
             return
         yield entry
-        at_ns += duration_ns + round(quiet_ns * draw.uniform(0.8, 1.2))
+        at_ns += spec.duration_ns + round(quiet_ns * draw.uniform(0.8, 1.2))
 
 
 class _Variants:

@@ -1,18 +1,21 @@
-"""What a `clock-skew` asks for: which clocks, an offset, a rate, a strobe; read from its options, with their limits.
+"""What a `clock-skew` asks for: which clocks, an offset, a rate, a strobe; its options and their limits.
 
 Offsets are drawn where nothing is asked for, from milliseconds to a day: software breaks at quite different sizes
 (a time-out, a lease, a certificate, a day's log file).
 """
 
 import random
-import re
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import Final
+from dataclasses import dataclass
+from typing import Annotated, Final, Literal
 
-from fencepost.harness.base.durations import format_duration, parse_duration_ns
-from fencepost.harness.base.errors import UsageError
+from msgspec import UNSET, UnsetType
+
+from fencepost.harness.base.errors import Refusal
+from fencepost.harness.base.options import Duration, about, seconds
+from fencepost.harness.base.quantities import SignedDuration
+from fencepost.harness.faults.fault_options import FaultOptions
 from fencepost.harness.history import Clock
 from fencepost.harness.runtime.clocks.setting import RATE_ONE, ClockSetting, Settings
 
@@ -24,13 +27,30 @@ CLOCKS: Final[Mapping[str, tuple[Clock, ...]]] = {
 _S: Final = 10**9
 _DAY_NS: Final = 86_400 * _S
 _LARGEST_NS: Final = 3650 * _DAY_NS
-_RATES: Final = (0.01, 100.0)
-_SHORTEST_PERIOD_NS: Final = 10**5
-_DEFAULT_PERIOD: Final = "100ms"
+_PERIOD: Final = seconds(0.1)
 _DRAWN_NS: Final = (_S // 10, _S, 10 * _S, 120 * _S, 3600 * _S, _DAY_NS)
 #: A monotonic clock that jumps by more ends every lease and session at once, which hides all else.
 _DRAWN_MONOTONIC_NS: Final = (_S // 10, _S, 10 * _S)
-_STROBE_OPTIONS: Final = ("period", "length")
+
+
+class SkewOptions(FaultOptions, frozen=True, kw_only=True):
+    offset: Annotated[
+        SignedDuration | UnsetType,
+        about("how far off; drawn where nothing is asked for", least=-_LARGEST_NS, most=_LARGEST_NS),
+    ] = UNSET
+    rate: Annotated[float | UnsetType, about("seconds told in a true second, such as 1.05", least=0.01, most=100)] = (
+        UNSET
+    )
+    strobe: Annotated[SignedDuration | UnsetType, about("how far to and fro", least=-_LARGEST_NS, most=_LARGEST_NS)] = (
+        UNSET
+    )
+    # A thread may be held up for less.
+    period: Annotated[Duration | UnsetType, about("period of a strobe; 100ms without it", least=seconds(0.0001))] = (
+        UNSET
+    )
+    length: Annotated[Duration | UnsetType, about("how long it strobes; as long as the fault lasts without it")] = UNSET
+    clock: Annotated[Literal["wall", "monotonic", "both"], about("which clocks")] = "wall"
+    back: Annotated[bool, about("whether healing may put a monotonic clock back")] = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,66 +117,57 @@ def pairs(settings: Settings) -> tuple[tuple[Clock, ClockSetting], ...]:
     return (Clock.WALL, settings.wall), (Clock.MONOTONIC, settings.monotonic)
 
 
-def read_shape(options: Mapping[str, str], *, duration_ns: int, draw: random.Random | None = None) -> Shape:
-    """What the options ask for; `draw` gives what they leave open. Raises UsageError where they make no sense."""
-    clocks = CLOCKS[options.get("clock", "wall")]
-    shape = Shape(clocks=clocks, may_step_back=options.get("back") == "yes")
-    if shape.may_step_back and Clock.MONOTONIC not in clocks:
-        raise UsageError("back=yes is about the monotonic clock alone", hint="add clock=monotonic or clock=both")
-    if "offset" in options:
-        shape = replace(shape, offset_ns=_signed_ns("offset", options["offset"]))
-    if "rate" in options:
-        shape = replace(shape, extra_rate=_extra_rate(options["rate"]))
-    shape = _with_strobe(shape, options, duration_ns)
-    if not (shape.offset_ns or shape.extra_rate or shape.period_ns):
-        shape = replace(shape, offset_ns=_drawn(shape.clocks, draw or random.Random(0)))
-    _refuse_before_boot(shape)
-    return shape
+def why_senseless(options: SkewOptions) -> Refusal | None:
+    """Why these options make no sense together, or on this machine; None when they do."""
+    if options.back and options.clock == "wall":
+        return Refusal("back=yes is about the monotonic clock alone", "add clock=monotonic or clock=both")
+    for name, far in (("offset", options.offset), ("strobe", options.strobe)):
+        if far is not UNSET and not far:
+            return Refusal(f"{name}={far} does nothing", f"give how far, such as {name}=5s or {name}=-2m")
+    if options.rate is not UNSET and not _extra_rate(options.rate):
+        return Refusal(f"rate={options.rate:g} is the rate of every good clock", "give another one, such as rate=1.05")
+    return _senseless_strobe(options) or _before_boot(shape_of(options, random.Random(0)))
 
 
-def _with_strobe(shape: Shape, options: Mapping[str, str], duration_ns: int) -> Shape:
-    if "strobe" not in options:
-        alone = [name for name in _STROBE_OPTIONS if name in options]
-        if alone:
-            raise UsageError(f"{alone[0]}= is a strobe's", hint=f"add strobe=DELTA, such as strobe=2s:{alone[0]}=...")
-        return shape
-    delta_ns = _signed_ns("strobe", options["strobe"])
-    period_ns = parse_duration_ns(options.get("period", _DEFAULT_PERIOD), what="period")
-    length_ns = parse_duration_ns(options["length"], what="length") if "length" in options else duration_ns
-    if period_ns < _SHORTEST_PERIOD_NS:
-        raise UsageError(
-            f"period={options['period']} is shorter than a thread may be held up",
-            hint=f"give at least {format_duration(_SHORTEST_PERIOD_NS)}",
+def _senseless_strobe(options: SkewOptions) -> Refusal | None:
+    if options.strobe is UNSET:
+        parts = {"period": options.period, "length": options.length}
+        alone = next((name for name, value in parts.items() if value is not UNSET), None)
+        return Refusal(f"{alone}= is a strobe's", f"add strobe=DELTA, such as strobe=2s:{alone}=...") if alone else None
+    period, length = _rhythm(options)
+    if length < period:
+        return Refusal(
+            f"a strobe of {length} ends within its first period of {period}",
+            "give a longer length= (or for=), or a shorter period=",
         )
-    if length_ns < period_ns:
-        raise UsageError(
-            f"a strobe of {format_duration(length_ns)} ends within its first period of {format_duration(period_ns)}",
-            hint="give a longer length= (or for=), or a shorter period=",
-        )
-    return replace(shape, delta_ns=delta_ns, period_ns=period_ns, length_ns=length_ns)
+    return None
 
 
-def _signed_ns(name: str, text: str) -> int:
-    sign = -1 if text.startswith("-") else 1
-    size_ns = parse_duration_ns(text.removeprefix("-"), what=f"{name}=")
-    if not size_ns:
-        raise UsageError(f"{name}={text} does nothing", hint=f"give how far, such as {name}=5s or {name}=-2m")
-    if size_ns > _LARGEST_NS:
-        raise UsageError(f"{name}={text} is more than ten years", hint="give at most 3650d")
-    return sign * size_ns
+def shape_of(options: SkewOptions, draw: random.Random) -> Shape:
+    """What the options ask for; `draw` gives what they leave open."""
+    clocks = CLOCKS[options.clock]
+    is_open = options.offset is UNSET and options.rate is UNSET and options.strobe is UNSET
+    strobes = options.strobe is not UNSET
+    period, length = _rhythm(options)
+    return Shape(
+        clocks=clocks,
+        offset_ns=_drawn(clocks, draw) if is_open else int(options.offset or 0),
+        extra_rate=_extra_rate(options.rate or 1.0),
+        delta_ns=int(options.strobe or 0),
+        period_ns=int(period) if strobes else 0,
+        length_ns=int(length) if strobes else 0,
+        may_step_back=options.back,
+    )
 
 
-def _extra_rate(text: str) -> int:
-    number = float(text) if re.fullmatch(r"\d+(\.\d+)?", text) else 0.0
-    if not _RATES[0] <= number <= _RATES[1]:
-        raise UsageError(
-            f"rate={text!r} is no rate of a clock",
-            hint=f"give {_RATES[0]:g} to {_RATES[1]:g}; 1.05 gains three seconds a minute",
-        )
-    extra = round((number - 1) * RATE_ONE)
-    if not extra:
-        raise UsageError(f"rate={text} is the rate of every good clock", hint="give another one, such as rate=1.05")
-    return extra
+def _rhythm(options: SkewOptions) -> tuple[Duration, Duration]:
+    """The period and the length of a strobe."""
+    period = _PERIOD if options.period is UNSET else options.period
+    return period, options.for_ if options.length is UNSET else options.length
+
+
+def _extra_rate(rate: float) -> int:
+    return round((rate - 1) * RATE_ONE)
 
 
 def _drawn(clocks: tuple[Clock, ...], draw: random.Random) -> int:
@@ -168,12 +179,13 @@ def _drawn(clocks: tuple[Clock, ...], draw: random.Random) -> int:
     return size_ns if ahead else -size_ns
 
 
-def _refuse_before_boot(shape: Shape) -> None:
+def _before_boot(shape: Shape) -> Refusal | None:
     """A monotonic clock shows no time before zero."""
     lowest_ns = min(shape.offset_ns, shape.offset_ns + shape.delta_ns)
     uptime_ns = time.monotonic_ns()
-    if Clock.MONOTONIC in shape.clocks and -lowest_ns >= uptime_ns:
-        raise UsageError(
-            f"the monotonic clock shows {uptime_ns // _S} s here, and cannot be put back by {-lowest_ns / _S:g} s",
-            hint="give a smaller offset, or clock=wall",
-        )
+    if Clock.MONOTONIC not in shape.clocks or -lowest_ns < uptime_ns:
+        return None
+    return Refusal(
+        f"the monotonic clock shows {uptime_ns // _S} s here, and cannot be put back by {-lowest_ns / _S:g} s",
+        "give a smaller offset, or clock=wall",
+    )

@@ -4,21 +4,42 @@
 the delay. When the deadline passes the fault acts anyway, or is skipped with `otherwise=skip`; either is recorded.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Self
 
 from fencepost.harness.base.durations import parse_duration_ns
 from fencepost.harness.base.errors import UsageError
+from fencepost.harness.base.quantities import Quantity
 
 #: What can be waited for.
 TRIGGERS: Final = {
     "leader": "a node leads that did not when the fault was due, or leads in a higher epoch",
     "restart": "a server was started again after the fault was due; the target `restarted` is that node",
 }
-#: Options of every fault, as `Fault.options` lists a fault's own.
-COMMON_OPTIONS: Final[Mapping[str, tuple[str, ...]]] = {"when": (), "within": (), "otherwise": ("act", "skip")}
-_WITHIN: Final = "10s"
+
+
+@dataclass(frozen=True, slots=True)
+class Moment(Quantity):
+    """An event and a delay after it: `leader+300ms`."""
+
+    text: str
+    event: str
+    delay_ns: int
+
+    kind = "an event with a delay, such as leader+300ms"
+
+    @classmethod
+    def read(cls, text: str, *, what: str) -> Self:
+        event, plus, delay = text.partition("+")
+        if event not in TRIGGERS:
+            raise UsageError(
+                f"{what}={text!r}: {event!r} is nothing to wait for",
+                hint=f"choose from: {', '.join(TRIGGERS)}, with a delay: leader+300ms",
+            )
+        return cls(text, event, parse_duration_ns(delay, what=what) if plus else 0)
+
+    def __str__(self) -> str:
+        return self.text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,26 +64,3 @@ class Seen:
     node: str | None = None
     epoch: int | None = None
     seen_at_ns: int | None = None
-
-
-def trigger_of(options: Mapping[str, str]) -> Trigger | None:
-    """The trigger that a fault's options ask for; raises UsageError."""
-    text = options.get("when")
-    if text is None:
-        strange = next((name for name in COMMON_OPTIONS if name in options), None)
-        if strange:
-            raise UsageError(f"{strange}= belongs to when=", hint="such as when=leader+300ms:within=5s")
-        return None
-    what, plus, delay = text.partition("+")
-    if what not in TRIGGERS:
-        raise UsageError(
-            f"when={text!r}: {what!r} is nothing to wait for",
-            hint=f"choose from: {', '.join(TRIGGERS)}, with a delay: leader+300ms",
-        )
-    return Trigger(
-        text=text,
-        what=what,
-        delay_ns=parse_duration_ns(delay, what="when=") if plus else 0,
-        within_ns=parse_duration_ns(options.get("within", _WITHIN), what="within="),
-        acts_anyway=options.get("otherwise", "act") == "act",
-    )

@@ -16,8 +16,8 @@ from fencepost.harness.base.errors import Refusal, UsageError, refused
 from fencepost.harness.base.options import Options, plain
 from fencepost.harness.faults.cuts import NEED_A_CUT, may_cut_off_leader
 from fencepost.harness.faults.kind import FaultSpec
-from fencepost.harness.faults.nemesis_text import ALL, NONE, Asked, parse_nemesis, versions_needed
-from fencepost.harness.faults.schedule import Entry, duration_of, given_entries, nemesis_of
+from fencepost.harness.faults.nemesis_text import ALL, NONE, Asked, parse_nemesis
+from fencepost.harness.faults.schedule import Entry, given_entries, nemesis_of
 from fencepost.harness.plan.plan import QUORUMS, Plan, check_choices
 from fencepost.harness.plugins import registry
 from fencepost.harness.plugins.workload import Workload, workload_options
@@ -158,19 +158,18 @@ def refuse_changes(resolved: ResolvedPlan, specs: Sequence[FaultSpec], start: st
     plan, system, faults = resolved.plan, resolved.system, registry.faults()
     options = resolved.system_options
     for spec in specs:
-        for word in versions_needed([spec], faults):
+        for change in faults[spec.fault].release_changes(spec):
             if not isinstance(system, TellsVersion):
                 silent = Refusal(f"servers of {system.profile.name} do not say which release they are", "leave out to=")
                 raise silent.error(spec.text)
-            to = names.get(word, word)
+            to = names.get(change.to, change.to)
             if to == start:
                 raise Refusal(f"the nodes begin as {start}", "leave out to=").error(spec.text)
             # A roll may begin where an earlier one of another kind ended.
-            back = spec.options.get("back") == "yes"
             for begun in dict.fromkeys((start, *names.values())):
-                change = system.refuse_change(begun, to, back=back, options=options, settings=plan.settings)
-                if change is not None and begun != to:
-                    raise change.error(spec.text)
+                refusal = system.refuse_change(begun, to, back=change.back, options=options, settings=plan.settings)
+                if refusal is not None and begun != to:
+                    raise refusal.error(spec.text)
 
 
 def _workload(plan: Plan) -> Workload[Any]:
@@ -239,7 +238,6 @@ def _required(resolved: ResolvedPlan, asked: Asked) -> tuple[str, ...]:
     plan, system, faults = resolved.plan, resolved.system, registry.faults()
     out_of_reach = NEED_A_CUT
     for spec in asked.specs:
-        duration_of(spec, faults[spec.fault])
         # What a mixture happens to draw is no promise that a guarantee is put to the test.
         named = spec.fault in asked.named
         if named and may_cut_off_leader(spec, faults[spec.fault], resolved.members, system.profile.subjects[0]):

@@ -16,11 +16,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from fencepost.harness.base.errors import Refusal, UsageError
+from fencepost.harness.base.errors import Refusal
+from fencepost.harness.base.options import seconds
 from fencepost.harness.faults.clock_answers import Answers, FirstAnswers, ask_all, compare
 from fencepost.harness.faults.kind import Cluster, FaultKind, FaultSpec, Proof, Resolved, Skip, View
-from fencepost.harness.faults.schedule import duration_of
-from fencepost.harness.faults.skew_shape import Shape, pairs, read_shape
+from fencepost.harness.faults.skew_shape import Shape, SkewOptions, pairs, shape_of, why_senseless
 from fencepost.harness.faults.targets import NODE_TARGETS, choose_nodes
 from fencepost.harness.history import Clock, ClockEvent, Effects, FaultOutcome, NoteEvent
 from fencepost.harness.runtime.clocks.availability import why_not
@@ -59,22 +59,7 @@ class ClockSkew(FaultKind):
     name = "clock-skew"
     about = "clocks of single nodes set off, drifting or strobing, live; the machine's stays as it is"
     targets: Mapping[str, str] = {**NODE_TARGETS, "all": "every node"}
-    options: Mapping[str, tuple[str, ...]] = {
-        "offset": (),
-        "rate": (),
-        "strobe": (),
-        "period": (),
-        "length": (),
-        "clock": ("wall", "monotonic", "both"),
-        "back": ("no", "yes"),
-        "for": (),
-    }
-    meanings: Mapping[str, str] = {
-        "offset": "how far off, such as -5s or 2d",
-        "rate": "seconds told in a true second, such as 1.05",
-        "strobe": "how far to and fro, such as 1h",
-    }
-    default_duration_ns = 8_000_000_000
+    options = SkewOptions(for_=seconds(8))
     for_all = (
         "clock-skew",
         "clock-skew:leader:rate=1.1:clock=both",
@@ -94,18 +79,14 @@ class ClockSkew(FaultKind):
         return Effects(skews=True)
 
     def refuse(self, spec: FaultSpec, setting: Setting) -> Refusal | None:
-        try:
-            read_shape(spec.options, duration_ns=duration_of(spec, self))
-        except UsageError as error:
-            return Refusal(error.message, error.hint)
-        return None
+        return why_senseless(spec.own(SkewOptions))
 
     def unavailable(self, setting: Setting) -> Refusal | None:
         return Refusal.of_text(why_not(setting))
 
     def resolve(self, spec: FaultSpec, view: View, draw: random.Random) -> Resolved | Skip:
         chosen = choose_nodes(spec.target, view, draw)
-        shape = read_shape(spec.options, duration_ns=duration_of(spec, self), draw=draw)
+        shape = shape_of(spec.own(SkewOptions), draw)
         return chosen if isinstance(chosen, Skip) else Resolved(nodes=chosen, means=shape, details=shape.details)
 
     # -- inject -------------------------------------------------------------------------------------------------------

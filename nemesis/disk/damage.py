@@ -13,10 +13,12 @@ import random
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Annotated, Final, Literal
 
 from fencepost.harness.base.errors import Refusal
-from fencepost.harness.faults.kind import Cluster, FaultKind, FaultSpec, Proof, Resolved, Skip, View
+from fencepost.harness.base.options import about, seconds
+from fencepost.harness.faults.fault_options import FaultOptions
+from fencepost.harness.faults.kind import Cluster, FaultKind, FaultSpec, Proof, Resolved, Skip, View, refuse_foreign
 from fencepost.harness.faults.restarts import started_again
 from fencepost.harness.faults.targets import NODE_TARGETS, choose_nodes
 from fencepost.harness.history import Effects, FaultOutcome, Stops
@@ -24,9 +26,9 @@ from fencepost.harness.runtime.disks.tree_copy import TreeCopy, content_hash, ex
 from fencepost.harness.runtime.node import Node, NodeState
 from fencepost.harness.runtime.provider import Setting
 
-_KINDS: Final = ("flip", "truncate", "tail")
-_BITS: Final = 8
-_TAIL_BYTES: Final = 4096
+_MOST: Final = 1 << 20
+#: The options that only some kinds of damage have.
+_OPTIONS: Final = {"flip": ("bits",), "truncate": (), "tail": ("bytes",)}
 #: What a server takes to serve, or to refuse its files; below the conductor's limit for one act.
 _SETTLED_S: Final = 7.0
 _LOOK_S: Final = 0.05
@@ -43,17 +45,20 @@ class Harm:
     tail_bytes: int
 
 
+class DamageOptions(FaultOptions, frozen=True, kw_only=True):
+    kind: Annotated[
+        Literal["flip", "truncate", "tail"], about("bits turned over, the end cut off, or the tail reading as zeros")
+    ] = "flip"
+    files: Annotated[str, about("files below the data directory, by a pattern such as *.wal")] = "*"
+    bits: Annotated[int, about("how many bits kind=flip turns over", least=1, most=_MOST)] = 8
+    bytes: Annotated[int, about("how many bytes of the tail kind=tail loses", least=1, most=_MOST)] = 4096
+
+
 class DamageFiles(FaultKind):
     name = "damage"
     about = "a file of a killed server damaged (bits, its end, its tail); then restarted on it"
     targets: Mapping[str, str] = {**NODE_TARGETS, "all": "every node"}
-    options: Mapping[str, tuple[str, ...]] = {"kind": _KINDS, "files": (), "bits": (), "bytes": (), "for": ()}
-    meanings: Mapping[str, str] = {
-        "files": "which files, by a pattern such as *.wal",
-        "bits": "how many bits are turned over",
-        "bytes": "how many bytes of the tail are lost",
-    }
-    default_duration_ns = 3_000_000_000
+    options = DamageOptions(for_=seconds(3))
     holds = frozenset({"process", "disk"})
     for_all = ()
 
@@ -66,32 +71,19 @@ class DamageFiles(FaultKind):
     def refuse(self, spec: FaultSpec, setting: Setting) -> Refusal | None:
         if setting.closed_files:
             return Refusal.of_text(setting.closed_files)
-        kind = spec.options.get("kind", _KINDS[0])
-        for option, of in (("bits", "flip"), ("bytes", "tail")):
-            text = spec.options.get(option)
-            if text is not None and kind != of:
-                return Refusal(f"kind={kind} has no option {option}; kind={of} has")
-            if text is not None and not (text.isascii() and text.isdigit() and 1 <= int(text) <= 1 << 20):
-                return Refusal(f"{option}={text!r} is no whole number from 1 to 1048576")
-        return None
+        return refuse_foreign(spec, spec.own(DamageOptions).kind, _OPTIONS)
 
     def resolve(self, spec: FaultSpec, view: View, draw: random.Random) -> Resolved | Skip:
         seed = draw.getrandbits(32)
         chosen = choose_nodes(spec.target, view, draw)
         if isinstance(chosen, Skip):
             return chosen
-        kind = spec.options.get("kind", _KINDS[0])
-        harm = Harm(
-            kind=kind,
-            files=spec.options.get("files", "*"),
-            seed=seed,
-            bits=int(spec.options.get("bits", _BITS)),
-            tail_bytes=int(spec.options.get("bytes", _TAIL_BYTES)),
-        )
-        details: dict[str, str | int] = {"kind": kind, "files": harm.files, "damage_seed": seed}
-        if kind == "flip":
+        options = spec.own(DamageOptions)
+        harm = Harm(kind=options.kind, files=options.files, seed=seed, bits=options.bits, tail_bytes=options.bytes)
+        details: dict[str, str | int] = {"kind": harm.kind, "files": harm.files, "damage_seed": seed}
+        if harm.kind == "flip":
             details["bits"] = harm.bits
-        if kind == "tail":
+        if harm.kind == "tail":
             details["tail_bytes"] = harm.tail_bytes
         return Resolved(nodes=chosen, means=harm, details=details)
 

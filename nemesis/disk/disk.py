@@ -12,36 +12,36 @@ import random
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from statistics import median
-from typing import Final
+from typing import Annotated, Final, Literal
 
-from fencepost.harness.base.durations import parse_duration_ns
-from fencepost.harness.base.errors import Refusal, UsageError
-from fencepost.harness.faults.kind import Cluster, FaultKind, FaultSpec, Proof, Resolved, Skip, View
+from msgspec import UNSET, UnsetType
+
+from fencepost.harness.base.errors import Refusal
+from fencepost.harness.base.options import Duration, about, seconds
+from fencepost.harness.faults.fault_options import FaultOptions
+from fencepost.harness.faults.kind import Cluster, FaultKind, FaultSpec, Proof, Resolved, Skip, View, refuse_foreign
 from fencepost.harness.faults.targets import NODE_TARGETS, choose_nodes
 from fencepost.harness.history import Effects, FaultOutcome
 from fencepost.harness.runtime.disks import data_limit
 from fencepost.harness.runtime.disks.availability import why_not
 from fencepost.harness.runtime.disks.trace_log import Calls
-from fencepost.harness.runtime.disks.traced_node import CALLS, EVERY_FILE, TracedNode
+from fencepost.harness.runtime.disks.traced_node import EVERY_FILE, TracedNode
 from fencepost.harness.runtime.node import Node, NodeState
 from fencepost.harness.runtime.provider import Setting
 
-_DELAY: Final = "100ms"
-_DELAY_NS_MAX: Final = 60 * 10**9
+_MS: Final = 10**6
 #: Until the first call was hit; below the conductor's limit for one act.
 _HIT_S: Final = 4.0
 _LOOK_S: Final = 0.02
 #: Within which a server that ends over an error of its disk has ended, on a busy machine too.
 _END_S: Final = 2.0
-_ERRORS: Final = ("EIO", "ENOSPC", "EROFS", "EDQUOT")
 #: A call that has not returned for so long is being held back, where each one is delayed for longer than that.
 _HELD_S: Final = 1.0
-_TIMES_MAX: Final = 1000
-#: Which options each kind understands, beside those of all faults.
-_KINDS: Final = {
-    "slow": {"delay", "calls", "files", "times"},
-    "failing": {"error", "calls", "files", "times"},
-    "full": set[str](),
+#: The options that only some kinds of trouble have.
+_OPTIONS: Final = {
+    "slow": ("delay", "calls", "files", "times"),
+    "failing": ("error", "calls", "files", "times"),
+    "full": (),
 }
 
 
@@ -82,24 +82,27 @@ class _Bad:
     limits: dict[str, int] = field(default_factory=dict)
 
 
+class DiskOptions(FaultOptions, frozen=True, kw_only=True):
+    kind: Annotated[Literal["slow", "failing", "full"], about("calls delayed, calls failed, or no room left")] = "slow"
+    delay: Annotated[Duration, about("how long kind=slow holds each call", least=seconds(0.001), most=seconds(60))] = (
+        seconds(0.1)
+    )
+    error: Annotated[Literal["EIO", "ENOSPC", "EROFS", "EDQUOT"], about("what kind=failing answers")] = "EIO"
+    calls: Annotated[Literal["sync", "write", "read", "fsync", "fdatasync"], about("which calls of the server")] = (
+        "sync"
+    )
+    files: Annotated[str, about("files below the data directory, by a pattern such as *.wal")] = EVERY_FILE
+    times: Annotated[
+        int | UnsetType,
+        about("how many calls of each node, from the first on; every one without it", least=1, most=1000),
+    ] = UNSET
+
+
 class Disk(FaultKind):
     name = "disk"
     about = "a disk that is slow, fails single calls, or is full, below a server that runs"
     targets: Mapping[str, str] = {**NODE_TARGETS, "all": "every node"}
-    options: Mapping[str, tuple[str, ...]] = {
-        "kind": tuple(_KINDS),
-        "delay": (),
-        "error": _ERRORS,
-        "calls": tuple(CALLS),
-        "files": (),
-        "times": (),
-        "for": (),
-    }
-    meanings: Mapping[str, str] = {
-        "files": "which files, by a pattern such as *.wal",
-        "times": "how many calls of each node, from the first on; without it every one",
-    }
-    default_duration_ns = 6_000_000_000
+    options = DiskOptions(for_=seconds(6))
     holds = frozenset({"disk"})
     for_all = ("disk:leader:kind=slow", "disk:one:kind=failing", "disk:one:kind=full")
 
@@ -107,17 +110,15 @@ class Disk(FaultKind):
         self._bad: dict[int, _Bad] = {}
 
     def effects(self, spec: FaultSpec) -> Effects:
-        return Effects(holds=spec.options.get("kind", "slow") != "full")
+        return Effects(holds=spec.own(DiskOptions).kind != "full")
 
     def refuse(self, spec: FaultSpec, setting: Setting) -> Refusal | None:
-        kind = spec.options.get("kind", "slow")
-        foreign = sorted({"delay", "error", "calls", "files", "times"} & set(spec.options) - _KINDS[kind])
-        if foreign:
-            has = ", ".join(sorted(_KINDS[kind])) or "none"
-            return Refusal(f"kind={kind} has no option {foreign[0]}", f"it has: {has}")
-        if kind == "full" and setting.closed_files:
+        options = spec.own(DiskOptions)
+        if options.kind == "full" and setting.closed_files:
             return Refusal.of_text(f"{setting.closed_files}, or kind=failing:error=ENOSPC, which fails single calls")
-        return _wrong_delay(spec) or _wrong_times(spec)
+        if options.delay % _MS:
+            return Refusal(f"delay={options.delay} is finer than the history tells", "give whole milliseconds")
+        return refuse_foreign(spec, options.kind, _OPTIONS)
 
     def unavailable(self, setting: Setting) -> Refusal | None:
         return Refusal.of_text(why_not(setting))
@@ -126,14 +127,14 @@ class Disk(FaultKind):
         chosen = choose_nodes(spec.target, view, draw)
         if isinstance(chosen, Skip):
             return chosen
-        kind = spec.options.get("kind", "slow")
+        options = spec.own(DiskOptions)
         trouble = _Trouble(
-            kind=kind,
-            calls=spec.options.get("calls", "sync"),
-            files=spec.options.get("files", EVERY_FILE),
-            delay_ms=parse_duration_ns(spec.options.get("delay", _DELAY)) // 10**6 if kind == "slow" else 0,
-            error=spec.options.get("error", _ERRORS[0]),
-            times=int(spec.options["times"]) if "times" in spec.options else None,
+            kind=options.kind,
+            calls=options.calls,
+            files=options.files,
+            delay_ms=options.delay // _MS if options.kind == "slow" else 0,
+            error=options.error,
+            times=None if options.times is UNSET else options.times,
         )
         return Resolved(nodes=chosen, means=trouble, details=trouble.details)
 
@@ -231,23 +232,6 @@ def affected_words(calls: Calls) -> str:
     """ "37 calls (30 fdatasync, 7 fsync)"."""
     names = ", ".join(f"{count} {name}" for name, count in calls.affected.most_common())
     return f"{calls.count} calls ({names})" if names else "0 calls"
-
-
-def _wrong_delay(spec: FaultSpec) -> Refusal | None:
-    try:
-        delay_ns = parse_duration_ns(spec.options.get("delay", _DELAY), what="delay=")
-    except UsageError as error:
-        return Refusal(error.message, error.hint)
-    if not 10**6 <= delay_ns <= _DELAY_NS_MAX or delay_ns % 10**6:
-        return Refusal("delay= must lie between 1ms and 1m, in whole milliseconds")
-    return None
-
-
-def _wrong_times(spec: FaultSpec) -> Refusal | None:
-    text = spec.options.get("times", "1")
-    if not text.isdecimal() or not 1 <= int(text) <= _TIMES_MAX:
-        return Refusal(f"times= must be a whole number from 1 to {_TIMES_MAX}, not {text!r}")
-    return None
 
 
 async def _fill(nodes: list[Node], bad: _Bad) -> Proof:

@@ -14,10 +14,11 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Annotated, Final
 
-from fencepost.harness.base.durations import parse_duration_ns
-from fencepost.harness.base.errors import Refusal, UsageError
+from fencepost.harness.base.errors import Refusal
+from fencepost.harness.base.options import Duration, about, seconds
+from fencepost.harness.faults.fault_options import FaultOptions
 from fencepost.harness.faults.kind import Cluster, FaultKind, FaultSpec, Proof, Resolved, Skip, View
 from fencepost.harness.faults.restarts import started_again
 from fencepost.harness.faults.targets import NODE_TARGETS, choose_nodes
@@ -28,8 +29,6 @@ from fencepost.harness.runtime.disks.tree_copy import content_hash
 from fencepost.harness.runtime.node import Node
 from fencepost.harness.runtime.provider import Setting
 
-_HOLD: Final = "200ms"
-_HOLD_NS_MAX: Final = 4_000_000_000
 #: Longer than any fault: nothing that is held may ever happen.
 _HELD_US: Final = 600_000_000
 #: Until a server writes; below the conductor's limit for one act, with `hold=`.
@@ -45,15 +44,19 @@ class _Hold:
     files: str
 
 
+class LostWriteOptions(FaultOptions, frozen=True, kw_only=True):
+    # It is a part of the injection, which has a limit.
+    hold: Annotated[Duration, about("time from the first write that is held to the kill", most=seconds(4))] = seconds(
+        0.2
+    )
+    files: Annotated[str, about("files below the data directory, by a pattern such as *.wal")] = EVERY_FILE
+
+
 class LostWrite(FaultKind):
     name = "lost-write"
     about = "killed while its writes are held back, so that they never happen; then restarted"
     targets: Mapping[str, str] = {**NODE_TARGETS, "all": "every node"}
-    options: Mapping[str, tuple[str, ...]] = {"hold": (), "files": (), "for": ()}
-    meanings: Mapping[str, str] = {
-        "files": "which files, by a pattern such as *.wal",
-    }
-    default_duration_ns = 500_000_000
+    options = LostWriteOptions(for_=seconds(0.5))
     holds = frozenset({"process", "disk"})
     for_all = ("lost-write:one", "lost-write:leader")
 
@@ -63,15 +66,6 @@ class LostWrite(FaultKind):
     def effects(self, spec: FaultSpec) -> Effects:
         return Effects(stops=Stops.CERTAIN, holds=True)
 
-    def refuse(self, spec: FaultSpec, setting: Setting) -> Refusal | None:
-        try:
-            hold_ns = parse_duration_ns(spec.options.get("hold", _HOLD), what="hold=")
-        except UsageError as error:
-            return Refusal(error.message, error.hint)
-        if hold_ns > _HOLD_NS_MAX:
-            return Refusal("hold= must not be longer than 4s: it is a part of the injection")
-        return None
-
     def unavailable(self, setting: Setting) -> Refusal | None:
         return Refusal.of_text(why_not(setting))
 
@@ -79,9 +73,9 @@ class LostWrite(FaultKind):
         chosen = choose_nodes(spec.target, view, draw)
         if isinstance(chosen, Skip):
             return chosen
-        hold_ns = parse_duration_ns(spec.options.get("hold", _HOLD))
-        hold = _Hold(hold_ns=hold_ns, files=spec.options.get("files", EVERY_FILE))
-        return Resolved(nodes=chosen, means=hold, details={"hold_ms": hold_ns // 10**6, "files": hold.files})
+        options = spec.own(LostWriteOptions)
+        hold = _Hold(hold_ns=int(options.hold), files=options.files)
+        return Resolved(nodes=chosen, means=hold, details={"hold_ms": hold.hold_ns // 10**6, "files": hold.files})
 
     async def inject(self, fault_id: int, resolved: Resolved, cluster: Cluster) -> Proof:
         nodes = [cluster.runtime.nodes[name] for name in resolved.nodes]

@@ -9,10 +9,11 @@ differ, by their hashes before and after.
 import asyncio
 import random
 from collections.abc import Mapping
-from typing import Final
+from typing import Annotated
 
-from fencepost.harness.base.durations import parse_duration_ns
-from fencepost.harness.base.errors import HarnessError, Refusal, UsageError
+from fencepost.harness.base.errors import HarnessError, Refusal
+from fencepost.harness.base.options import Duration, about, seconds
+from fencepost.harness.faults.fault_options import FaultOptions
 from fencepost.harness.faults.kind import Cluster, FaultKind, FaultSpec, Proof, Resolved, Skip, View
 from fencepost.harness.faults.restarts import started_again
 from fencepost.harness.faults.targets import NODE_TARGETS, choose_nodes
@@ -21,9 +22,10 @@ from fencepost.harness.runtime.disks.availability import why_not
 from fencepost.harness.runtime.disks.sync_mirror import SyncMirror
 from fencepost.harness.runtime.provider import Setting
 
-_TRACK: Final = "2s"
-#: Attaching, copying and putting back come on top of it, within the conductor's limit for one act.
-_TRACK_NS_MAX: Final = 4_000_000_000
+
+class PowerLossOptions(FaultOptions, frozen=True, kw_only=True):
+    # Attaching, copying and putting back come on top of it, within the conductor's limit for one act.
+    track: Annotated[Duration, about("time for which syncs are followed before the kill", most=seconds(4))] = seconds(2)
 
 
 class PowerLoss(FaultKind):
@@ -31,8 +33,7 @@ class PowerLoss(FaultKind):
     about = "killed at once, with every file put back to its last fsync; then restarted"
     targets: Mapping[str, str] = {**NODE_TARGETS, "all": "every node"}
     default_target = "all"
-    options: Mapping[str, tuple[str, ...]] = {"track": (), "for": ()}
-    default_duration_ns = 1_000_000_000
+    options = PowerLossOptions(for_=seconds(1))
     holds = frozenset({"process", "disk"})
     #: It destroys data, and not every system promises to survive that on all nodes at once.
     for_all = ()
@@ -46,12 +47,6 @@ class PowerLoss(FaultKind):
     def refuse(self, spec: FaultSpec, setting: Setting) -> Refusal | None:
         if setting.closed_files:
             return Refusal.of_text(setting.closed_files)
-        try:
-            track_ns = parse_duration_ns(spec.options.get("track", _TRACK), what="track=")
-        except UsageError as error:
-            return Refusal(error.message, error.hint)
-        if track_ns > _TRACK_NS_MAX:
-            return Refusal("track= must not be longer than 4s: it is a part of the injection")
         return None
 
     def unavailable(self, setting: Setting) -> Refusal | None:
@@ -61,7 +56,7 @@ class PowerLoss(FaultKind):
         chosen = choose_nodes(spec.target, view, draw)
         if isinstance(chosen, Skip):
             return chosen
-        track_ns = parse_duration_ns(spec.options.get("track", _TRACK))
+        track_ns = int(spec.own(PowerLossOptions).track)
         return Resolved(nodes=chosen, means=track_ns, details={"track_ms": track_ns // 10**6})
 
     async def inject(self, fault_id: int, resolved: Resolved, cluster: Cluster) -> Proof:

@@ -9,10 +9,11 @@ is recorded as a part of this fault. Its proof is another node that leads in a h
 
 import random
 from collections.abc import Mapping
-from typing import Final
+from typing import Annotated, Final, Literal
 
-from fencepost.harness.base.durations import parse_duration_ns
-from fencepost.harness.base.errors import Refusal, UsageError
+from fencepost.harness.base.errors import Refusal
+from fencepost.harness.base.options import Duration, about, seconds
+from fencepost.harness.faults.fault_options import FaultOptions
 from fencepost.harness.faults.kind import Cluster, FaultKind, FaultSpec, Proof, Resolved, Skip, View
 from fencepost.harness.faults.leader_moves import LeaderMoves
 from fencepost.harness.faults.partition_moves import PartitionMoves
@@ -20,9 +21,15 @@ from fencepost.harness.faults.rounds import Rounds
 from fencepost.harness.history import Effects, FaultOutcome, Stops
 from fencepost.harness.runtime.provider import Setting
 
-_EVERY: Final = "1500ms"
 _PARTITIONS: Final = "partitions"
 _BROKER: Final = "broker"
+
+
+class ChurnOptions(FaultOptions, frozen=True, kw_only=True):
+    by: Annotated[
+        Literal["auto", "ask", "restart"], about("how the leader is moved; auto asks the systems that can be asked")
+    ] = "auto"
+    every: Annotated[Duration, about("time from one move to the next")] = seconds(1.5)
 
 
 class Churn(FaultKind):
@@ -33,8 +40,7 @@ class Churn(FaultKind):
         _PARTITIONS: "the leaders of topic partitions: off a broker that is restarted, back by a preferred election",
     }
     default_target = "leader"
-    options: Mapping[str, tuple[str, ...]] = {"by": ("auto", "ask", "restart"), "every": (), "for": ()}
-    default_duration_ns = 6_000_000_000
+    options = ChurnOptions(for_=seconds(6))
     holds = frozenset({"process"})
     for_all = ("churn:leader", "churn:partitions")
 
@@ -48,28 +54,25 @@ class Churn(FaultKind):
         if spec.target == _PARTITIONS:
             if sum(_BROKER in member.roles for member in setting.cluster) < 2:
                 return Refusal("topic partitions have leaders where there are two brokers or more")
-            if spec.options.get("by", "auto") != "auto":
+            if spec.own(ChurnOptions).by != "auto":
                 return Refusal("leave out by=: partitions move by a restart and back by being asked")
         elif spec.target != "leader":
             return Refusal("it moves the leadership, whoever leads", "leave the target out")
         if len(setting.cluster) < 3:
             return Refusal("with fewer than three nodes nobody can take over")
-        try:
-            parse_duration_ns(spec.options.get("every", _EVERY), what="every=")
-        except UsageError as error:
-            return Refusal(error.message, error.hint)
         return None
 
     def resolve(self, spec: FaultSpec, view: View, draw: random.Random) -> Resolved | Skip:
         seed = draw.getrandbits(32)
-        every_ns = parse_duration_ns(spec.options.get("every", _EVERY))
+        options = spec.own(ChurnOptions)
+        every_ns = int(options.every)
         details: dict[str, str | int] = {"every_ms": every_ns // 10**6, "churn_seed": seed}
         if spec.target == _PARTITIONS:
             partitions = PartitionMoves(every_ns=every_ns, seed=seed)
             return Resolved(nodes=(), means=partitions, details={**details, "of": _PARTITIONS})
         if view.leader is None:
             return Skip("no node was known to lead")
-        moves = LeaderMoves(every_ns=every_ns, seed=seed, by=spec.options.get("by", "auto"))
+        moves = LeaderMoves(every_ns=every_ns, seed=seed, by=options.by)
         return Resolved(nodes=(view.leader,), means=moves, details={**details, "by": moves.by})
 
     async def inject(self, fault_id: int, resolved: Resolved, cluster: Cluster) -> Proof:

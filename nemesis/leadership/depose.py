@@ -16,7 +16,9 @@ from collections.abc import Mapping
 from typing import Final
 
 from fencepost.harness.base.errors import Refusal
+from fencepost.harness.base.options import seconds
 from fencepost.harness.coordination import Definite, Indefinite
+from fencepost.harness.faults.fault_options import FaultOptions
 from fencepost.harness.faults.kind import Cluster, FaultKind, FaultSpec, Proof, Resolved, Skip, View
 from fencepost.harness.history import Effects, FaultOutcome, Stops
 from fencepost.harness.runtime.node import NodeState
@@ -32,8 +34,7 @@ class Depose(FaultKind):
     about = "the controller paused, its znode deleted, resumed when another one is elected (Kafka on ZooKeeper)"
     targets: Mapping[str, str] = {"controller": "the broker that acts as the controller"}
     default_target = "controller"
-    options: Mapping[str, tuple[str, ...]] = {"for": ()}
-    default_duration_ns = 200_000_000
+    options = FaultOptions(for_=seconds(0.2))
     holds = frozenset({"process"})
     needs = frozenset({Need.FREEZE})
     for_all = ()

@@ -13,9 +13,11 @@ import asyncio
 import random
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Annotated, Final
 
 from fencepost.harness.base.errors import Refusal
+from fencepost.harness.base.options import about, seconds
+from fencepost.harness.faults.fault_options import FaultOptions
 from fencepost.harness.faults.kind import Cluster, FaultKind, FaultSpec, Proof, Resolved, Skip, View
 from fencepost.harness.faults.member_requests import Look, MemberRequests
 from fencepost.harness.faults.targets import NODE_TARGETS, choose_nodes
@@ -104,12 +106,15 @@ class Leaving:
     wipes: bool
 
 
+class MembershipOptions(FaultOptions, frozen=True, kw_only=True):
+    wipe: Annotated[bool, about("whether the data of the member that leaves are deleted")] = True
+
+
 class MembershipChange(FaultKind):
     name = "membership"
     about = "a member removed by asking another, ended and wiped; later added again, with nothing"
     targets: Mapping[str, str] = {target: NODE_TARGETS[target] for target in _ONE_MEMBER} | {"one": "one voter, drawn"}
-    options: Mapping[str, tuple[str, ...]] = {"wipe": ("yes", "no"), "for": ()}
-    default_duration_ns = 4_000_000_000
+    options = MembershipOptions(for_=seconds(4))
     holds = frozenset({"process", "membership", "disk"})
     for_all = ("membership:one", "membership:leader")
     alone = True
@@ -130,7 +135,7 @@ class MembershipChange(FaultKind):
         others = [member for member in setting.cluster if not member.votes]
         if spec.target in {word for member in others for word in (member.name, *member.roles)}:
             return Refusal(f"{spec.target} does not vote", f"voters are {', '.join(voters)}")
-        if spec.options.get("wipe") == "no" and setting.wiped_members:
+        if not spec.own(MembershipOptions).wipe and setting.wiped_members:
             return Refusal.of_text(setting.wiped_members)
         return None
 
@@ -140,7 +145,7 @@ class MembershipChange(FaultKind):
             return chosen
         if not chosen:
             return Skip("the node that was meant does not vote")
-        wipes = spec.options.get("wipe", "yes") == "yes"
+        wipes = spec.own(MembershipOptions).wipe
         return Resolved(
             nodes=chosen, means=Leaving(wipes=wipes), details={"wipe": wipes, "led": chosen[0] == view.leader}
         )

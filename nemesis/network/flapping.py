@@ -13,16 +13,17 @@ import asyncio
 import random
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Annotated, Final
 
-from fencepost.harness.base.durations import parse_duration_ns
-from fencepost.harness.base.errors import Refusal, UsageError
+from msgspec import UNSET, UnsetType
+
+from fencepost.harness.base.options import Duration, about, seconds
 from fencepost.harness.faults.kind import Cluster, FaultKind, FaultSpec, Proof, Resolved, Skip, View
+from fencepost.harness.faults.link_choice import LinkChoice
 from fencepost.harness.faults.rounds import Rounds
 from fencepost.harness.faults.targets import NODE_TARGETS, choose_nodes
 from fencepost.harness.history import Effects, FaultOutcome
-from fencepost.harness.runtime.network import CLIENT, Effect, Link, Reach
-from fencepost.harness.runtime.provider import Setting
+from fencepost.harness.runtime.network import Effect, Link, Reach
 
 #: Where the system names no bound.
 _USUAL_NS: Final = 1_000_000_000
@@ -40,18 +41,20 @@ class _Rhythm:
     seed: int
 
 
+class FlappingOptions(LinkChoice, frozen=True, kw_only=True):
+    # Each cut must be proven.
+    period: Annotated[
+        Duration | UnsetType,
+        about("mean time of a cut, and of a gap; without it half of the system's bound", least=2 * _LEAST_NS),
+    ] = UNSET
+
+
 class Flapping(FaultKind):
     name = "flapping"
     about = "links cut and opened again and again around the election time-out"
     targets: Mapping[str, str] = NODE_TARGETS
     default_target = "leader"
-    options: Mapping[str, tuple[str, ...]] = {
-        "period": (),
-        "direction": ("both", "in", "out"),
-        "links": ("node", "client", "all"),
-        "for": (),
-    }
-    default_duration_ns = 10_000_000_000
+    options = FlappingOptions(for_=seconds(10))
     for_all = ("flapping:leader:for=8s", "flapping:follower:direction=in:for=8s")
 
     def __init__(self) -> None:
@@ -60,28 +63,14 @@ class Flapping(FaultKind):
     def effects(self, spec: FaultSpec) -> Effects:
         return Effects(cuts=True)
 
-    def refuse(self, spec: FaultSpec, setting: Setting) -> Refusal | None:
-        text = spec.options.get("period")
-        try:
-            if text is not None and parse_duration_ns(text, what="period=") < 2 * _LEAST_NS:
-                return Refusal(f"period={text} is too short: each cut must be proven", "give at least 600ms")
-        except UsageError as error:
-            return Refusal(error.message, error.hint)
-        return None
-
     def resolve(self, spec: FaultSpec, view: View, draw: random.Random) -> Resolved | Skip:
         seed = draw.getrandbits(32)
         chosen = choose_nodes(spec.target, view, draw)
         if isinstance(chosen, Skip):
             return chosen
-        text = spec.options.get("period")
-        period_ns = parse_duration_ns(text) if text else (view.bound_ns or 2 * _USUAL_NS) // 2
-        kind = spec.options.get("links", "node")
-        ends = [node for node in view.nodes if node not in chosen] if kind != "client" else []
-        ends += [CLIENT] if kind != "node" else []
-        out = {Link(node, end) for node in chosen for end in ends}
-        back = {Link(end, node) for node, end in out}
-        links = {"both": out | back, "out": out, "in": back}[spec.options.get("direction", "both")]
+        options = spec.own(FlappingOptions)
+        period_ns = (view.bound_ns or 2 * _USUAL_NS) // 2 if options.period is UNSET else int(options.period)
+        links = options.between(chosen, [node for node in view.nodes if node not in chosen])
         return Resolved(
             nodes=chosen,
             means=_Rhythm(period_ns=period_ns, seed=seed),

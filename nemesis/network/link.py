@@ -12,11 +12,16 @@ at both ends. What was measured stands in the proof; what does not agree with th
 import random
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Annotated, Final
 
-from fencepost.harness.base.durations import format_duration, parse_duration_ns
-from fencepost.harness.base.errors import Refusal, UsageError
+from msgspec import UNSET, UnsetType
+
+from fencepost.harness.base.durations import format_duration
+from fencepost.harness.base.errors import Refusal
+from fencepost.harness.base.options import Duration, about
+from fencepost.harness.base.quantities import ByteRate, Share
 from fencepost.harness.faults.kind import Cluster, FaultKind, FaultSpec, Proof, Resolved, Skip, View
+from fencepost.harness.faults.link_choice import LinkChoice
 from fencepost.harness.faults.link_proof import (
     is_whole,
     judge_passages,
@@ -28,19 +33,15 @@ from fencepost.harness.faults.link_proof import (
 )
 from fencepost.harness.faults.targets import NODE_TARGETS, choose_nodes
 from fencepost.harness.history import Effects, FaultOutcome
-from fencepost.harness.runtime.network import CLIENT, Effect, Link, Passage, Shape, Shapes
+from fencepost.harness.runtime.network import Effect, Link, Passage, Shape, Shapes
 from fencepost.harness.runtime.node import NodeState
 from fencepost.harness.runtime.provider import Links, Setting
 from fencepost.nemesis.network.partition import prove_links
 
-_LATENCY: Final = "50ms"
+_LATENCY_NS: Final = 50_000_000
 _REORDER_BY_NS: Final = 10_000_000
 #: A measurement waits for what it measures, and the nemesis gives an injection ten seconds.
 _LONGEST_NS: Final = 2_000_000_000
-_SHARE_MIN, _SHARE_MAX = 0.01, 0.9
-_REORDER_MAX: Final = 0.5
-_RATE_MIN, _RATE_MAX = 16_000, 4_000_000
-_UNITS: Final = {"KB/s": 10**3, "MB/s": 10**6}
 #: Of a link that is free again: enough to tell it from a slow one.
 _COUNT_HEALED: Final = 20
 _COUNT_BEFORE: Final = 20
@@ -57,24 +58,41 @@ class Shaped:
     shapes: Mapping[Link, Shape]
 
 
+class LinkOptions(LinkChoice, frozen=True, kw_only=True):
+    """Figures combine; a reset takes none of them. What cannot be measured is out of bounds."""
+
+    latency: Annotated[Duration | UnsetType, about("one-way delay; 50ms where no other figure is given")] = UNSET
+    jitter: Annotated[Duration | UnsetType, about("how much earlier or later than latency=, at most")] = UNSET
+    loss: Annotated[Share | UnsetType, about("packets that are lost", least=0.01, most=0.9)] = UNSET
+    rate: Annotated[ByteRate | UnsetType, about("what the line carries", least=16_000, most=4_000_000)] = UNSET
+    duplicate: Annotated[Share | UnsetType, about("packets that come twice", least=0.01, most=0.9)] = UNSET
+    reorder: Annotated[Share | UnsetType, about("packets that are overtaken", least=0.01, most=0.5)] = UNSET
+    reset: Annotated[bool, about("whether connections are reset instead")] = False
+
+    @property
+    def figures(self) -> list[str]:
+        """The names of those that are given."""
+        return [name for name in _FIGURES if getattr(self, name) is not UNSET]
+
+    @property
+    def shape(self) -> Shape:
+        reorder = float(self.reorder or 0)
+        return Shape(
+            delay_ns=int(self.latency or 0) if self.figures else _LATENCY_NS,
+            jitter_ns=int(self.jitter or 0),
+            loss=float(self.loss or 0),
+            duplicate=float(self.duplicate or 0),
+            reorder=reorder,
+            reorder_by_ns=_REORDER_BY_NS if reorder else 0,
+            rate_bytes_s=int(self.rate or 0),
+        )
+
+
 class LinkFault(FaultKind):
     name = "link"
     about = "links that are slow, lossy, narrow, disordered, or reset"
     targets: Mapping[str, str] = {**NODE_TARGETS, "all": "every node"}
-    options: Mapping[str, tuple[str, ...]] = {
-        **dict.fromkeys(_FIGURES, ()),
-        "reset": ("no", "yes"),
-        "direction": ("both", "in", "out"),
-        "links": ("node", "client", "all"),
-        "for": (),
-    }
-    meanings: Mapping[str, str] = {
-        "loss": "a share of the packets, such as 10%",
-        "rate": "what the line carries, such as 64KB/s",
-        "duplicate": "a share of the packets, such as 10%",
-        "reorder": "a share of the packets, such as 10%",
-    }
-    default_duration_ns = 5_000_000_000
+    options = LinkOptions()
     for_all = (
         "link:leader:latency=50ms:jitter=20ms",
         "link:leader:latency=200ms:direction=out",
@@ -85,14 +103,14 @@ class LinkFault(FaultKind):
     )
 
     def effects(self, spec: FaultSpec) -> Effects:
-        return Effects(cuts=True) if spec.options.get("reset") == "yes" else Effects(delays=True)
+        return Effects(cuts=True) if spec.own(LinkOptions).reset else Effects(delays=True)
 
     def refuse(self, spec: FaultSpec, setting: Setting) -> Refusal | None:
-        try:
-            _shape(spec.options)
-        except UsageError as error:
-            return Refusal(error.message, error.hint)
-        if spec.options.get("links", "node") == "node" and setting.nodes < 2:
+        options = spec.own(LinkOptions)
+        senseless = _refuse_figures(options)
+        if senseless:
+            return senseless
+        if options.links == "node" and setting.nodes < 2:
             return Refusal("one node has no links to others", "choose links=client")
         return _refuse_links(setting.links)
 
@@ -104,19 +122,13 @@ class LinkFault(FaultKind):
         chosen = choose_nodes(spec.target, view, draw)
         if isinstance(chosen, Skip):
             return chosen
-        ends: list[str] = []
-        if spec.options.get("links", "node") in ("node", "all"):
-            ends += view.nodes
-        if spec.options.get("links", "node") in ("client", "all"):
-            ends.append(CLIENT)
+        options = spec.own(LinkOptions)
         # A link between two chosen nodes counts as well, so that `link:all` means the whole cluster.
-        out = {Link(node, end) for node in chosen for end in ends if node != end}
-        back = {Link(end, node) for node, end in out}
-        links = sorted({"both": out | back, "out": out, "in": back}[spec.options.get("direction", "both")])
-        shape = _shape(spec.options)
-        if shape is None:
+        links = options.between(chosen, view.nodes)
+        if options.reset:
             resets = dict.fromkeys(links, Effect.RESET)
             return Resolved(nodes=chosen, links=resets, means=Shaped(shapes={}), details={"reset": True})
+        shape = options.shape
         details = {**_details(shape), "draws_seed": seed, "links": " ".join(map(str, links))}
         shapes = {link: _seeded(shape, seed + at) for at, link in enumerate(links)}
         return Resolved(nodes=chosen, means=Shaped(shapes=shapes), details=details)
@@ -238,53 +250,19 @@ def _ends_dead(links: Iterable[Link], cluster: Cluster) -> set[Link]:
     return {link for link in links if dead & {*link}}
 
 
-def _shape(options: Mapping[str, str]) -> Shape | None:
-    """What the options ask for; None for a reset. Raises UsageError where they make no sense."""
-    given = [name for name in _FIGURES if name in options]
-    if options.get("reset") == "yes":
-        if given:
-            raise UsageError(f"reset=yes leaves nothing that passes: {given[0]}= makes no sense with it")
-        return None
-    delay_ns = parse_duration_ns(options.get("latency", "0s" if given else _LATENCY), what="latency=")
-    jitter_ns = parse_duration_ns(options.get("jitter", "0s"), what="jitter=")
-    if jitter_ns > delay_ns:
-        raise UsageError("jitter= is how much later or earlier than latency=", hint="give at most the latency")
-    if delay_ns + jitter_ns > _LONGEST_NS:
-        raise UsageError(f"{format_duration(delay_ns + jitter_ns)} is too long to be proven", hint="give 2s at most")
-    if given in (["latency"], ["jitter"], ["latency", "jitter"]) and not delay_ns:
-        raise UsageError("latency=0s does nothing", hint=f"such as latency={_LATENCY}")
-    reorder = _share("reorder", options, _REORDER_MAX)
-    return Shape(
-        delay_ns=delay_ns,
-        jitter_ns=jitter_ns,
-        loss=_share("loss", options, _SHARE_MAX),
-        duplicate=_share("duplicate", options, _SHARE_MAX),
-        reorder=reorder,
-        reorder_by_ns=_REORDER_BY_NS if reorder else 0,
-        rate_bytes_s=_rate_of(options["rate"]) if "rate" in options else 0,
-    )
-
-
-def _share(name: str, options: Mapping[str, str], most: float) -> float:
-    text = options.get(name)
-    if text is None:
-        return 0.0
-    try:
-        share = float(text.removesuffix("%")) / 100 if text.endswith("%") else float(text)
-    except ValueError:
-        share = 0.0
-    if not _SHARE_MIN <= share <= most:
-        raise UsageError(f"{name}={text} is no share of packets", hint=f"give 1% to {most:.0%}, such as {name}=10%")
-    return share
-
-
-def _rate_of(text: str) -> int:
-    unit = next((unit for unit in _UNITS if text.endswith(unit)), "")
-    digits = text.removesuffix(unit)
-    rate = int(digits) * _UNITS[unit] if unit and digits.isascii() and digits.isdecimal() else 0
-    if not _RATE_MIN <= rate <= _RATE_MAX:
-        raise UsageError(f"rate={text} is no rate that can be proven", hint="give 16KB/s to 4MB/s, such as rate=64KB/s")
-    return rate
+def _refuse_figures(options: LinkOptions) -> Refusal | None:
+    figures, shape = options.figures, options.shape
+    if options.reset and figures:
+        return Refusal(f"reset=yes leaves nothing that passes: {figures[0]}= makes no sense with it")
+    if shape.jitter_ns > shape.delay_ns:
+        return Refusal("jitter= is how much later or earlier than latency=", "give at most the latency")
+    if shape.delay_ns + shape.jitter_ns > _LONGEST_NS:
+        return Refusal(
+            f"{format_duration(shape.delay_ns + shape.jitter_ns)} is too long to be proven", "give 2s at most"
+        )
+    if figures and {*figures} <= {"latency", "jitter"} and not shape.delay_ns:
+        return Refusal("latency=0s does nothing", "such as latency=50ms")
+    return None
 
 
 def _refuse_links(links: Links) -> Refusal | None:

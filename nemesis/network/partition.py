@@ -12,10 +12,14 @@ every other node, say `total:of=controller`.
 
 import random
 from collections.abc import Callable, Mapping
-from typing import Final
+from typing import Annotated, Final
+
+from msgspec import UNSET, UnsetType
 
 from fencepost.harness.base.errors import Refusal
+from fencepost.harness.base.options import about
 from fencepost.harness.faults.kind import Cluster, FaultKind, FaultSpec, Proof, Resolved, Skip, View
+from fencepost.harness.faults.link_choice import LinkChoice, reversed_links
 from fencepost.harness.faults.targets import NODE_TARGETS, choose_nodes
 from fencepost.harness.history import Effects, FaultOutcome
 from fencepost.harness.runtime.network import CLIENT, Effect, Link, Reach
@@ -38,20 +42,17 @@ _SECOND_PROBE_S: Final = 1.0
 _OPPOSITE: Final = {Effect.DROP: Reach.DROPPED, Effect.RESET: Reach.RESET}
 
 
+class PartitionOptions(LinkChoice, frozen=True, kw_only=True):
+    of: Annotated[str | UnsetType, about("whom a partition by roles is about: a node, a role or a target above")] = (
+        UNSET
+    )
+
+
 class Partition(FaultKind):
     name = "partition"
     about = "network partition: links that carry no packets"
     targets: Mapping[str, str] = {**NODE_TARGETS, **_WIDE, **_BY_ROLE}
-    options: Mapping[str, tuple[str, ...]] = {
-        "direction": ("both", "in", "out"),
-        "links": ("node", "client", "all"),
-        "of": (),
-        "for": (),
-    }
-    meanings: Mapping[str, str] = {
-        "of": "a node, a role or a target above",
-    }
-    default_duration_ns = 5_000_000_000
+    options = PartitionOptions()
     for_all = (
         "partition:leader",
         "partition:leader:direction=out",
@@ -68,13 +69,14 @@ class Partition(FaultKind):
     def refuse(self, spec: FaultSpec, setting: Setting) -> Refusal | None:
         if spec.target in _BY_ROLE:
             return _refuse_shape(spec, setting)
-        if "of" in spec.options:
+        options = spec.own(PartitionOptions)
+        if options.of is not UNSET:
             return Refusal(f"of= belongs to {', '.join(name for name in _BY_ROLE if name != 'controller')}")
         if spec.target not in _WIDE:
             return None
         if setting.nodes < 5:
             return Refusal(f"{spec.target} needs at least 5 nodes, the plan has {setting.nodes}")
-        if spec.options.get("links", "node") != "node":
+        if options.links != "node":
             return Refusal(f"{spec.target} cuts links between nodes only", "leave out links=")
         return None
 
@@ -85,17 +87,12 @@ class Partition(FaultKind):
             order = list(view.nodes)
             draw.shuffle(order)
             links = _ring(order) if spec.target == "ring" else _bridge(order)
-            return Resolved(nodes=view.nodes, links=dict.fromkeys(_directed(links, view.nodes, "both"), Effect.DROP))
+            return Resolved(nodes=view.nodes, links=dict.fromkeys(sorted(links | reversed_links(links)), Effect.DROP))
         chosen = choose_nodes(spec.target, view, draw)
         if isinstance(chosen, Skip):
             return chosen
-        links = set()
-        if spec.options.get("links", "node") in ("node", "all"):
-            links |= {Link(a, b) for a in chosen for b in view.nodes if b not in chosen}
-        if spec.options.get("links", "node") in ("client", "all"):
-            links |= {Link(a, CLIENT) for a in chosen}
-        direction = spec.options.get("direction", "both")
-        return Resolved(nodes=chosen, links=dict.fromkeys(_directed(links, chosen, direction), Effect.DROP))
+        links_cut = spec.own(PartitionOptions).between(chosen, [node for node in view.nodes if node not in chosen])
+        return Resolved(nodes=chosen, links=dict.fromkeys(links_cut, Effect.DROP))
 
     async def inject(self, fault_id: int, resolved: Resolved, cluster: Cluster) -> Proof:
         await cluster.runtime.network.apply(fault_id, resolved.links)
@@ -125,15 +122,13 @@ def _refuse_shape(spec: FaultSpec, setting: Setting) -> Refusal | None:
     if lacks:
         others = ", ".join([*possible, *NODE_TARGETS])
         return Refusal(f"no such partition here, {lacks}", f"choose from: {others}, or a node's name")
-    if shape != "total" and spec.options.get("links", "node") != "node":
+    options = spec.own(PartitionOptions)
+    if shape != "total" and options.links != "node":
         return Refusal(f"{shape} cuts links between nodes only", "leave out links=")
-    named = spec.options.get("of")
-    if named is None:
-        return None
     choices = _subjects(shape, setting.cluster)
-    if named in choices:
+    if options.of is UNSET or options.of in choices:
         return None
-    return Refusal(f"of={named!r} is not a choice", f"choose from: {', '.join(choices) or 'none'}")
+    return Refusal(f"of={options.of!r} is not a choice", f"choose from: {', '.join(choices) or 'none'}")
 
 
 def _lacks(shape: str, members: tuple[Member, ...]) -> str | None:
@@ -167,18 +162,13 @@ def _resolve_shape(spec: FaultSpec, view: View, draw: random.Random) -> Resolved
     """The one node on the inner side (or the few that of= means), and the nodes that it is cut from."""
     shape = spec.target
     default = {"total": "one", "controller": "leader"}.get(shape, _BROKER)
-    chosen = choose_nodes(spec.options.get("of", default), view, draw)
+    options = spec.own(PartitionOptions)
+    chosen = choose_nodes(default if options.of is UNSET else options.of, view, draw)
     if isinstance(chosen, Skip):
         return chosen
     outer = {"total": view.nodes, "broker-broker": view.with_role(_BROKER)}.get(shape, view.voters)
-    links = {Link(a, b) for a in chosen for b in outer if b not in chosen}
-    kind = spec.options.get("links", "node")
-    if kind == "client":
-        links = set()
-    if kind in ("client", "all"):
-        links |= {Link(a, CLIENT) for a in chosen}
-    direction = spec.options.get("direction", "both")
-    return Resolved(nodes=chosen, links=dict.fromkeys(_directed(links, chosen, direction), Effect.DROP))
+    links = options.between(chosen, [node for node in outer if node not in chosen])
+    return Resolved(nodes=chosen, links=dict.fromkeys(links, Effect.DROP))
 
 
 async def prove_links(
@@ -211,14 +201,6 @@ async def prove_links(
         detail = [f"not shut: {', '.join(leaking)}"] * bool(leaking) + [f"shut beside: {', '.join(dead)}"] * bool(dead)
         return Proof(FaultOutcome.INDETERMINATE, f"{text}; {'; '.join(detail)}")
     return Proof(FaultOutcome.INSTALLED, text)
-
-
-def _directed(links: set[Link], inner: tuple[str, ...], direction: str) -> list[Link]:
-    """Each pair in the wanted directions; `inner` are the chosen nodes, seen from which `in` and `out` are meant."""
-    out = {Link(a, b) if a in inner else Link(b, a) for a, b in links}
-    back = {Link(b, a) for a, b in out}
-    chosen = {"both": out | back, "out": out, "in": back}[direction]
-    return sorted(chosen)
 
 
 def _ring(order: list[str]) -> set[Link]:

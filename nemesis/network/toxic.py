@@ -10,14 +10,19 @@ before and after, must have experienced what the toxic does. Otherwise the fault
 import random
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Annotated, Final, Literal, Self
 
-from fencepost.harness.base.durations import format_duration, parse_duration_ns
+from msgspec import UNSET, UnsetType
+
+from fencepost.harness.base.durations import format_duration
 from fencepost.harness.base.errors import Refusal, UsageError
-from fencepost.harness.faults.kind import Cluster, FaultKind, FaultSpec, Proof, Resolved, Skip, View
+from fencepost.harness.base.options import Duration, about
+from fencepost.harness.base.quantities import Quantity, Share
+from fencepost.harness.faults.kind import Cluster, FaultKind, FaultSpec, Proof, Resolved, Skip, View, refuse_foreign
+from fencepost.harness.faults.link_choice import LinkChoice
 from fencepost.harness.faults.targets import NODE_TARGETS, choose_nodes
 from fencepost.harness.history import Effects, FaultOutcome
-from fencepost.harness.runtime.network import CLIENT, Ending, Experience, Link, Reach, Streams, Toxic
+from fencepost.harness.runtime.network import Ending, Experience, Link, Reach, Streams, Toxic
 from fencepost.harness.runtime.node import Runtime
 from fencepost.harness.runtime.provider import Links, Setting
 
@@ -35,11 +40,12 @@ _LINKS_SHOWN: Final = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Option:
-    """One figure of a kind: the server's attribute, its default as typed, the unit it is sent in, the least of it."""
+class _Figure:
+    """One figure of a kind: the server's attribute, its default and least in the unit that it is sent in."""
 
     attribute: str
-    default: str
+    default: int
+    #: Of a duration; 0: a plain number.
     unit_ns: int = 0
     least: int = 0
 
@@ -48,32 +54,93 @@ _MS: Final = 10**6
 _US: Final = 10**3
 
 #: What a person can ask for: the server's kind, and its figures by the names of our options.
-_KINDS: Final[Mapping[str, tuple[str, Mapping[str, _Option]]]] = {
+_KINDS: Final[Mapping[str, tuple[str, Mapping[str, _Figure]]]] = {
     "latency": (
         "latency",
         {
-            "latency": _Option(attribute="latency", default="100ms", unit_ns=_MS, least=1),
-            "jitter": _Option(attribute="jitter", default="0ms", unit_ns=_MS),
+            "latency": _Figure(attribute="latency", default=100, unit_ns=_MS, least=1),
+            "jitter": _Figure(attribute="jitter", default=0, unit_ns=_MS),
         },
     ),
-    "bandwidth": ("bandwidth", {"rate": _Option(attribute="rate", default="64", least=1)}),
-    "slow-close": ("slow_close", {"delay": _Option(attribute="delay", default="1s", unit_ns=_MS, least=1)}),
-    "timeout": ("timeout", {"timeout": _Option(attribute="timeout", default="1s", unit_ns=_MS, least=1)}),
+    "bandwidth": ("bandwidth", {"rate": _Figure(attribute="rate", default=64)}),
+    "slow-close": ("slow_close", {"delay": _Figure(attribute="delay", default=1000, unit_ns=_MS, least=1)}),
+    "timeout": ("timeout", {"timeout": _Figure(attribute="timeout", default=1000, unit_ns=_MS, least=1)}),
     "black-hole": ("timeout", {}),
-    "reset": ("reset_peer", {"timeout": _Option(attribute="timeout", default="0ms", unit_ns=_MS)}),
+    "reset": ("reset_peer", {"timeout": _Figure(attribute="timeout", default=0, unit_ns=_MS)}),
     "slicer": (
         "slicer",
         {
-            "size": _Option(attribute="average_size", default="64", least=1),
-            "variation": _Option(attribute="size_variation", default="0"),
-            "delay": _Option(attribute="delay", default="1ms", unit_ns=_US),
+            "size": _Figure(attribute="average_size", default=64),
+            "variation": _Figure(attribute="size_variation", default=0),
+            "delay": _Figure(attribute="delay", default=1000, unit_ns=_US),
         },
     ),
-    "limit-data": ("limit_data", {"bytes": _Option(attribute="bytes", default="1000")}),
+    "limit-data": ("limit_data", {"bytes": _Figure(attribute="bytes", default=1000)}),
 }
 #: Those that end connections, or let nothing through.
 _ENDS: Final = frozenset({"timeout", "black-hole", "reset", "limit-data"})
-_KIND: Final = next(iter(_KINDS))
+_NUMBER_MAX: Final = 2**31 - 1
+
+
+class KilobyteRate(int, Quantity):
+    """Kilobytes per second, as the proxy counts: `64`, or `64KB/s`."""
+
+    __slots__ = ()
+
+    kind = "a whole number of KB/s, such as 64"
+
+    @classmethod
+    def read(cls, text: str, *, what: str) -> Self:
+        digits = text.removesuffix("KB/s")
+        if not (digits.isascii() and digits.isdecimal()):
+            raise UsageError(f"{what}: {text!r} is not a rate", hint=f"give {cls.kind}")
+        return cls(int(digits))
+
+    def __str__(self) -> str:
+        return f"{int(self)}KB/s"
+
+
+class ToxicOptions(LinkChoice, frozen=True, kw_only=True):
+    kind: Annotated[
+        Literal["latency", "bandwidth", "slow-close", "timeout", "black-hole", "reset", "slicer", "limit-data"],
+        about("what happens to the streams"),
+    ] = "latency"
+    latency: Annotated[Duration | UnsetType, about("delay of kind=latency; 100ms without it")] = UNSET
+    jitter: Annotated[Duration | UnsetType, about("how much kind=latency varies; 0ms without it")] = UNSET
+    rate: Annotated[
+        KilobyteRate | UnsetType, about("rate of kind=bandwidth; 64KB/s without it", least=1, most=_NUMBER_MAX)
+    ] = UNSET
+    delay: Annotated[
+        Duration | UnsetType, about("delay of kind=slow-close, 1s without it; between the slices of slicer, 1ms")
+    ] = UNSET
+    timeout: Annotated[
+        Duration | UnsetType, about("time until kind=timeout ends a connection, 1s without it; of kind=reset, 0ms")
+    ] = UNSET
+    size: Annotated[
+        int | UnsetType, about("bytes of a slice of kind=slicer; 64 without it", least=1, most=_NUMBER_MAX)
+    ] = UNSET
+    variation: Annotated[
+        int | UnsetType, about("bytes by which size= varies; 0 without it", least=0, most=_NUMBER_MAX)
+    ] = UNSET
+    bytes: Annotated[
+        int | UnsetType, about("bytes that kind=limit-data lets pass; 1000 without it", least=0, most=_NUMBER_MAX)
+    ] = UNSET
+    toxicity: Annotated[Share, about("connections that it happens to", above=0, most=1)] = Share(1)
+
+    @property
+    def figures(self) -> Mapping[str, _Figure]:
+        return _KINDS[self.kind][1]
+
+    @property
+    def toxic(self) -> Toxic:
+        values = {figure.attribute: self._value(name, figure) for name, figure in self.figures.items()}
+        attributes = {"timeout": 0} if self.kind == "black-hole" else values
+        return Toxic(kind=_KINDS[self.kind][0], attributes=attributes, toxicity=float(self.toxicity))
+
+    def _value(self, name: str, figure: _Figure) -> int:
+        """The figure in the server's unit."""
+        given = getattr(self, name)
+        return figure.default if given is UNSET else int(given) // (figure.unit_ns or 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,26 +154,11 @@ class ToxicFault(FaultKind):
     name = "toxic"
     about = "byte streams delayed, throttled, sliced, closed, reset or swallowed by a proxy (--links toxiproxy)"
     targets: Mapping[str, str] = {**NODE_TARGETS, "all": "every node"}
-    options: Mapping[str, tuple[str, ...]] = {
-        "kind": tuple(_KINDS),
-        **{option: () for _, figures in _KINDS.values() for option in figures},
-        "toxicity": (),
-        "direction": ("both", "in", "out"),
-        "links": ("node", "client", "all"),
-        "for": (),
-    }
-    meanings: Mapping[str, str] = {
-        "rate": "kB/s, such as 64",
-        "size": "bytes of a slice",
-        "variation": "bytes more or less, below size",
-        "bytes": "how many bytes pass before the end",
-        "toxicity": "a share of the connections, such as 0.5",
-    }
-    default_duration_ns = 5_000_000_000
+    options = ToxicOptions()
     for_all = ("toxic",)
 
     def effects(self, spec: FaultSpec) -> Effects:
-        ends = spec.options.get("kind", _KIND) in _ENDS
+        ends = spec.own(ToxicOptions).kind in _ENDS
         return Effects(cuts=ends, delays=not ends)
 
     def refuse(self, spec: FaultSpec, setting: Setting) -> Refusal | None:
@@ -115,13 +167,15 @@ class ToxicFault(FaultKind):
                 "toxics act in a proxy that every connection goes through",
                 "add --runtime containers --links toxiproxy",
             )
-        try:
-            toxic = _toxic(spec.options)
-        except UsageError as error:
-            return Refusal(error.message, error.hint)
+        options = spec.own(ToxicOptions)
+        senseless = refuse_foreign(spec, options.kind, {kind: figures for kind, (_, figures) in _KINDS.items()})
+        senseless = senseless or _refuse_figures(options)
+        if senseless:
+            return senseless
+        toxic = options.toxic
         if toxic.attributes.get("size_variation", 0) >= toxic.attributes.get("average_size", 1):
             return Refusal("variation= must be smaller than size=")
-        if spec.options.get("links", "node") == "node" and setting.nodes < 2:
+        if options.links == "node" and setting.nodes < 2:
             return Refusal("one node has no links to others", "choose links=client")
         return None
 
@@ -129,15 +183,9 @@ class ToxicFault(FaultKind):
         chosen = choose_nodes(spec.target, view, draw)
         if isinstance(chosen, Skip):
             return chosen
-        ends: list[str] = []
-        if spec.options.get("links", "node") in ("node", "all"):
-            ends += view.nodes
-        if spec.options.get("links", "node") in ("client", "all"):
-            ends.append(CLIENT)
-        out = {Link(node, end) for node in chosen for end in ends if node != end}
-        back = {Link(end, node) for node, end in out}
-        links = {"both": out | back, "out": out, "in": back}[spec.options.get("direction", "both")]
-        return Resolved(nodes=chosen, means=Poisoned(toxics=dict.fromkeys(sorted(links), _toxic(spec.options))))
+        options = spec.own(ToxicOptions)
+        links = options.between(chosen, view.nodes)
+        return Resolved(nodes=chosen, means=Poisoned(toxics=dict.fromkeys(links, options.toxic)))
 
     async def inject(self, fault_id: int, resolved: Resolved, cluster: Cluster) -> Proof:
         streams, toxics = _streams(cluster.runtime), resolved.own(Poisoned).toxics
@@ -259,55 +307,22 @@ def _longest_s(toxics: Mapping[Link, Toxic]) -> float:
     )
 
 
-def _toxic(options: Mapping[str, str]) -> Toxic:
-    """What the options ask for; raises UsageError where they make no sense."""
-    kind = options.get("kind", _KIND)
-    server_kind, figures = _KINDS[kind]
-    every = {name for _, others in _KINDS.values() for name in others}
-    strange = sorted(name for name in options if name in every - figures.keys())
-    if strange:
-        raise UsageError(f"kind={kind} has no option {strange[0]}", hint=f"it has: {', '.join(figures) or 'none'}")
-    attributes = {
-        figure.attribute: _figure(name, options.get(name, figure.default), figure) for name, figure in figures.items()
-    }
-    if kind == "black-hole":
-        attributes = {"timeout": 0}
-    waited_ns = sum(attributes[f.attribute] * f.unit_ns for f in figures.values() if f.unit_ns)
+def _refuse_figures(options: ToxicOptions) -> Refusal | None:
+    waited_ns = 0
+    for name, figure in options.figures.items():
+        if not figure.unit_ns:
+            continue
+        given, unit = getattr(options, name), format_duration(figure.unit_ns)
+        waited_ns += figure.default * figure.unit_ns if given is UNSET else given
+        if given is not UNSET and given % figure.unit_ns:
+            return Refusal(f"{name}={given}: the proxy counts whole steps of {unit}", f"give a multiple of {unit}")
+        if given is not UNSET and given < figure.least * figure.unit_ns:
+            return Refusal(f"{name}={given} does nothing", f"give at least {unit}")
     if waited_ns > _LONGEST_NS:
-        raise UsageError(
-            f"kind={kind}: {format_duration(waited_ns)} is too long to be proven", hint="give at most 4s in all"
+        return Refusal(
+            f"kind={options.kind}: {format_duration(waited_ns)} is too long to be proven", "give at most 4s in all"
         )
-    return Toxic(kind=server_kind, attributes=attributes, toxicity=_toxicity(options.get("toxicity", "1")))
-
-
-def _figure(name: str, text: str, figure: _Option) -> int:
-    """The figure in the server's unit: a duration, KB/s, or bytes."""
-    if figure.unit_ns:
-        ns = parse_duration_ns(text, what=f"{name}=")
-        value, rest = divmod(ns, figure.unit_ns)
-        unit = format_duration(figure.unit_ns)
-        if rest:
-            raise UsageError(
-                f"{name}={text}: the proxy counts whole steps of {unit}", hint=f"give a multiple of {unit}"
-            )
-        if value < figure.least:
-            raise UsageError(f"{name}={text} does nothing", hint=f"give at least {unit}")
-        return value
-    digits = text.removesuffix("KB/s") if name == "rate" else text
-    if not digits.isascii() or not digits.isdecimal() or not figure.least <= int(digits) < 2**31:
-        wanted = "KB/s" if name == "rate" else "bytes"
-        raise UsageError(f"{name}={text!r} is no whole number of {wanted}", hint=f"such as {name}={figure.default}")
-    return int(digits)
-
-
-def _toxicity(text: str) -> float:
-    try:
-        share = float(text)
-    except ValueError:
-        share = 0.0
-    if not 0.0 < share <= 1.0:
-        raise UsageError(f"toxicity={text!r} is no share of connections", hint="give one above 0, at most 1: 0.5")
-    return share
+    return None
 
 
 def _streams(runtime: Runtime) -> Streams:

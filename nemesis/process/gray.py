@@ -9,19 +9,18 @@ import asyncio
 import random
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Annotated, Final
 
-from fencepost.harness.base.durations import parse_duration_ns
-from fencepost.harness.base.errors import Refusal, UsageError
+from fencepost.harness.base.options import Duration, about, seconds
+from fencepost.harness.base.quantities import Share
+from fencepost.harness.faults.fault_options import FaultOptions
 from fencepost.harness.faults.kind import Cluster, FaultKind, FaultSpec, Proof, Resolved, Skip, View
 from fencepost.harness.faults.targets import NODE_TARGETS, choose_nodes
 from fencepost.harness.history import Effects, FaultOutcome, Stops
 from fencepost.harness.runtime.node import Node, NodeState
-from fencepost.harness.runtime.provider import Need, Setting
+from fencepost.harness.runtime.provider import Need
 from fencepost.nemesis.process.pause import prove_state
 
-_SHARE: Final = "0.5"
-_PERIOD: Final = "200ms"
 _PERIODS_LOOKED: Final = 3
 _LOOKED_NS_MIN: Final = 1_000_000_000
 _LOOKED_NS_MAX: Final = 6_000_000_000
@@ -42,15 +41,21 @@ class _Pattern:
     looks_seed: int
 
 
+class GrayOptions(FaultOptions, frozen=True, kw_only=True):
+    share: Annotated[Share, about("part of the time for which the server is stopped", least=0.05, most=0.95)] = Share(
+        0.5
+    )
+    # Shorter ones cannot be kept, longer ones not be proven.
+    period: Annotated[
+        Duration, about("time from one stop to the next", least=seconds(0.01), most=_LOOKED_NS_MAX // 2)
+    ] = seconds(0.2)
+
+
 class Gray(FaultKind):
     name = "gray"
     about = "the server stopped and continued in turns: neither up nor down"
     targets: Mapping[str, str] = {**NODE_TARGETS, "all": "every node"}
-    options: Mapping[str, tuple[str, ...]] = {"share": (), "period": (), "for": ()}
-    meanings: Mapping[str, str] = {
-        "share": "a share of the time, such as 0.5",
-    }
-    default_duration_ns = 6_000_000_000
+    options = GrayOptions(for_=seconds(6))
     holds = frozenset({"process"})
     needs = frozenset({Need.FREEZE})
     for_all = ("gray:leader", "gray:one:share=0.8:period=1s")
@@ -61,24 +66,14 @@ class Gray(FaultKind):
     def effects(self, spec: FaultSpec) -> Effects:
         return Effects(stops=Stops.POSSIBLE)
 
-    def refuse(self, spec: FaultSpec, setting: Setting) -> Refusal | None:
-        try:
-            _share(spec.options)
-            period_ns = parse_duration_ns(spec.options.get("period", _PERIOD), what="period=")
-        except UsageError as error:
-            return Refusal(error.message, error.hint)
-        if not 10**7 <= period_ns <= _LOOKED_NS_MAX // 2:
-            return Refusal("period= must lie between 10ms and 3s: shorter ones cannot be kept, longer not be proven")
-        return None
-
     def resolve(self, spec: FaultSpec, view: View, draw: random.Random) -> Resolved | Skip:
         seed = draw.getrandbits(32)
         chosen = choose_nodes(spec.target, view, draw)
         if isinstance(chosen, Skip):
             return chosen
-        period_ns = parse_duration_ns(spec.options.get("period", _PERIOD))
-        pattern = _Pattern(share=_share(spec.options), period_ns=period_ns, looks_seed=seed)
-        details = {"share": pattern.share, "period_ms": period_ns // 10**6, "looks_seed": seed}
+        options = spec.own(GrayOptions)
+        pattern = _Pattern(share=float(options.share), period_ns=int(options.period), looks_seed=seed)
+        details = {"share": pattern.share, "period_ms": pattern.period_ns // 10**6, "looks_seed": seed}
         return Resolved(nodes=chosen, means=pattern, details=details)
 
     async def inject(self, fault_id: int, resolved: Resolved, cluster: Cluster) -> Proof:
@@ -180,14 +175,3 @@ async def _looked(nodes: list[Node], looked_s: float, draw: random.Random) -> di
         if looks == _LOOKS:
             break
     return {name: (count, looks) for name, count in stopped.items()}
-
-
-def _share(options: Mapping[str, str]) -> float:
-    text = options.get("share", _SHARE)
-    try:
-        share = float(text)
-    except ValueError:
-        share = 0.0
-    if not 0.05 <= share <= 0.95:
-        raise UsageError(f"share={text!r} is no share of the time", hint="give one between 0.05 and 0.95")
-    return share

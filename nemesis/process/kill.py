@@ -6,6 +6,8 @@ A kill keeps the operating system's page cache, so it tests recovery and not dur
 import random
 from collections.abc import Mapping
 
+from fencepost.harness.base.options import seconds
+from fencepost.harness.faults.fault_options import FaultOptions
 from fencepost.harness.faults.kind import Cluster, FaultKind, FaultSpec, Proof, Resolved, Skip, View
 from fencepost.harness.faults.targets import NODE_TARGETS, choose_nodes
 from fencepost.harness.history import Effects, FaultOutcome, Stops
@@ -16,8 +18,7 @@ class Kill(FaultKind):
     name = "kill"
     about = "SIGKILL, then a restart with the data kept"
     targets: Mapping[str, str] = {**NODE_TARGETS, "all": "every node"}
-    options: Mapping[str, tuple[str, ...]] = {"for": ()}
-    default_duration_ns = 2_000_000_000
+    options = FaultOptions(for_=seconds(2))
     holds = frozenset({"process"})
     for_all = ("kill:one", "kill:leader", "kill:all")
 

@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from fencepost.harness.base.options import seconds
+from fencepost.harness.faults.fault_options import FaultOptions
 from fencepost.harness.faults.kind import CLIENT_WORKER, Cluster, FaultKind, FaultSpec, Proof, Resolved, Skip, View
 from fencepost.harness.faults.targets import NODE_TARGETS, choose_nodes
 from fencepost.harness.history import Effects, FaultOutcome, Stops
@@ -37,8 +39,7 @@ class Pause(FaultKind):
         "all": "every node",
         CLIENT_WORKER: "one client of the load, drawn from those with an operation under way: it sends nothing",
     }
-    options: Mapping[str, tuple[str, ...]] = {"for": ()}
-    default_duration_ns = 7_000_000_000
+    options = FaultOptions(for_=seconds(7))
     holds = frozenset({"process"})
     needs = frozenset({Need.FREEZE})
 

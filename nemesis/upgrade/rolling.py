@@ -13,11 +13,12 @@ import asyncio
 import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Annotated, Final, Literal
 
-from fencepost.harness.base.durations import parse_duration_ns
-from fencepost.harness.base.errors import Refusal, UsageError
-from fencepost.harness.faults.kind import Cluster, FaultKind, FaultSpec, Proof, Resolved, Skip, View
+from fencepost.harness.base.errors import Refusal
+from fencepost.harness.base.options import Duration, about, seconds
+from fencepost.harness.faults.fault_options import FaultOptions
+from fencepost.harness.faults.kind import Cluster, FaultKind, FaultSpec, Proof, ReleaseChange, Resolved, Skip, View
 from fencepost.harness.faults.targets import NODE_TARGETS, choose_nodes
 from fencepost.harness.faults.version_change import changed
 from fencepost.harness.history import Effects, FaultOutcome, Stops
@@ -26,7 +27,6 @@ from fencepost.harness.runtime.node import Node, NodeSpec, NodeState
 from fencepost.harness.runtime.provider import Setting
 from fencepost.harness.systems.contract.reported_version import TellsVersion, ask_version
 
-_PAUSE: Final = "1s"
 #: After that a server that was asked to end is killed. Kafka's own patience with a controller is longer.
 _STOP_S: Final = 15.0
 #: Until all other nodes serve, before the next one has its turn.
@@ -264,6 +264,16 @@ class _Restart:
         return Proof(outcome, f"{serves}, {doubt}")
 
 
+class RollingOptions(FaultOptions, frozen=True, kw_only=True):
+    to: Annotated[str | None, about("release or path that each node starts again as, as --version takes it")] = None
+    order: Annotated[Literal["drawn", "leader-last", "leader-first", "as-named"], about("whose turn comes when")] = (
+        "drawn"
+    )
+    how: Annotated[Literal["stop", "kill"], about("how a server is ended")] = "stop"
+    pause: Annotated[Duration, about("time from a node that serves again to the next one's turn")] = seconds(1)
+    back: Annotated[bool, about("whether healing rolls nodes back to what they were")] = False
+
+
 class Rolling(FaultKind):
     name = "rolling"
     about = "nodes restarted one by one, each once all others serve; with to= into another release"
@@ -274,19 +284,7 @@ class Rolling(FaultKind):
         **{name: NODE_TARGETS[name] for name in ("one", "minority", "majority", "leader", "follower")},
     }
     default_target = "all"
-    options: Mapping[str, tuple[str, ...]] = {
-        "to": (),
-        "order": ("drawn", "leader-last", "leader-first", "as-named"),
-        "how": ("stop", "kill"),
-        "pause": (),
-        "back": ("no", "yes"),
-        "for": (),
-    }
-    meanings: Mapping[str, str] = {
-        "to": "a release or a path, as --version takes them: each node starts again as that",
-        "pause": "a duration: after a node serves again, before the next one's turn",
-    }
-    default_duration_ns = 20_000_000_000
+    options = RollingOptions(for_=seconds(20))
     holds = frozenset({"process"})
     #: In a mixture nothing is built or fetched for it.
     for_all = ("rolling:all:for=12s",)
@@ -300,22 +298,18 @@ class Rolling(FaultKind):
         return Effects(stops=Stops.POSSIBLE)
 
     def refuse(self, spec: FaultSpec, setting: Setting) -> Refusal | None:
-        try:
-            parse_duration_ns(spec.options.get("pause", _PAUSE), what="pause=")
-        except UsageError as error:
-            return Refusal(error.message, error.hint)
         if spec.target == _OTHERS and all(member.votes for member in setting.cluster):
             return Refusal("here every node votes", "leave the target out")
-        if not spec.options.get("to"):
-            back = spec.options.get("back") == "yes"
-            return Refusal("back=yes goes back from to=VERSION", "give to= as well") if back else None
+        options = spec.own(RollingOptions)
+        if not options.to:
+            return Refusal("back=yes goes back from to=VERSION", "give to= as well") if options.back else None
         if setting.image:
             return Refusal("another release needs images of ours, one for each", "leave --image out, or to=")
         return None
 
-    def versions(self, spec: FaultSpec) -> tuple[str, ...]:
-        """Other releases of the server that this spec needs."""
-        return (spec.options["to"],) if spec.options.get("to") else ()
+    def release_changes(self, spec: FaultSpec) -> tuple[ReleaseChange, ...]:
+        options = spec.own(RollingOptions)
+        return (ReleaseChange(options.to, options.back),) if options.to else ()
 
     def resolve(self, spec: FaultSpec, view: View, draw: random.Random) -> Resolved | Skip:
         shuffled = list(view.nodes)
@@ -328,15 +322,15 @@ class Rolling(FaultKind):
             chosen = choose_nodes(spec.target, view, draw)
         if isinstance(chosen, Skip):
             return chosen
-        rule = spec.options.get("order", "drawn")
-        order = chosen if rule == "as-named" else tuple(name for name in shuffled if name in chosen)
+        options = spec.own(RollingOptions)
+        order = chosen if options.order == "as-named" else tuple(name for name in shuffled if name in chosen)
         turns = _Turns(
             order=order,
-            order_by=rule,
-            how=spec.options.get("how", "stop"),
-            pause_ns=parse_duration_ns(spec.options.get("pause", _PAUSE)),
-            to=spec.options.get("to") or None,
-            back=spec.options.get("back") == "yes",
+            order_by=options.order,
+            how=options.how,
+            pause_ns=int(options.pause),
+            to=options.to or None,
+            back=options.back,
         )
         return Resolved(nodes=chosen, means=turns, details=turns.details, in_turn=True)
 

@@ -8,7 +8,7 @@ from fencepost.harness.base.durations import parse_duration_ns
 from fencepost.harness.faults.cuts import cuts_off_leader, may_cut_off_leader, with_holds
 from fencepost.harness.faults.kind import FaultSpec
 from fencepost.harness.faults.nemesis_text import parse_faults
-from fencepost.harness.faults.schedule import draw_schedule, duration_of
+from fencepost.harness.faults.schedule import draw_schedule
 from fencepost.harness.plan import Phases, Plan
 from fencepost.harness.plan.checked_plan import check_plan
 from fencepost.harness.plugins import registry
@@ -78,7 +78,7 @@ def holds_of(text: str, *, limit_s: float = 60, bound: LeadershipBound = BOUND) 
         time_limit_ns=round(limit_s * 1e9),
         quiet_ns=4_000_000_000,
     )
-    return [duration_of(spec, FAULTS[spec.fault]) / 1e9 for spec in specs]
+    return [spec.duration_ns / 1e9 for spec in specs]
 
 
 @pytest.mark.parametrize(

@@ -32,11 +32,11 @@ OTHER_MEANINGS: Final = {
 
 def specs(kind: str) -> list[FaultSpec]:
     """The kind's default, and all that it takes part as in a mixture; not checked against any cluster."""
-    found = [FaultSpec(fault=kind, target=FAULTS[kind].default_target)]
+    found = [FAULTS[kind].spec()]
     for text in FAULTS[kind].for_all:
         words = text.split(":")[1:]
-        target = next((word for word in words if "=" not in word), FAULTS[kind].default_target)
-        found.append(FaultSpec(fault=kind, target=target, options=dict(w.split("=") for w in words if "=" in w)))
+        target = next((word for word in words if "=" not in word), "")
+        found.append(FAULTS[kind].spec(target, dict(w.split("=") for w in words if "=" in w)))
     return found
 
 

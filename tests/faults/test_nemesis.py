@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 
 from fencepost.harness.base.durations import format_duration, parse_duration_ns
 from fencepost.harness.base.errors import UsageError
+from fencepost.harness.base.options import describe
 from fencepost.harness.faults.conductor import Conductor
-from fencepost.harness.faults.kind import FaultSpec, Resolved, Skip, View
-from fencepost.harness.faults.nemesis_text import meaning_of, parse_faults
+from fencepost.harness.faults.kind import Resolved, Skip, View
+from fencepost.harness.faults.nemesis_text import parse_faults
 from fencepost.harness.faults.schedule import Entry, draw_schedule
 from fencepost.harness.history import FaultAction, FaultOutcome, FaultStage
 from fencepost.harness.plugins import registry
@@ -19,6 +20,7 @@ from fencepost.harness.runtime.network import CLIENT, Effect, Link
 from fencepost.harness.runtime.node import Exit, NodeState
 from fencepost.harness.runtime.provider import Setting
 from fencepost.nemesis.network.partition import Partition
+from fencepost.nemesis.process.gray import GrayOptions
 from tests.fakes.fakes_runtime import FakeRuntime, KeptRecords, cluster_of
 from tests.fakes.virtual_time import run_virtual
 
@@ -72,8 +74,8 @@ def test_across_a_bridge_one_node_sees_all_and_the_halves_do_not_meet(seed: int)
         ("partition:moon", "unknown target 'moon'"),
         ("partition:n4", "unknown target 'n4'"),
         ("partition:ring", "ring needs at least 5 nodes"),
-        ("partition:one:direction=up", "direction='up' is not a choice"),
-        ("kill:one:wave=1", "unknown option 'wave'"),
+        ("partition:one:direction=up", "partition option direction: 'up' is not a choice"),
+        ("kill:one:wave=1", "unknown kill option 'wave'"),
         ("kill:one:two", "'two' is not key=value"),
     ],
 )
@@ -267,7 +269,7 @@ def test_nobody_leads_is_recorded_as_skipped(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_the_client_side_counts_as_an_end_of_a_link() -> None:
-    spec = FaultSpec(fault="partition", target="n1", options={"links": "client", "direction": "out"})
+    spec = Partition().spec("n1", {"links": "client", "direction": "out"})
     resolved = Partition().resolve(spec, _view(), random.Random(0))
     assert isinstance(resolved, Resolved)
     assert dict(resolved.links) == {Link("n1", CLIENT): Effect.DROP}
@@ -284,9 +286,32 @@ def test_a_duration_needs_a_unit(text: str) -> None:
         parse_duration_ns(text)
 
 
-def test_what_free_options_take_is_said_of_free_options_only() -> None:
+def test_every_option_of_every_kind_is_explained() -> None:
     for name, fault in FAULTS.items():
-        for option, words in getattr(fault, "meanings", {}).items():
-            assert fault.options[option] == (), f"{name}: {option} has choices"
-            assert meaning_of(fault, option) == words
-        assert meaning_of(fault, "for") == "a duration, such as 5s"
+        rows = describe(fault.options)
+        assert {row.name for row in rows} >= {"for", "when", "within", "otherwise"}, name
+        assert all(row.about for row in rows), name
+        assert next(row.default for row in rows if row.name == "for") == str(fault.options.for_)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("kill:leader:for=1s:for=2s", "for= is given twice"),
+        ("partition:leader:links=all:for=1s:links=node", "links= is given twice"),
+        ("kill:leader:for=never", "'never' is not a duration"),
+        ("link:leader:latency=never", "'never' is not a duration"),
+    ],
+)
+def test_an_option_is_given_once_and_with_a_value(text: str, said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        parse_faults(text, FAULTS, Setting())
+
+
+def test_a_spec_keeps_what_was_typed_and_holds_what_it_means() -> None:
+    (spec,) = parse_faults("gray:n1:period=1000ms:share=0.25", FAULTS, Setting())
+    assert spec.text == "gray:n1:period=1000ms:share=0.25"
+    options = spec.own(GrayOptions)
+    assert (options.share, options.period, spec.duration_ns) == (0.25, 10**9, 6 * 10**9)
+    assert spec.lasting(1_500_000_000).text == f"{spec.text}:for=1500ms"
+    assert parse_faults(spec.lasting(1_500_000_000).text, FAULTS, Setting())[0].duration_ns == 1_500_000_000

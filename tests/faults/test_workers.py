@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from fencepost.harness.base.errors import UsageError
 from fencepost.harness.faults.conductor import Conductor
 from fencepost.harness.faults.forecast import Prospect, Surroundings, look_ahead
-from fencepost.harness.faults.kind import FaultKind, FaultSpec, Resolved, View
+from fencepost.harness.faults.kind import FaultKind, Resolved, View
 from fencepost.harness.faults.nemesis_text import nemesis_words, parse_faults, parse_nemesis
 from fencepost.harness.faults.quorum import Quorum
 from fencepost.harness.faults.schedule import Entry, draw_schedules, recorded_entries
@@ -88,9 +88,9 @@ def test_a_plus_joins_workers_and_a_comma_faults_that_take_turns() -> None:
         ("kill:one:within=5s", "within= belongs to when="),
         ("kill:one:when=leader:otherwise=perhaps", "is not a choice"),
         ("kill+flood", "unknown fault 'flood'"),
-        ("gray:one:share=2", "is no share of the time"),
-        ("gray:one:period=1ms", "between 10ms and 3s"),
-        ("flapping:leader:period=10ms", "too short"),
+        ("gray:one:share=2", "2 is too large give at least 5%, at most 95%"),
+        ("gray:one:period=1ms", "1ms is too small give at least 10ms, at most 3s"),
+        ("flapping:leader:period=10ms", "10ms is too small give at least 600ms"),
         ("churn:n1", "whoever leads"),
     ],
 )
@@ -328,10 +328,9 @@ def test_a_schedule_of_another_format_is_refused() -> None:
 # -- faults that act many times -----------------------------------------------------------------------------------
 
 
-def test_every_cut_of_a_flapping_link_is_a_fault_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fencepost.nemesis.network.flapping._LEAST_NS", 10 * MS)
+def test_every_cut_of_a_flapping_link_is_a_fault_of_its_own() -> None:
     run = Run()
-    run_virtual(_for_a_while(run, [entry("flapping:leader:period=30ms", 0, 300)]))
+    run_virtual(_for_a_while(run, [entry("flapping:leader:period=600ms", 0, 6000)]))
     parts = [e for e in run.ends(FaultAction.INJECT) if "part_of" in e.details]
     assert len(parts) >= 2
     assert all(e.outcome is FaultOutcome.INSTALLED and len(e.severed) == 4 for e in parts)
@@ -342,11 +341,10 @@ def test_every_cut_of_a_flapping_link_is_a_fault_of_its_own(monkeypatch: pytest.
     assert f"{len(parts)} cuts, {len(parts)} of them proven" in (whole[0].proof or "")
 
 
-def test_a_flapping_link_that_leaks_is_not_called_installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fencepost.nemesis.network.flapping._LEAST_NS", 10 * MS)
+def test_a_flapping_link_that_leaks_is_not_called_installed() -> None:
     run = Run()
     run.runtime.network.leaks.update(run.runtime.every_link)
-    run_virtual(_for_a_while(run, [entry("flapping:leader:period=30ms", 0, 50)]))
+    run_virtual(_for_a_while(run, [entry("flapping:leader:period=600ms", 0, 1000)]))
     assert all(e.outcome is FaultOutcome.INDETERMINATE for e in run.ends(FaultAction.INJECT))
 
 
@@ -442,7 +440,7 @@ def test_partitions_move_off_a_broker_and_back_when_they_are_asked_to(
     run = Run()
     system: Any = Brokers(run, elects=elects)
     run.conductor._cluster = replace(run.conductor._cluster, system=system)
-    spec = FaultSpec(fault="churn", target="partitions", options={"every": "10ms"})
+    spec = FAULTS["churn"].spec("partitions", {"every": "10ms"})
     run_virtual(_for_a_while(run, [Entry(spec=spec, inject_ns=0, duration_ns=300 * MS, draw_seed=1)]))
     parts = [e for e in run.ends(FaultAction.INJECT) if "part_of" in e.details]
     assert [e.details["by"] for e in parts[:2]] == ["restart", "ask"]

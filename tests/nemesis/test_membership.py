@@ -11,7 +11,7 @@ import pytest
 
 from fencepost.harness.base.errors import UsageError
 from fencepost.harness.faults.conductor import Conductor, damages_of
-from fencepost.harness.faults.kind import Cluster, FaultSpec, Proof, Resolved, Skip, View
+from fencepost.harness.faults.kind import Cluster, Proof, Resolved, Skip, View
 from fencepost.harness.faults.nemesis_text import parse_faults
 from fencepost.harness.faults.quorum import Damage, Quorum, majority, quorum_of
 from fencepost.harness.faults.schedule import Entry
@@ -469,13 +469,13 @@ MIXED = (*(Member(f"n{i}", ("controller",)) for i in (1, 2, 3)), Member("b1", ("
 def test_only_voters_are_meant() -> None:
     fault = MembershipChange()
     for seed in range(40):
-        found = fault.resolve(FaultSpec(fault="membership", target="one"), view("n1", MIXED), Random(seed))
+        found = fault.resolve(fault.spec("one"), view("n1", MIXED), Random(seed))
         assert isinstance(found, Resolved)
         assert found.nodes in {("n1",), ("n2",), ("n3",)}
         assert found.details == {"wipe": True, "led": found.nodes == ("n1",)}
     restarted = replace(view("n1", MIXED), restarted="b1")
-    assert isinstance(fault.resolve(FaultSpec(fault="membership", target="restarted"), restarted, Random(1)), Skip)
-    led = fault.resolve(FaultSpec(fault="membership", target="controller"), view("n2", MIXED), Random(1))
+    assert isinstance(fault.resolve(fault.spec("restarted"), restarted, Random(1)), Skip)
+    led = fault.resolve(fault.spec("controller"), view("n2", MIXED), Random(1))
     assert isinstance(led, Resolved)
     assert led.nodes == ("n2",)
 
@@ -559,7 +559,7 @@ def conduct(scene: Scene, entries: list[Entry], *, keep_quorum: bool) -> list[An
 
 def entry(fault: str, target: str, at_ms: int, for_ms: int, worker: int) -> Entry:
     return Entry(
-        spec=FaultSpec(fault=fault, target=target),
+        spec=registry.faults()[fault].spec(target),
         inject_ns=at_ms * 10**6,
         duration_ns=for_ms * 10**6,
         draw_seed=1,

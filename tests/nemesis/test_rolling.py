@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from fencepost.harness.base.errors import Refusal, UsageError
 from fencepost.harness.faults.conductor import Conductor, damages_of
 from fencepost.harness.faults.forecast import Surroundings, look_ahead
-from fencepost.harness.faults.kind import Cluster, FaultSpec, Resolved, Skip, View
+from fencepost.harness.faults.kind import Cluster, Resolved, Skip, View
 from fencepost.harness.faults.nemesis_text import parse_faults, versions_needed
 from fencepost.harness.faults.quorum import Quorum
 from fencepost.harness.faults.schedule import Entry, draw_schedules, recorded_entries
@@ -400,7 +400,7 @@ def test_a_server_killed_amidst_is_started_by_the_healing() -> None:
 def test_healing_is_idempotent_and_heals_what_never_began() -> None:
     run, rolling = Run(), Rolling()
     run.runtime.nodes["n3"].state = NodeState.DEAD
-    resolved = rolling.resolve(FaultSpec(fault="rolling", target="all"), run.view(), random.Random(1))
+    resolved = rolling.resolve(rolling.spec("all"), run.view(), random.Random(1))
     assert isinstance(resolved, Resolved)
     for _ in range(2):
         proof = run_virtual(rolling.heal(0, resolved, run.cluster))
@@ -513,7 +513,7 @@ def test_a_schedule_holds_it_with_its_own_length() -> None:
         time_limit_ns=60 * 10**9,
         quiet_ns=10**9,
     )
-    assert {e.duration_ns for e in entries} == {Rolling.default_duration_ns}
+    assert {e.duration_ns for e in entries} == {Rolling.options.for_}
 
 
 # -- what is refused ----------------------------------------------------------------------------------------------
@@ -522,7 +522,7 @@ def test_a_schedule_holds_it_with_its_own_length() -> None:
 @pytest.mark.parametrize(
     ("text", "setting", "said"),
     [
-        ("rolling:pause=soon", SETTING, "pause="),
+        ("rolling:pause=soon", SETTING, "rolling option pause: 'soon' is not a duration"),
         ("rolling:back=yes", SETTING, "give to= as well"),
         ("rolling:others", SETTING, "every node votes"),
         ("rolling:how=gently", SETTING, "is not a choice"),
@@ -606,7 +606,7 @@ def test_targets_by_vote() -> None:
     members = (Member("n1"), Member("b1", ("broker",), votes=False), Member("b2", ("broker",), votes=False))
     view = View(nodes=("n1", "b1", "b2"), leader="n1", epoch=1, members=members)
     for target, nodes in [("voters", {"n1"}), ("others", {"b1", "b2"}), ("all", {"n1", "b1", "b2"}), ("b2", {"b2"})]:
-        found = Rolling().resolve(FaultSpec(fault="rolling", target=target), view, random.Random(3))
+        found = Rolling().resolve(Rolling().spec(target), view, random.Random(3))
         assert not isinstance(found, Skip)
         assert set(found.nodes) == nodes == set(str(found.details["order"]).split(","))
         assert {damage.absent for damage in damages_of(Rolling(), found)} == {frozenset({node}) for node in nodes}

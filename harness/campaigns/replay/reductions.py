@@ -13,7 +13,8 @@ import msgspec
 
 from fencepost.harness.base.durations import format_duration, parse_duration_ns
 from fencepost.harness.base.errors import UsageError
-from fencepost.harness.faults.trigger import COMMON_OPTIONS, trigger_of
+from fencepost.harness.base.options import parse
+from fencepost.harness.faults.fault_options import OF_EVERY_FAULT, FaultOptions
 from fencepost.harness.plan import Plan, dump_plan
 from fencepost.harness.results.schedule_rows import Row
 
@@ -28,8 +29,6 @@ _SHARES: Final = (8, 4, 2)
 _CLIENTS: Final = "_per_node"
 _KEYS: Final = ("keys", "names", "partitions", "steady", "passing")
 _RATES: Final = ("rate", "observe_rate", "looks_per_second")
-#: Options of every fault that say when, for which there is no less.
-_TIMES: Final = ("for", *COMMON_OPTIONS)
 #: Targets of several nodes and narrower ones in their place.
 _NARROWER: Final[Mapping[str, tuple[str, ...]]] = {
     "all": ("one", "minority", "majority"),
@@ -92,7 +91,7 @@ def narrowing(candidate: Candidate) -> list[Reduction]:
         found += [
             Reduction(f"target of {of}", _narrower(number)),
             Reduction(f"length of {of}", _briefer(number)),
-            *(Reduction(f"{key} of {of}", _less(number, key)) for key in options if key not in _TIMES),
+            *(Reduction(f"{key} of {of}", _less(number, key)) for key in options if key not in OF_EVERY_FAULT),
         ]
     return found
 
@@ -167,7 +166,9 @@ def _start(row: Row) -> int:
 
 def _end(row: Row) -> int:
     """When it is healed, at the latest."""
-    trigger = trigger_of(_parts(row["spec"])[2])
+    given = _parts(row["spec"])[2]
+    when = {name: given[name] for name in OF_EVERY_FAULT if name in given}
+    trigger = parse(row["spec"], when, FaultOptions()).trigger
     waits_ns = trigger.within_ns + trigger.delay_ns if trigger else 0
     return int(_start(row) + row["duration_ns"] + waits_ns)
 

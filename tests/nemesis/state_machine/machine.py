@@ -18,6 +18,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from fencepost.harness.base.errors import HarnessError
 from fencepost.harness.faults.kind import FaultSpec
+from fencepost.harness.faults.skew_shape import SkewOptions
 from fencepost.harness.history import FaultOutcome
 from fencepost.harness.runtime.lab.lab import Lab
 from fencepost.harness.runtime.node import NodeState
@@ -63,7 +64,6 @@ _BY_TOOLS: Final = ("clock-skew", "disk")
 _STEP_S: Final = 60.0
 #: What is left behind stays; what is just ending is gone by then, on a busy machine too.
 _LEFT_S: Final = 15.0
-_CLOCK_MONOTONIC: Final = ("monotonic", "both")
 
 
 def specs_of(stage: Stage) -> tuple[dict[str, list[FaultSpec]], dict[str, str]]:
@@ -173,7 +173,7 @@ async def _restart_the_ahead(stage: Stage, acted: list[Acted]) -> None:
 
 
 def _skews_monotonic(acted: Acted) -> bool:
-    return acted.spec.fault == "clock-skew" and acted.spec.options.get("clock") in _CLOCK_MONOTONIC
+    return acted.spec.fault == "clock-skew" and acted.spec.own(SkewOptions).clock != "wall"
 
 
 # -- in any order -----------------------------------------------------------------------------------------------------

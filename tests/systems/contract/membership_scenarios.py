@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, Final, TypeVar
 
 from fencepost.harness.coordination import Definite, Indefinite
-from fencepost.harness.faults.kind import Cluster, FaultSpec, Proof, Resolved, View
+from fencepost.harness.faults.kind import Cluster, Proof, Resolved, View
 from fencepost.harness.history import Claim
 from fencepost.harness.plugins import registry
 from fencepost.harness.runner.readiness import await_healthy
@@ -149,7 +149,7 @@ async def _change(scene: Scene, fault_id: int, text: str) -> dict[str, Any]:
     target, _, wipe = text.partition(":wipe=")
     fault = MembershipChange()
     leader = await scene.led()
-    spec = FaultSpec(fault="membership", target=target, options={"wipe": wipe} if wipe else {})
+    spec = fault.spec(target, {"wipe": wipe} if wipe else {})
     resolved = fault.resolve(spec, scene.view(), random.Random(1))
     assert isinstance(resolved, Resolved)
     (name,) = resolved.nodes

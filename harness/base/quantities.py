@@ -1,0 +1,106 @@
+"""Values with a unit or a form of their own, as options have them: `250ms`, `-5s`, `10%`, `64KB/s`.
+
+`read` parses what a person typed, `str` writes it back. To whoever computes with them, these are plain numbers.
+"""
+
+import re
+from typing import ClassVar, Final, Self
+
+from fencepost.harness.base.durations import format_duration, parse_duration_ns
+from fencepost.harness.base.errors import UsageError
+
+_NUMBER: Final = re.compile(r"\d+(\.\d+)?", re.ASCII)
+_BYTES: Final = {"MB/s": 10**6, "KB/s": 10**3}
+
+
+class Quantity:
+    """The base of every such value."""
+
+    __slots__ = ()
+
+    #: What it is, with an article: shown where any value will do.
+    kind: ClassVar[str]
+
+    @classmethod
+    def read(cls, text: str, *, what: str) -> Self:
+        """Parse what a person typed; raises UsageError, which names `what`."""
+        raise NotImplementedError
+
+
+class Duration(int, Quantity):
+    """Nanoseconds; in a plan and on the command line a text with a unit, such as `250ms`."""
+
+    __slots__ = ()
+
+    kind = "a duration"
+
+    @classmethod
+    def read(cls, text: str, *, what: str) -> Self:
+        return cls(parse_duration_ns(text, what=what))
+
+    @property
+    def seconds(self) -> float:
+        return self / 1e9
+
+    @property
+    def ms(self) -> int:
+        """Whole milliseconds."""
+        return self // 1_000_000
+
+    def __str__(self) -> str:
+        # As a plain number: what formats it would come back here.
+        return format_duration(int(self))
+
+
+class SignedDuration(int, Quantity):
+    """Nanoseconds, forward or back, such as `-5s`."""
+
+    __slots__ = ()
+
+    kind = "a duration, such as 2m or -5s"
+
+    @classmethod
+    def read(cls, text: str, *, what: str) -> Self:
+        ns = parse_duration_ns(text.removeprefix("-"), what=what)
+        return cls(-ns if text.startswith("-") else ns)
+
+    def __str__(self) -> str:
+        return f"{'-' if self < 0 else ''}{format_duration(abs(int(self)))}"
+
+
+class Share(float, Quantity):
+    """A part of the whole, from 0 to 1: `10%` or `0.1`."""
+
+    __slots__ = ()
+
+    kind = "a share, such as 10% or 0.1"
+
+    @classmethod
+    def read(cls, text: str, *, what: str) -> Self:
+        number = text.removesuffix("%")
+        if not _NUMBER.fullmatch(number):
+            raise UsageError(f"{what}: {text!r} is not a share", hint=f"give {cls.kind}")
+        return cls(float(number) / 100 if text.endswith("%") else float(number))
+
+    def __str__(self) -> str:
+        return f"{float(self) * 100:.6g}%"
+
+
+class ByteRate(int, Quantity):
+    """Bytes per second, such as `64KB/s` or `2MB/s`."""
+
+    __slots__ = ()
+
+    kind = "a rate, such as 64KB/s or 2MB/s"
+
+    @classmethod
+    def read(cls, text: str, *, what: str) -> Self:
+        unit = next((unit for unit in _BYTES if text.endswith(unit)), "")
+        number = text.removesuffix(unit)
+        if not unit or not number.isascii() or not number.isdecimal():
+            raise UsageError(f"{what}: {text!r} is not a rate", hint=f"give {cls.kind}")
+        return cls(int(number) * _BYTES[unit])
+
+    def __str__(self) -> str:
+        unit = next((unit for unit, size in _BYTES.items() if self % size == 0), None)
+        return f"{int(self)}B/s" if unit is None else f"{self // _BYTES[unit]}{unit}"
