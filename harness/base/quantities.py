@@ -9,7 +9,7 @@ from typing import ClassVar, Final, Self
 from fencepost.harness.base.durations import format_duration, parse_duration_ns
 from fencepost.harness.base.errors import UsageError
 
-_NUMBER: Final = re.compile(r"\d+(\.\d+)?", re.ASCII)
+_NUMBER: Final = re.compile(r"\d*\.?\d+", re.ASCII)
 _BYTES: Final = {"MB/s": 10**6, "KB/s": 10**3}
 
 

@@ -14,7 +14,7 @@ from fencepost.harness.base.quantities import ByteRate, Duration, Quantity, Shar
         (SignedDuration, "-5s", -5 * 10**9, "-5s"),
         (SignedDuration, "2m", 120 * 10**9, "2m"),
         (Share, "10%", 0.1, "10%"),
-        (Share, "0.005", 0.005, "0.5%"),
+        (Share, ".005", 0.005, "0.5%"),
         (ByteRate, "64KB/s", 64_000, "64KB/s"),
         (ByteRate, "2000KB/s", 2_000_000, "2MB/s"),
     ],
