@@ -12,7 +12,7 @@ from fencepost.harness.faults.nemesis_text import parse_faults
 from fencepost.harness.history import FaultOutcome
 from fencepost.harness.plugins import registry
 from fencepost.harness.runtime.node import members_alike
-from fencepost.harness.runtime.provider import Links, Setting
+from fencepost.harness.runtime.provider import Links, Placement
 from tests.fakes.fakes_runtime import cluster_of
 from tests.runtime.containers.star_scene import Star, star
 
@@ -29,8 +29,8 @@ async def _measure(texts: tuple[str, ...], repeats: int) -> list[dict[str, Any]]
 
 async def _measured(text: str, scene: Star, repeats: int) -> dict[str, Any]:
     faults = registry.faults()
-    setting = Setting(runtime="containers", links=Links.TOXIPROXY)
-    (spec,) = parse_faults(text, faults, setting)
+    placement = Placement(runtime="containers", links=Links.TOXIPROXY)
+    (spec,) = parse_faults(text, faults, placement)
     fault, cluster = faults[spec.fault], cluster_of(scene)
     apply, withdraw = _Timed(scene.streams, "apply"), _Timed(scene.streams, "withdraw")
     found: dict[str, Any] = {"text": text, "inject_ms": [], "heal_ms": [], "installed": 0, "healed": 0}

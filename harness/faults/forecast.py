@@ -17,7 +17,7 @@ from fencepost.harness.faults.nemesis_text import Asked, Choice, parse_nemesis
 from fencepost.harness.faults.quorum import Damage, Quorum, worst
 from fencepost.harness.faults.schedule import Entry, by_worker, draw_schedules
 from fencepost.harness.runtime.node import Member
-from fencepost.harness.runtime.provider import Setting
+from fencepost.harness.runtime.provider import Placement
 from fencepost.harness.verdict import LeadershipBound
 
 #: A fault may come so much later than planned, and be healed so much later: proofs and waits take time.
@@ -33,7 +33,7 @@ _LOOK_MAX: Final = 300
 class Surroundings:
     """The cluster and the lengths that a nemesis is worked out for."""
 
-    setting: Setting
+    placement: Placement
     members: tuple[Member, ...]
     subject: str
     bound: LeadershipBound
@@ -113,7 +113,7 @@ def look_ahead(
 
     Of `given` faults nothing is drawn and none made longer; `text` then names them.
     """
-    asked = parse_nemesis(text, faults, around.setting, can=can)
+    asked = parse_nemesis(text, faults, around.placement, can=can)
     if given is None:
         asked = with_lengths(asked, faults, around)
         workers: list[Iterator[Entry]] = drawn(asked, faults, around)

@@ -21,7 +21,7 @@ from fencepost.harness.history import Effects, Event, FaultOutcome
 from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.network import Effect, Link
 from fencepost.harness.runtime.node import Member, NodeSpec, Runtime
-from fencepost.harness.runtime.provider import Need, Setting
+from fencepost.harness.runtime.provider import Need, Placement
 from fencepost.harness.systems.contract.membership import ChangesMembers
 from fencepost.harness.systems.contract.options import SystemOptions
 from fencepost.harness.systems.contract.server_settings import Settings
@@ -287,11 +287,11 @@ class FaultKind(ABC):
         """The other releases of the server that this spec needs, resolved before the cluster starts."""
         return ()
 
-    def refuse(self, spec: FaultSpec, setting: Setting) -> Refusal | None:
+    def refuse(self, spec: FaultSpec, placement: Placement) -> Refusal | None:
         """Why this spec makes no sense on such a cluster, whatever the machine; None when it does."""
         return None
 
-    def unavailable(self, setting: Setting) -> Refusal | None:
+    def unavailable(self, placement: Placement) -> Refusal | None:
         """Why this machine cannot do it on that runtime; None when it can. Asked before a run."""
         return None
 

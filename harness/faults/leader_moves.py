@@ -14,7 +14,7 @@ from fencepost.harness.faults.restarts import started_if_dead
 from fencepost.harness.faults.rounds import PATIENCE_S, Play, Rounds
 from fencepost.harness.history import FaultOutcome
 from fencepost.harness.runtime.node import NodeState
-from fencepost.harness.systems.contract.system import MovesLeadership
+from fencepost.harness.systems.contract.leadership import MovesLeadership
 
 _ASK_S: Final = 3.0
 #: Until another one leads; below the conductor's limit for one act.
@@ -34,7 +34,7 @@ class LeaderMoves:
         """One round: one move. A text says why none can be made."""
         asks = isinstance(cluster.system, MovesLeadership)
         if self.by == "ask" and not asks:
-            return f"{cluster.system.name} moves no leadership when it is asked to"
+            return f"{cluster.system.profile.name} moves no leadership when it is asked to"
         restarts = self.by == "restart" or not asks
         draw = random.Random(self.seed)
         every_s = self.every_ns / 1e9

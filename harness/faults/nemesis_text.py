@@ -12,7 +12,7 @@ from typing import Final
 
 from fencepost.harness.base.errors import UsageError
 from fencepost.harness.faults.kind import FaultKind, FaultSpec
-from fencepost.harness.runtime.provider import Setting
+from fencepost.harness.runtime.provider import Placement
 
 #: Stands for a mixture of everything that this system, runtime and machine support.
 ALL: Final = "all"
@@ -48,13 +48,17 @@ def nemesis_words(text: str) -> tuple[str, ...]:
     return tuple(word for word in words if word and word != NONE)
 
 
-def parse_faults(text: str, faults: Mapping[str, FaultKind], setting: Setting) -> list[FaultSpec]:
+def parse_faults(text: str, faults: Mapping[str, FaultKind], placement: Placement) -> list[FaultSpec]:
     """`partition:leader:direction=out,kill` to specs, each checked against its fault; raises UsageError."""
-    return parse_nemesis(text, faults, setting).specs
+    return parse_nemesis(text, faults, placement).specs
 
 
 def parse_nemesis(
-    text: str, faults: Mapping[str, FaultKind], setting: Setting, *, can: Callable[[str], str | None] = lambda _: None
+    text: str,
+    faults: Mapping[str, FaultKind],
+    placement: Placement,
+    *,
+    can: Callable[[str], str | None] = lambda _: None,
 ) -> Asked:
     """`kill,pause+partition:leader` to two workers' choices, each checked against its fault; raises UsageError.
 
@@ -70,9 +74,9 @@ def parse_nemesis(
             if not part:
                 raise UsageError(f"nemesis {text!r}: a part of it names no fault", hint=_choices(faults))
             if part == ALL:
-                choices += _mixture(faults, setting, can, left_out)
+                choices += _mixture(faults, placement, can, left_out)
             elif part != NONE:
-                choices.append((_parse_one(part, faults, setting),))
+                choices.append((_parse_one(part, faults, placement),))
                 named.add(choices[-1][0].fault)
         if choices:
             workers.append(tuple(choices))
@@ -88,7 +92,7 @@ def versions_needed(specs: Iterable[FaultSpec], faults: Mapping[str, FaultKind])
 
 
 def _mixture(
-    faults: Mapping[str, FaultKind], setting: Setting, can: Callable[[str], str | None], left_out: dict[str, str]
+    faults: Mapping[str, FaultKind], placement: Placement, can: Callable[[str], str | None], left_out: dict[str, str]
 ) -> list[Choice]:
     """One choice for each kind that is available here; `left_out` gets the others, and variants that make no sense."""
     choices: list[Choice] = []
@@ -103,7 +107,7 @@ def _mixture(
         variants = []
         for text in fault.for_all:
             try:
-                variants.append(_shortened(_parse_one(text, faults, setting)))
+                variants.append(_shortened(_parse_one(text, faults, placement)))
             except UsageError as error:
                 canonical = text if ":" in text else f"{text}:{fault.default_target}"
                 left_out[text] = error.message.removeprefix(f"{canonical}: ")
@@ -122,18 +126,18 @@ def _choices(faults: Mapping[str, FaultKind]) -> str:
     return f"choose from: {', '.join(sorted([*faults, ALL, NONE]))}"
 
 
-def _roles(setting: Setting) -> list[str]:
+def _roles(placement: Placement) -> list[str]:
     """Roles that tell nodes apart; where all nodes are the same there is nothing to choose.
 
     Where there are brokers one node is the active controller, whether or not that is a role.
     """
-    roles = dict.fromkeys(role for member in setting.cluster for role in member.roles)
+    roles = dict.fromkeys(role for member in placement.cluster for role in member.roles)
     if "broker" in roles:
         roles["controller"] = None
     return list(roles) if len(roles) > 1 else []
 
 
-def _parse_one(text: str, faults: Mapping[str, FaultKind], setting: Setting) -> FaultSpec:
+def _parse_one(text: str, faults: Mapping[str, FaultKind], placement: Placement) -> FaultSpec:
     name, *rest = text.split(":")
     fault = faults.get(name)
     if fault is None:
@@ -150,16 +154,16 @@ def _parse_one(text: str, faults: Mapping[str, FaultKind], setting: Setting) -> 
         else:
             given[key] = value
     spec = fault.spec(target, given)
-    choices = list(dict.fromkeys([*fault.targets, *_roles(setting), *(member.name for member in setting.cluster)]))
+    choices = list(dict.fromkeys([*fault.targets, *_roles(placement), *(member.name for member in placement.cluster)]))
     if target not in choices:
-        fitting = [c for c in choices if fault.refuse(fault.spec(c), setting) is None]
+        fitting = [c for c in choices if fault.refuse(fault.spec(c), placement) is None]
         raise UsageError(f"{name}: unknown target {target!r}", hint=f"choose from: {', '.join(fitting or choices)}")
-    refusal = fault.refuse(spec, setting)
+    refusal = fault.refuse(spec, placement)
     if refusal:
         raise refusal.error(spec.text)
     return spec
 
 
-def parse_choice(texts: list[str], faults: Mapping[str, FaultKind], setting: Setting) -> Choice:
+def parse_choice(texts: list[str], faults: Mapping[str, FaultKind], placement: Placement) -> Choice:
     """The canonical texts of one choice (as `run.json` keeps them) to its specs."""
-    return tuple(_parse_one(text, faults, setting) for text in texts)
+    return tuple(_parse_one(text, faults, placement) for text in texts)

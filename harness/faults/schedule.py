@@ -16,7 +16,7 @@ from fencepost.harness.base.errors import UsageError
 from fencepost.harness.faults.kind import FaultKind, FaultSpec
 from fencepost.harness.faults.nemesis_text import Choice, parse_choice
 from fencepost.harness.results.schedule_rows import Row, injected, read_rows
-from fencepost.harness.runtime.provider import Setting
+from fencepost.harness.runtime.provider import Placement
 
 #: A recorded fault may have come a little after the main phase's nominal end; one that comes later never would.
 _LATE_NS: Final = 1_000_000_000
@@ -119,14 +119,14 @@ class _Variants:
         return order[taken % len(order)]
 
 
-def recorded_entries(rows: Iterable[Row], faults: Mapping[str, FaultKind], setting: Setting) -> list[Entry]:
+def recorded_entries(rows: Iterable[Row], faults: Mapping[str, FaultKind], placement: Placement) -> list[Entry]:
     """The faults that a run really injected, as its schedule.jsonl has them, to be injected again at the same times.
 
     Raises UsageError for rows of another format and for specs that make no sense on this cluster.
     """
     return [
         Entry(
-            spec=parse_choice([row["spec"]], faults, setting)[0],
+            spec=parse_choice([row["spec"]], faults, placement)[0],
             inject_ns=row["nominal_ns"] if row["when"] is not None else row["at_ns"],
             duration_ns=row["duration_ns"],
             draw_seed=row["draw_seed"],
@@ -137,11 +137,13 @@ def recorded_entries(rows: Iterable[Row], faults: Mapping[str, FaultKind], setti
     ]
 
 
-def given_entries(path: Path, faults: Mapping[str, FaultKind], setting: Setting, *, time_limit_ns: int) -> list[Entry]:
+def given_entries(
+    path: Path, faults: Mapping[str, FaultKind], placement: Placement, *, time_limit_ns: int
+) -> list[Entry]:
     """The faults of a schedule's file, checked against the plan that names it; raises UsageError."""
     rows = read_rows(path)
     try:
-        entries = recorded_entries(rows, faults, setting)
+        entries = recorded_entries(rows, faults, placement)
     except UsageError as error:
         raise UsageError(f"{path} does not fit the plan: {error.message}", hint=error.hint) from None
     late = next((entry for entry in entries if entry.inject_ns > time_limit_ns + _LATE_NS), None)

@@ -22,7 +22,7 @@ from fencepost.harness.plan.plan import QUORUMS, Plan, check_choices
 from fencepost.harness.plugins import registry
 from fencepost.harness.plugins.workload import Workload, workload_options
 from fencepost.harness.runtime.node import Member
-from fencepost.harness.runtime.provider import Links, Provider, Setting, with_runtime
+from fencepost.harness.runtime.provider import Links, Placement, Provider, with_runtime
 from fencepost.harness.systems.contract.deposing import with_controller
 from fencepost.harness.systems.contract.leadership import leadership_of
 from fencepost.harness.systems.contract.membership import with_members
@@ -54,11 +54,11 @@ class ResolvedPlan:
 class CheckedPlan(ResolvedPlan):
     """A plan that can be run. `asked` are its faults; `given` those of its schedule, None where one is drawn.
 
-    `setting` says where its nodes live; `auto` is made concrete by `placed`, once the machine has been asked.
+    `placement` says where its nodes live; `auto` is made concrete by `placed`, once the machine has been asked.
     """
 
     provider: Provider
-    setting: Setting
+    placement: Placement
     asked: Asked
     given: tuple[Entry, ...] | None
 
@@ -66,11 +66,11 @@ class CheckedPlan(ResolvedPlan):
     def keeps_quorum(self) -> bool:
         return self.plan.quorum == "keep"
 
-    def placed(self, setting: Setting) -> "CheckedPlan":
-        """The same with its nodes in this setting; raises UsageError for faults that make no sense there."""
-        given = _given(self.plan, setting) if self.plan.schedule else None
-        asked = parse_nemesis(self.plan.nemesis, registry.faults(), setting)
-        return replace(self, setting=setting, asked=asked, given=given)
+    def placed(self, placement: Placement) -> "CheckedPlan":
+        """The same with its nodes in this placement; raises UsageError for faults that make no sense there."""
+        given = _given(self.plan, placement) if self.plan.schedule else None
+        asked = parse_nemesis(self.plan.nemesis, registry.faults(), placement)
+        return replace(self, placement=placement, asked=asked, given=given)
 
     def with_seed(self, seed: int) -> "CheckedPlan":
         """The same with other random choices."""
@@ -115,20 +115,20 @@ def check_plan(plan: Plan) -> CheckedPlan:
     senseless = resolved.workload.refuse(resolved.options, resolved.members)
     if senseless:
         raise senseless.error(plan.workload)
-    provider, setting = registry.runtime(plan.runtime), _setting(resolved)
-    refusal = provider.refuse(setting)
+    provider, placement = registry.runtime(plan.runtime), _placement(resolved)
+    refusal = provider.refuse(placement)
     if refusal:
         raise refused(f"--runtime {plan.runtime}", refusal)
     if plan.image and plan.version:
         raise UsageError("--image and --version exclude each other", hint="the image decides the version")
-    given = _given(plan, setting) if plan.schedule else None
+    given = _given(plan, placement) if plan.schedule else None
     if given is not None:
         plan = msgspec.structs.replace(plan, nemesis=_nemesis_of(plan, given))
     elif not plan.nemesis.strip():
         raise UsageError(
             "the plan names no faults", hint=f"give --nemesis with any of: {', '.join([*registry.faults(), ALL, NONE])}"
         )
-    asked = parse_nemesis(plan.nemesis, registry.faults(), setting)
+    asked = parse_nemesis(plan.nemesis, registry.faults(), placement)
     required = _required(resolved, asked)
     refuse_changes(resolved, asked.specs, plan.version or system.releases.default, {})
     plan = msgspec.structs.replace(
@@ -147,7 +147,7 @@ def check_plan(plan: Plan) -> CheckedPlan:
         options=resolved.options,
         system_options=resolved.system_options,
         provider=provider,
-        setting=setting,
+        placement=placement,
         asked=asked,
         given=given,
     )
@@ -178,7 +178,7 @@ def _workload(plan: Plan) -> Workload[Any]:
 
 
 def _with_options(plan: Plan) -> Plan:
-    """The plan with every option and setting in it."""
+    """The plan with every option and placement in it."""
     system, workload = registry.system(plan.system), _workload(plan)
     if workload.protocol not in system.profile.interfaces:
         raise UsageError(
@@ -200,18 +200,18 @@ def _with_options(plan: Plan) -> Plan:
     )
 
 
-def _setting(resolved: ResolvedPlan) -> Setting:
+def _placement(resolved: ResolvedPlan) -> Placement:
     """Where the nodes live, and what their system's members can undergo."""
     plan, system = resolved.plan, resolved.system
     # An image decides the release, which is known when it has been looked at.
     version = "" if plan.image else plan.version or system.releases.default
-    setting = with_runtime(plan.setting(resolved.members), registry.runtime(plan.runtime))
-    return with_members(with_controller(setting, system), system, version, resolved.system_options)
+    placement = with_runtime(plan.placement(resolved.members), registry.runtime(plan.runtime))
+    return with_members(with_controller(placement, system), system, version, resolved.system_options)
 
 
-def _given(plan: Plan, setting: Setting) -> tuple[Entry, ...]:
+def _given(plan: Plan, placement: Placement) -> tuple[Entry, ...]:
     limit_ns = plan.duration_ns("time_limit")
-    return tuple(given_entries(Path(plan.schedule), registry.faults(), setting, time_limit_ns=limit_ns))
+    return tuple(given_entries(Path(plan.schedule), registry.faults(), placement, time_limit_ns=limit_ns))
 
 
 def _nemesis_of(plan: Plan, given: Sequence[Entry]) -> str:

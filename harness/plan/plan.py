@@ -16,7 +16,7 @@ import tomli_w
 from fencepost.harness.base.durations import format_duration, parse_duration_ns
 from fencepost.harness.base.errors import PlanError, UsageError, unknown_choice
 from fencepost.harness.runtime.node import Member
-from fencepost.harness.runtime.provider import Links, Setting
+from fencepost.harness.runtime.provider import Links, Placement
 from fencepost.harness.systems.contract.server_settings import Settings, as_text
 from fencepost.harness.verdict import Budget, Thresholds
 
@@ -85,9 +85,9 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         text = getattr(self, field, None) or getattr(self.phases, field)
         return parse_duration_ns(text, what=field)
 
-    def setting(self, members: tuple[Member, ...]) -> Setting:
+    def placement(self, members: tuple[Member, ...]) -> Placement:
         """Where these nodes live; `check_choices` has looked at `links` before."""
-        return Setting(
+        return Placement(
             runtime=self.runtime,
             nodes=len(members),
             members=members,

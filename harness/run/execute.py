@@ -45,7 +45,7 @@ def execute(
         StoppedTwice: by hand.
     """
     provider, needs = checked.provider, {kind: registry.faults()[kind].needs for kind in checked.asked.named}
-    checked = checked.placed(provider.refuse_if_impossible(checked.setting, needs))
+    checked = checked.placed(provider.refuse_if_impossible(checked.placement, needs))
     _refuse_unavailable(checked)
     prospect = look_ahead(checked)
     artifacts, others = _artifacts(checked, prospect, lambda text: progress({"topic": "preparing", "text": text}))
@@ -86,11 +86,11 @@ def look_ahead(checked: CheckedPlan) -> Prospect:
     plan, faults = checked.plan, registry.faults()
 
     def can(kind: str) -> str | None:
-        why = faults[kind].unavailable(checked.setting)
+        why = faults[kind].unavailable(checked.placement)
         if why is not None:
             return str(why)
         try:
-            checked.provider.refuse_if_impossible(checked.setting, {kind: faults[kind].needs})
+            checked.provider.refuse_if_impossible(checked.placement, {kind: faults[kind].needs})
         except MachineError as error:
             return error.message
         return None
@@ -107,7 +107,7 @@ def refuse_too_short(checked: CheckedPlan, seeds: Sequence[int]) -> None:
 def _surroundings(checked: CheckedPlan) -> Surroundings:
     plan = checked.plan
     return Surroundings(
-        setting=checked.setting,
+        placement=checked.placement,
         members=checked.members,
         subject=checked.system.profile.subjects[0],
         bound=checked.leadership(plan.version),
@@ -130,7 +130,7 @@ def _facts(
         "started_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         "artifacts": msgspec.to_builtins(artifacts),
         # What `auto` came to on this machine.
-        "links": checked.setting.links.value,
+        "links": checked.placement.links.value,
         "nemesis": prospect.document(keep_quorum=checked.keeps_quorum),
         "machine": store.machine_facts(),
     }
@@ -154,7 +154,7 @@ def _refuse_unavailable(checked: CheckedPlan) -> None:
     """Kinds that the plan asks for by name: a run without one of them would not be what was asked for."""
     faults = registry.faults()
     for kind in sorted(checked.asked.named):
-        why = faults[kind].unavailable(checked.setting)
+        why = faults[kind].unavailable(checked.placement)
         if why:
             raise MachineError(f"this machine cannot do {kind}: {why}", hint="fencepost doctor says what is missing")
 
@@ -166,7 +166,7 @@ def _artifacts(
     plan, system = checked.plan, checked.system
 
     def resolved(version: str) -> Artifacts:
-        return checked.provider.resolve(system.releases, version, checked.setting, say)
+        return checked.provider.resolve(system.releases, version, checked.placement, say)
 
     first = resolved(plan.version)
     others = {word: resolved(word) for word in versions_needed(prospect.asked.specs, registry.faults())}

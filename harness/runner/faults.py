@@ -19,7 +19,7 @@ def workers_of(folder: Path, checked: CheckedPlan) -> Workers:
     """What each worker of the nemesis is to do, worked out outside, where the machine could be asked."""
     faults = registry.faults()
     workers = store.read_json(folder / store.RUN)["nemesis"]["workers"]
-    return [[parse_choice(texts, faults, checked.setting) for texts in worker] for worker in workers]
+    return [[parse_choice(texts, faults, checked.placement) for texts in worker] for worker in workers]
 
 
 def freezes_clients(workers: Workers) -> bool:

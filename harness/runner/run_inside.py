@@ -59,7 +59,7 @@ async def _conduct(folder: Path) -> None:
     facts = store.read_json(folder / store.RUN)
     checked = check_plan(read_plan(folder / store.PLAN, seed=0))
     # What `auto` came to outside, where the machine could be asked.
-    checked = checked.placed(replace(checked.setting, links=Links(facts["links"])))
+    checked = checked.placed(replace(checked.placement, links=Links(facts["links"])))
     others = {word: Artifacts(**made) for word, made in facts.get("other_artifacts", {}).items()}
     workers = workers_of(folder, checked)
     end = EarlyEnd()

@@ -172,8 +172,8 @@ class Servers:
             found = [await self.system.taken(node, self.artifacts, settings) for node in self.runtime.nodes.values()]
         except (OSError, TimeoutError, ValueError, Definite, Indefinite) as error:
             raise HarnessError(
-                f"a setting of --set was not taken: {str(error) or type(error).__name__}",
-                hint=f"is it a setting of this release? The logs are in {self.folder}",
+                f"a placement of --set was not taken: {str(error) or type(error).__name__}",
+                hint=f"is it a placement of this release? The logs are in {self.folder}",
             ) from None
         taken = [asdict(one) for of_node in found for one in of_node]
         add_to_run(self.folder, {"settings": {"asked": settings, "taken": taken}})
@@ -212,7 +212,7 @@ async def open_servers(
     folder: Path, checked: CheckedPlan, artifacts: Artifacts, stack: AsyncExitStack, on_disk_full: Callable[[], None]
 ) -> Servers:
     """Make the nodes' places and begin the history; no server runs yet. The stack undoes it."""
-    runtime = await checked.provider.open(folder, checked.setting, checked.system.profile.listeners, artifacts)
+    runtime = await checked.provider.open(folder, checked.placement, checked.system.profile.listeners, artifacts)
     stack.push_async_callback(runtime.close)
     recorder = Recorder(folder / store.HISTORY_LINES, on_disk_full=on_disk_full)
     add_to_run(folder, {"zero": {"wall_clock_s": time.time() - recorder.now_ns() / 1e9}})

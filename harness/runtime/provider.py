@@ -35,7 +35,7 @@ class Need(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Setting:
+class Placement:
     """Where the nodes live, and what they are: `image` is a person's own, `limited_data` a hard limit."""
 
     runtime: str = "lab"
@@ -113,8 +113,8 @@ class Provider(Protocol):
         """Whether the runner enters fresh namespaces before anything else (the lab), whose end removes everything."""
         ...
 
-    def refuse(self, setting: Setting) -> str | None:
-        """Why this setting makes no sense here, whatever the machine; None when it does."""
+    def refuse(self, placement: Placement) -> str | None:
+        """Why this placement makes no sense here, whatever the machine; None when it does."""
         ...
 
     def why_untraceable(self) -> str | None:
@@ -134,18 +134,20 @@ class Provider(Protocol):
         """Everything that a run here needs of this machine, for `fencepost doctor`."""
         ...
 
-    def refuse_if_impossible(self, setting: Setting, needs: Needs = NO_NEEDS) -> Setting:
-        """The setting with `auto` made concrete; raises MachineError with the reason and the remedy.
+    def refuse_if_impossible(self, placement: Placement, needs: Needs = NO_NEEDS) -> Placement:
+        """The placement with `auto` made concrete; raises MachineError with the reason and the remedy.
 
         `needs` are those of the kinds of faults that the plan asks for: what this machine cannot do is refused as well.
         """
         ...
 
-    def resolve(self, system: Served, version: str, setting: Setting, say: Say) -> Artifacts:
+    def resolve(self, system: Served, version: str, placement: Placement, say: Say) -> Artifacts:
         """The binaries or the image that nodes will run; may build or pull. Raises UsageError or MachineError."""
         ...
 
-    async def open(self, folder: Path, setting: Setting, listeners: Mapping[str, int], artifacts: Artifacts) -> Runtime:
+    async def open(
+        self, folder: Path, placement: Placement, listeners: Mapping[str, int], artifacts: Artifacts
+    ) -> Runtime:
         """Make the nodes' places; what is kept of them lies below `folder`/nodes. No server runs yet.
 
         `listeners` are the system's: nodes dial every one but "client", the harness those that each member names.
@@ -162,10 +164,10 @@ class Provider(Protocol):
         ...
 
 
-def with_runtime(setting: Setting, provider: Provider) -> Setting:
-    """The setting with what its runtime says that can be done to nodes and links there."""
+def with_runtime(placement: Placement, provider: Provider) -> Placement:
+    """The placement with what its runtime says that can be done to nodes and links there."""
     return replace(
-        setting,
+        placement,
         closed_files=provider.closed_files,
         why_untraceable=provider.why_untraceable,
         why_unshaped=provider.why_unshaped,

@@ -28,7 +28,7 @@ from fencepost.harness.runtime.clocks.memory import ClockError
 from fencepost.harness.runtime.clocks.node_clocks import KeptNode, NodeClocks, Reading
 from fencepost.harness.runtime.clocks.setting import Settings
 from fencepost.harness.runtime.node import Node
-from fencepost.harness.runtime.provider import Setting
+from fencepost.harness.runtime.provider import Placement
 
 #: How late a change may take hold after the time that it was reckoned for, without a step back.
 _MARGIN_NS: Final = 50_000_000
@@ -78,11 +78,11 @@ class ClockSkew(FaultKind):
     def effects(self, spec: FaultSpec) -> Effects:
         return Effects(skews=True)
 
-    def refuse(self, spec: FaultSpec, setting: Setting) -> Refusal | None:
+    def refuse(self, spec: FaultSpec, placement: Placement) -> Refusal | None:
         return why_senseless(spec.own(SkewOptions))
 
-    def unavailable(self, setting: Setting) -> Refusal | None:
-        return Refusal.of_text(why_not(setting))
+    def unavailable(self, placement: Placement) -> Refusal | None:
+        return Refusal.of_text(why_not(placement))
 
     def resolve(self, spec: FaultSpec, view: View, draw: random.Random) -> Resolved | Skip:
         chosen = choose_nodes(spec.target, view, draw)

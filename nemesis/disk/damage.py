@@ -24,7 +24,7 @@ from fencepost.harness.faults.targets import NODE_TARGETS, choose_nodes
 from fencepost.harness.history import Effects, FaultOutcome, Stops
 from fencepost.harness.runtime.disks.tree_copy import TreeCopy, content_hash, extents, tree_hashes
 from fencepost.harness.runtime.node import Node, NodeState
-from fencepost.harness.runtime.provider import Setting
+from fencepost.harness.runtime.provider import Placement
 
 _MOST: Final = 1 << 20
 #: The options that only some kinds of damage have.
@@ -68,9 +68,9 @@ class DamageFiles(FaultKind):
     def effects(self, spec: FaultSpec) -> Effects:
         return Effects(stops=Stops.POSSIBLE)
 
-    def refuse(self, spec: FaultSpec, setting: Setting) -> Refusal | None:
-        if setting.closed_files:
-            return Refusal.of_text(setting.closed_files)
+    def refuse(self, spec: FaultSpec, placement: Placement) -> Refusal | None:
+        if placement.closed_files:
+            return Refusal.of_text(placement.closed_files)
         return refuse_foreign(spec, spec.own(DamageOptions).kind, _OPTIONS)
 
     def resolve(self, spec: FaultSpec, view: View, draw: random.Random) -> Resolved | Skip:

@@ -27,7 +27,7 @@ from fencepost.harness.runtime.disks.availability import why_not
 from fencepost.harness.runtime.disks.trace_log import Calls
 from fencepost.harness.runtime.disks.traced_node import EVERY_FILE, TracedNode
 from fencepost.harness.runtime.node import Node, NodeState
-from fencepost.harness.runtime.provider import Setting
+from fencepost.harness.runtime.provider import Placement
 
 _MS: Final = 10**6
 #: Until the first call was hit; below the conductor's limit for one act.
@@ -112,16 +112,16 @@ class Disk(FaultKind):
     def effects(self, spec: FaultSpec) -> Effects:
         return Effects(holds=spec.own(DiskOptions).kind != "full")
 
-    def refuse(self, spec: FaultSpec, setting: Setting) -> Refusal | None:
+    def refuse(self, spec: FaultSpec, placement: Placement) -> Refusal | None:
         options = spec.own(DiskOptions)
-        if options.kind == "full" and setting.closed_files:
-            return Refusal.of_text(f"{setting.closed_files}, or kind=failing:error=ENOSPC, which fails single calls")
+        if options.kind == "full" and placement.closed_files:
+            return Refusal.of_text(f"{placement.closed_files}, or kind=failing:error=ENOSPC, which fails single calls")
         if options.delay % _MS:
             return Refusal(f"delay={options.delay} is finer than the history tells", "give whole milliseconds")
         return refuse_foreign(spec, options.kind, _OPTIONS)
 
-    def unavailable(self, setting: Setting) -> Refusal | None:
-        return Refusal.of_text(why_not(setting))
+    def unavailable(self, placement: Placement) -> Refusal | None:
+        return Refusal.of_text(why_not(placement))
 
     def resolve(self, spec: FaultSpec, view: View, draw: random.Random) -> Resolved | Skip:
         chosen = choose_nodes(spec.target, view, draw)

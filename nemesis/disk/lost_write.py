@@ -27,7 +27,7 @@ from fencepost.harness.runtime.disks.availability import why_not
 from fencepost.harness.runtime.disks.traced_node import EVERY_FILE, TracedNode
 from fencepost.harness.runtime.disks.tree_copy import content_hash
 from fencepost.harness.runtime.node import Node
-from fencepost.harness.runtime.provider import Setting
+from fencepost.harness.runtime.provider import Placement
 
 #: Longer than any fault: nothing that is held may ever happen.
 _HELD_US: Final = 600_000_000
@@ -66,8 +66,8 @@ class LostWrite(FaultKind):
     def effects(self, spec: FaultSpec) -> Effects:
         return Effects(stops=Stops.CERTAIN, holds=True)
 
-    def unavailable(self, setting: Setting) -> Refusal | None:
-        return Refusal.of_text(why_not(setting))
+    def unavailable(self, placement: Placement) -> Refusal | None:
+        return Refusal.of_text(why_not(placement))
 
     def resolve(self, spec: FaultSpec, view: View, draw: random.Random) -> Resolved | Skip:
         chosen = choose_nodes(spec.target, view, draw)

@@ -20,7 +20,7 @@ from fencepost.harness.faults.targets import NODE_TARGETS, choose_nodes
 from fencepost.harness.history import Effects, FaultOutcome, Stops
 from fencepost.harness.runtime.disks.availability import why_not
 from fencepost.harness.runtime.disks.sync_mirror import SyncMirror
-from fencepost.harness.runtime.provider import Setting
+from fencepost.harness.runtime.provider import Placement
 
 
 class PowerLossOptions(FaultOptions, frozen=True, kw_only=True):
@@ -44,13 +44,13 @@ class PowerLoss(FaultKind):
     def effects(self, spec: FaultSpec) -> Effects:
         return Effects(stops=Stops.CERTAIN)
 
-    def refuse(self, spec: FaultSpec, setting: Setting) -> Refusal | None:
-        if setting.closed_files:
-            return Refusal.of_text(setting.closed_files)
+    def refuse(self, spec: FaultSpec, placement: Placement) -> Refusal | None:
+        if placement.closed_files:
+            return Refusal.of_text(placement.closed_files)
         return None
 
-    def unavailable(self, setting: Setting) -> Refusal | None:
-        return Refusal.of_text(why_not(setting))
+    def unavailable(self, placement: Placement) -> Refusal | None:
+        return Refusal.of_text(why_not(placement))
 
     def resolve(self, spec: FaultSpec, view: View, draw: random.Random) -> Resolved | Skip:
         chosen = choose_nodes(spec.target, view, draw)

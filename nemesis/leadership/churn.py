@@ -19,7 +19,7 @@ from fencepost.harness.faults.leader_moves import LeaderMoves
 from fencepost.harness.faults.partition_moves import PartitionMoves
 from fencepost.harness.faults.rounds import Rounds
 from fencepost.harness.history import Effects, FaultOutcome, Stops
-from fencepost.harness.runtime.provider import Setting
+from fencepost.harness.runtime.provider import Placement
 
 _PARTITIONS: Final = "partitions"
 _BROKER: Final = "broker"
@@ -50,15 +50,15 @@ class Churn(FaultKind):
     def effects(self, spec: FaultSpec) -> Effects:
         return Effects(stops=Stops.POSSIBLE)
 
-    def refuse(self, spec: FaultSpec, setting: Setting) -> Refusal | None:
+    def refuse(self, spec: FaultSpec, placement: Placement) -> Refusal | None:
         if spec.target == _PARTITIONS:
-            if sum(_BROKER in member.roles for member in setting.cluster) < 2:
+            if sum(_BROKER in member.roles for member in placement.cluster) < 2:
                 return Refusal("topic partitions have leaders where there are two brokers or more")
             if spec.own(ChurnOptions).by != "auto":
                 return Refusal("leave out by=: partitions move by a restart and back by being asked")
         elif spec.target != "leader":
             return Refusal("it moves the leadership, whoever leads", "leave the target out")
-        if len(setting.cluster) < 3:
+        if len(placement.cluster) < 3:
             return Refusal("with fewer than three nodes nobody can take over")
         return None
 

@@ -22,7 +22,7 @@ from fencepost.harness.faults.fault_options import FaultOptions
 from fencepost.harness.faults.kind import Cluster, FaultKind, FaultSpec, Proof, Resolved, Skip, View
 from fencepost.harness.history import Effects, FaultOutcome, Stops
 from fencepost.harness.runtime.node import NodeState
-from fencepost.harness.runtime.provider import Need, Setting
+from fencepost.harness.runtime.provider import Need, Placement
 from fencepost.harness.systems.contract.deposing import Administrator, DeposesController
 from fencepost.nemesis.process.pause import Pause
 
@@ -45,8 +45,8 @@ class Depose(FaultKind):
     def effects(self, spec: FaultSpec) -> Effects:
         return Effects(stops=Stops.CERTAIN)
 
-    def refuse(self, spec: FaultSpec, setting: Setting) -> Refusal | None:
-        return Refusal.of_text(setting.fixed_controller or None)
+    def refuse(self, spec: FaultSpec, placement: Placement) -> Refusal | None:
+        return Refusal.of_text(placement.fixed_controller or None)
 
     def resolve(self, spec: FaultSpec, view: View, draw: random.Random) -> Resolved | Skip:
         if view.leader is None:

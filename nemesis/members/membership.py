@@ -23,7 +23,7 @@ from fencepost.harness.faults.member_requests import Look, MemberRequests
 from fencepost.harness.faults.targets import NODE_TARGETS, choose_nodes
 from fencepost.harness.history import Effects, FaultOutcome, Stops
 from fencepost.harness.runtime.node import Node, NodeState
-from fencepost.harness.runtime.provider import Setting
+from fencepost.harness.runtime.provider import Placement
 from fencepost.harness.systems.contract.membership import ChangesMembers, Membership
 
 #: A leader that is removed is succeeded by another first, and etcd wants members to have been connected for 5 s.
@@ -126,17 +126,17 @@ class MembershipChange(FaultKind):
     def effects(self, spec: FaultSpec) -> Effects:
         return Effects(stops=Stops.POSSIBLE, changes_members=True)
 
-    def refuse(self, spec: FaultSpec, setting: Setting) -> Refusal | None:
-        if setting.fixed_members:
-            return Refusal.of_text(setting.fixed_members)
-        voters = [member.name for member in setting.cluster if member.votes]
+    def refuse(self, spec: FaultSpec, placement: Placement) -> Refusal | None:
+        if placement.fixed_members:
+            return Refusal.of_text(placement.fixed_members)
+        voters = [member.name for member in placement.cluster if member.votes]
         if len(voters) < 3:
             return Refusal("with fewer than three voters the others could not go on")
-        others = [member for member in setting.cluster if not member.votes]
+        others = [member for member in placement.cluster if not member.votes]
         if spec.target in {word for member in others for word in (member.name, *member.roles)}:
             return Refusal(f"{spec.target} does not vote", f"voters are {', '.join(voters)}")
-        if not spec.own(MembershipOptions).wipe and setting.wiped_members:
-            return Refusal.of_text(setting.wiped_members)
+        if not spec.own(MembershipOptions).wipe and placement.wiped_members:
+            return Refusal.of_text(placement.wiped_members)
         return None
 
     def resolve(self, spec: FaultSpec, view: View, draw: random.Random) -> Resolved | Skip:

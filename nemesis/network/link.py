@@ -35,7 +35,7 @@ from fencepost.harness.faults.targets import NODE_TARGETS, choose_nodes
 from fencepost.harness.history import Effects, FaultOutcome
 from fencepost.harness.runtime.network import Effect, Link, Passage, Shape, Shapes
 from fencepost.harness.runtime.node import NodeState
-from fencepost.harness.runtime.provider import Links, Setting
+from fencepost.harness.runtime.provider import Links, Placement
 from fencepost.nemesis.network.partition import prove_links
 
 _LATENCY_NS: Final = 50_000_000
@@ -105,17 +105,17 @@ class LinkFault(FaultKind):
     def effects(self, spec: FaultSpec) -> Effects:
         return Effects(cuts=True) if spec.own(LinkOptions).reset else Effects(delays=True)
 
-    def refuse(self, spec: FaultSpec, setting: Setting) -> Refusal | None:
+    def refuse(self, spec: FaultSpec, placement: Placement) -> Refusal | None:
         options = spec.own(LinkOptions)
         senseless = _refuse_figures(options)
         if senseless:
             return senseless
-        if options.links == "node" and setting.nodes < 2:
+        if options.links == "node" and placement.nodes < 2:
             return Refusal("one node has no links to others", "choose links=client")
-        return _refuse_links(setting.links)
+        return _refuse_links(placement.links)
 
-    def unavailable(self, setting: Setting) -> Refusal | None:
-        return _refuse_links(setting.links) or Refusal.of_text(setting.why_unshaped())
+    def unavailable(self, placement: Placement) -> Refusal | None:
+        return _refuse_links(placement.links) or Refusal.of_text(placement.why_unshaped())
 
     def resolve(self, spec: FaultSpec, view: View, draw: random.Random) -> Resolved | Skip:
         seed = draw.getrandbits(32)

@@ -24,7 +24,7 @@ from fencepost.harness.faults.targets import NODE_TARGETS, choose_nodes
 from fencepost.harness.history import Effects, FaultOutcome
 from fencepost.harness.runtime.network import CLIENT, Effect, Link, Reach
 from fencepost.harness.runtime.node import Member, Runtime
-from fencepost.harness.runtime.provider import Setting
+from fencepost.harness.runtime.provider import Placement
 
 _WIDE: Final = {
     "ring": "every node sees a majority, no two the same (from 5 nodes on)",
@@ -66,16 +66,16 @@ class Partition(FaultKind):
     def effects(self, spec: FaultSpec) -> Effects:
         return Effects(cuts=True)
 
-    def refuse(self, spec: FaultSpec, setting: Setting) -> Refusal | None:
+    def refuse(self, spec: FaultSpec, placement: Placement) -> Refusal | None:
         if spec.target in _BY_ROLE:
-            return _refuse_shape(spec, setting)
+            return _refuse_shape(spec, placement)
         options = spec.own(PartitionOptions)
         if options.of is not UNSET:
             return Refusal(f"of= belongs to {', '.join(name for name in _BY_ROLE if name != 'controller')}")
         if spec.target not in _WIDE:
             return None
-        if setting.nodes < 5:
-            return Refusal(f"{spec.target} needs at least 5 nodes, the plan has {setting.nodes}")
+        if placement.nodes < 5:
+            return Refusal(f"{spec.target} needs at least 5 nodes, the plan has {placement.nodes}")
         if options.links != "node":
             return Refusal(f"{spec.target} cuts links between nodes only", "leave out links=")
         return None
@@ -115,17 +115,17 @@ class Partition(FaultKind):
         )
 
 
-def _refuse_shape(spec: FaultSpec, setting: Setting) -> Refusal | None:
+def _refuse_shape(spec: FaultSpec, placement: Placement) -> Refusal | None:
     shape = spec.target
-    possible = [name for name in _BY_ROLE if _lacks(name, setting.cluster) is None]
-    lacks = _lacks(shape, setting.cluster)
+    possible = [name for name in _BY_ROLE if _lacks(name, placement.cluster) is None]
+    lacks = _lacks(shape, placement.cluster)
     if lacks:
         others = ", ".join([*possible, *NODE_TARGETS])
         return Refusal(f"no such partition here, {lacks}", f"choose from: {others}, or a node's name")
     options = spec.own(PartitionOptions)
     if shape != "total" and options.links != "node":
         return Refusal(f"{shape} cuts links between nodes only", "leave out links=")
-    choices = _subjects(shape, setting.cluster)
+    choices = _subjects(shape, placement.cluster)
     if options.of is UNSET or options.of in choices:
         return None
     return Refusal(f"of={options.of!r} is not a choice", f"choose from: {', '.join(choices) or 'none'}")

@@ -24,7 +24,7 @@ from fencepost.harness.faults.targets import NODE_TARGETS, choose_nodes
 from fencepost.harness.history import Effects, FaultOutcome
 from fencepost.harness.runtime.network import Ending, Experience, Link, Reach, Streams, Toxic
 from fencepost.harness.runtime.node import Runtime
-from fencepost.harness.runtime.provider import Links, Setting
+from fencepost.harness.runtime.provider import Links, Placement
 
 #: A measurement waits for what it measures, and the nemesis gives an injection ten seconds.
 _LONGEST_NS: Final = 4_000_000_000
@@ -161,8 +161,8 @@ class ToxicFault(FaultKind):
         ends = spec.own(ToxicOptions).kind in _ENDS
         return Effects(cuts=ends, delays=not ends)
 
-    def refuse(self, spec: FaultSpec, setting: Setting) -> Refusal | None:
-        if setting.links is not Links.TOXIPROXY:
+    def refuse(self, spec: FaultSpec, placement: Placement) -> Refusal | None:
+        if placement.links is not Links.TOXIPROXY:
             return Refusal(
                 "toxics act in a proxy that every connection goes through",
                 "add --runtime containers --links toxiproxy",
@@ -175,7 +175,7 @@ class ToxicFault(FaultKind):
         toxic = options.toxic
         if toxic.attributes.get("size_variation", 0) >= toxic.attributes.get("average_size", 1):
             return Refusal("variation= must be smaller than size=")
-        if options.links == "node" and setting.nodes < 2:
+        if options.links == "node" and placement.nodes < 2:
             return Refusal("one node has no links to others", "choose links=client")
         return None
 

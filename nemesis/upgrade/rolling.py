@@ -24,7 +24,7 @@ from fencepost.harness.faults.version_change import changed
 from fencepost.harness.history import Effects, FaultOutcome, Stops
 from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.node import Node, NodeSpec, NodeState
-from fencepost.harness.runtime.provider import Setting
+from fencepost.harness.runtime.provider import Placement
 from fencepost.harness.systems.contract.reported_version import TellsVersion, ask_version
 
 #: After that a server that was asked to end is killed. Kafka's own patience with a controller is longer.
@@ -297,13 +297,13 @@ class Rolling(FaultKind):
     def effects(self, spec: FaultSpec) -> Effects:
         return Effects(stops=Stops.POSSIBLE)
 
-    def refuse(self, spec: FaultSpec, setting: Setting) -> Refusal | None:
-        if spec.target == _OTHERS and all(member.votes for member in setting.cluster):
+    def refuse(self, spec: FaultSpec, placement: Placement) -> Refusal | None:
+        if spec.target == _OTHERS and all(member.votes for member in placement.cluster):
             return Refusal("here every node votes", "leave the target out")
         options = spec.own(RollingOptions)
         if not options.to:
             return Refusal("back=yes goes back from to=VERSION", "give to= as well") if options.back else None
-        if setting.image:
+        if placement.image:
             return Refusal("another release needs images of ours, one for each", "leave --image out, or to=")
         return None
 

@@ -13,7 +13,7 @@ from fencepost.harness.plan import Phases, Plan
 from fencepost.harness.plan.checked_plan import check_plan
 from fencepost.harness.plugins import registry
 from fencepost.harness.runtime.node import Member, members_alike
-from fencepost.harness.runtime.provider import Setting
+from fencepost.harness.runtime.provider import Placement
 from fencepost.harness.systems.contract.leadership import leadership_of
 from fencepost.harness.systems.contract.servers import members_of
 from fencepost.harness.systems.kafka.kraft import KRAFT
@@ -30,7 +30,7 @@ BOUND = LeadershipBound(bound_ns=1_500_000_000, source="a test", standing=Standi
 
 
 def specs_of(text: str, members: tuple[Member, ...]) -> list[FaultSpec]:
-    return parse_faults(text, FAULTS, Setting(nodes=len(members), members=members))
+    return parse_faults(text, FAULTS, Placement(nodes=len(members), members=members))
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ def test_a_minute_holds_two_cuts_beyond_the_bound_of_every_system(seed: int) -> 
         if bound.limit_ns is None:
             continue
         specs = with_holds(
-            parse_faults("partition:leader", FAULTS, Setting(nodes=3, members=members)),
+            parse_faults("partition:leader", FAULTS, Placement(nodes=3, members=members)),
             FAULTS,
             members=members,
             subject=system.profile.subjects[0],

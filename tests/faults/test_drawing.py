@@ -14,7 +14,7 @@ from fencepost.harness.faults.nemesis_text import parse_nemesis
 from fencepost.harness.faults.schedule import draw_schedules
 from fencepost.harness.plugins import registry
 from fencepost.harness.runtime.node import members_alike
-from fencepost.harness.runtime.provider import Setting
+from fencepost.harness.runtime.provider import Placement
 from fencepost.harness.verdict import LeadershipBound, Standing
 
 FAULTS = registry.faults()
@@ -25,7 +25,7 @@ ENDLESS_NS = 10_000 * 365 * 86_400 * S
 
 def _around(*, time_limit_ns: int, quiet_ns: int = 4 * S, seed: int = 1) -> Surroundings:
     return Surroundings(
-        setting=Setting(nodes=3),
+        placement=Placement(nodes=3),
         members=members_alike(3),
         subject="leader",
         bound=LeadershipBound(bound_ns=2_100_000_000, source="", standing=Standing.PROMISED, one_leader_per_epoch=True),
@@ -36,7 +36,7 @@ def _around(*, time_limit_ns: int, quiet_ns: int = 4 * S, seed: int = 1) -> Surr
 
 
 def test_a_seed_draws_what_it_has_always_drawn() -> None:
-    workers = parse_nemesis("kill,pause:leader+partition:one", FAULTS, Setting(nodes=3)).workers
+    workers = parse_nemesis("kill,pause:leader+partition:one", FAULTS, Placement(nodes=3)).workers
     drawn = draw_schedules(workers, FAULTS, seed=7, time_limit_ns=20 * S, quiet_ns=4 * S)
     assert [
         (e.worker, e.number, e.spec.text, e.inject_ns, e.duration_ns, e.draw_seed) for e in chain.from_iterable(drawn)
@@ -49,7 +49,7 @@ def test_a_seed_draws_what_it_has_always_drawn() -> None:
 
 
 def test_faults_are_drawn_as_they_are_taken() -> None:
-    workers = parse_nemesis("kill,pause:leader", FAULTS, Setting(nodes=3)).workers
+    workers = parse_nemesis("kill,pause:leader", FAULTS, Placement(nodes=3)).workers
     (long,) = draw_schedules(workers, FAULTS, seed=7, time_limit_ns=ENDLESS_NS, quiet_ns=4 * S)
     (short,) = draw_schedules(workers, FAULTS, seed=7, time_limit_ns=600 * S, quiet_ns=4 * S)
     begun = list(short)
@@ -69,7 +69,7 @@ def test_a_run_of_any_length_is_looked_at_before_it_starts() -> None:
 def _refusal(text: str, *, seconds: int, quiet_ns: int = 4 * S, seeds: Sequence[int] = (1,)) -> UsageError | None:
     around = _around(time_limit_ns=seconds * S, quiet_ns=quiet_ns)
     try:
-        refuse_without_time(parse_nemesis(text, FAULTS, Setting(nodes=3)), FAULTS, around, seeds=seeds)
+        refuse_without_time(parse_nemesis(text, FAULTS, Placement(nodes=3)), FAULTS, around, seeds=seeds)
     except UsageError as error:
         return error
     return None

@@ -11,7 +11,7 @@ import pytest
 from fencepost.harness.plugins import registry
 from fencepost.harness.runtime.clocks.process import why_not_here
 from fencepost.harness.runtime.disks import availability
-from fencepost.harness.runtime.provider import Setting
+from fencepost.harness.runtime.provider import Placement
 from tests.lab_scenario import refuse, run_scenario
 from tests.nemesis.state_machine.machine import VARIANTS
 
@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.cluster, pytest.mark.alone]
 
 @pytest.fixture(autouse=True)
 def _tools() -> None:
-    refuse(availability.why_not(Setting()))
+    refuse(availability.why_not(Placement()))
     refuse(why_not_here())
 
 

@@ -18,7 +18,7 @@ from fencepost.harness.history import FaultAction, FaultOutcome, FaultStage
 from fencepost.harness.plugins import registry
 from fencepost.harness.runtime.network import CLIENT, Effect, Link
 from fencepost.harness.runtime.node import Exit, NodeState
-from fencepost.harness.runtime.provider import Setting
+from fencepost.harness.runtime.provider import Placement
 from fencepost.nemesis.network.partition import Partition
 from fencepost.nemesis.process.gray import GrayOptions
 from tests.fakes.fakes_runtime import FakeRuntime, KeptRecords, cluster_of
@@ -32,7 +32,7 @@ def _view(count: int = 3, leader: str | None = "n2") -> View:
 
 
 def _cut(text: str, *, count: int = 3, seed: int = 0, leader: str | None = "n2") -> set[str]:
-    (spec,) = parse_faults(text, FAULTS, Setting(nodes=count))
+    (spec,) = parse_faults(text, FAULTS, Placement(nodes=count))
     resolved = FAULTS["partition"].resolve(spec, _view(count, leader), random.Random(seed))
     assert isinstance(resolved, Resolved)
     return {str(link) for link in resolved.links}
@@ -81,24 +81,24 @@ def test_across_a_bridge_one_node_sees_all_and_the_halves_do_not_meet(seed: int)
 )
 def test_a_wrong_fault_is_named_and_the_choices_listed(text: str, said: str) -> None:
     with pytest.raises(UsageError) as caught:
-        parse_faults(text, FAULTS, Setting(nodes=3))
+        parse_faults(text, FAULTS, Placement(nodes=3))
     assert said in caught.value.message
 
 
 @given(st.sampled_from(["partition:leader:direction=out", "kill", "pause:n1:for=3s", "partition:minority:links=all"]))
 def test_a_canonical_spec_parses_back(text: str) -> None:
-    (spec,) = parse_faults(text, FAULTS, Setting(nodes=3))
-    assert parse_faults(spec.text, FAULTS, Setting(nodes=3)) == [spec]
+    (spec,) = parse_faults(text, FAULTS, Placement(nodes=3))
+    assert parse_faults(spec.text, FAULTS, Placement(nodes=3)) == [spec]
 
 
 def test_without_a_leader_the_fault_is_skipped_with_the_reason() -> None:
-    (spec,) = parse_faults("pause:leader", FAULTS, Setting(nodes=3))
+    (spec,) = parse_faults("pause:leader", FAULTS, Placement(nodes=3))
     assert isinstance(FAULTS["pause"].resolve(spec, _view(leader=None), random.Random(0)), Skip)
 
 
 @given(st.integers(0, 2**32), st.integers(1, 120))
 def test_a_schedule_fits_its_phase_and_repeats_from_its_seed(seed: int, seconds: int) -> None:
-    choices = [(spec,) for spec in parse_faults("partition:leader,kill,pause", FAULTS, Setting(nodes=3))]
+    choices = [(spec,) for spec in parse_faults("partition:leader,kill,pause", FAULTS, Placement(nodes=3))]
     limit = seconds * 10**9
 
     def draw() -> list[Entry]:
@@ -114,7 +114,7 @@ def test_a_schedule_fits_its_phase_and_repeats_from_its_seed(seed: int, seconds:
 
 
 def test_which_node_leads_does_not_change_later_draws() -> None:
-    (spec,) = parse_faults("kill:minority", FAULTS, Setting(nodes=5))
+    (spec,) = parse_faults("kill:minority", FAULTS, Placement(nodes=5))
     chosen = [FAULTS["kill"].resolve(spec, _view(5, leader), random.Random(3)) for leader in ("n1", "n4", None)]
     assert len({repr(c) for c in chosen}) == 1
 
@@ -130,7 +130,7 @@ def _conductor(
 
 
 def _entry(text: str, duration_ns: int = 1_000_000) -> Entry:
-    (spec,) = parse_faults(text, FAULTS, Setting(nodes=3))
+    (spec,) = parse_faults(text, FAULTS, Placement(nodes=3))
     return Entry(spec=spec, inject_ns=0, duration_ns=duration_ns, draw_seed=1)
 
 
@@ -305,13 +305,13 @@ def test_every_option_of_every_kind_is_explained() -> None:
 )
 def test_an_option_is_given_once_and_with_a_value(text: str, said: str) -> None:
     with pytest.raises(UsageError, match=said):
-        parse_faults(text, FAULTS, Setting())
+        parse_faults(text, FAULTS, Placement())
 
 
 def test_a_spec_keeps_what_was_typed_and_holds_what_it_means() -> None:
-    (spec,) = parse_faults("gray:n1:period=1000ms:share=0.25", FAULTS, Setting())
+    (spec,) = parse_faults("gray:n1:period=1000ms:share=0.25", FAULTS, Placement())
     assert spec.text == "gray:n1:period=1000ms:share=0.25"
     options = spec.own(GrayOptions)
     assert (options.share, options.period, spec.duration_ns) == (0.25, 10**9, 6 * 10**9)
     assert spec.lasting(1_500_000_000).text == f"{spec.text}:for=1500ms"
-    assert parse_faults(spec.lasting(1_500_000_000).text, FAULTS, Setting())[0].duration_ns == 1_500_000_000
+    assert parse_faults(spec.lasting(1_500_000_000).text, FAULTS, Placement())[0].duration_ns == 1_500_000_000

@@ -17,7 +17,7 @@ from fencepost.harness.faults.nemesis_text import parse_faults
 from fencepost.harness.faults.schedule import draw_schedule
 from fencepost.harness.history import Effects, FaultEvent, FaultOutcome, Stops
 from fencepost.harness.plugins import registry
-from fencepost.harness.runtime.provider import Setting
+from fencepost.harness.runtime.provider import Placement
 from tests.fakes.fakes_runtime import FakeRuntime, KeptRecords, cluster_of
 from tests.fakes.virtual_time import run_virtual
 
@@ -52,7 +52,7 @@ FAULTS = {"doze": Doze()}
 
 
 def test_it_is_parsed_scheduled_carried_out_and_recorded() -> None:
-    specs = parse_faults("doze:n2:naps=5,all", FAULTS, Setting())
+    specs = parse_faults("doze:n2:naps=5,all", FAULTS, Placement())
     assert [spec.text for spec in specs] == ["doze:n2:naps=5", "doze:one:naps=2"]
     entries = list(draw_schedule([(specs[0],)], FAULTS, seed=1, time_limit_ns=6 * 10**9, quiet_ns=10**9))
     assert [entry.duration_ns for entry in entries] == [4 * 10**9]
@@ -80,7 +80,7 @@ def test_it_is_parsed_scheduled_carried_out_and_recorded() -> None:
 )
 def test_what_makes_no_sense_is_refused_with_what_there_is(text: str, said: str) -> None:
     with pytest.raises(UsageError) as caught:
-        parse_faults(text, FAULTS, Setting())
+        parse_faults(text, FAULTS, Placement())
     assert said in f"{caught.value.message}; {caught.value.hint}"
 
 

@@ -22,7 +22,7 @@ from fencepost.harness.faults.schedule import Entry, draw_schedules, recorded_en
 from fencepost.harness.history import FaultAction, FaultEvent, FaultOutcome, FaultStage, History
 from fencepost.harness.plugins import registry
 from fencepost.harness.runtime.node import NodeState, members_alike
-from fencepost.harness.runtime.provider import Setting
+from fencepost.harness.runtime.provider import Placement
 from fencepost.harness.systems.contract.leadership import PartitionReign
 from fencepost.harness.systems.etcd import ETCD
 from fencepost.harness.verdict import LeadershipBound, Standing
@@ -30,7 +30,7 @@ from tests.fakes.fakes_runtime import FakeRuntime, KeptRecords, cluster_of
 from tests.fakes.virtual_time import run_virtual, virtual_loop
 
 FAULTS = registry.faults()
-SETTING = Setting(nodes=3)
+SETTING = Placement(nodes=3)
 MS = 10**6
 
 
@@ -188,7 +188,7 @@ def test_what_would_break_the_quorum_is_skipped_where_it_is_to_be_kept(monkeypat
 
 def _ahead(text: str, *, nodes: int = 3, seconds: int = 60, seed: int = 1) -> Prospect:
     around = Surroundings(
-        setting=Setting(nodes=nodes),
+        placement=Placement(nodes=nodes),
         members=members_alike(nodes),
         subject="leader",
         bound=LeadershipBound(bound_ns=2_100 * MS, source="", standing=Standing.PROMISED, one_leader_per_epoch=True),

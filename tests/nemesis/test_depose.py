@@ -15,7 +15,7 @@ from fencepost.harness.faults.nemesis_text import parse_faults
 from fencepost.harness.history import FaultAction, FaultEvent, FaultOutcome, FaultStage, History
 from fencepost.harness.plugins import registry
 from fencepost.harness.runtime.node import NodeState, Place
-from fencepost.harness.runtime.provider import Setting
+from fencepost.harness.runtime.provider import Placement
 from fencepost.harness.systems.contract.deposing import with_controller
 from fencepost.harness.systems.contract.servers import members_of
 from fencepost.harness.systems.kafka.zookeeper_mode.administrator import Administrator
@@ -26,10 +26,10 @@ from tests.fakes.fakes_runtime import FakeRuntime, cluster_of
 FAULTS = registry.faults()
 
 
-def setting(system: str) -> Setting:
+def placement(system: str) -> Placement:
     chosen = registry.system(system)
     members = members_of(chosen, 3, chosen.profile.options())
-    return with_controller(Setting(nodes=len(members), members=members), chosen)
+    return with_controller(Placement(nodes=len(members), members=members), chosen)
 
 
 @dataclass
@@ -130,16 +130,16 @@ def test_a_node_that_does_not_stop_keeps_its_znode() -> None:
 
 
 def test_only_kafka_on_zookeeper_has_such_a_controller() -> None:
-    (spec,) = parse_faults("depose", FAULTS, setting("kafka-zk"))
+    (spec,) = parse_faults("depose", FAULTS, placement("kafka-zk"))
     assert spec.text == "depose:controller"
     for system in ("kraft", "zookeeper", "etcd"):
         with pytest.raises(UsageError, match="only a controller of Kafka on ZooKeeper"):
-            parse_faults("depose", FAULTS, setting(system))
+            parse_faults("depose", FAULTS, placement(system))
     assert Depose.for_all == ()
 
 
 def test_whom_it_deposes() -> None:
-    (spec,) = parse_faults("depose", FAULTS, setting("kafka-zk"))
+    (spec,) = parse_faults("depose", FAULTS, placement("kafka-zk"))
     view = View(nodes=("b1", "b2", "b3"), leader="b3", epoch=2, subject="controller")
     assert Depose().resolve(spec, view, random.Random(0)) == Resolved(nodes=("b3",))
     nobody = View(nodes=("b1", "b2", "b3"), leader=None, epoch=None, subject="controller")

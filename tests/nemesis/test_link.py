@@ -15,7 +15,7 @@ from fencepost.harness.plugins import registry
 from fencepost.harness.runtime.lab import doctor
 from fencepost.harness.runtime.network import Effect, Handled, Link, Passage, Shape, Witness
 from fencepost.harness.runtime.node import NodeState
-from fencepost.harness.runtime.provider import Check, Links, Setting, with_runtime
+from fencepost.harness.runtime.provider import Check, Links, Placement, with_runtime
 from fencepost.nemesis.network.link import LinkFault, Shaped
 from tests.fakes.fakes_runtime import FakeRuntime, cluster_of
 
@@ -25,7 +25,7 @@ MS = 1_000_000
 
 
 def _spec(text: str) -> FaultSpec:
-    (spec,) = parse_faults(text, FAULTS, Setting())
+    (spec,) = parse_faults(text, FAULTS, Placement())
     return spec
 
 
@@ -82,7 +82,7 @@ def test_options_become_a_shape(text: str, shape: Shape) -> None:
 )
 def test_what_makes_no_sense_is_refused_before_the_run(text: str, said: str) -> None:
     with pytest.raises(UsageError) as caught:
-        parse_faults(text, FAULTS, Setting())
+        parse_faults(text, FAULTS, Placement())
     assert said in f"{caught.value.message}; {caught.value.hint}"
 
 
@@ -90,11 +90,11 @@ def test_what_makes_no_sense_is_refused_before_the_run(text: str, said: str) -> 
     ("links", "said"), [(Links.TOXIPROXY, "use toxic:"), (Links.SIDECAR, "use --links rules (as root")]
 )
 def test_where_nobody_holds_packets_the_plan_is_refused_with_the_remedy(links: Links, said: str) -> None:
-    setting = Setting(runtime="containers", links=links)
+    placement = Placement(runtime="containers", links=links)
     with pytest.raises(UsageError) as caught:
-        parse_faults("link:leader", FAULTS, setting)
+        parse_faults("link:leader", FAULTS, placement)
     assert said in f"{caught.value.message}; {caught.value.hint}"
-    assert said in str(LinkFault().unavailable(setting)), "--links auto was made concrete since"
+    assert said in str(LinkFault().unavailable(placement)), "--links auto was made concrete since"
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def test_a_machine_that_cannot_hold_packets_says_why(
     found: Check, runtime: str, said: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(doctor, "_attempts", lambda: [found])
-    why = LinkFault().unavailable(with_runtime(Setting(links=Links.RULES), registry.runtime(runtime)))
+    why = LinkFault().unavailable(with_runtime(Placement(links=Links.RULES), registry.runtime(runtime)))
     assert why is None if said is None else said in str(why)
 
 

@@ -18,7 +18,7 @@ from fencepost.harness.faults.schedule import Entry
 from fencepost.harness.history import FaultOutcome
 from fencepost.harness.plugins import registry
 from fencepost.harness.runtime.node import Member, NodeState, members_alike
-from fencepost.harness.runtime.provider import Setting
+from fencepost.harness.runtime.provider import Placement
 from fencepost.harness.systems.contract.membership import ChangesMembers, with_members
 from fencepost.nemesis.members.membership import Leaving, MembershipChange
 from tests.fakes.fakes_runtime import FakeRuntime, KeptRecords, cluster_of
@@ -481,25 +481,25 @@ def test_only_voters_are_meant() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "setting", "why"),
+    ("text", "placement", "why"),
     [
-        ("membership:b1", Setting(members=MIXED), "b1 does not vote; voters are n1, n2, n3"),
-        ("membership:broker", Setting(members=MIXED), "broker does not vote"),
-        ("membership", Setting(nodes=1, members=members_alike(1)), "fewer than three voters"),
-        ("membership", Setting(fixed_members="it cannot"), "it cannot"),
-        ("membership:wipe=no", Setting(wiped_members="it forgets"), "it forgets"),
+        ("membership:b1", Placement(members=MIXED), "b1 does not vote; voters are n1, n2, n3"),
+        ("membership:broker", Placement(members=MIXED), "broker does not vote"),
+        ("membership", Placement(nodes=1, members=members_alike(1)), "fewer than three voters"),
+        ("membership", Placement(fixed_members="it cannot"), "it cannot"),
+        ("membership:wipe=no", Placement(wiped_members="it forgets"), "it forgets"),
     ],
 )
-def test_what_makes_no_sense_is_refused_with_the_reason(text: str, setting: Setting, why: str) -> None:
+def test_what_makes_no_sense_is_refused_with_the_reason(text: str, placement: Placement, why: str) -> None:
     with pytest.raises(UsageError) as told:
-        parse_faults(text, {"membership": MembershipChange()}, setting)
+        parse_faults(text, {"membership": MembershipChange()}, placement)
     assert why in f"{told.value.message}; {told.value.hint}"
 
 
 @pytest.mark.parametrize("target", ["all", "majority", "minority"])
 def test_one_member_is_meant_and_no_more(target: str) -> None:
     with pytest.raises(UsageError, match="unknown target"):
-        parse_faults(f"membership:{target}", {"membership": MembershipChange()}, Setting())
+        parse_faults(f"membership:{target}", {"membership": MembershipChange()}, Placement())
 
 
 @pytest.mark.parametrize(
@@ -521,7 +521,7 @@ def test_one_member_is_meant_and_no_more(target: str) -> None:
 )
 def test_which_systems_can(system: str, version: str, options: dict[str, object], why: str) -> None:
     chosen = registry.system(system)
-    found = with_members(Setting(), chosen, version, chosen.profile.parse_options(options))
+    found = with_members(Placement(), chosen, version, chosen.profile.parse_options(options))
     assert why in found.fixed_members
     assert bool(why) is bool(found.fixed_members)
     assert bool(found.wiped_members) is (system == "etcd")
@@ -590,7 +590,7 @@ def test_nothing_else_is_taken_from_the_quorum_meanwhile(monkeypatch: pytest.Mon
 
 def test_it_is_repeated_from_its_record() -> None:
     """Whether data are wiped stands in the text, whom it meant is drawn from the seed again."""
-    (spec,) = parse_faults("membership:one:wipe=no", {"membership": MembershipChange()}, Setting())
+    (spec,) = parse_faults("membership:one:wipe=no", {"membership": MembershipChange()}, Placement())
     assert spec.text == "membership:one:wipe=no"
     fault, seen = MembershipChange(), View(nodes=("n1", "n2", "n3"), leader="n1", epoch=1)
     assert fault.resolve(spec, seen, Random(5)) == fault.resolve(spec, seen, Random(5))

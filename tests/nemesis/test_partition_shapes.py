@@ -15,7 +15,7 @@ from fencepost.harness.plan import Plan
 from fencepost.harness.plan.checked_plan import check_plan
 from fencepost.harness.plugins import registry
 from fencepost.harness.runtime.node import Member, members_alike
-from fencepost.harness.runtime.provider import Setting
+from fencepost.harness.runtime.provider import Placement
 from tests.fakes.fakes_runtime import FakeRuntime, cluster_of
 
 FAULTS = registry.faults()
@@ -31,8 +31,8 @@ COMBINED = tuple(Member(f"n{i}", ("controller", "broker")) for i in (1, 2, 3))
 ETCD = members_alike(3)
 
 
-def _setting(members: tuple[Member, ...]) -> Setting:
-    return Setting(nodes=len(members), members=members)
+def _placement(members: tuple[Member, ...]) -> Placement:
+    return Placement(nodes=len(members), members=members)
 
 
 def _view(members: tuple[Member, ...], leader: str | None, subject: str = "controller") -> View:
@@ -40,7 +40,7 @@ def _view(members: tuple[Member, ...], leader: str | None, subject: str = "contr
 
 
 def _resolve(text: str, members: tuple[Member, ...], leader: str | None, seed: int = 0) -> Resolved | Skip:
-    (spec,) = parse_faults(text, FAULTS, _setting(members))
+    (spec,) = parse_faults(text, FAULTS, _placement(members))
     return FAULTS["partition"].resolve(spec, _view(members, leader, "raft"), random.Random(seed))
 
 
@@ -107,13 +107,13 @@ def test_a_shape_that_makes_no_sense_is_refused_with_the_choices(
     text: str, members: tuple[Member, ...], said: str
 ) -> None:
     with pytest.raises(UsageError) as caught:
-        parse_faults(text, FAULTS, _setting(members))
+        parse_faults(text, FAULTS, _placement(members))
     assert said in f"{caught.value.message}; {caught.value.hint}"
 
 
 def test_the_choices_name_only_what_this_cluster_has() -> None:
     with pytest.raises(UsageError) as caught:
-        parse_faults("partition:moon", FAULTS, _setting(ETCD))
+        parse_faults("partition:moon", FAULTS, _placement(ETCD))
     assert caught.value.hint == "choose from: one, minority, majority, leader, follower, restarted, total, n1, n2, n3"
 
 
@@ -124,7 +124,7 @@ def test_without_a_known_controller_the_shape_is_skipped() -> None:
 @pytest.mark.parametrize("members", [KRAFT, KAFKA_ZK, COMBINED], ids=["kraft", "kafka-zk", "combined"])
 @pytest.mark.parametrize("fault", ["kill", "pause"])
 def test_for_other_faults_controller_is_the_active_one(fault: str, members: tuple[Member, ...]) -> None:
-    (spec,) = parse_faults(f"{fault}:controller", FAULTS, _setting(members))
+    (spec,) = parse_faults(f"{fault}:controller", FAULTS, _placement(members))
     leader = "b2" if members is KAFKA_ZK else "n2"
     view = _view(members, leader, "raft")
     assert {choose_nodes(spec.target, view, random.Random(seed)) for seed in range(5)} == {(leader,)}
@@ -133,11 +133,11 @@ def test_for_other_faults_controller_is_the_active_one(fault: str, members: tupl
 @pytest.mark.parametrize("fault", ["kill", "pause"])
 def test_a_cluster_without_brokers_has_no_controller(fault: str) -> None:
     with pytest.raises(UsageError, match="unknown target 'controller'"):
-        parse_faults(f"{fault}:controller", FAULTS, _setting(ETCD))
+        parse_faults(f"{fault}:controller", FAULTS, _placement(ETCD))
 
 
 def test_a_shape_is_proven_and_healed() -> None:
-    (spec,) = parse_faults("partition:total:of=n1:direction=out", FAULTS, _setting(ETCD))
+    (spec,) = parse_faults("partition:total:of=n1:direction=out", FAULTS, _placement(ETCD))
     fault, runtime = FAULTS["partition"], FakeRuntime()
     resolved = fault.resolve(spec, _view(ETCD, "n2"), random.Random(1))
     assert isinstance(resolved, Resolved)

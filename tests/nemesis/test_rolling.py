@@ -25,7 +25,7 @@ from fencepost.harness.plan.checked_plan import check_plan
 from fencepost.harness.plugins import registry
 from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.node import Member, Node, NodeSpec, NodeState, members_alike
-from fencepost.harness.runtime.provider import Setting
+from fencepost.harness.runtime.provider import Placement
 from fencepost.harness.systems.contract.leadership import leadership_of
 from fencepost.harness.systems.contract.system import System
 from fencepost.harness.systems.etcd import ETCD
@@ -36,7 +36,7 @@ from tests.fakes.profile import FAKE_PROFILE
 from tests.fakes.virtual_time import run_virtual
 
 FAULTS = registry.faults()
-SETTING = Setting(nodes=3)
+SETTING = Placement(nodes=3)
 MS = 10**6
 OLD, NEW = (Artifacts(version=v, paths={"server": f"/{v}"}, sha256={}) for v in ("1.0.0", "1.1.0"))
 
@@ -444,7 +444,7 @@ def _watch(node: FakeNode, run: Run) -> None:
 def _ahead(text: str, nodes: int = 3) -> Quorum:
     bound = LeadershipBound(bound_ns=10**9, source="", standing=Standing.PROMISED, one_leader_per_epoch=True)
     around = Surroundings(
-        setting=Setting(nodes=nodes),
+        placement=Placement(nodes=nodes),
         members=members_alike(nodes),
         subject="leader",
         bound=bound,
@@ -520,19 +520,19 @@ def test_a_schedule_holds_it_with_its_own_length() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "setting", "said"),
+    ("text", "placement", "said"),
     [
         ("rolling:pause=soon", SETTING, "rolling option pause: 'soon' is not a duration"),
         ("rolling:back=yes", SETTING, "give to= as well"),
         ("rolling:others", SETTING, "every node votes"),
         ("rolling:how=gently", SETTING, "is not a choice"),
         ("rolling:order=random", SETTING, "is not a choice"),
-        ("rolling:to=1.1.0", Setting(runtime="containers", image="mine:1"), "leave --image out"),
+        ("rolling:to=1.1.0", Placement(runtime="containers", image="mine:1"), "leave --image out"),
     ],
 )
-def test_what_makes_no_sense_is_refused(text: str, setting: Setting, said: str) -> None:
+def test_what_makes_no_sense_is_refused(text: str, placement: Placement, said: str) -> None:
     with pytest.raises(UsageError) as caught:
-        parse_faults(text, FAULTS, setting)
+        parse_faults(text, FAULTS, placement)
     assert said in f"{caught.value.message} {caught.value.hint}"
 
 

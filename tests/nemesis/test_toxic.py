@@ -12,12 +12,12 @@ from fencepost.harness.faults.nemesis_text import parse_faults
 from fencepost.harness.history import FaultOutcome
 from fencepost.harness.plugins import registry
 from fencepost.harness.runtime.network import Ending, Experience, Link, Toxic
-from fencepost.harness.runtime.provider import Links, Setting
+from fencepost.harness.runtime.provider import Links, Placement
 from fencepost.nemesis.network.toxic import Poisoned, ToxicFault, is_felt
 from tests.fakes.fakes_runtime import FakeRuntime, cluster_of
 
 FAULTS = registry.faults()
-PROXIED = Setting(runtime="containers", links=Links.TOXIPROXY)
+PROXIED = Placement(runtime="containers", links=Links.TOXIPROXY)
 VIEW = View(nodes=("n1", "n2", "n3"), leader="n2", epoch=4)
 PLAIN = Experience(
     ending=Ending.COMPLETE,
@@ -99,7 +99,7 @@ def test_what_makes_no_sense_is_refused_before_the_run(text: str, said: str) -> 
 @pytest.mark.parametrize("links", [Links.AUTO, Links.RULES, Links.SIDECAR])
 def test_without_a_proxy_the_plan_is_refused_with_the_remedy(links: Links) -> None:
     with pytest.raises(UsageError) as caught:
-        parse_faults("toxic:leader", FAULTS, Setting(runtime="containers", links=links))
+        parse_faults("toxic:leader", FAULTS, Placement(runtime="containers", links=links))
     assert "--links toxiproxy" in str(caught.value.hint)
 
 

@@ -17,7 +17,7 @@ from fencepost.harness.history import Completion, OpEvent, Outcome
 from fencepost.harness.plugins import registry
 from fencepost.harness.plugins.workload import workload_options
 from fencepost.harness.runtime.disks import availability
-from fencepost.harness.runtime.provider import Setting
+from fencepost.harness.runtime.provider import Placement
 from fencepost.harness.testing.simulation import simulate
 from fencepost.harness.verdict import Validity
 from fencepost.workloads.lease import Lease, LeaseClient
@@ -320,7 +320,7 @@ def test_leases_live_while_they_are_kept_alive_and_not_longer(tmp_path: Path, sy
 def test_etcd_3_5_1_revokes_live_leases_when_its_leader_s_disk_stalls_once(tmp_path: Path) -> None:
     """etcd#15247, mended in 3.5.13."""
     require_lab()
-    refuse(availability.why_not(Setting()))
+    refuse(availability.why_not(Placement()))
     done = run(
         "run", "--system", "etcd", "--version", "3.5.1", "--workload", "lease", "--time-limit", "24s", "--seed", "7",
         "--nemesis", "disk:leader:kind=slow:calls=fdatasync:files=*.wal:delay=12s:times=1:for=14s", "--quiet", "3s",

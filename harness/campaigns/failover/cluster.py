@@ -22,7 +22,7 @@ from fencepost.harness.history import Claim
 from fencepost.harness.plugins import registry
 from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.node import Node, Place
-from fencepost.harness.runtime.provider import Links, Setting
+from fencepost.harness.runtime.provider import Links, Placement
 from fencepost.harness.systems.contract.servers import members_of
 from fencepost.harness.systems.contract.system import Question
 from fencepost.harness.systems.kafka.client.client import open_node
@@ -233,8 +233,8 @@ async def open_cluster(cell: Cell, folder: Path, stack: AsyncExitStack) -> Clust
     system = registry.system(cell.system)
     options = system.profile.parse_options(failover_of(cell.system).options)
     artifacts = Artifacts(**cell.artifacts)
-    setting = Setting(runtime="lab", nodes=NODES, members=members_of(system, NODES, options), links=Links.RULES)
-    runtime = await registry.runtime("lab").open(folder, setting, system.profile.listeners, artifacts)
+    placement = Placement(runtime="lab", nodes=NODES, members=members_of(system, NODES, options), links=Links.RULES)
+    runtime = await registry.runtime("lab").open(folder, placement, system.profile.listeners, artifacts)
     stack.push_async_callback(runtime.close)
     await runtime.realise(system.specs(runtime.layout, artifacts, options))
     async with asyncio.timeout(_START_S):

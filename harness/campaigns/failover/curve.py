@@ -30,7 +30,7 @@ from fencepost.harness.plugins import registry
 from fencepost.harness.results import run_folder as store
 from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.linux.supervisor import PARENT_VARIABLE
-from fencepost.harness.runtime.provider import Setting
+from fencepost.harness.runtime.provider import Placement
 from fencepost.harness.systems.contract.servers import members_of
 
 DOCUMENT: Final = "failover.json"
@@ -88,9 +88,9 @@ class CurveRun:
         for name in self.systems:
             system = registry.system(name)
             options = system.profile.parse_options(failover_of(name).options)
-            setting = Setting(runtime="lab", nodes=NODES, members=members_of(system, NODES, options))
-            setting = provider.refuse_if_impossible(setting)
-            found[name] = provider.resolve(system.releases, system.releases.default, setting, self.say)
+            placement = Placement(runtime="lab", nodes=NODES, members=members_of(system, NODES, options))
+            placement = provider.refuse_if_impossible(placement)
+            found[name] = provider.resolve(system.releases, system.releases.default, placement, self.say)
         return found
 
     def run(self) -> Curve:

@@ -7,13 +7,13 @@ from typing import Final
 from fencepost.harness.runtime.clocks.memory import ClockError, Memory, mappings
 from fencepost.harness.runtime.clocks.process import why_not_here
 from fencepost.harness.runtime.linux.may_trace import NOBODY, PRIVILEGED, YAMA, yama_scope
-from fencepost.harness.runtime.provider import Setting
+from fencepost.harness.runtime.provider import Placement
 
 _YAMA: Final = YAMA
 _END_S: Final = 5.0
 
 
-def why_not(setting: Setting) -> str | None:
+def why_not(placement: Placement) -> str | None:
     """ "reason; remedy", or None."""
     here = why_not_here()
     if here is not None:
@@ -21,7 +21,7 @@ def why_not(setting: Setting) -> str | None:
     scope = yama_scope(_YAMA)
     if scope >= NOBODY:
         return "kernel.yama.ptrace_scope=3 lets nobody trace a process; set it to 2 or less and start the machine again"
-    refused = setting.why_untraceable()
+    refused = placement.why_untraceable()
     if refused is not None:
         return refused
     # In the lab we are root of our namespace, which this asks for; out here we may not be.

@@ -23,7 +23,7 @@ from fencepost.harness.runtime.containers.engine.fabric import Fabric, Site
 from fencepost.harness.runtime.containers.node import ContainerNode, Habitat
 from fencepost.harness.runtime.network import Network, Streams
 from fencepost.harness.runtime.node import Exit, Layout, NodeSpec
-from fencepost.harness.runtime.provider import Links, Setting
+from fencepost.harness.runtime.provider import Links, Placement
 
 if TYPE_CHECKING:
     from docker import DockerClient
@@ -44,8 +44,8 @@ _GONE_TIMEOUT_S: Final = 5
 class Containers:
     """A cluster's place for the length of one run; see `harness.runtime.node.Runtime`. Made by `Containers.open`."""
 
-    def __init__(self, client: "DockerClient", facts: EngineFacts, folder: Path, setting: Setting) -> None:
-        self._client, self._facts, self._setting = client, facts, setting
+    def __init__(self, client: "DockerClient", facts: EngineFacts, folder: Path, placement: Placement) -> None:
+        self._client, self._facts, self._placement = client, facts, placement
         self._folder = folder.resolve()
         self._run_id = ownership.new_run_id()
         self._labels = ownership.labels(self._run_id)
@@ -63,20 +63,20 @@ class Containers:
         client: "DockerClient",
         facts: EngineFacts,
         folder: Path,
-        setting: Setting,
+        placement: Placement,
         listeners: Mapping[str, int],
         image: str,
         *,
         fabric: str = "",
     ) -> "Containers":
-        """Connect `setting.nodes` places; `image` is what servers run in, `fabric` ("module:class") for tests.
+        """Connect `placement.nodes` places; `image` is what servers run in, `fabric` ("module:class") for tests.
 
         A cancelled `open` first comes to its end and then removes what it made: an engine cannot be called back.
         """
-        if not 1 <= setting.nodes <= NODES_MAX:
-            raise ValueError(f"a cluster has 1 to {NODES_MAX} nodes, not {setting.nodes}")
-        cluster = cls(client, facts, folder, setting)
-        building = asyncio.ensure_future(cluster._build(listeners, image, fabric or FABRICS[setting.links]))
+        if not 1 <= placement.nodes <= NODES_MAX:
+            raise ValueError(f"a cluster has 1 to {NODES_MAX} nodes, not {placement.nodes}")
+        cluster = cls(client, facts, folder, placement)
+        building = asyncio.ensure_future(cluster._build(listeners, image, fabric or FABRICS[placement.links]))
         try:
             await asyncio.shield(building)
         except asyncio.CancelledError:
@@ -105,7 +105,7 @@ class Containers:
             prefix=self._prefix,
             labels=self._labels,
             folder=self._folder,
-            members=self._setting.cluster,
+            members=self._placement.cluster,
             listeners=listeners,
             image=self._image_of_ours,
             publish=not self._facts.reachable,
@@ -168,7 +168,7 @@ class Containers:
         by_name = {spec.name: spec for spec in specs}
         if by_name.keys() != self._nodes.keys():
             raise HarnessError(f"specs for {sorted(by_name)}, but the nodes are {sorted(self._nodes)}")
-        holder = await self._calls(self._image_of_ours, "sidecar") if self._setting.limited_data else ""
+        holder = await self._calls(self._image_of_ours, "sidecar") if self._placement.limited_data else ""
         volumes = {
             name: container_data.Volume(
                 client=self._client,

@@ -18,7 +18,7 @@ from fencepost.harness.runtime.containers.cluster import FABRICS, NODES_MAX, NOT
 from fencepost.harness.runtime.containers.engine import engine as engines
 from fencepost.harness.runtime.containers.engine import ownership
 from fencepost.harness.runtime.containers.engine.engine import EngineFacts, asking
-from fencepost.harness.runtime.provider import NO_NEEDS, Check, Links, Need, Needs, Say, Served, Setting
+from fencepost.harness.runtime.provider import NO_NEEDS, Check, Links, Need, Needs, Placement, Say, Served
 
 
 class ContainersProvider:
@@ -28,9 +28,9 @@ class ContainersProvider:
     about: Final = "containers of Docker or Podman; the images that you ship, or ours"
     in_namespaces: Final = False
 
-    def refuse(self, setting: Setting) -> str | None:
-        if not 1 <= setting.nodes <= NODES_MAX:
-            return f"a cluster has 1 to {NODES_MAX} nodes, not {setting.nodes}"
+    def refuse(self, placement: Placement) -> str | None:
+        if not 1 <= placement.nodes <= NODES_MAX:
+            return f"a cluster has 1 to {NODES_MAX} nodes, not {placement.nodes}"
         return None
 
     def why_untraceable(self) -> str | None:
@@ -52,7 +52,7 @@ class ContainersProvider:
 
         return all_checks()
 
-    def refuse_if_impossible(self, setting: Setting, needs: Needs = NO_NEEDS) -> Setting:
+    def refuse_if_impossible(self, placement: Placement, needs: Needs = NO_NEEDS) -> Placement:
         client = engines.connect()
         try:
             facts = engines.facts(client)
@@ -64,19 +64,19 @@ class ContainersProvider:
                 f"{freezing[0]} is not possible with {facts}: its containers have no cgroup of their own",
                 hint=f"leave {freezing[0]} out, or use an engine with cgroup version 2, or one that runs as root",
             )
-        return replace(setting, links=chosen_links(setting.links, facts))
+        return replace(placement, links=chosen_links(placement.links, facts))
 
-    def resolve(self, system: Served, version: str, setting: Setting, say: Say) -> Artifacts:
+    def resolve(self, system: Served, version: str, placement: Placement, say: Say) -> Artifacts:
         from fencepost.harness.runtime.containers import images
         from fencepost.harness.runtime.containers.given_image import image_facts, present
 
         recipe = system.image_recipe
-        if recipe is None and not setting.image:
+        if recipe is None and not placement.image:
             raise UsageError("this system has no image to run in containers", hint="--runtime lab, or --image")
         client = engines.connect()
         try:
-            if recipe is None or setting.image:
-                found = present(client, setting.image, say)
+            if recipe is None or placement.image:
+                found = present(client, placement.image, say)
             else:
                 reference = images.ensure(client, images.of_system(recipe), version=version, progress=say)
                 found = image_facts(client, reference)
@@ -85,14 +85,14 @@ class ContainersProvider:
             client.close()
 
     async def open(
-        self, folder: Path, setting: Setting, listeners: Mapping[str, int], artifacts: Artifacts
+        self, folder: Path, placement: Placement, listeners: Mapping[str, int], artifacts: Artifacts
     ) -> Containers:
         client = await asyncio.to_thread(engines.connect)
         facts = await asyncio.to_thread(engines.facts, client)
         with asking("removing what dead runs left", MachineError):
             for left in await asyncio.to_thread(ownership.sweep, client):
                 say(left)
-        concrete = replace(setting, links=chosen_links(setting.links, facts))
+        concrete = replace(placement, links=chosen_links(placement.links, facts))
         return await Containers.open(client, facts, folder, concrete, listeners, artifacts.paths["image"])
 
     def sweep(self, folder: Path | None) -> list[str]:

@@ -6,7 +6,7 @@ import subprocess
 from typing import Final
 
 from fencepost.harness.runtime.linux.may_trace import NOBODY, YAMA, yama_scope
-from fencepost.harness.runtime.provider import Check, Setting
+from fencepost.harness.runtime.provider import Check, Placement
 
 _YAMA: Final = YAMA
 #: Delays at entry, and paths of open files at every call ("-y" together with "-P"), work from here on.
@@ -33,12 +33,12 @@ def check() -> Check:
     return Check(name, True, f"{'.'.join(map(str, version))} at {path}")
 
 
-def why_not(setting: Setting) -> str | None:
+def why_not(placement: Placement) -> str | None:
     """ "reason; remedy", or None."""
     found = check()
     if not found.ok:
         return f"{found.why}; {found.remedy}"
-    return setting.why_untraceable()
+    return placement.why_untraceable()
 
 
 def _version(path: str) -> tuple[int, int] | None:

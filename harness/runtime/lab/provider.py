@@ -7,7 +7,7 @@ from typing import Final
 from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.lab import doctor
 from fencepost.harness.runtime.lab.lab import Lab
-from fencepost.harness.runtime.provider import NO_NEEDS, Check, Links, Needs, Say, Served, Setting
+from fencepost.harness.runtime.provider import NO_NEEDS, Check, Links, Needs, Placement, Say, Served
 
 
 class LabProvider:
@@ -17,12 +17,12 @@ class LabProvider:
     about: Final = "rootless network namespaces on this machine; no container engine, no root"
     in_namespaces: Final = True
 
-    def refuse(self, setting: Setting) -> str | None:
-        if setting.image:
+    def refuse(self, placement: Placement) -> str | None:
+        if placement.image:
             return "it runs binaries, not images; give --version, or --runtime containers with --image"
-        if setting.links is not Links.AUTO:
+        if placement.links is not Links.AUTO:
             return "its links are always packet rules; leave --links out, or give --runtime containers"
-        if setting.limited_data:
+        if placement.limited_data:
             return "it limits no data; leave --limited-data out, or give --runtime containers"
         return None
 
@@ -39,15 +39,15 @@ class LabProvider:
     def checks(self) -> list[Check]:
         return doctor.lab_checks()
 
-    def refuse_if_impossible(self, setting: Setting, needs: Needs = NO_NEEDS) -> Setting:
+    def refuse_if_impossible(self, placement: Placement, needs: Needs = NO_NEEDS) -> Placement:
         doctor.refuse_if_impossible()
-        return setting
+        return placement
 
-    def resolve(self, system: Served, version: str, setting: Setting, say: Say) -> Artifacts:
+    def resolve(self, system: Served, version: str, placement: Placement, say: Say) -> Artifacts:
         return system.resolve(version)
 
-    async def open(self, folder: Path, setting: Setting, listeners: Mapping[str, int], artifacts: Artifacts) -> Lab:
-        return await Lab.open(folder, setting.cluster)
+    async def open(self, folder: Path, placement: Placement, listeners: Mapping[str, int], artifacts: Artifacts) -> Lab:
+        return await Lab.open(folder, placement.cluster)
 
     def sweep(self, folder: Path | None) -> list[str]:
         """Nothing: the kernel removes everything with the last process of the namespaces."""

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Protocol, runtime_checkable
 
 from fencepost.harness.runtime.node import Place
-from fencepost.harness.runtime.provider import Setting
+from fencepost.harness.runtime.provider import Placement
 from fencepost.harness.systems.contract.system import System
 
 
@@ -40,10 +40,10 @@ class DeposesController(Protocol):
         ...
 
 
-def with_controller(setting: Setting, system: System) -> Setting:
-    """The setting with whether this system's controller can be deposed."""
+def with_controller(placement: Placement, system: System) -> Placement:
+    """The placement with whether this system's controller can be deposed."""
     if isinstance(system, DeposesController):
-        return setting
+        return placement
     return replace(
-        setting, fixed_controller="only a controller of Kafka on ZooKeeper has a znode that can be taken away"
+        placement, fixed_controller="only a controller of Kafka on ZooKeeper has a znode that can be taken away"
     )

@@ -6,7 +6,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.node import Layout, NodeSpec
-from fencepost.harness.runtime.provider import Setting
+from fencepost.harness.runtime.provider import Placement
 from fencepost.harness.systems.contract.options import SystemOptions
 from fencepost.harness.systems.contract.system import System
 
@@ -88,13 +88,13 @@ class ChangesMembers(Protocol):
     def membership(self, layout: Layout, artifacts: Artifacts) -> Membership: ...
 
 
-def with_members(setting: Setting, system: System, version: str, options: SystemOptions) -> Setting:
-    """The setting with what this system's members can undergo."""
+def with_members(placement: Placement, system: System, version: str, options: SystemOptions) -> Placement:
+    """The placement with what this system's members can undergo."""
     if not isinstance(system, ChangesMembers):
         why = (
             f"the members of {system.profile.name} are fixed when it starts; choose a system with the ability"
             " changes-members (fencepost list abilities)"
         )
-        return replace(setting, fixed_members=why)
+        return replace(placement, fixed_members=why)
     fixed = system.fixed_members(version, options) or ""
-    return replace(setting, fixed_members=fixed, wiped_members=system.wiped_members() or "")
+    return replace(placement, fixed_members=fixed, wiped_members=system.wiped_members() or "")

@@ -30,7 +30,7 @@ from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.lab.lab import Lab
 from fencepost.harness.runtime.linux import processes
 from fencepost.harness.runtime.node import Node, NodeSpec, NodeState, Place
-from fencepost.harness.runtime.provider import Setting
+from fencepost.harness.runtime.provider import Placement
 from fencepost.harness.systems.contract.membership import with_members
 from fencepost.harness.systems.contract.options import SystemOptions
 from fencepost.harness.systems.contract.servers import prepare_keys
@@ -91,7 +91,7 @@ class Stage:
         self.recorder.listeners.append(self._heard)
         options = SystemOptions() if self.is_plain else self.system.profile.options()
         version = self.system.releases.default
-        self.setting = with_members(Setting(nodes=len(lab.nodes)), self.system, version, options)
+        self.placement = with_members(Placement(nodes=len(lab.nodes)), self.system, version, options)
         self.cluster = Cluster(
             runtime=lab,
             system=self.system,
@@ -166,7 +166,7 @@ class Stage:
             nodes=tuple(self.lab.nodes),
             leader=leader,
             epoch=epoch,
-            members=self.setting.cluster,
+            members=self.placement.cluster,
             bound_ns=1_200_000_000,
             clients=len(self.freezer.gates),
             busy_clients=self.freezer.connected,
@@ -238,10 +238,10 @@ class Stage:
     def parsed(self, text: str) -> FaultSpec | str:
         """The spec, or why there is none on such a cluster or machine."""
         try:
-            (spec,) = parse_faults(text, self.faults, self.setting)
+            (spec,) = parse_faults(text, self.faults, self.placement)
         except UsageError as error:
             return error.message
-        refusal = self.faults[spec.fault].unavailable(self.setting)
+        refusal = self.faults[spec.fault].unavailable(self.placement)
         return spec if refusal is None else str(refusal)
 
     def obstacle(self, spec: FaultSpec, seed: int) -> str | None:

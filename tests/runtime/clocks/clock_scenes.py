@@ -25,7 +25,7 @@ from fencepost.harness.runtime.clocks.memory import Gone
 from fencepost.harness.runtime.clocks.process import ClockedProcess
 from fencepost.harness.runtime.lab.lab import Lab
 from fencepost.harness.runtime.linux import processes
-from fencepost.harness.runtime.provider import Setting
+from fencepost.harness.runtime.provider import Placement
 from fencepost.harness.systems.contract.server_clock import TellsTime, ToldTime
 from fencepost.nemesis.clock.clock_skew import ClockSkew
 from tests.fakes.fakes_runtime import KeptRecords, cluster_of
@@ -58,7 +58,7 @@ class Scene:
         assert wrong is None, wrong
 
     def resolved(self, text: str) -> Resolved:
-        (spec,) = parse_faults(text, {"clock-skew": self.fault}, Setting(nodes=len(self.lab.nodes)))
+        (spec,) = parse_faults(text, {"clock-skew": self.fault}, Placement(nodes=len(self.lab.nodes)))
         view = View(nodes=tuple(self.lab.nodes), leader=None, epoch=None)
         found = self.fault.resolve(spec, view, random.Random(0))
         assert isinstance(found, Resolved)

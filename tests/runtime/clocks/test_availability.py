@@ -6,9 +6,9 @@ import pytest
 
 from fencepost.harness.runtime.clocks import availability, machine_code, process, vdso
 from fencepost.harness.runtime.clocks.memory import ClockError, Memory
-from fencepost.harness.runtime.provider import Setting
+from fencepost.harness.runtime.provider import Placement
 
-LAB = Setting()
+LAB = Placement()
 
 
 @pytest.fixture(autouse=True)

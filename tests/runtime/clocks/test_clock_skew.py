@@ -21,7 +21,7 @@ from fencepost.harness.history import Clock, ClockEvent, FaultOutcome, NoteEvent
 from fencepost.harness.runtime.clocks import gate
 from fencepost.harness.runtime.clocks import held_threads as tracing
 from fencepost.harness.runtime.clocks.process import ClockedProcess, why_not_here
-from fencepost.harness.runtime.provider import Setting
+from fencepost.harness.runtime.provider import Placement
 from fencepost.nemesis.clock.clock_skew import ClockSkew
 from tests.fakes.fakes_runtime import cluster_of
 from tests.lab_scenario import refuse
@@ -37,7 +37,7 @@ needs_code = pytest.mark.skipif(why_not_here() is not None, reason=str(why_not_h
 
 
 def resolved(text: str, *, seed: int = 0) -> Resolved:
-    (spec,) = parse_faults(f"clock-skew:{text}", FAULTS, Setting(nodes=2))
+    (spec,) = parse_faults(f"clock-skew:{text}", FAULTS, Placement(nodes=2))
     found = ClockSkew().resolve(spec, View(nodes=("n1", "n2"), leader="n1", epoch=1), random.Random(seed))
     assert isinstance(found, Resolved)
     return found

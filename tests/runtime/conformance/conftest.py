@@ -35,5 +35,5 @@ def stage(request: pytest.FixtureRequest) -> Iterator[Stage]:
         it.play("tests.runtime.conformance.links:be_in_the_middle")
         it.close()
         assert left(it.folder, run) == [], "closed in the middle of faults, it leaves nothing"
-        assert registry.runtime(KINDS[kind].setting.runtime).sweep(it.folder) == []
+        assert registry.runtime(KINDS[kind].placement.runtime).sweep(it.folder) == []
         assert (it.folder / "nodes/n1/server.log").stat().st_size > 1000, "logs stay"

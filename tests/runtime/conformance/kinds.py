@@ -5,31 +5,31 @@ from dataclasses import dataclass
 from typing import Final
 
 from fencepost.harness.runtime.network import Reach
-from fencepost.harness.runtime.provider import Links, Setting
+from fencepost.harness.runtime.provider import Links, Placement
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kind:
     """One way to run a cluster. `published`: container addresses are taken as out of reach from this machine."""
 
-    setting: Setting
+    placement: Placement
     published: bool = False
 
     @property
     def needs_engine(self) -> bool:
-        return self.setting.runtime == "containers"
+        return self.placement.runtime == "containers"
 
 
-def _containers(links: Links) -> Setting:
-    return Setting(runtime="containers", links=links)
+def _containers(links: Links) -> Placement:
+    return Placement(runtime="containers", links=links)
 
 
 KINDS: Final[Mapping[str, Kind]] = {
-    "lab": Kind(setting=Setting()),
-    "rules": Kind(setting=_containers(Links.RULES)),
-    "sidecar": Kind(setting=_containers(Links.SIDECAR)),
-    "published": Kind(setting=_containers(Links.SIDECAR), published=True),
-    "toxiproxy": Kind(setting=_containers(Links.TOXIPROXY)),
+    "lab": Kind(placement=Placement()),
+    "rules": Kind(placement=_containers(Links.RULES)),
+    "sidecar": Kind(placement=_containers(Links.SIDECAR)),
+    "published": Kind(placement=_containers(Links.SIDECAR), published=True),
+    "toxiproxy": Kind(placement=_containers(Links.TOXIPROXY)),
 }
 
 

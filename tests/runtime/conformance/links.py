@@ -11,7 +11,7 @@ from fencepost.harness.faults.kind import Resolved
 from fencepost.harness.faults.nemesis_text import parse_faults
 from fencepost.harness.history import FaultOutcome
 from fencepost.harness.runtime.network import CLIENT, Effect, Link, Reach, Toxic
-from fencepost.harness.runtime.provider import Setting
+from fencepost.harness.runtime.provider import Placement
 from fencepost.harness.systems.etcd.wire.errors import CONNECTION_LOST, OWN_DEFINITE
 from fencepost.nemesis.network.partition import Partition
 from tests.fakes.fakes_runtime import cluster_of
@@ -49,7 +49,7 @@ WIDE_SHAPES: Final = ("partition:ring", "partition:bridge", "partition:minority:
 
 async def _resolved(cluster: Cluster, text: str) -> Resolved:
     fault = Partition()
-    (spec,) = parse_faults(text, {"partition": fault}, Setting(nodes=len(cluster.names)))
+    (spec,) = parse_faults(text, {"partition": fault}, Placement(nodes=len(cluster.names)))
     resolved = fault.resolve(spec, await cluster.view(), random.Random(text))
     assert isinstance(resolved, Resolved)
     assert resolved.links

@@ -54,9 +54,9 @@ class Stage:
         from fencepost.harness.plugins import registry
 
         require(kind)
-        setting = replace(KINDS[kind].setting, nodes=nodes, limited_data=bool(data_limit_bytes))
-        artifacts = registry.runtime(setting.runtime).resolve(
-            registry.system("etcd").releases, "3.5.1", setting, lambda _: None
+        placement = replace(KINDS[kind].placement, nodes=nodes, limited_data=bool(data_limit_bytes))
+        artifacts = registry.runtime(placement.runtime).resolve(
+            registry.system("etcd").releases, "3.5.1", placement, lambda _: None
         )
         ours, theirs = socket.socketpair()
         asked = {
@@ -64,11 +64,11 @@ class Stage:
             "folder": str(folder),
             "fd": theirs.fileno(),
             "changes": {"data_limit_bytes": data_limit_bytes} if data_limit_bytes else {},
-            "setting": {
-                "runtime": setting.runtime,
-                "nodes": setting.nodes,
-                "links": setting.links.value,
-                "limited_data": setting.limited_data,
+            "placement": {
+                "runtime": placement.runtime,
+                "nodes": placement.nodes,
+                "links": placement.links.value,
+                "limited_data": placement.limited_data,
             },
             "artifacts": msgspec.to_builtins(artifacts),
         }
@@ -137,7 +137,7 @@ def require(kind: str) -> None:
 
     client = engine()
     try:
-        chosen_links(KINDS[kind].setting.links, facts(client))
+        chosen_links(KINDS[kind].placement.links, facts(client))
     except MachineError as error:
         refuse(f"{error.message}; remedy: {error.hint}")
     finally:
@@ -196,17 +196,17 @@ async def _open(asked: dict[str, Any]) -> Any:
     from fencepost.harness.runtime.artifacts import Artifacts
     from fencepost.harness.runtime.containers.cluster import Containers
     from fencepost.harness.runtime.containers.engine import engine as engines
-    from fencepost.harness.runtime.provider import Links, Setting
+    from fencepost.harness.runtime.provider import Links, Placement
 
-    setting = Setting(**{**asked["setting"], "links": Links(asked["setting"]["links"])})
+    placement = Placement(**{**asked["placement"], "links": Links(asked["placement"]["links"])})
     artifacts = msgspec.convert(asked["artifacts"], Artifacts)
     folder, listeners = Path(asked["folder"]), registry.system("etcd").profile.listeners
     if KINDS[asked["kind"]].published:
         client = await asyncio.to_thread(engines.connect)
         facts = replace(await asyncio.to_thread(engines.facts, client), reachable=False)
         image = artifacts.paths["image"]
-        return await Containers.open(client, facts, folder, setting, listeners, image), artifacts
-    return await registry.runtime(setting.runtime).open(folder, setting, listeners, artifacts), artifacts
+        return await Containers.open(client, facts, folder, placement, listeners, image), artifacts
+    return await registry.runtime(placement.runtime).open(folder, placement, listeners, artifacts), artifacts
 
 
 def main() -> None:

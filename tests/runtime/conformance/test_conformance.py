@@ -45,7 +45,7 @@ _FIVE = [
 @pytest.mark.parametrize("stage", _FIVE, indirect=True)
 def test_five_nodes_in_wide_shapes_then_killed_and_swept(stage: Stage) -> None:
     """Two facts on one cluster, which is dear to open; the shared one stands for a living run beside it."""
-    provider = registry.runtime(KINDS[stage.kind].setting.runtime)
+    provider = registry.runtime(KINDS[stage.kind].placement.runtime)
     with tempfile.TemporaryDirectory(prefix="fencepost-stage-") as folder:
         with Stage.open(stage.kind, Path(folder), nodes=5) as wide:
             for text in links.WIDE_SHAPES:

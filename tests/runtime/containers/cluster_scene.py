@@ -16,7 +16,7 @@ from fencepost.harness.runtime.containers.cluster import Containers
 from fencepost.harness.runtime.containers.engine import engine as engines
 from fencepost.harness.runtime.containers.provider import chosen_links
 from fencepost.harness.runtime.node import NodeSpec
-from fencepost.harness.runtime.provider import Links, Setting
+from fencepost.harness.runtime.provider import Links, Placement
 
 #: Says its arguments, counts its starts on the volume, then burns a little processor time for ever.
 SERVER = """
@@ -53,9 +53,9 @@ async def cluster(
     """Opened, not realised; closed at the end, which must not fail."""
     client = engines.connect(address, timeout_s=20.0)
     facts = engines.facts(client)
-    setting = Setting(runtime="containers", nodes=nodes, links=chosen_links(links, facts), limited_data=limited)
+    placement = Placement(runtime="containers", nodes=nodes, links=chosen_links(links, facts), limited_data=limited)
     image = await asyncio.to_thread(images.ensure, client, images.own()["sidecar"])
-    opened = await Containers.open(client, facts, folder, setting, {"client": 9000}, image)
+    opened = await Containers.open(client, facts, folder, placement, {"client": 9000}, image)
     try:
         yield opened
     finally:

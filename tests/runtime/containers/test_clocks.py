@@ -10,7 +10,7 @@ from fencepost.harness.history import ClockEvent, FaultAction, FaultEvent, Fault
 from fencepost.harness.results.reader import read_history
 from fencepost.harness.runtime.clocks.availability import why_not
 from fencepost.harness.runtime.containers.provider import CONTAINERS
-from fencepost.harness.runtime.provider import Setting
+from fencepost.harness.runtime.provider import Placement
 from tests.lab_scenario import refuse
 from tests.run_command import only_folder, run
 
@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.containers, pytest.mark.timeout(400)]
 @pytest.mark.long
 @pytest.mark.parametrize("system", ["etcd", "zookeeper"])
 def test_a_container_s_server_tells_the_skew_itself(tmp_path: Path, engine: "DockerClient", system: str) -> None:
-    refuse(why_not(Setting(runtime="containers", why_untraceable=CONTAINERS.why_untraceable)))
+    refuse(why_not(Placement(runtime="containers", why_untraceable=CONTAINERS.why_untraceable)))
     text = "clock-skew:leader:offset=2m:for=3s"
     done = run(
         *("run", "--runtime", "containers", "--system", system, "--workload", "register", "--nemesis", text),
@@ -50,12 +50,12 @@ def test_an_engine_of_another_kernel_is_refused_with_the_remedy(monkeypatch: pyt
     class Client:
         def close(self) -> None: ...
 
-    setting = Setting(runtime="containers", why_untraceable=CONTAINERS.why_untraceable)
+    placement = Placement(runtime="containers", why_untraceable=CONTAINERS.why_untraceable)
     monkeypatch.setattr(engine, "connect", Client)
     monkeypatch.setattr(engine, "facts", lambda _: Facts)
-    assert "another kernel" in (why_not(setting) or "")
+    assert "another kernel" in (why_not(placement) or "")
     Facts.same_kernel = True
-    assert "by root only" in (why_not(setting) or "")
+    assert "by root only" in (why_not(placement) or "")
     Facts.may_enter = True
     if os.geteuid() == 0:
-        assert why_not(setting) is None
+        assert why_not(placement) is None

@@ -21,7 +21,7 @@ from fencepost.harness.runtime.containers import given_image as container_images
 from fencepost.harness.runtime.containers import provider as containers
 from fencepost.harness.runtime.containers.engine import engine, network, ownership
 from fencepost.harness.runtime.containers.engine.engine import EngineFacts, NoEngine
-from fencepost.harness.runtime.provider import Links, Setting
+from fencepost.harness.runtime.provider import Links, Placement
 
 FACTS = EngineFacts(
     kind="docker",
@@ -201,8 +201,8 @@ class TestLinks:
 
 
 def test_number_of_nodes() -> None:
-    assert containers.CONTAINERS.refuse(Setting(runtime="containers", nodes=3)) is None
-    assert "1 to 99" in (containers.CONTAINERS.refuse(Setting(runtime="containers", nodes=100)) or "")
+    assert containers.CONTAINERS.refuse(Placement(runtime="containers", nodes=3)) is None
+    assert "1 to 99" in (containers.CONTAINERS.refuse(Placement(runtime="containers", nodes=100)) or "")
 
 
 class TestImages:
@@ -297,14 +297,14 @@ def test_a_pause_without_a_freezer_is_refused_before_the_run(
 
     monkeypatch.setattr(engine, "connect", Client)
     monkeypatch.setattr(engine, "facts", lambda _: ROOTLESS_V1)
-    setting = Setting(runtime="containers", links=Links.TOXIPROXY)
+    placement = Placement(runtime="containers", links=Links.TOXIPROXY)
     needs = {kind: registry.faults()[kind].needs for kind in faults}
     if refused:
         with pytest.raises(MachineError, match=f"{faults[0]} is not possible") as caught:
-            containers.CONTAINERS.refuse_if_impossible(setting, needs)
+            containers.CONTAINERS.refuse_if_impossible(placement, needs)
         assert "cgroup" in str(caught.value.hint)
     else:
-        assert containers.CONTAINERS.refuse_if_impossible(setting, needs) == setting
+        assert containers.CONTAINERS.refuse_if_impossible(placement, needs) == placement
 
 
 def test_a_system_without_an_image_is_refused_with_the_remedy() -> None:
@@ -314,7 +314,7 @@ def test_a_system_without_an_image_is_refused_with_the_remedy() -> None:
         image_recipe = None  # type: ignore[assignment]  # the only thing that is looked at
 
     with pytest.raises(UsageError, match="this system has no image to run in containers") as caught:
-        containers.CONTAINERS.resolve(WithoutImage(), "", Setting(runtime="containers"), print)
+        containers.CONTAINERS.resolve(WithoutImage(), "", Placement(runtime="containers"), print)
     assert caught.value.hint == "--runtime lab, or --image"
 
 

@@ -20,7 +20,7 @@ from fencepost.harness.runtime.containers.cluster import Containers
 from fencepost.harness.runtime.containers.engine import engine as engines
 from fencepost.harness.runtime.network import CLIENT, Effect, Link
 from fencepost.harness.runtime.node import Layout
-from fencepost.harness.runtime.provider import Setting
+from fencepost.harness.runtime.provider import Placement
 from fencepost.harness.systems.contract.servers import members_of
 from fencepost.harness.systems.contract.system import System
 from fencepost.harness.systems.kafka.kraft.metadata_log import read_archive
@@ -41,15 +41,15 @@ async def cluster(
 ) -> AsyncIterator[Containers]:
     """A cluster of this conformance kind that is healthy; closed at the end."""
     settings = system.profile.parse_options(options)
-    setting = replace(KINDS[kind].setting, nodes=3, members=members_of(system, 3, settings), image=image)
+    placement = replace(KINDS[kind].placement, nodes=3, members=members_of(system, 3, settings), image=image)
     provider = registry.runtime("containers")
     wanted = "" if image else version or system.releases.default
-    artifacts: Artifacts = await asyncio.to_thread(provider.resolve, system.releases, wanted, setting, print)
+    artifacts: Artifacts = await asyncio.to_thread(provider.resolve, system.releases, wanted, placement, print)
     client = engines.connect()
     facts = engines.facts(client)
     if KINDS[kind].published:
         facts = replace(facts, reachable=False)
-    opened = await Containers.open(client, facts, folder, setting, system.profile.listeners, artifacts.paths["image"])
+    opened = await Containers.open(client, facts, folder, placement, system.profile.listeners, artifacts.paths["image"])
     recorder = Recorder(None)
     try:
         await opened.realise(system.specs(opened.layout, artifacts, settings))
@@ -176,7 +176,7 @@ def test_an_image_of_your_own_is_run_by_its_jars(engine: "DockerClient", tmp_pat
             registry.runtime("containers").resolve(
                 registry.system("kraft").releases,
                 "",
-                Setting(runtime="containers", image="fencepost/zookeeper:3.9.5"),
+                Placement(runtime="containers", image="fencepost/zookeeper:3.9.5"),
                 print,
             )
     finally:

@@ -14,7 +14,7 @@ from fencepost.harness.history import FaultOutcome
 from fencepost.harness.plugins import registry
 from fencepost.harness.runtime.containers.toxiproxy.addresses import Star
 from fencepost.harness.runtime.network import CLIENT, Effect, Link, Reach
-from fencepost.harness.runtime.provider import Links, Setting
+from fencepost.harness.runtime.provider import Links, Placement
 from tests.fakes.fakes_runtime import cluster_of
 from tests.runtime.containers.star_scene import star
 from tests.runtime.links.exact_probe import probe_exactly
@@ -81,7 +81,7 @@ async def _settled(scene: Any, source: str, target: str) -> str:
 
 @pytest.mark.parametrize("publish", [False, True], ids=["addresses", "published"])
 def test_each_toxic_is_installed_felt_and_healed(tmp_path: Path, publish: bool) -> None:
-    setting = Setting(runtime="containers", links=Links.TOXIPROXY)
+    placement = Placement(runtime="containers", links=Links.TOXIPROXY)
     view = View(nodes=("n1", "n2", "n3"), leader="n2", epoch=4)
     kinds = [
         "latency:latency=60ms:jitter=10ms",
@@ -98,7 +98,7 @@ def test_each_toxic_is_installed_felt_and_healed(tmp_path: Path, publish: bool) 
         async with star(tmp_path, publish=publish) as scene:
             for number, kind in enumerate(kinds):
                 faults = registry.faults()
-                (spec,) = parse_faults(f"toxic:leader:kind={kind}:links=all:direction=in", faults, setting)
+                (spec,) = parse_faults(f"toxic:leader:kind={kind}:links=all:direction=in", faults, placement)
                 resolved = faults["toxic"].resolve(spec, view, random.Random(0))
                 assert isinstance(resolved, Resolved)
                 injected = await faults["toxic"].inject(number, resolved, cluster_of(scene))

@@ -29,7 +29,7 @@ async def faults(lab: Lab, args: dict[str, Any]) -> Any:
     from fencepost.harness.faults.nemesis_text import parse_faults
     from fencepost.harness.plugins import registry
     from fencepost.harness.runtime.artifacts import Artifacts
-    from fencepost.harness.runtime.provider import Setting
+    from fencepost.harness.runtime.provider import Placement
     from tests.fakes.fakes_runtime import cluster_of
     from tests.runtime.disks.writers import tracers
 
@@ -47,7 +47,7 @@ async def faults(lab: Lab, args: dict[str, Any]) -> Any:
     known, cluster, steps = registry.faults(), cluster_of(lab, system=args["system"]), []
     try:
         for fault_id, text in enumerate(args["faults"]):
-            (spec,) = parse_faults(text, known, Setting(nodes=len(lab.nodes)))
+            (spec,) = parse_faults(text, known, Placement(nodes=len(lab.nodes)))
             fault = known[spec.fault]
             view = View(nodes=tuple(lab.nodes), leader="n1", epoch=1)
             resolved = fault.resolve(spec, view, random.Random(fault_id))
@@ -81,7 +81,7 @@ async def started_after_an_error(lab: Lab, args: dict[str, Any]) -> Any:
     from fencepost.harness.faults.kind import Resolved, View
     from fencepost.harness.faults.nemesis_text import parse_faults
     from fencepost.harness.plugins import registry
-    from fencepost.harness.runtime.provider import Setting
+    from fencepost.harness.runtime.provider import Placement
     from tests.fakes.fakes_runtime import cluster_of
 
     system = registry.system("zookeeper")
@@ -96,7 +96,7 @@ async def started_after_an_error(lab: Lab, args: dict[str, Any]) -> Any:
     known, cluster, n2 = registry.faults(), cluster_of(lab, system="zookeeper"), lab.nodes["n2"]
     try:
         await _more(added)
-        (spec,) = parse_faults("disk:n2:kind=failing", known, Setting(nodes=len(lab.nodes)))
+        (spec,) = parse_faults("disk:n2:kind=failing", known, Placement(nodes=len(lab.nodes)))
         resolved = known["disk"].resolve(spec, View(nodes=tuple(lab.nodes), leader="n1", epoch=1), random.Random(0))
         assert isinstance(resolved, Resolved)
         injected = await known["disk"].inject(1, resolved, cluster)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from fencepost.harness.runtime.disks import availability
-from fencepost.harness.runtime.provider import Setting
+from fencepost.harness.runtime.provider import Placement
 from tests.lab_scenario import User, refuse, run_scenario
 from tests.runtime.lab.test_ordinary_user import user as lab_user
 
@@ -29,7 +29,7 @@ user = lab_user
 
 @pytest.fixture(autouse=True)
 def _strace() -> None:
-    refuse(availability.why_not(Setting()))
+    refuse(availability.why_not(Placement()))
 
 
 def play(scene: str, nodes: int = 3, **args: Any) -> Any:

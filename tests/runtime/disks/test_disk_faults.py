@@ -24,7 +24,7 @@ from fencepost.harness.runtime.disks.strace import tracers_of
 from fencepost.harness.runtime.disks.sync_mirror import SyncMirror
 from fencepost.harness.runtime.disks.trace_log import read_log
 from fencepost.harness.runtime.node import Node, NodeState
-from fencepost.harness.runtime.provider import Setting, with_runtime
+from fencepost.harness.runtime.provider import Placement, with_runtime
 from fencepost.harness.systems.contract.system import System
 from fencepost.nemesis.disk.power_loss import PowerLoss
 from tests.fakes.fakes_runtime import FakeRuntime, cluster_of
@@ -41,7 +41,7 @@ PATIENCE_S = 40.0
 def _strace(request: pytest.FixtureRequest) -> None:
     """Most tests need it; those that use `nothing` do not."""
     if "nothing" not in request.fixturenames:
-        refuse(availability.why_not(Setting()))
+        refuse(availability.why_not(Placement()))
 
 
 @pytest.fixture
@@ -50,7 +50,7 @@ def nothing() -> None:
 
 
 def resolved(text: str, runtime: Writers) -> tuple[FaultKind, Resolved]:
-    (spec,) = parse_faults(text, FAULTS, Setting())
+    (spec,) = parse_faults(text, FAULTS, Placement())
     fault = registry.faults()[spec.fault]
     found = fault.resolve(spec, View(nodes=tuple(runtime.nodes), leader="n1", epoch=1), random.Random(0))
     assert isinstance(found, Resolved)
@@ -88,7 +88,7 @@ async def inject(text: str, runtime: Writers) -> tuple[FaultKind, Resolved, Proo
 )
 def test_what_makes_no_sense_is_refused_before_the_run(text: str, said: str) -> None:
     with pytest.raises(UsageError) as caught:
-        parse_faults(text, FAULTS, Setting())
+        parse_faults(text, FAULTS, Placement())
     assert said in f"{caught.value.message}; {caught.value.hint}"
 
 
@@ -96,7 +96,7 @@ def test_what_makes_no_sense_is_refused_before_the_run(text: str, said: str) -> 
 @pytest.mark.parametrize("text", ["disk:n1:kind=full", "power-loss", "damage"])
 def test_what_only_the_lab_can_do_is_refused_in_containers(text: str) -> None:
     with pytest.raises(UsageError) as caught:
-        parse_faults(text, FAULTS, with_runtime(Setting(nodes=1), registry.runtime("containers")))
+        parse_faults(text, FAULTS, with_runtime(Placement(nodes=1), registry.runtime("containers")))
     assert "files of a container" in caught.value.message
     assert "--runtime lab" in str(caught.value.hint)
 
@@ -105,19 +105,19 @@ def test_what_only_the_lab_can_do_is_refused_in_containers(text: str) -> None:
 def test_without_strace_the_reason_and_the_remedy_are_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     for name in ("disk", "lost-write", "power-loss"):
-        assert "no strace on the PATH" in str(FAULTS[name].unavailable(Setting()))
-        assert "install strace" in str(FAULTS[name].unavailable(Setting()))
-    assert FAULTS["damage"].unavailable(Setting()) is None
+        assert "no strace on the PATH" in str(FAULTS[name].unavailable(Placement()))
+        assert "install strace" in str(FAULTS[name].unavailable(Placement()))
+    assert FAULTS["damage"].unavailable(Placement()) is None
     assert not availability.check().ok
 
 
 @pytest.mark.usefixtures("nothing")
 def test_nobody_may_trace_where_the_kernel_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    refuse(availability.why_not(Setting()))
+    refuse(availability.why_not(Placement()))
     scope = tmp_path / "ptrace_scope"
     scope.write_text("3\n")
     monkeypatch.setattr(availability, "_YAMA", scope)
-    assert "ptrace_scope=3" in str(FAULTS["disk"].unavailable(Setting()))
+    assert "ptrace_scope=3" in str(FAULTS["disk"].unavailable(Placement()))
 
 
 @pytest.mark.parametrize("calls", ["sync", "write", "fdatasync"])
@@ -235,7 +235,7 @@ def test_a_server_that_is_just_ending_over_a_full_disk_is_started_again(monkeypa
     async def play() -> None:
         runtime = FakeRuntime(1)
         n1 = runtime.nodes["n1"]
-        (spec,) = parse_faults("disk:n1:kind=full", FAULTS, Setting(nodes=1))
+        (spec,) = parse_faults("disk:n1:kind=full", FAULTS, Placement(nodes=1))
         fault = registry.faults()["disk"]
         found = fault.resolve(spec, View(nodes=("n1",), leader="n1", epoch=1), random.Random(0))
         assert isinstance(found, Resolved)

@@ -13,7 +13,7 @@ from fencepost.harness.plugins import registry
 from fencepost.harness.runtime.lab.lab import Lab
 from fencepost.harness.runtime.links.rules_in_force import all_links
 from fencepost.harness.runtime.network import Reach
-from fencepost.harness.runtime.provider import Setting
+from fencepost.harness.runtime.provider import Placement
 from tests.fakes.fakes_runtime import KeptRecords, cluster_of
 from tests.runtime.lab.scenarios import start_all, until_serving
 from tests.runtime.links.exact_probe import HEARD_S
@@ -34,12 +34,12 @@ async def meet(lab: Lab, args: dict[str, Any]) -> Any:
     """A seeded schedule of three workers; says what was proven, and what differs from before."""
     await start_all(lab)
     before = await _state(lab)
-    draw, faults, setting = random.Random(args["seed"]), registry.faults(), Setting(nodes=len(lab.nodes))
+    draw, faults, placement = random.Random(args["seed"]), registry.faults(), Placement(nodes=len(lab.nodes))
     entries = []
     for worker in range(3):
         texts = draw.sample(list(_FAULTS), len(_FAULTS))[: args["each"]]
         for number, text in enumerate(texts):
-            (spec,) = parse_faults(text, faults, setting)
+            (spec,) = parse_faults(text, faults, placement)
             entries.append(
                 Entry(
                     spec=spec,

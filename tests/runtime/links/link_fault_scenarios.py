@@ -11,7 +11,7 @@ from fencepost.harness.faults.kind import Resolved, View
 from fencepost.harness.faults.nemesis_text import parse_faults
 from fencepost.harness.runtime.lab.lab import Lab
 from fencepost.harness.runtime.network import CLIENT, Effect, Link
-from fencepost.harness.runtime.provider import Setting
+from fencepost.harness.runtime.provider import Placement
 from fencepost.nemesis.network.link import LinkFault
 from tests.fakes.fakes_runtime import cluster_of
 
@@ -89,7 +89,7 @@ async def _done(do: str, **_: Any) -> dict[str, Any]:
 
 
 def _resolved(lab: Lab, text: str, seed: int) -> Resolved:
-    (spec,) = parse_faults(text, {"link": LinkFault()}, Setting(nodes=len(lab.nodes)))
+    (spec,) = parse_faults(text, {"link": LinkFault()}, Placement(nodes=len(lab.nodes)))
     resolved = LinkFault().resolve(spec, View(nodes=tuple(lab.nodes), leader="n2", epoch=1), random.Random(seed))
     assert isinstance(resolved, Resolved)
     return resolved
