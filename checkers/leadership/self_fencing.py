@@ -181,7 +181,7 @@ def judge(history: History, facts: Facts, reigns: Reigns) -> list[Verdict]:
         "claims_in_doubt": tuple(c.samples[-1].index for c in found if _doubtful(c)),
     }
     doubt = _doubt(found) or _unproven(found, claims, limit_ns)
-    verdict = _verdict(history, facts, bound, found, doubt, chances, all_cuts, figures)
+    verdict = _verdict(history, facts, found, doubt, chances, all_cuts, figures)
     return [msgspec.structs.replace(verdict, evidence={**evidence, **verdict.evidence})]
 
 
@@ -272,7 +272,6 @@ def _unproven(failures: list[Claimed], claims: list[tuple[int, Sample, Cut]], li
 def _verdict(
     history: History,
     facts: Facts,
-    bound: LeadershipBound,
     found: list[Claimed],
     doubt: Doubt | None,
     chances: list[Sample],
@@ -280,6 +279,8 @@ def _verdict(
     figures: dict[str, Any],
 ) -> Verdict:
     proven = [c for c in found if not _doubtful(c)]
+    bound = facts.leadership
+    assert bound is not None
     limit_ns, bound_ns = bound.limit_ns, bound.bound_ns
     assert limit_ns is not None
     assert bound_ns is not None

@@ -81,7 +81,7 @@ def test_a_value_is_parsed_by_the_type_of_its_field(given: dict[str, Any], field
         ({"part": -1}, "some option part: -1 is too small", "give at least 0, at most 1"),
         ({"pause": "0s"}, "some option pause: 0s is too small", "give more than 0"),
         ({"for_": "7s"}, "unknown some option 'for_'", "for, keys"),
-        ({"for": "2m"}, "some option for: 2m is too large", "give more than 0ns, at most 1m"),
+        ({"for": "2m"}, "some option for: 2m is too large", "give more than 0s, at most 1m"),
         ({"share": "1%"}, "some option share: 1% is too small", "give at least 5%, at most 100%"),
         ({"late": "never"}, "some option late: 'never' is not a duration", "with a unit"),
         ({"fenced": "perhaps"}, "some option fenced: expected yes or no, got 'perhaps'", ""),

@@ -8,6 +8,7 @@ have them.
 from collections.abc import Mapping
 from typing import Final
 
+from fencepost.harness.systems.contract.deposing import DeposesController
 from fencepost.harness.systems.contract.failover import MeasuresFailover
 from fencepost.harness.systems.contract.fenced_attempts import TellsAttempts
 from fencepost.harness.systems.contract.leadership import BoundsLeadership, LeadsPartitions, LogsReigns, MovesLeadership
@@ -32,6 +33,7 @@ ABILITIES: Final[Mapping[str, type]] = {
     "bounds-leadership": BoundsLeadership,
     "bounds-leases": BoundsLeases,
     "changes-members": ChangesMembers,
+    "deposes-controller": DeposesController,
     "leads-partitions": LeadsPartitions,
     "logs-failures": LogsFailures,
     "logs-reigns": LogsReigns,

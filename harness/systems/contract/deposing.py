@@ -33,7 +33,7 @@ class Administrator(Protocol):
 
 @runtime_checkable
 class DeposesController(Protocol):
-    """A system in which a controller can lose its role while it is paused and its session lives on."""
+    """Its controller can lose its role while it is paused and its session lives on."""
 
     async def open_administrator(self, running: Sequence[Place]) -> Administrator:
         """Connect to one of these nodes; raises `Definite` or `Indefinite` when none of them can be reached."""
@@ -44,6 +44,8 @@ def with_controller(placement: Placement, system: System) -> Placement:
     """The placement with whether this system's controller can be deposed."""
     if isinstance(system, DeposesController):
         return placement
-    return replace(
-        placement, fixed_controller="only a controller of Kafka on ZooKeeper has a znode that can be taken away"
+    why = (
+        f"nobody can take the role of the controller of {system.profile.name} away; choose a system with the ability"
+        " deposes-controller (fencepost list abilities)"
     )
+    return replace(placement, fixed_controller=why)
