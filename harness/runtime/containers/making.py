@@ -1,37 +1,41 @@
 """One container of a server: made, filled with its files, started.
 
 testcontainers' `DockerContainer` carries the order of a start (create, fill, start, no wait since readiness is asked
-of the server). Its own client is replaced by `FillingClient`: ours asks the engine that was chosen, pulls nothing,
-joins no network by itself, and puts all files in with one request.
+of the server), through its public interface only. What that lacks is done with the docker SDK before: the image must be
+there, since testcontainers would pull it, and a new volume is filled. See docs/2026-11-23-container-libraries.md.
 
 A restart makes a new container on the same volume. So a container has one process in its life, an exit is told apart
 by the container's id, files and command may differ between starts, and no line of a log belongs to two starts.
 """
 
+import contextlib
 import io
-import logging
 import tarfile
-from collections.abc import Mapping
+import tempfile
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, Final
 
-from testcontainers.core import docker_client as testcontainers_client
 from testcontainers.core.config import testcontainers_config
 from testcontainers.core.container import DockerContainer
-from testcontainers.core.labels import create_labels
+from testcontainers.core.exceptions import ContainerStartException
 
 from fencepost.harness.base.errors import HarnessError
+from fencepost.harness.runtime.containers.engine.engine import address_of
 from fencepost.harness.runtime.containers.engine.fabric import INSIDE_DATA, INSIDE_FOLDER
+from fencepost.harness.runtime.containers.engine.ownership import remove_container
 
 if TYPE_CHECKING:
     from docker import DockerClient
-    from docker.models.containers import Container
 
 #: Open files of a server, and processes of its user: plenty, and less than any engine's own limit, which they cannot
 #: exceed. Podman takes a million for the one that is not said.
 _LIMIT: Final = 16384
 _PROCESSES_MAX: Final = 4096
+#: Of files and folders inside a container, whoever owns them here and whoever the server is there.
+_FOLDER_MODE: Final = 0o777
+_FILE_MODE: Final = 0o666
 #: Of our images: an etcd takes 0.1 GiB, a ZooKeeper is given 256 MiB of heap.
 _MEMORY_OF_OURS: Final = "1g"
 
@@ -61,54 +65,88 @@ class Made:
     ended: bool = False
 
 
-class FillingClient(testcontainers_client.DockerClient):
-    """testcontainers' face of an engine that we are connected to already."""
-
-    def __init__(self, client: "DockerClient", making: Making, made: Made) -> None:
-        # Not the parent's: it would connect by itself, and change this process's environment.
-        self.client = client
-        self._making, self._made = making, made
-
-    def create(self, image: str, command: Any = None, **kwargs: Any) -> "Container":  # type: ignore[override]
-        kwargs["labels"] = create_labels(image, dict(kwargs["labels"]))
-        # An empty mapping of ports cannot be given to a container that shares another's network.
-        container = self.client.containers.create(image, command=command, **{k: v for k, v in kwargs.items() if v})
-        self._made.container_id = container.id or ""
-        making = self._making
-        if making.data_files is not None:
-            # The folder too: a server that runs as an ordinary user has to be able to write into a new volume.
-            _put(container, str(INSIDE_DATA), archive(making.data_files, PurePosixPath("."), mode=0o777))
-        if making.files:
-            _put(container, "/", archive(making.files, PurePosixPath(str(INSIDE_FOLDER).lstrip("/")), mode=0o755))
-        return container
-
-
 def make_and_start(client: "DockerClient", making: Making, made: Made) -> None:
     """Create, fill and start; `made` says how far it came. Errors are the SDK's."""
-    # No Ryuk: everything carries our labels, is removed by us, and nothing is ever pulled for it.
-    testcontainers_config.ryuk_disabled = True
-    # Its notes tell of images pulled, which is not what happens.
-    logging.getLogger("testcontainers.core.container").setLevel(logging.WARNING)
-    server = DockerContainer(making.image, docker_client_kw={"version": client.api.api_version}, env=None)
-    server.get_docker_client().client.close()
-    # A prefix that a person set for images of hubs is not for this one.
-    server.image = making.image
-    server._docker = FillingClient(client, making, made)
-    server.with_name(making.name).with_volume_mapping(making.volume, str(INSIDE_DATA), "rw")
-    server.env.update(making.environment)
-    arguments = _arguments(making)
-    server.ports.update(arguments.pop("ports", None) or {})
-    server.with_kwargs(**arguments)
-    server.start()
+    # testcontainers would pull one that is missing.
+    client.images.get(making.image)
+    if making.data_files is not None:
+        _fill_volume(client, making, made)
+    _configure_library()
+    server = DockerContainer(
+        making.image,
+        docker_client_kw={
+            "environment": _environment(client),
+            "version": client.api.api_version,
+            "timeout": client.api.timeout,
+        },
+        env=dict(making.environment),
+        name=making.name,
+        volumes=[(making.volume, str(INSIDE_DATA), "rw")],
+    ).with_kwargs(**_arguments(making))
+    try:
+        with _staged(making.files) as folder:
+            if making.files:
+                server.with_copy_into_container(folder, str(INSIDE_FOLDER.parent))
+            server.start()
+    finally:
+        with contextlib.suppress(ContainerStartException):
+            made.container_id = server.get_container_id()
+        # Its own connection; `stop` would close it too, and remove the container.
+        server.get_docker_client().client.close()
     state = client.api.inspect_container(made.container_id)["State"]
     made.pid = int(state.get("Pid") or 0) or None
     made.ended = not state.get("Running")
+
+
+def _configure_library() -> None:
+    """Say to testcontainers, by its own settings, what it would do beside making a container."""
+    # No Ryuk: everything carries our labels, is removed by us, and nothing is ever pulled for it.
+    testcontainers_config.ryuk_disabled = True
+    # A prefix that a person set for images of hubs is not for this one.
+    testcontainers_config.hub_image_name_prefix = ""
+    # Nothing is pulled, so no registry is logged in to. Asked first: to set it prints a warning.
+    if testcontainers_config.docker_auth_config:
+        testcontainers_config.docker_auth_config = ""
+
+
+def _environment(client: "DockerClient") -> dict[str, str]:
+    """The variables by which `docker.from_env` finds the engine of this client, with its certificates."""
+    environment = {"DOCKER_HOST": address_of(client)}
+    if client.api.cert:
+        certificate = client.api.cert if isinstance(client.api.cert, str) else client.api.cert[0]
+        environment["DOCKER_CERT_PATH"] = str(Path(certificate).parent)
+        if client.api.verify:
+            environment["DOCKER_TLS_VERIFY"] = "1"
+    return environment
+
+
+def _fill_volume(client: "DockerClient", making: Making, made: Made) -> None:
+    """Put the files of a new volume there, through a container that never runs.
+
+    testcontainers puts everything at "/", and Podman looks up only that path: what lies below a volume would be hidden.
+    """
+    assert making.data_files is not None
+    filler = client.containers.create(
+        making.image,
+        entrypoint=list(making.argv),
+        name=f"{making.name}-filler",
+        labels=dict(making.labels),
+        network_mode="none",
+        volumes={making.volume: {"bind": str(INSIDE_DATA), "mode": "rw"}},
+    )
+    made.container_id = filler.id or ""
+    if not filler.put_archive(str(INSIDE_DATA), archive(making.data_files)):
+        raise HarnessError(f"the engine took no files for {INSIDE_DATA} of {making.name}")
+    remove_container(client, made.container_id)
+    made.container_id = ""
 
 
 def _arguments(making: Making) -> dict[str, Any]:
     from docker.types import LogConfig, Ulimit
 
     arguments: dict[str, Any] = {
+        # Without a word of networks testcontainers would join one that it finds.
+        "network": None,
         **making.joining,
         "labels": dict(making.labels),
         "entrypoint": list(making.argv),
@@ -125,21 +163,34 @@ def _arguments(making: Making) -> dict[str, Any]:
     return arguments
 
 
-def archive(files: Mapping[str, str | bytes], folder: PurePosixPath, *, mode: int) -> bytes:
-    """A tar of files below `folder`, the folders themselves included, readable by every user."""
-    paths = {folder / checked(relative): as_bytes(content) for relative, content in files.items()}
-    parents = {parent for path in paths for parent in path.parents if folder in (parent, *parent.parents)}
+def archive(files: Mapping[str, str | bytes]) -> bytes:
+    """A tar of a volume's files, the folders and the volume's own one included: an ordinary user can write there."""
+    paths = {checked(relative): as_bytes(content) for relative, content in files.items()}
+    folders = {PurePosixPath("."), *(parent for path in paths for parent in path.parents)}
     written = io.BytesIO()
     with tarfile.open(fileobj=written, mode="w") as tar:
-        for parent in sorted({folder, *parents}, key=lambda path: len(path.parts)):
-            entry = tarfile.TarInfo(str(parent))
-            entry.type, entry.mode = tarfile.DIRTYPE, mode
+        for folder in sorted(folders, key=lambda path: len(path.parts)):
+            entry = tarfile.TarInfo(str(folder))
+            entry.type, entry.mode = tarfile.DIRTYPE, _FOLDER_MODE
             tar.addfile(entry)
         for path, content in paths.items():
             entry = tarfile.TarInfo(str(path))
             entry.size, entry.mode = len(content), 0o644
             tar.addfile(entry, io.BytesIO(content))
     return written.getvalue()
+
+
+@contextlib.contextmanager
+def _staged(files: Mapping[str, str]) -> Iterator[Path]:
+    """A folder of this machine, named as inside the container, with these files: for a copy of the whole folder."""
+    with tempfile.TemporaryDirectory(prefix="fencepost-files-") as parent:
+        folder = Path(parent, INSIDE_FOLDER.name)
+        folder.mkdir()
+        keep_copies(folder, files)
+        # They arrive with this user's number, so a server of another number gets its rights from the modes.
+        for path in (folder, *folder.rglob("*")):
+            path.chmod(_FOLDER_MODE if path.is_dir() else _FILE_MODE)
+        yield folder
 
 
 def checked(relative: str) -> PurePosixPath:
@@ -160,8 +211,3 @@ def keep_copies(folder: Path, files: Mapping[str, str | bytes]) -> None:
 
 def as_bytes(content: str | bytes) -> bytes:
     return content if isinstance(content, bytes) else content.encode()
-
-
-def _put(container: "Container", path: str, data: bytes) -> None:
-    if not container.put_archive(path, data):
-        raise HarnessError(f"the engine took no files for {path} of {container.name}")

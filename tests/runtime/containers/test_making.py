@@ -3,14 +3,17 @@
 import io
 import signal
 import tarfile
-from pathlib import Path, PurePosixPath
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
+from docker.utils import kwargs_from_env
 
 from fencepost.harness.base.errors import HarnessError
 from fencepost.harness.runtime.containers import log as container_log
 from fencepost.harness.runtime.containers.data import PieceReader
-from fencepost.harness.runtime.containers.making import archive, keep_copies
+from fencepost.harness.runtime.containers.making import _environment, _staged, archive, keep_copies
 from fencepost.harness.runtime.containers.node import exit_status
 from fencepost.harness.runtime.linux import cgroup as container_cgroup
 
@@ -25,25 +28,24 @@ def members(data: bytes) -> dict[str, tuple[int, bytes]]:
 
 
 def test_archive_holds_folders_before_files() -> None:
-    data = archive({"zoo.cfg": "a", "deep/er/b": "é"}, PurePosixPath("fencepost"), mode=0o755)
+    data = archive({"myid": "a", "deep/er/b": "é"})
     assert list(members(data).items()) == [
-        ("fencepost", (0o755, b"")),
-        ("fencepost/deep", (0o755, b"")),
-        ("fencepost/deep/er", (0o755, b"")),
-        ("fencepost/zoo.cfg", (0o644, b"a")),
-        ("fencepost/deep/er/b", (0o644, "é".encode())),
+        (".", (0o777, b"")),
+        ("deep", (0o777, b"")),
+        ("deep/er", (0o777, b"")),
+        ("myid", (0o644, b"a")),
+        ("deep/er/b", (0o644, "é".encode())),
     ]
 
 
 def test_archive_of_a_volume_sets_the_folder_itself() -> None:
-    assert list(members(archive({}, PurePosixPath("."), mode=0o777))) == ["."]
-    assert list(members(archive({"myid": "1"}, PurePosixPath("."), mode=0o777))) == [".", "myid"]
+    assert list(members(archive({}))) == ["."]
 
 
 @pytest.mark.parametrize("path", ["/etc/passwd", "../x", "a/../../x"])
 def test_files_outside_are_refused(path: str, tmp_path: Path) -> None:
     with pytest.raises(HarnessError, match="lies outside of its folder"):
-        archive({path: ""}, PurePosixPath("fencepost"), mode=0o755)
+        archive({path: ""})
     with pytest.raises(HarnessError, match="lies outside of its folder"):
         keep_copies(tmp_path, {path: ""})
 
@@ -73,3 +75,29 @@ def test_processes_of_other_containers_are_not_its_own() -> None:
     assert not container_cgroup.belongs(1_999_999_999, "")
     assert container_cgroup.is_frozen(1_999_999_999) is None
     assert container_cgroup.threads(1_999_999_999) == 0
+
+
+def test_another_client_finds_the_same_engine_with_the_same_certificates(tmp_path: Path) -> None:
+    for name in ("ca.pem", "cert.pem", "key.pem"):
+        (tmp_path / name).touch()
+    api = SimpleNamespace(
+        base_url="https://engine.test:2376",
+        cert=(str(tmp_path / "cert.pem"), str(tmp_path / "key.pem")),
+        verify=True,
+        get_adapter=lambda url: None,
+    )
+    found = kwargs_from_env(_environment(cast("Any", SimpleNamespace(api=api))))
+    assert found["base_url"] == "https://engine.test:2376"
+    assert (found["tls"].cert, found["tls"].ca_cert, found["tls"].verify) == (
+        api.cert,
+        str(tmp_path / "ca.pem"),
+        True,
+    )
+
+
+def test_files_for_a_container_are_everybodys() -> None:
+    with _staged({"zoo.cfg": "a", "deep/b": "c"}) as folder:
+        assert folder.name == "fencepost"
+        modes = {str(path.relative_to(folder)): path.stat().st_mode & 0o777 for path in (folder, *folder.rglob("*"))}
+        assert modes == {".": 0o777, "zoo.cfg": 0o666, "deep": 0o777, "deep/b": 0o666}
+    assert not folder.exists()

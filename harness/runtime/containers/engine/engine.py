@@ -184,7 +184,7 @@ def facts(client: "DockerClient") -> EngineFacts:
     kind = "podman" if any("podman" in name.lower() for name in names) else "docker"
     rootless = any("rootless" in str(option) for option in info.get("SecurityOptions") or [])
     driver = str(info.get("CgroupDriver") or "none")
-    address = _address(client)
+    address = address_of(client)
     same_kernel = _is_same_kernel(info)
     peer = _peer_pid(address) if same_kernel else 0
     here = same_kernel and not rootless and peer > 0
@@ -204,7 +204,8 @@ def facts(client: "DockerClient") -> EngineFacts:
     )
 
 
-def _address(client: "DockerClient") -> str:
+def address_of(client: "DockerClient") -> str:
+    """Where this client reaches its engine, as DOCKER_HOST names it."""
     base = str(client.api.base_url)
     path = getattr(client.api.get_adapter(base), "socket_path", None)
     return f"unix://{path}" if path else base
