@@ -28,6 +28,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from fencepost.harness.base.errors import Refusal
 from fencepost.harness.runtime.linux import supervisor
 from fencepost.harness.runtime.node import Member
 
@@ -127,7 +128,7 @@ def require_lab() -> None:
     refuse(_why_no_lab())
 
 
-def refuse(reason: str | None) -> None:
+def refuse(reason: Refusal | str | None) -> None:
     """Skip the calling test with `reason`, when there is one; under CI a missing capability is a failure."""
     import pytest
 
@@ -135,7 +136,7 @@ def refuse(reason: str | None) -> None:
         return
     if os.environ.get("CI"):
         pytest.fail(f"missing under CI: {reason}")
-    pytest.skip(reason)
+    pytest.skip(str(reason))
 
 
 async def _run(request: dict[str, Any]) -> Any:

@@ -118,7 +118,7 @@ def check_plan(plan: Plan) -> CheckedPlan:
     provider, placement = registry.runtime(plan.runtime), _placement(resolved)
     refusal = provider.refuse(placement)
     if refusal:
-        raise refused(f"--runtime {plan.runtime}", refusal)
+        raise refusal.error(f"--runtime {plan.runtime}")
     if plan.image and plan.version:
         raise UsageError("--image and --version exclude each other", hint="the image decides the version")
     given = _given(plan, placement) if plan.schedule else None

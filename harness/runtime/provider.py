@@ -10,6 +10,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Final, Protocol
 
+from fencepost.harness.base.errors import Refusal
 from fencepost.harness.runtime.artifacts import Artifacts, ImageFacts, ImageRecipe
 from fencepost.harness.runtime.node import Member, Runtime, members_alike
 
@@ -23,7 +24,7 @@ class Links(StrEnum):
     TOXIPROXY = "toxiproxy"
 
 
-def _possible() -> str | None:
+def _possible() -> Refusal | None:
     return None
 
 
@@ -49,14 +50,14 @@ class Placement:
     fixed_members: str = ""
     #: Why one that was removed can come back only without its data; empty where it can keep them.
     wiped_members: str = ""
-    #: Why this system's controller cannot be deposed while it is paused; empty where it can.
-    fixed_controller: str = ""
-    #: Why the files of the nodes cannot be changed from here (`Provider.closed_files`); empty where they can.
-    closed_files: str = ""
+    #: Why this system's controller cannot be deposed while it is paused; None where it can.
+    fixed_controller: Refusal | None = None
+    #: Why the files of the nodes cannot be changed from here (`Provider.closed_files`); None where they can.
+    closed_files: Refusal | None = None
     #: Asks the runtime (`Provider.why_untraceable`).
-    why_untraceable: Callable[[], str | None] = field(default=_possible, compare=False, repr=False)
+    why_untraceable: Callable[[], Refusal | None] = field(default=_possible, compare=False, repr=False)
     #: Asks the runtime (`Provider.why_unshaped`).
-    why_unshaped: Callable[[], str | None] = field(default=_possible, compare=False, repr=False)
+    why_unshaped: Callable[[], Refusal | None] = field(default=_possible, compare=False, repr=False)
 
     @property
     def cluster(self) -> tuple[Member, ...]:
@@ -113,21 +114,21 @@ class Provider(Protocol):
         """Whether the runner enters fresh namespaces before anything else (the lab), whose end removes everything."""
         ...
 
-    def refuse(self, placement: Placement) -> str | None:
+    def refuse(self, placement: Placement) -> Refusal | None:
         """Why this placement makes no sense here, whatever the machine; None when it does."""
         ...
 
-    def why_untraceable(self) -> str | None:
-        """Why the processes of its nodes cannot be traced from here, as "reason; remedy"; None when they can."""
+    def why_untraceable(self) -> Refusal | None:
+        """Why the processes of its nodes cannot be traced from here; None when they can."""
         ...
 
-    def why_unshaped(self) -> str | None:
-        """Why its links cannot be made slow or lossy here, as "reason; remedy"; None when they can."""
+    def why_unshaped(self) -> Refusal | None:
+        """Why its links cannot be made slow or lossy here; None when they can."""
         ...
 
     @property
-    def closed_files(self) -> str:
-        """Why the files of its nodes cannot be changed from here, as "reason; remedy"; empty when they can."""
+    def closed_files(self) -> Refusal | None:
+        """Why the files of its nodes cannot be changed from here; None when they can."""
         ...
 
     def checks(self) -> list[Check]:

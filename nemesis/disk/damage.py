@@ -69,8 +69,8 @@ class DamageFiles(FaultKind):
         return Effects(stops=Stops.POSSIBLE)
 
     def refuse(self, spec: FaultSpec, placement: Placement) -> Refusal | None:
-        if placement.closed_files:
-            return Refusal.of_text(placement.closed_files)
+        if placement.closed_files is not None:
+            return placement.closed_files
         return refuse_foreign(spec, spec.own(DamageOptions).kind, _OPTIONS)
 
     def resolve(self, spec: FaultSpec, view: View, draw: random.Random) -> Resolved | Skip:

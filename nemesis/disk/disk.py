@@ -114,14 +114,17 @@ class Disk(FaultKind):
 
     def refuse(self, spec: FaultSpec, placement: Placement) -> Refusal | None:
         options = spec.own(DiskOptions)
-        if options.kind == "full" and placement.closed_files:
-            return Refusal.of_text(f"{placement.closed_files}, or kind=failing:error=ENOSPC, which fails single calls")
+        if options.kind == "full" and placement.closed_files is not None:
+            return Refusal(
+                placement.closed_files.reason,
+                f"{placement.closed_files.remedy}, or kind=failing:error=ENOSPC, which fails single calls",
+            )
         if options.delay % _MS:
             return Refusal(f"delay={options.delay} is finer than the history tells", "give whole milliseconds")
         return refuse_foreign(spec, options.kind, _OPTIONS)
 
     def unavailable(self, placement: Placement) -> Refusal | None:
-        return Refusal.of_text(why_not(placement))
+        return why_not(placement)
 
     def resolve(self, spec: FaultSpec, view: View, draw: random.Random) -> Resolved | Skip:
         chosen = choose_nodes(spec.target, view, draw)

@@ -67,7 +67,7 @@ class LostWrite(FaultKind):
         return Effects(stops=Stops.CERTAIN, holds=True)
 
     def unavailable(self, placement: Placement) -> Refusal | None:
-        return Refusal.of_text(why_not(placement))
+        return why_not(placement)
 
     def resolve(self, spec: FaultSpec, view: View, draw: random.Random) -> Resolved | Skip:
         chosen = choose_nodes(spec.target, view, draw)

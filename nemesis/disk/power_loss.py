@@ -45,12 +45,12 @@ class PowerLoss(FaultKind):
         return Effects(stops=Stops.CERTAIN)
 
     def refuse(self, spec: FaultSpec, placement: Placement) -> Refusal | None:
-        if placement.closed_files:
-            return Refusal.of_text(placement.closed_files)
+        if placement.closed_files is not None:
+            return placement.closed_files
         return None
 
     def unavailable(self, placement: Placement) -> Refusal | None:
-        return Refusal.of_text(why_not(placement))
+        return why_not(placement)
 
     def resolve(self, spec: FaultSpec, view: View, draw: random.Random) -> Resolved | Skip:
         chosen = choose_nodes(spec.target, view, draw)

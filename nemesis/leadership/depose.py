@@ -46,7 +46,7 @@ class Depose(FaultKind):
         return Effects(stops=Stops.CERTAIN)
 
     def refuse(self, spec: FaultSpec, placement: Placement) -> Refusal | None:
-        return Refusal.of_text(placement.fixed_controller or None)
+        return placement.fixed_controller
 
     def resolve(self, spec: FaultSpec, view: View, draw: random.Random) -> Resolved | Skip:
         if view.leader is None:

@@ -115,7 +115,7 @@ class LinkFault(FaultKind):
         return _refuse_links(placement.links)
 
     def unavailable(self, placement: Placement) -> Refusal | None:
-        return _refuse_links(placement.links) or Refusal.of_text(placement.why_unshaped())
+        return _refuse_links(placement.links) or placement.why_unshaped()
 
     def resolve(self, spec: FaultSpec, view: View, draw: random.Random) -> Resolved | Skip:
         seed = draw.getrandbits(32)

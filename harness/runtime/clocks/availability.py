@@ -4,6 +4,7 @@ import os
 import subprocess
 from typing import Final
 
+from fencepost.harness.base.errors import Refusal
 from fencepost.harness.runtime.clocks.memory import ClockError, Memory, mappings
 from fencepost.harness.runtime.clocks.process import why_not_here
 from fencepost.harness.runtime.linux.may_trace import NOBODY, PRIVILEGED, YAMA, yama_scope
@@ -13,14 +14,16 @@ _YAMA: Final = YAMA
 _END_S: Final = 5.0
 
 
-def why_not(placement: Placement) -> str | None:
-    """ "reason; remedy", or None."""
+def why_not(placement: Placement) -> Refusal | None:
+    """Why clocks cannot be skewed there; None when they can."""
     here = why_not_here()
     if here is not None:
-        return f"{here}; run on an x86-64 kernel whose vDSO has room"
+        return Refusal(here, "run on an x86-64 kernel whose vDSO has room")
     scope = yama_scope(_YAMA)
     if scope >= NOBODY:
-        return "kernel.yama.ptrace_scope=3 lets nobody trace a process; set it to 2 or less and start the machine again"
+        return Refusal(
+            "kernel.yama.ptrace_scope=3 lets nobody trace a process", "set it to 2 or less and start the machine again"
+        )
     refused = placement.why_untraceable()
     if refused is not None:
         return refused
@@ -30,7 +33,7 @@ def why_not(placement: Placement) -> str | None:
     return None
 
 
-def _why_no_writing() -> str | None:
+def _why_no_writing() -> Refusal | None:
     """Write one byte of a child's vDSO over itself: a hardened kernel refuses that (proc_mem.force_override)."""
     # Its first line says that it has begun its program: before, it may have no vDSO.
     command = ["/bin/sh", "-c", "echo; read line"]
@@ -45,7 +48,9 @@ def _why_no_writing() -> str | None:
             finally:
                 memory.close()
         except (ClockError, StopIteration) as error:
-            return f"memory of processes cannot be written here: {error}; boot with proc_mem.force_override=always"
+            return Refusal(
+                f"memory of processes cannot be written here: {error}", "boot with proc_mem.force_override=always"
+            )
         finally:
             child.kill()
             child.wait(_END_S)

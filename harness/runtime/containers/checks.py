@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from fencepost.harness.base.errors import FencepostError, MachineError
+from fencepost.harness.base.errors import FencepostError, MachineError, Refusal
 from fencepost.harness.runtime.containers.engine import engine, ownership
 from fencepost.harness.runtime.containers.engine.engine import EngineFacts
 from fencepost.harness.runtime.provider import Check, Links
@@ -26,20 +26,22 @@ def all_checks() -> list[Check]:
         client.close()
 
 
-def why_untraceable() -> str | None:
-    """Ask the engine why servers in containers cannot be traced from here: "reason; remedy", or None when they can."""
+def why_untraceable() -> Refusal | None:
+    """Ask the engine why servers in containers cannot be traced from here; None when they can."""
     try:
         client = engine.connect()
     except MachineError as error:
-        return f"{error.message}; {error.hint}"
+        return Refusal(error.message, error.hint)
     try:
         facts = engine.facts(client)
     finally:
         client.close()
     if not facts.same_kernel:
-        return "the engine's containers run on another kernel than this one; use --runtime lab"
+        return Refusal("the engine's containers run on another kernel than this one", "use --runtime lab")
     if not facts.may_enter:
-        return "containers' processes may be traced by root only; run as root with a local engine, or use --runtime lab"
+        return Refusal(
+            "containers' processes may be traced by root only", "run as root with a local engine, or use --runtime lab"
+        )
     return None
 
 

@@ -12,7 +12,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Final
 
-from fencepost.harness.base.errors import FencepostError, MachineError, UsageError
+from fencepost.harness.base.errors import FencepostError, MachineError, Refusal, UsageError
 from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.containers.cluster import FABRICS, NODES_MAX, NOTE, Containers, say
 from fencepost.harness.runtime.containers.engine import engine as engines
@@ -28,24 +28,24 @@ class ContainersProvider:
     about: Final = "containers of Docker or Podman; the images that you ship, or ours"
     in_namespaces: Final = False
 
-    def refuse(self, placement: Placement) -> str | None:
+    def refuse(self, placement: Placement) -> Refusal | None:
         if not 1 <= placement.nodes <= NODES_MAX:
-            return f"a cluster has 1 to {NODES_MAX} nodes, not {placement.nodes}"
+            return Refusal(f"a cluster has 1 to {NODES_MAX} nodes, not {placement.nodes}")
         return None
 
-    def why_untraceable(self) -> str | None:
+    def why_untraceable(self) -> Refusal | None:
         from fencepost.harness.runtime.containers.checks import why_untraceable
 
         return why_untraceable()
 
-    def why_unshaped(self) -> str | None:
+    def why_unshaped(self) -> Refusal | None:
         from fencepost.harness.runtime.lab.doctor import why_no_shaped_links
 
         return why_no_shaped_links()
 
     @property
-    def closed_files(self) -> str:
-        return "the files of a container cannot be changed from here; use --runtime lab"
+    def closed_files(self) -> Refusal | None:
+        return Refusal("the files of a container cannot be changed from here", "use --runtime lab")
 
     def checks(self) -> list[Check]:
         from fencepost.harness.runtime.containers.checks import all_checks

@@ -5,6 +5,7 @@ import shutil
 import subprocess
 from typing import Final
 
+from fencepost.harness.base.errors import Refusal
 from fencepost.harness.runtime.linux.may_trace import NOBODY, YAMA, yama_scope
 from fencepost.harness.runtime.provider import Check, Placement
 
@@ -33,11 +34,11 @@ def check() -> Check:
     return Check(name, True, f"{'.'.join(map(str, version))} at {path}")
 
 
-def why_not(placement: Placement) -> str | None:
-    """ "reason; remedy", or None."""
+def why_not(placement: Placement) -> Refusal | None:
+    """Why servers cannot be traced there; None when they can."""
     found = check()
     if not found.ok:
-        return f"{found.why}; {found.remedy}"
+        return Refusal(found.why or found.found, found.remedy)
     return placement.why_untraceable()
 
 

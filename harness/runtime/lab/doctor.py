@@ -14,7 +14,7 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
-from fencepost.harness.base.errors import MachineError
+from fencepost.harness.base.errors import MachineError, Refusal
 from fencepost.harness.base.source_tree import source_tree
 from fencepost.harness.runtime.provider import Check
 
@@ -58,15 +58,15 @@ def refuse_if_impossible() -> None:
             raise MachineError(f"this machine cannot run the lab: {check.name}: {check.why}", hint=check.remedy)
 
 
-def why_no_shaped_links() -> str | None:
-    """Why links cannot be made slow or lossy here, with the remedy; None when they can."""
+def why_no_shaped_links() -> Refusal | None:
+    """Why links cannot be made slow or lossy here; None when they can."""
     wanted, _ = _STEPS["held packets"]
     for check in (_platform(), *_attempts()):
         if not check.ok:
-            return f"{check.name}: {check.found}, {check.why}; {check.remedy}"
+            return Refusal(f"{check.name}: {check.found}, {check.why}", check.remedy)
         if check.name == wanted:
             return None
-    return f"{wanted}: nothing is known of them; see fencepost doctor"
+    return Refusal(f"{wanted}: nothing is known of them", "see fencepost doctor")
 
 
 def _platform() -> Check:

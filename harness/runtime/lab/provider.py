@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+from fencepost.harness.base.errors import Refusal
 from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.lab import doctor
 from fencepost.harness.runtime.lab.lab import Lab
@@ -17,24 +18,24 @@ class LabProvider:
     about: Final = "rootless network namespaces on this machine; no container engine, no root"
     in_namespaces: Final = True
 
-    def refuse(self, placement: Placement) -> str | None:
+    def refuse(self, placement: Placement) -> Refusal | None:
         if placement.image:
-            return "it runs binaries, not images; give --version, or --runtime containers with --image"
+            return Refusal("it runs binaries, not images", "give --version, or --runtime containers with --image")
         if placement.links is not Links.AUTO:
-            return "its links are always packet rules; leave --links out, or give --runtime containers"
+            return Refusal("its links are always packet rules", "leave --links out, or give --runtime containers")
         if placement.limited_data:
-            return "it limits no data; leave --limited-data out, or give --runtime containers"
+            return Refusal("it limits no data", "leave --limited-data out, or give --runtime containers")
         return None
 
-    def why_untraceable(self) -> str | None:
+    def why_untraceable(self) -> Refusal | None:
         return None
 
-    def why_unshaped(self) -> str | None:
+    def why_unshaped(self) -> Refusal | None:
         return doctor.why_no_shaped_links()
 
     @property
-    def closed_files(self) -> str:
-        return ""
+    def closed_files(self) -> Refusal | None:
+        return None
 
     def checks(self) -> list[Check]:
         return doctor.lab_checks()

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Protocol, runtime_checkable
 
+from fencepost.harness.base.errors import Refusal
 from fencepost.harness.runtime.node import Place
 from fencepost.harness.runtime.provider import Placement
 from fencepost.harness.systems.contract.system import System
@@ -44,8 +45,8 @@ def with_controller(placement: Placement, system: System) -> Placement:
     """The placement with whether this system's controller can be deposed."""
     if isinstance(system, DeposesController):
         return placement
-    why = (
-        f"nobody can take the role of the controller of {system.profile.name} away; choose a system with the ability"
-        " deposes-controller (fencepost list abilities)"
+    refusal = Refusal(
+        f"nobody can take the role of the controller of {system.profile.name} away",
+        "choose a system with the ability deposes-controller (fencepost list abilities)",
     )
-    return replace(placement, fixed_controller=why)
+    return replace(placement, fixed_controller=refusal)

@@ -19,10 +19,10 @@ def _known(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 def test_another_processor_has_no_machine_code(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(machine_code, "ARCHITECTURE_HERE", "aarch64")
-    said = availability.why_not(LAB)
-    assert said is not None
-    assert "no machine code for aarch64" in said
-    assert said.endswith("run on an x86-64 kernel whose vDSO has room")
+    refusal = availability.why_not(LAB)
+    assert refusal is not None
+    assert "no machine code for aarch64" in refusal.reason
+    assert refusal.remedy == "run on an x86-64 kernel whose vDSO has room"
 
 
 def test_a_full_vdso_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -32,7 +32,7 @@ def test_a_full_vdso_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
         raise ClockError("its vDSO has no 880 unused bytes: 12 are left")
 
     monkeypatch.setattr(vdso.Image, "room_for", full)
-    assert "12 are left" in (availability.why_not(LAB) or "")
+    assert "12 are left" in str(availability.why_not(LAB))
 
 
 @pytest.mark.parametrize(("scope", "refused"), [("3\n", True), ("0\n", False), ("1\n", False)])
@@ -43,8 +43,7 @@ def test_yama_may_forbid_tracing_to_everybody(
     monkeypatch.setattr(availability, "_why_no_writing", lambda: None)
     monkeypatch.setattr(availability, "_YAMA", tmp_path / "scope")
     (tmp_path / "scope").write_text(scope)
-    said = availability.why_not(LAB)
-    assert ("ptrace_scope=3" in (said or "")) is refused
+    assert ("ptrace_scope=3" in str(availability.why_not(LAB))) is refused
 
 
 def test_a_kernel_that_forbids_writing_is_found_by_trying(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -54,7 +53,7 @@ def test_a_kernel_that_forbids_writing_is_found_by_trying(monkeypatch: pytest.Mo
         raise ClockError("memory of process 1 at 0x1: Input/output error")
 
     monkeypatch.setattr(Memory, "write", refuse)
-    assert "proc_mem.force_override=always" in (availability.why_not(LAB) or "")
+    assert "proc_mem.force_override=always" in str(availability.why_not(LAB))
 
 
 @pytest.mark.skipif(process.why_not_here() is not None, reason=str(process.why_not_here()))

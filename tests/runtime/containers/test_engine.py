@@ -202,7 +202,7 @@ class TestLinks:
 
 def test_number_of_nodes() -> None:
     assert containers.CONTAINERS.refuse(Placement(runtime="containers", nodes=3)) is None
-    assert "1 to 99" in (containers.CONTAINERS.refuse(Placement(runtime="containers", nodes=100)) or "")
+    assert "1 to 99" in str(containers.CONTAINERS.refuse(Placement(runtime="containers", nodes=100)))
 
 
 class TestImages:
