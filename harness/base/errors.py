@@ -96,24 +96,8 @@ class Refusal:
         """The error that ends the command; `what` is the part of the plan that was refused."""
         return UsageError(f"{what}: {self.reason}", hint=self.remedy)
 
-    @classmethod
-    def of_text(cls, text: str | None) -> "Refusal | None":
-        """Read "reason" or "reason; remedy", as those say it that do not refuse by this type yet; None stays None."""
-        if text is None:
-            return None
-        reason, _, remedy = text.partition("; ")
-        return cls(reason, remedy or None)
-
     def __str__(self) -> str:
         return f"{self.reason}; {self.remedy}" if self.remedy else self.reason
-
-
-def refused(what: str, said: Refusal | str) -> UsageError:
-    """Turn a refusal into an error; a text is "reason" or "reason; remedy"."""
-    if isinstance(said, Refusal):
-        return said.error(what)
-    reason, _, remedy = said.partition("; ")
-    return UsageError(f"{what}: {reason}", hint=remedy or None)
 
 
 def unknown_choice(kind: str, given: str, choices: "list[str] | tuple[str, ...]") -> UsageError:

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from fencepost.harness.base.durations import format_duration
-from fencepost.harness.base.errors import Refusal, UsageError, refused
+from fencepost.harness.base.errors import Refusal, UsageError
 from fencepost.harness.base.options import Options, plain
 from fencepost.harness.faults.cuts import NEED_A_CUT, may_cut_off_leader
 from fencepost.harness.faults.kind import FaultSpec

@@ -46,10 +46,10 @@ class Placement:
     links: Links = Links.AUTO
     image: str = ""
     limited_data: bool = False
-    #: Why members of this system cannot be removed and added; empty where they can.
-    fixed_members: str = ""
-    #: Why one that was removed can come back only without its data; empty where it can keep them.
-    wiped_members: str = ""
+    #: Why members of this system cannot be removed and added; None where they can.
+    fixed_members: Refusal | None = None
+    #: Why one that was removed can come back only without its data; None where it can keep them.
+    wiped_members: Refusal | None = None
     #: Why this system's controller cannot be deposed while it is paused; None where it can.
     fixed_controller: Refusal | None = None
     #: Why the files of the nodes cannot be changed from here (`Provider.closed_files`); None where they can.

@@ -127,16 +127,16 @@ class MembershipChange(FaultKind):
         return Effects(stops=Stops.POSSIBLE, changes_members=True)
 
     def refuse(self, spec: FaultSpec, placement: Placement) -> Refusal | None:
-        if placement.fixed_members:
-            return Refusal.of_text(placement.fixed_members)
+        if placement.fixed_members is not None:
+            return placement.fixed_members
         voters = [member.name for member in placement.cluster if member.votes]
         if len(voters) < 3:
             return Refusal("with fewer than three voters the others could not go on")
         others = [member for member in placement.cluster if not member.votes]
         if spec.target in {word for member in others for word in (member.name, *member.roles)}:
             return Refusal(f"{spec.target} does not vote", f"voters are {', '.join(voters)}")
-        if not spec.own(MembershipOptions).wipe and placement.wiped_members:
-            return Refusal.of_text(placement.wiped_members)
+        if not spec.own(MembershipOptions).wipe:
+            return placement.wiped_members
         return None
 
     def resolve(self, spec: FaultSpec, view: View, draw: random.Random) -> Resolved | Skip:

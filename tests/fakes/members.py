@@ -9,6 +9,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from fencepost.harness.base.errors import Refusal
 from fencepost.harness.coordination import Definite, Indefinite
 from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.node import Layout, NodeSpec, NodeState
@@ -94,11 +95,11 @@ class FakeSystem:
     members: FakeMembers
     profile: Profile[Any] = FAKE_PROFILE
 
-    def fixed_members(self, version: str, options: Mapping[str, object]) -> str | None:
-        return None if version else "an image"
+    def fixed_members(self, version: str, options: Mapping[str, object]) -> Refusal | None:
+        return None if version else Refusal("an image")
 
-    def wiped_members(self) -> str | None:
-        return "it forgets" if self.members.ends_removed else None
+    def wiped_members(self) -> Refusal | None:
+        return Refusal("it forgets") if self.members.ends_removed else None
 
     def membership(self, layout: Layout, artifacts: Artifacts) -> Any:
         return self.members

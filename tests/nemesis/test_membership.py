@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import pytest
 
-from fencepost.harness.base.errors import UsageError
+from fencepost.harness.base.errors import Refusal, UsageError
 from fencepost.harness.faults.conductor import Conductor, damages_of
 from fencepost.harness.faults.kind import Cluster, Proof, Resolved, Skip, View
 from fencepost.harness.faults.nemesis_text import parse_faults
@@ -486,8 +486,8 @@ def test_only_voters_are_meant() -> None:
         ("membership:b1", Placement(members=MIXED), "b1 does not vote; voters are n1, n2, n3"),
         ("membership:broker", Placement(members=MIXED), "broker does not vote"),
         ("membership", Placement(nodes=1, members=members_alike(1)), "fewer than three voters"),
-        ("membership", Placement(fixed_members="it cannot"), "it cannot"),
-        ("membership:wipe=no", Placement(wiped_members="it forgets"), "it forgets"),
+        ("membership", Placement(fixed_members=Refusal("it cannot")), "it cannot"),
+        ("membership:wipe=no", Placement(wiped_members=Refusal("it forgets")), "it forgets"),
     ],
 )
 def test_what_makes_no_sense_is_refused_with_the_reason(text: str, placement: Placement, why: str) -> None:
@@ -522,7 +522,7 @@ def test_one_member_is_meant_and_no_more(target: str) -> None:
 def test_which_systems_can(system: str, version: str, options: dict[str, object], why: str) -> None:
     chosen = registry.system(system)
     found = with_members(Placement(), chosen, version, chosen.profile.parse_options(options))
-    assert why in found.fixed_members
+    assert why in str(found.fixed_members)
     assert bool(why) is bool(found.fixed_members)
     assert bool(found.wiped_members) is (system == "etcd")
 

@@ -4,6 +4,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any, Protocol, runtime_checkable
 
+from fencepost.harness.base.errors import Refusal
 from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.runtime.node import Layout, NodeSpec
 from fencepost.harness.runtime.provider import Placement
@@ -74,14 +75,14 @@ class Membership(Protocol):
 class ChangesMembers(Protocol):
     """Its members can be removed and added while it runs; those of other systems are fixed when they start."""
 
-    def fixed_members(self, version: str, options: Any) -> str | None:
+    def fixed_members(self, version: str, options: Any) -> Refusal | None:
         """Why members of this release (or path; "" of an image) cannot be changed under these options; else None.
 
         Asked before anything is fetched or started.
         """
         ...
 
-    def wiped_members(self) -> str | None:
+    def wiped_members(self) -> Refusal | None:
         """Why a member that was removed can come back only without its data; None where it can keep them."""
         ...
 
@@ -91,10 +92,10 @@ class ChangesMembers(Protocol):
 def with_members(placement: Placement, system: System, version: str, options: SystemOptions) -> Placement:
     """The placement with what this system's members can undergo."""
     if not isinstance(system, ChangesMembers):
-        why = (
-            f"the members of {system.profile.name} are fixed when it starts; choose a system with the ability"
-            " changes-members (fencepost list abilities)"
+        why = Refusal(
+            f"the members of {system.profile.name} are fixed when it starts",
+            "choose a system with the ability changes-members (fencepost list abilities)",
         )
         return replace(placement, fixed_members=why)
-    fixed = system.fixed_members(version, options) or ""
-    return replace(placement, fixed_members=fixed, wiped_members=system.wiped_members() or "")
+    fixed = system.fixed_members(version, options)
+    return replace(placement, fixed_members=fixed, wiped_members=system.wiped_members())

@@ -107,12 +107,14 @@ class Etcd(BaseSystem):
 
         await move_leader(*leader.dial(CLIENT_PORT), to.name, timeout_s)
 
-    def fixed_members(self, version: str, options: EtcdOptions) -> str | None:
+    def fixed_members(self, version: str, options: EtcdOptions) -> Refusal | None:
         """`harness.systems.contract.membership.ChangesMembers`: every etcd can."""
         return None
 
-    def wiped_members(self) -> str | None:
-        return "etcd gives a member that is added a new id, and never lets the old one back; leave out wipe=no"
+    def wiped_members(self) -> Refusal | None:
+        return Refusal(
+            "etcd gives a member that is added a new id, and never lets the old one back", "leave out wipe=no"
+        )
 
     def membership(self, layout: Layout, artifacts: Artifacts) -> "EtcdMembership":
         from fencepost.harness.systems.etcd.membership import EtcdMembership

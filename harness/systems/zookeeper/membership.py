@@ -19,6 +19,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
+from fencepost.harness.base.errors import Refusal
 from fencepost.harness.coordination import Definite, Indefinite
 from fencepost.harness.runtime.node import Layout, NodeSpec, Place
 from fencepost.harness.systems.contract import releases
@@ -38,13 +39,13 @@ _MOVED: Final = ("server.", "clientPort=", "clientPortAddress=")
 _SKIP_ACL: Final = "-Dzookeeper.skipACL=yes"
 
 
-def fixed(version: str) -> str | None:
+def fixed(version: str) -> Refusal | None:
     """Why members of this release (or folder of jars; "" of an image) cannot be changed; else None."""
     if not version:
-        return "nobody knows before the start whether the ZooKeeper in an image can be reconfigured"
+        return Refusal("nobody knows before the start whether the ZooKeeper in an image can be reconfigured")
     release = configuration.given(Path(version))[0] if Path(version).is_dir() else version
     if releases.is_before(release, FIRST):
-        return f"ZooKeeper {release} has a fixed set of members; 3.5.3 and later can change it"
+        return Refusal(f"ZooKeeper {release} has a fixed set of members", "3.5.3 and later can change it")
     return None
 
 

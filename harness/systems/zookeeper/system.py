@@ -98,11 +98,11 @@ class ZooKeeper(BaseSystem):
         leases = SessionLeases(*place.dial(configuration.CLIENT_PORT), connect_timeout_s)
         return ZooKeeperClient(await open_session(place, connect_timeout_s, session_ms), open_lease, leases)
 
-    def fixed_members(self, version: str, options: ZooKeeperOptions) -> str | None:
+    def fixed_members(self, version: str, options: ZooKeeperOptions) -> Refusal | None:
         """`harness.systems.contract.membership.ChangesMembers`."""
         return membership.fixed(version)
 
-    def wiped_members(self) -> str | None:
+    def wiped_members(self) -> Refusal | None:
         return None
 
     def membership(self, layout: Layout, artifacts: Artifacts) -> ZooKeeperMembership:

@@ -218,7 +218,7 @@ def test_a_process_controls_one_server_at_a_time(server: StandIn, control: Contr
 @pytest.mark.parametrize(
     ("toxic", "said"),
     [
-        (Toxic(kind="latency", attributes={"latencyy": 1}), "no attribute 'latencyy'; it has: latency, jitter"),
+        (Toxic(kind="latency", attributes={"latencyy": 1}), "no attribute 'latencyy'"),
         (Toxic(kind="nope"), "there is no toxic 'nope'"),
         (Toxic(kind="latency"), r"needs latency \(ms\)"),
         (Toxic(kind="bandwidth", attributes={"rate": 0}), "rate must be at least 1 KB/s, not 0"),
@@ -231,10 +231,18 @@ def test_what_the_server_would_misunderstand_is_never_sent(
     server: StandIn, control: Control, toxic: Toxic, said: str
 ) -> None:
     sent = len(server.requests)
-    with pytest.raises(HarnessError, match=said):
+    with pytest.raises(HarnessError, match=said) as caught:
         control.change([], {WHERE: toxic})
     assert len(server.requests) == sent
-    assert refuse(toxic) is not None
+    refusal = refuse(toxic)
+    assert refusal is not None
+    assert (caught.value.message, caught.value.hint) == (refusal.reason, refusal.remedy)
+
+
+def test_a_wrong_attribute_of_a_toxic_lists_those_that_there_are() -> None:
+    refusal = refuse(Toxic(kind="latency", attributes={"latencyy": 1}))
+    assert refusal is not None
+    assert refusal.remedy == "it has: latency, jitter"
 
 
 def test_an_answer_that_differs_from_what_was_asked_is_an_error(server: StandIn, control: Control) -> None:

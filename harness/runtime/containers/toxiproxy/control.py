@@ -32,7 +32,7 @@ from toxiproxy.api import APIConsumer
 from toxiproxy.exceptions import InvalidToxic, NotFound, ProxyExists
 from toxiproxy.toxic import Toxic as LibraryToxic
 
-from fencepost.harness.base.errors import HarnessError
+from fencepost.harness.base.errors import HarnessError, Refusal
 from fencepost.harness.runtime.network import Toxic
 
 P = ParamSpec("P")
@@ -95,23 +95,23 @@ class Held(NamedTuple):
     name: str
 
 
-def refuse(toxic: Toxic) -> str | None:
+def refuse(toxic: Toxic) -> Refusal | None:
     """Why the server would misunderstand this toxic; None when it would not."""
     known = TOXICS.get(toxic.kind)
     if known is None:
-        return f"there is no toxic {toxic.kind!r}; choose from: {', '.join(TOXICS)}"
+        return Refusal(f"there is no toxic {toxic.kind!r}", f"choose from: {', '.join(TOXICS)}")
     for name, value in toxic.attributes.items():
         if name not in known:
-            return f"{toxic.kind} has no attribute {name!r}; it has: {', '.join(known)}"
+            return Refusal(f"{toxic.kind} has no attribute {name!r}", f"it has: {', '.join(known)}")
         if value < known[name].least:
-            return f"{toxic.kind}: {name} must be at least {known[name].least} {known[name].unit}, not {value}"
+            return Refusal(f"{toxic.kind}: {name} must be at least {known[name].least} {known[name].unit}, not {value}")
     missing = [name for name, attribute in known.items() if attribute.required and name not in toxic.attributes]
     if missing:
-        return f"{toxic.kind} needs {', '.join(f'{name} ({known[name].unit})' for name in missing)}"
+        return Refusal(f"{toxic.kind} needs {', '.join(f'{name} ({known[name].unit})' for name in missing)}")
     if toxic.attributes.get("size_variation", 0) >= toxic.attributes.get("average_size", 1):
-        return f"{toxic.kind}: size_variation must be smaller than average_size"
+        return Refusal(f"{toxic.kind}: size_variation must be smaller than average_size")
     if not 0.0 < toxic.toxicity <= 1.0:
-        return f"{toxic.kind}: toxicity must be above 0 and at most 1, not {toxic.toxicity}"
+        return Refusal(f"{toxic.kind}: toxicity must be above 0 and at most 1, not {toxic.toxicity}")
     return None
 
 
@@ -209,7 +209,7 @@ class Control:
     def _add(self, held: Held, toxic: Toxic) -> None:
         why = refuse(toxic)
         if why is not None:
-            raise HarnessError(why)
+            raise HarnessError(why.reason, hint=why.remedy)
         fields = {
             "name": held.name,
             "type": toxic.kind,

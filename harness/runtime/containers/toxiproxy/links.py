@@ -230,7 +230,7 @@ class ToxiproxyStreams:
         for toxic in links.values():
             why = refuse(toxic)
             if why is not None:
-                raise HarnessError(why)
+                raise HarnessError(why.reason, hint=why.remedy)
         await self._links.enforce(self._links.cuts, {**self._links.toxics, fault_id: dict(links)})
 
     async def withdraw(self, fault_id: int) -> None:

@@ -20,6 +20,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
+from fencepost.harness.base.errors import Refusal
 from fencepost.harness.coordination import Definite, Indefinite
 from fencepost.harness.runtime.node import Layout, NodeSpec, Place
 from fencepost.harness.systems.contract import releases
@@ -45,15 +46,15 @@ _COMMITTED_POLL_S: Final = 0.05
 _ANSWERS_EARLIER_MS: Final = 300
 
 
-def fixed(version: str, options: KraftOptions) -> str | None:
+def fixed(version: str, options: KraftOptions) -> Refusal | None:
     """Why voters of this release (or folder of jars; "" of an image) cannot be changed; else None."""
     if options.combined:
-        return "with combined=true a voter is a broker as well, whose records would be wiped with it"
+        return Refusal("with combined=true a voter is a broker as well, whose records would be wiped with it")
     if not version:
-        return "nobody knows before the start whether the Kafka in an image can change its voters"
+        return Refusal("nobody knows before the start whether the Kafka in an image can change its voters")
     release = versions.given(Path(version))[0] if Path(version).is_dir() else version
     if releases.is_before(release, FIRST):
-        return f"Kafka {release} has a fixed set of voters; 3.9.0 and later can change it (KIP-853)"
+        return Refusal(f"Kafka {release} has a fixed set of voters", "3.9.0 and later can change it (KIP-853)")
     return None
 
 

@@ -104,11 +104,11 @@ class Kraft(BaseSystem):
         brokers = [place for place in layout.values() if BROKER in place.roles]
         await partition_leaders.elect_preferred(brokers, CLIENT_PORT, timeout_s)
 
-    def fixed_members(self, version: str, options: KraftOptions) -> str | None:
+    def fixed_members(self, version: str, options: KraftOptions) -> Refusal | None:
         """`harness.systems.contract.membership.ChangesMembers`."""
         return membership.fixed(version, options)
 
-    def wiped_members(self) -> str | None:
+    def wiped_members(self) -> Refusal | None:
         return None
 
     def membership(self, layout: Layout, artifacts: Artifacts) -> KraftMembership:
