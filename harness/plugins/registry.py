@@ -19,6 +19,7 @@ from fencepost.harness.verdict.tables import OpensTable
 
 SYSTEMS: Final = {
     "etcd": "fencepost.harness.systems.etcd:ETCD",
+    "example": "fencepost.harness.systems.example.system:EXAMPLE",
     "kafka-zk": "fencepost.harness.systems.kafka.zookeeper_mode:KAFKA_ZK",
     "kraft": "fencepost.harness.systems.kafka.kraft:KRAFT",
     "zookeeper": "fencepost.harness.systems.zookeeper:ZOOKEEPER",

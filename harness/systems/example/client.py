@@ -1,0 +1,126 @@
+"""The example's client: one connection to one node, one JSON line a request, no retries.
+
+error of the node                outcome
+not-leader, cas-mismatch, exists  definite: the node did nothing
+leader-changed                   unknown: the entry may be committed by the next leader
+the connection ends              unknown; on a connection that had ended before: not sent
+"""
+
+import asyncio
+import json
+from typing import Any
+
+from fencepost.harness.coordination import Definite, Indefinite, Members, NotSent, ReadMode, Reply
+
+Message = dict[str, Any]
+
+
+class Line:
+    """A connection that matches answers to requests by their ids; closed for good once it ends."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._writer = writer
+        self._waiting: dict[int, asyncio.Future[Message]] = {}
+        self._number = 0
+        self.ended = False
+        self._task = asyncio.create_task(self._read(reader))
+
+    async def ask(self, request: Message) -> Message:
+        """The answer; raises NotSent or Indefinite when there is none."""
+        if self.ended:
+            raise NotSent("connection-lost")
+        self._number += 1
+        number = self._number
+        future: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
+        self._waiting[number] = future
+        try:
+            self._writer.write(json.dumps(request | {"id": number}).encode() + b"\n")
+            return await future
+        finally:
+            self._waiting.pop(number, None)
+
+    def close(self) -> None:
+        self._task.cancel()
+        self._end()
+
+    async def _read(self, reader: asyncio.StreamReader) -> None:
+        try:
+            while line := await reader.readline():
+                answer = json.loads(line)
+                future = self._waiting.get(answer["id"])
+                if future is not None and not future.done():
+                    future.set_result(answer)
+        except OSError:
+            pass  # the end of the connection, which is told below
+        finally:
+            self._end()
+
+    def _end(self) -> None:
+        self.ended = True
+        self._writer.close()
+        for future in self._waiting.values():
+            if not future.done():
+                future.set_exception(Indefinite("connection-lost"))
+
+
+async def connect(host: str, port: int, timeout_s: float) -> Line:
+    """Connect; raises Definite when that fails."""
+    try:
+        async with asyncio.timeout(timeout_s):
+            return Line(*await asyncio.open_connection(host, port))
+    except TimeoutError:
+        raise Definite("open-timeout") from None
+    except OSError as error:
+        raise Definite("refused", str(error)) from None
+
+
+class ExampleClient:
+    """`harness.coordination.KeyValue` on the example."""
+
+    def __init__(self, line: Line) -> None:
+        self._line = line
+
+    @property
+    def session_id(self) -> int | None:
+        return None
+
+    async def close(self) -> None:
+        self._line.close()
+
+    async def read(self, key: str, mode: ReadMode) -> Reply:
+        return _reply(await self._ask({"op": "read", "key": key}, plain=mode is ReadMode.PLAIN))
+
+    async def write(self, key: str, value: bytes) -> Reply:
+        return _reply(await self._ask({"op": "write", "key": key, "value": value.decode()}))
+
+    async def cas(self, key: str, old: bytes, new: bytes) -> Reply:
+        return _reply(await self._ask({"op": "cas", "key": key, "old": old.decode(), "value": new.decode()}))
+
+    async def create(self, key: str, value: bytes) -> Reply:
+        return _reply(await self._ask({"op": "create", "key": key, "value": value.decode()}))
+
+    async def write_if(self, key: str, value: bytes, value_position: int | None, version: int | None) -> Reply:
+        return _reply(await self._ask({"op": "write-if", "key": key, "value": value.decode(), "at": value_position}))
+
+    async def add(self, name: str, element: int) -> Reply:
+        return await self.create(f"{name}/{element}", b"1")
+
+    async def members(self, name: str, mode: ReadMode) -> Members:
+        answer = await self._ask({"op": "members", "key": name}, plain=mode is ReadMode.PLAIN)
+        return Members(tuple(answer["elements"]), answer.get("position"), answer.get("epoch"))
+
+    async def _ask(self, command: Message, *, plain: bool = False) -> Message:
+        answer = await self._line.ask({"command": command, "plain": plain})
+        if "error" in answer:
+            raise (Indefinite if answer.get("unknown") else Definite)(answer["error"])
+        return answer
+
+
+def _reply(answer: Message) -> Reply:
+    value = answer["value"]
+    return Reply(
+        value=None if value is None else value.encode(),
+        position=answer.get("position"),
+        value_position=answer.get("value_position"),
+        epoch=answer.get("epoch"),
+    )

@@ -1,0 +1,44 @@
+"""The example in the lab: right without a defect, and each defect is found by the guarantee that it breaks."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.lab_scenario import require_lab
+from tests.run_command import only_folder, run_undisturbed
+
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(400), pytest.mark.long]
+
+_FAULTS = "partition:leader,kill"
+
+
+def outcome(tmp_path: Path, nemesis: str, defect: str, *more: str) -> dict[str, object]:
+    require_lab()
+    _, results = run_undisturbed(
+        tmp_path, "--system", "example", "--workload", "register", "--nemesis", nemesis, "--time-limit", "20s",
+        "--quiet", "1s", "-O", f"defect={defect}", "--seed", "5", *more,
+    )  # fmt: skip
+    document: dict[str, object] = json.loads((only_folder(results) / "verdict.json").read_text())
+    return document
+
+
+def test_without_a_defect_it_is_valid(tmp_path: Path) -> None:
+    assert outcome(tmp_path, _FAULTS, "none")["validity"] == "valid"
+
+
+@pytest.mark.parametrize(
+    ("defect", "nemesis", "broken"),
+    [
+        ("stale-reads", "partition:leader", "linearizable"),
+        ("early-ack", "partition:leader", "linearizable"),
+        ("keeps-leading", "partition:leader:for=9s", "leader-self-fencing"),
+        ("forgets", "kill:all", "linearizable"),
+    ],
+)
+def test_every_defect_is_found(tmp_path: Path, defect: str, nemesis: str, broken: str) -> None:
+    document = outcome(tmp_path, nemesis, defect)
+    assert document["validity"] == "invalid", document["headline"]
+    guarantees = document["guarantees"]
+    assert isinstance(guarantees, list)
+    assert broken in [one["name"] for one in guarantees if one["validity"] == "invalid"]
