@@ -25,9 +25,10 @@ from fencepost.checkers.facts.reigns import Reign, Reigns, reigns_of, subjects
 from fencepost.checkers.findings.circumstances import answered_words, leader_of
 from fencepost.checkers.findings.finding import Finding
 from fencepost.checkers.findings.ladder import WITNESSES_MAX, Findings
+from fencepost.checkers.findings.rules import rule
 from fencepost.checkers.findings.words import describe, duration, shown
 from fencepost.checkers.leadership.acted import find_acts
-from fencepost.checkers.storage.numbering import Views, epoch_words, renumbered
+from fencepost.checkers.storage.numbering import RENUMBERED, Views, epoch_words, renumbered
 from fencepost.harness.history import History, Operation
 from fencepost.harness.verdict import Facts, Verdict
 
@@ -106,6 +107,10 @@ def check(history: History, facts: Facts) -> list[Verdict]:
             exposed=rows(found.exposed),
             exposure_of="answered reads whose key had a newer write acknowledged through another node",
             untested="no read came after a newer write acknowledged through another node: nothing could be stale",
+            rules=(
+                rule("stale-read", len(found.exposed), "no read came after a newer write through another node"),
+                rule(RENUMBERED, found.views.told_again, "no read shows a write of one certain position"),
+            ),
             kept=f"{judged - len(found.unplaced)} reads held every write acknowledged before them",
             shown=[*(_finding(history, s) for s in telling), *renumbered_writes[:WITNESSES_MAX]],
             figures={**{name: len(own) for name, own in counted.items()}, **_figures(stale)},

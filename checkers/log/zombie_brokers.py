@@ -25,6 +25,7 @@ from fencepost.checkers.facts.fault_index import Landmarks
 from fencepost.checkers.facts.reigns import Reign, Reigns
 from fencepost.checkers.findings.finding import Finding
 from fencepost.checkers.findings.ladder import Findings
+from fencepost.checkers.findings.rules import rule
 from fencepost.checkers.findings.words import duration, seconds
 from fencepost.checkers.leadership.claims import claim_evidence, claim_figures, claimed_spans
 from fencepost.checkers.log.cut_brokers import cut_brokers
@@ -88,6 +89,18 @@ def check(history: History, facts: Facts) -> list[Verdict]:
             exposed=rows(asked),
             exposure_of=EXPOSURE_OF,
             kept=f"of {len(asked)} {EXPOSURE_OF} none had an effect that was lost",
+            rules=(
+                rule(
+                    "lost-acknowledgement",
+                    sum(len(one.acknowledged) + len(one.fenced) + len(one.unknown) for one in deeds),
+                    "no append was sent to a superseded partition leader",
+                ),
+                rule(
+                    "vanished-read",
+                    sum(len(one.reads) for one in deeds),
+                    "no superseded partition leader answered a poll",
+                ),
+            ),
             shown=found[:_WITNESSES_MAX],
             figures={
                 "acks": str(facts.options.get("acks", "all")),

@@ -10,6 +10,7 @@ from typing import Any, Final
 from fencepost.checkers.facts.evidence import Rows, row, rows
 from fencepost.checkers.findings.finding import Finding
 from fencepost.checkers.findings.ladder import Doubt, Findings
+from fencepost.checkers.findings.rules import rule
 from fencepost.checkers.metadata.changes import Changes, completed
 from fencepost.harness.history import History, Operation, Outcome, PhaseName, Value
 from fencepost.harness.verdict import Cause, Facts, Verdict
@@ -45,6 +46,10 @@ def judge(history: History, changes: Changes, facts: Facts, *, checker: str) -> 
         doubt=_doubt(compared, differing, silent),
         exposed=tuple(max(rows(last.values())) for last in compared.values()),
         exposure_of=EXPOSURE_OF,
+        rules=(
+            rule("final-answers-differ", len(compared), "no two nodes answered one question in the final phase"),
+            rule("two-views-of-one-offset", _at_one_offset(changes), "no two answers name one offset"),
+        ),
         kept=f"all nodes gave the same answers to {len(compared)} questions",
         figures={
             "differing": [_row(question, last) for question, last in list(differing.items())[:_SHOWN_MAX]],
@@ -109,6 +114,12 @@ def _contradictions(changes: Changes) -> list[Finding]:
             )
             found[place] = Finding(anomaly="two-views-of-one-offset", operations=(other, read), steps=steps)
     return list(found.values())
+
+
+def _at_one_offset(changes: Changes) -> int:
+    """Answers about a setting at an offset that an earlier answer about it names, too."""
+    placed = [(read.key, read.position) for read in changes.reads if read.position is not None]
+    return len(placed) - len(set(placed))
 
 
 def _name(value: Value) -> str:

@@ -17,6 +17,7 @@ import msgspec
 from fencepost.checkers.facts.evidence import Rows, row, rows
 from fencepost.checkers.findings.finding import Finding
 from fencepost.checkers.findings.ladder import Doubt, Findings
+from fencepost.checkers.findings.rules import rule
 from fencepost.checkers.findings.words import duration
 from fencepost.checkers.metadata.changes import Change, Changes, Incarnations, completed, direct_nodes
 from fencepost.harness.history import History, Operation, Outcome, PhaseName
@@ -53,6 +54,15 @@ def judge(history: History, changes: Changes, incarnations: Incarnations, facts:
         exposure_of=EXPOSURE_OF,
         untested="no final view was proven to be late enough to miss anything",
         kept=f"{acknowledged} acknowledged changes: none is missing from a final view",
+        rules=(
+            rule("lost-acknowledged-change", len(exposed), "no final view was proven to be late enough"),
+            rule("views-contradict", len(exposed), "no final view was proven to be late enough"),
+            rule(
+                "refused-change-took-effect",
+                sum(o.f == "alter" and o.type is Outcome.FAIL for o in history.operations),
+                "no change of a setting was refused",
+            ),
+        ),
         counted=_counted(history, changes),
     ).verdict(facts)
 

@@ -8,6 +8,7 @@ from typing import Final
 
 from fencepost.checkers.findings.finding import Finding
 from fencepost.checkers.findings.ladder import Findings
+from fencepost.checkers.findings.rules import rule
 from fencepost.checkers.findings.words import duration
 from fencepost.harness.history import BeliefEvent, Claim, History
 from fencepost.harness.verdict import Facts, Verdict
@@ -39,6 +40,7 @@ def judge(history: History, facts: Facts, *, checker: str) -> Verdict:
         exposed=tuple(again),
         exposure_of=EXPOSURE_OF,
         untested="no server claimed twice to lead in an epoch that is exactly known",
+        rules=(rule(ANOMALY, len(again), "no server claimed twice to lead in an epoch that is exactly known"),),
         kept=f"{len(again) + len(claims)} claims, of {len(led)} epochs",
         counted={"epochs_led": tuple(led.values())},
         figures={"epoch_max": max(led, default=None)},

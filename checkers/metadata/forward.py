@@ -11,6 +11,7 @@ import msgspec
 from fencepost.checkers.facts.evidence import rows
 from fencepost.checkers.findings.finding import Finding
 from fencepost.checkers.findings.ladder import Findings
+from fencepost.checkers.findings.rules import rule
 from fencepost.checkers.findings.words import duration
 from fencepost.checkers.metadata.changes import Change, Changes, Incarnations, completed
 from fencepost.harness.history import Operation
@@ -54,6 +55,7 @@ def judge(changes: Changes, incarnations: Incarnations, facts: Facts, *, checker
         exposed=rows(exposed),
         exposure_of=EXPOSURE_OF,
         untested="no node was read again after it had shown a change",
+        rules=(rule("view-went-back", len(exposed), "no node was read again after it had shown a change"),),
         kept=f"{len(exposed)} answers went back behind no change that their node had shown",
         counted={
             "describes": rows(changes.reads),

@@ -30,6 +30,7 @@ import msgspec
 from fencepost.checkers.facts.evidence import rows
 from fencepost.checkers.findings.finding import Finding
 from fencepost.checkers.findings.ladder import Doubt, Findings
+from fencepost.checkers.findings.rules import rule
 from fencepost.checkers.metadata.placed_changes import Log, Placed
 from fencepost.harness.history import History, LogEntry, Operation, Outcome
 from fencepost.harness.verdict import Cause, Facts, Verdict, in_words
@@ -65,6 +66,16 @@ def check(history: History, facts: Facts) -> list[Verdict]:
         exposure=below,
         exposure_of="entries that several logs hold at one offset",
         untested="no entries that several logs hold at one offset",
+        rules=(
+            rule("logs-differ", below, "no two logs hold an entry of one offset"),
+            rule("committed-overwritten", _replaceable(placed, logs), "no other log reaches an acknowledged change"),
+            rule("epoch-went-back", sum(max(0, len(log.at) - 1) for log in logs.values()), "no log has two entries"),
+            rule(
+                "order-contradicts-time",
+                _ordered_by_time(placed),
+                "no change that stands in a log was asked for after another one was acknowledged",
+            ),
+        ),
         kept=f"{below} entries that several logs hold at one offset",
         figures={**_figures(logs, counted), "entries_compared": below},
         evidence={name: rows(own) for name, own in counted.items()},
@@ -77,6 +88,18 @@ def check(history: History, facts: Facts) -> list[Verdict]:
         exposed=found,
         exposure_of="acknowledged changes found on disk",
         untested="no acknowledged changes found on disk",
+        rules=(
+            rule(
+                "lost-acknowledged-change",
+                _losable(placed, logs, facts),
+                "too few logs of voters were kept whole for no majority to hold a change",
+            ),
+            rule(
+                "refused-change-took-effect",
+                sum(o.type is Outcome.FAIL and o.f == "alter" for o, _ in placed.items),
+                "no change of a setting was refused",
+            ),
+        ),
         kept=f"{len(found)} acknowledged changes found on disk",
     )
     return [agrees.verdict(facts), *([durable.verdict(facts)] if found or lost else [])]
@@ -165,6 +188,16 @@ def _common_entries(logs: Mapping[str, Log]) -> int:
     return sum(count > 1 for count in counts.values())
 
 
+def _replaceable(placed: Placed, logs: Mapping[str, Log]) -> int:
+    """Acknowledged changes of one entry whose offset another log holds as well."""
+    entries = [
+        own[0]
+        for change, places in placed.items
+        if change.type is Outcome.OK and len(own := placed.entries(places)) == 1
+    ]
+    return sum(sum(entry.offset in log.at for log in logs.values()) > 1 for entry in entries)
+
+
 # -- logs against the history -------------------------------------------------------------------------------------
 
 
@@ -190,6 +223,13 @@ def _out_of_order(placed: Placed, logs: Mapping[str, Log]) -> Iterator[Finding]:
                     f"{_told(change[0])} was asked for only then, but stands at offset {change[1]}.",
                 ),
             )
+
+
+def _ordered_by_time(placed: Placed) -> int:
+    """Changes in some log that were asked for after another one there had been acknowledged."""
+    held = [o for o, places in placed.items if places]
+    first_ns = min((o.completed_ns or 0 for o in held if o.type is Outcome.OK), default=None)
+    return 0 if first_ns is None else sum(o.invoked_ns > first_ns for o in held)
 
 
 _At = tuple[Operation, int]
@@ -237,6 +277,13 @@ def _lost(placed: Placed, logs: Mapping[str, Log], facts: Facts) -> Iterator[Fin
                     f"The logs of {', '.join(lack)} do not hold it: no majority of {len(facts.voters)} voters can.",
                 ),
             )
+
+
+def _losable(placed: Placed, logs: Mapping[str, Log], facts: Facts) -> int:
+    """Acknowledged changes of which the logs that were kept whole could show that no majority holds them."""
+    whole = sum(node in logs and logs[node].log.start_offset == 0 for node in facts.voters)
+    enough = len(facts.voters) - whole <= len(facts.voters) // 2
+    return sum(o.type is Outcome.OK for o, _ in placed.items) if enough else 0
 
 
 def _refused(placed: Placed) -> Iterator[Finding]:

@@ -18,6 +18,7 @@ from fencepost.checkers.facts.reigns import Begin, Reign, Reigns, Sample, reigns
 from fencepost.checkers.facts.stalls import harness_stalls, machine_stalls, overlapping
 from fencepost.checkers.findings.finding import Finding
 from fencepost.checkers.findings.ladder import Doubt, Findings
+from fencepost.checkers.findings.rules import rule
 from fencepost.checkers.findings.words import duration
 from fencepost.checkers.leadership.self_fencing import cuts
 from fencepost.checkers.metadata.attachment import AT_ONCE_NS, attached_words, attachments, epoch_subject
@@ -240,6 +241,7 @@ def _verdict(
         exposure=len(exposed),
         exposure_of=EXPOSURE_OF,
         untested="" if exposed else vacuous,
+        rules=(rule(ANOMALY, len(exposed), vacuous),),
         kept=f"{len(exposed)} voters came back, and the leader stayed",
         figures={
             FaultCost.figure: plain(costs[:_SHOWN_MAX]),

@@ -24,6 +24,7 @@ from fencepost.checkers.facts.reigns import Reigns, reigns_of
 from fencepost.checkers.findings.circumstances import answered_words, leader_of
 from fencepost.checkers.findings.finding import Finding
 from fencepost.checkers.findings.ladder import Doubt, Findings
+from fencepost.checkers.findings.rules import rule
 from fencepost.checkers.findings.words import duration
 from fencepost.checkers.metadata.attachment import epoch_subject
 from fencepost.checkers.metadata.changes import completed
@@ -75,6 +76,23 @@ def check(history: History, facts: Facts) -> list[Verdict]:
             exposed=tuple(row(o) for own in names.values() for o in _exposed(own)),
             exposure_of=EXPOSURE_OF,
             untested="no name was asked for after another process had taken it",
+            rules=(
+                rule(
+                    "denied-taken-name",
+                    sum(map(len, map(_exposed, names.values()))),
+                    "no name was asked for after another process had taken it",
+                ),
+                rule(
+                    "invented-name",
+                    sum(o.f == "read" for o in rows),
+                    "nobody was told whether a name is taken",
+                ),
+                rule(
+                    "name-taken-twice",
+                    sum(max(0, sum(o.f == "cas" for o in own) - 1) for own in names.values()),
+                    "no name was asked for twice",
+                ),
+            ),
             kept=f"{len(results)} names: every answer is explained",
             proofs=tuple(proof_of(found, columns.operations, name) for found, name in proven[:_PROOFS_MAX]),
             figures={"names": len(results), "answers": sum(o.f == "read" for o in rows), **_figures(denials, told)},

@@ -28,6 +28,7 @@ from fencepost.checkers.facts.positions import events_of
 from fencepost.checkers.facts.reigns import LOG_DELAY_NS
 from fencepost.checkers.findings.finding import Finding
 from fencepost.checkers.findings.ladder import Findings
+from fencepost.checkers.findings.rules import rule
 from fencepost.harness.history import AttemptEvent, EpochEvent, History, LogEntry, Operation, OpEvent, Outcome
 from fencepost.harness.verdict import Facts, Verdict
 from fencepost.harness.verdict.figures import ControllerAttempt, ControllerElection, plain
@@ -35,6 +36,7 @@ from fencepost.harness.verdict.figures import ControllerAttempt, ControllerElect
 CHECKER: Final = "zombie-controllers"
 GUARANTEE: Final = "superseded-leader-does-not-act"
 CLIENT_CHANGES: Final = "client-changes-are-fenced"
+STAMPED: Final = "stamped-effect"
 UNFENCED: Final = "unfenced-change"
 SUBJECT: Final = "controller"
 #: What refused it: ZooKeeper by the version of /controller_epoch, a broker by the epoch, ZooKeeper for its session.
@@ -261,6 +263,13 @@ def _as_controllers(history: History, facts: Facts, deeds: Deeds) -> Verdict:
         exposure=len(deeds.fenced) + len(deeds.stamped),
         exposure_of="attempts of superseded controllers to act as controllers",
         untested=f"of {len(deeds.reigns)} controllers none tried to act as one once superseded",
+        rules=(
+            rule(
+                STAMPED,
+                by[BY_EPOCH] + len(deeds.stamped),
+                "no write of a superseded controller that checks its epoch came as far as ZooKeeper",
+            ),
+        ),
         kept=f"superseded controllers tried to act {len(deeds.fenced)} times and were refused each time "
         f"({_counts(by)})",
         figures={
@@ -293,6 +302,7 @@ def _for_clients(history: History, facts: Facts, deeds: Deeds) -> Verdict:
         exposure=unfenced,
         exposure_of="changes that superseded controllers made for clients",
         untested=f"no change that a superseded controller made for a client took effect{refused}",
+        rules=(rule(UNFENCED, unfenced, "no superseded controller made a change for a client"),),
         figures={
             "subject": SUBJECT,
             "attempted_but_fenced": expired,
@@ -327,7 +337,7 @@ def _stamped_finding(history: History, deeds: Deeds, deed: ControllerAttempt) ->
         history,
         deeds,
         deed,
-        "stamped-effect",
+        STAMPED,
         (effect, "A majority of the ZooKeepers has it on disk, so it took effect."),
     )
 

@@ -37,7 +37,16 @@ class Views:
             if len(makers) == 1 and makers[0].type is Outcome.OK and write_position(makers[0]) is not None
         }
         #: Reads that show a write at another position than its acknowledgement, each with that write.
-        self.renumbered: Final = list(self._renumbered(history))
+        self.renumbered: Final[list[tuple[Operation, Operation]]] = []
+        #: How many reads tell of the position of such a write at all.
+        self.told_again = 0
+        for read in ok_reads(history):
+            write = self._placed.get(_value(read.key, read.result))
+            if write is None or read.value_position is None:
+                continue
+            self.told_again += 1
+            if read.value_position != write_position(write):
+                self.renumbered.append((read, write))
         #: Whether positions of different servers cannot be compared.
         self.by_time: Final = bool(self.renumbered) or any(order_contradictions(history))
 
@@ -60,12 +69,6 @@ class Views:
         if not makers or any(o.type is not Outcome.OK or o.completed_ns is None for o in makers):
             return None
         return max(makers, key=lambda o: o.completed_ns or 0)
-
-    def _renumbered(self, history: History) -> Iterator[tuple[Operation, Operation]]:
-        for read in ok_reads(history):
-            write = self._placed.get(_value(read.key, read.result))
-            if write is not None and read.value_position not in (None, write_position(write)):
-                yield read, write
 
 
 def renumbered(history: History, views: Views) -> Iterator[Finding]:

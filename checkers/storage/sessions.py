@@ -33,10 +33,11 @@ from fencepost.checkers.facts.evidence import rows
 from fencepost.checkers.facts.positions import READS, WRITES, by_key, ok_reads, ok_writes, write_position, written
 from fencepost.checkers.findings.finding import Finding, few_of_each
 from fencepost.checkers.findings.ladder import Findings
+from fencepost.checkers.findings.rules import rule
 from fencepost.checkers.findings.words import shown
-from fencepost.checkers.storage.numbering import Views, order_contradictions, renumbered
+from fencepost.checkers.storage.numbering import RENUMBERED, Views, order_contradictions, renumbered
 from fencepost.harness.history import History, Operation, Outcome, Value
-from fencepost.harness.verdict import Facts, Verdict
+from fencepost.harness.verdict import Facts, Rule, Verdict
 
 CHECKER: Final = "session-order"
 GUARANTEE: Final = "session-order"
@@ -62,11 +63,38 @@ def check(history: History, facts: Facts) -> list[Verdict]:
             exposed=rows(_exposed(history)),
             exposure_of="answered reads of a key after another process's acknowledged write to it",
             untested="no session read a key after another process's acknowledged write to it",
+            rules=_rules(history, judged, views),
             kept=f"{len(judged)} replies stand in the order of their sessions",
             shown=few_of_each(found, _WITNESSES_OF_EACH),
             counted={"replies_judged": rows(judged), "sessions": rows(_first_replies(judged))},
         ).verdict(facts)
     ]
+
+
+def _rules(history: History, judged: list[Operation], views: Views) -> tuple[Rule, ...]:
+    again = len(judged) - len(_first_replies(judged))
+    writes = [w for w in ok_writes(history) if write_position(w) is not None]
+    keys = {w.key for w in writes}
+    reads = [r for r in ok_reads(history) if r.value_position is not None]
+    placed = sum(r.position is not None and r.key in keys for r in reads)
+    swaps = sum(w.f == "cas" for w in writes)
+    differ = "servers number writes differently, so positions do not tell"
+    by_order = {
+        "skipped-write": (placed, "no answer with both positions is about a key that was written"),
+        "cas-on-wrong-value": (swaps, "no compare-and-set was acknowledged with a position"),
+    }
+    return (
+        rule("position-went-back", again, "no session got two replies with a position"),
+        rule("value-went-back", again, "no session got two replies with a position"),
+        *(
+            rule(name, 0 if views.by_time else n, differ if views.by_time else lacks)
+            for name, (n, lacks) in by_order.items()
+        ),
+        rule("two-values", len(reads), "no answer names the position of its value"),
+        rule("value-from-nowhere", len(reads), "no answer names the position of its value"),
+        rule("write-order", max(0, len(writes) - 1), "no two writes were acknowledged with a position"),
+        rule(RENUMBERED, views.told_again, "no read shows a write of one certain position"),
+    )
 
 
 def session_breaches(judged: list[Operation], views: Views) -> Iterator[Finding]:

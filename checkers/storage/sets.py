@@ -12,10 +12,11 @@ from typing import Final
 from fencepost.checkers.facts.evidence import rows
 from fencepost.checkers.findings.finding import Finding
 from fencepost.checkers.findings.ladder import Doubt, Findings
+from fencepost.checkers.findings.rules import rule
 from fencepost.checkers.findings.words import by, seconds
 from fencepost.checkers.storage.register_anomalies import describe
 from fencepost.harness.history import History, Operation, Outcome, Value
-from fencepost.harness.verdict import Cause, Facts, Verdict
+from fencepost.harness.verdict import Cause, Facts, Rule, Verdict
 
 CHECKER: Final = "set"
 GUARANTEE: Final = "no-lost-acknowledged-writes"
@@ -39,6 +40,7 @@ def check(history: History, facts: Facts) -> list[Verdict]:
             doubt=_doubt(weak, sets, history.healed_ns),
             exposed=rows(add for one in sets for add in one.exposed()),
             exposure_of=EXPOSURE_OF,
+            rules=rules_of(sets, weak),
             counted=counted,
         ).verdict(facts)
     ]
@@ -61,6 +63,22 @@ def weak_reads(facts: Facts) -> str:
     return (
         "" if mode in ("strong", "barrier") else f"the set was read in mode {mode!r}, which may lag: nothing is proven"
     )
+
+
+def rules_of(sets: Sequence["SetHistory"], weak: str, lost: str = "lost-write") -> tuple[Rule, ...]:
+    """The rules about elements, and how often each could have fired."""
+    chances = {
+        lost: (
+            sum(len(one.exposed()) for one in sets),
+            "no acknowledged element was due in a strong read after healing",
+        ),
+        "lost-after-seen": (
+            sum(one.seen_before_the_last() for one in sets),
+            "no strong read came after one with elements",
+        ),
+        "phantom-element": (sum(one.seen() for one in sets), "no strong read shows an element"),
+    }
+    return tuple(rule(name, 0 if weak else count, weak or lacks) for name, (count, lacks) in chances.items())
 
 
 def counted_in(sets: Sequence["SetHistory"]) -> dict[str, list[Operation]]:
@@ -96,6 +114,16 @@ class SetHistory:
             return []
         asked = self.final_reads[-1].invoke_index
         return [o for o in self.adds if o.type is Outcome.OK and (o.complete_index or 0) < asked]
+
+    def seen(self) -> int:
+        """How many elements strong reads show."""
+        return len(frozenset[Value]().union(*self._members.values()))
+
+    def seen_before_the_last(self) -> int:
+        """How many of them had been shown before the last strong read was asked for."""
+        asked = self.reads[-1].invoke_index if self.reads else -1
+        earlier = (self._members[o.invoke_index] for o in self.reads if (o.complete_index or 0) < asked)
+        return len(frozenset[Value]().union(*earlier))
 
     def findings(self, *, lost: str = "lost-write") -> list[Finding]:
         """Every element that is lost, vanished or was never added, once each."""

@@ -6,7 +6,7 @@ the run ends with a change that every listener must hear of; if one does not by 
 """
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final
 
 import msgspec
@@ -14,6 +14,7 @@ import msgspec
 from fencepost.checkers.facts.evidence import rows
 from fencepost.checkers.findings.finding import Finding, few_of_each
 from fencepost.checkers.findings.ladder import Doubt, Findings
+from fencepost.checkers.findings.rules import rule
 from fencepost.checkers.findings.words import shown
 from fencepost.checkers.watches.changes import Changes
 from fencepost.checkers.watches.heard import Event, Mark, stretches
@@ -60,16 +61,24 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Question(msgspec.Struct, frozen=True, kw_only=True):
-    """One guarantee: the findings that break it, and by what it was put to the test, an operation for each time."""
+    """One guarantee: the findings that break it, and by what it was put to the test, an operation for each time.
+
+    `anomalies` are its rules: of each how often it could have fired.
+    """
 
     guarantee: str
-    anomalies: frozenset[str]
+    anomalies: Mapping[str, Callable[["Case"], int]]
     exposure: Callable[[Case], list[Operation]]
     exposure_of: str
 
 
 def _told(case: Case) -> list[Operation]:
     return [event.op for event in case.events]
+
+
+def _followers(case: Case) -> int:
+    """Events that were not the first of their watch."""
+    return sum(max(0, len(one.stretch.events) - 1) for one in case.heard)
 
 
 def _due(case: Case) -> list[Operation]:
@@ -112,49 +121,53 @@ def _covers_any(case: Case, one: Heard, mark: Mark) -> bool:
 QUESTIONS: Final = (
     Question(
         guarantee="watch-ordered",
-        anomalies=frozenset({REORDERED, BEFORE_START}),
+        anomalies={REORDERED: _followers, BEFORE_START: lambda case: len(case.events)},
         exposure=_told,
         exposure_of="events that listeners were told",
     ),
     Question(
         guarantee="watch-unique",
-        anomalies=frozenset({DUPLICATE}),
+        anomalies={DUPLICATE: _followers},
         exposure=_told,
         exposure_of="events that listeners were told",
     ),
     Question(
         guarantee=RELIABLE,
-        anomalies=frozenset({LOST}),
+        anomalies={LOST: lambda case: len(_due(case))},
         exposure=_due,
         exposure_of="known changes that a listener had to be told of",
     ),
     Question(
         guarantee=ATOMIC,
-        anomalies=frozenset({SPLIT}),
+        anomalies={SPLIT: lambda case: len(_transactions(case))},
         exposure=_transactions,
         exposure_of="transactions of several keys that a listener was told of",
     ),
     Question(
         guarantee=RESUMABLE,
-        anomalies=frozenset({LOST}),
+        anomalies={LOST: lambda case: len(_missed(case))},
         exposure=_missed,
         exposure_of="known changes that were made before a resumed watch began, and that it had to tell",
     ),
     Question(
         guarantee="watch-bookmarkable",
-        anomalies=frozenset({BOOKMARK}),
+        anomalies={BOOKMARK: lambda case: len(_bookmarks(case))},
         exposure=_bookmarks,
         exposure_of="bookmarks that cover a known change",
     ),
     Question(
         guarantee=BEFORE_DATA,
-        anomalies=frozenset({DATA, REPLY}),
+        anomalies=dict.fromkeys((DATA, REPLY), lambda case: len(_answers(case))),
         exposure=_answers,
         exposure_of="answers among the events that are newer than a known change",
     ),
     Question(
         guarantee="watch-truthful",
-        anomalies=frozenset({"invented-event", "wrong-value", "wrong-kind"}),
+        anomalies={
+            "invented-event": lambda case: len(case.events),
+            "wrong-value": lambda case: sum(event.value is not None for event in case.changes.explained),
+            "wrong-kind": lambda case: len(case.changes.explained),
+        },
         exposure=lambda case: [event.op for event in case.changes.explained],
         exposure_of="events that a write explains",
     ),
@@ -215,6 +228,9 @@ def _verdict(question: Question, case: Case, doubts: list[str], facts: Facts) ->
         exposed=exposed,
         exposure_of=question.exposure_of,
         kept=f"{len(exposed)} {question.exposure_of}",
+        rules=tuple(
+            rule(name, count(case), f"no {question.exposure_of}") for name, count in question.anomalies.items()
+        ),
         shown=few_of_each(found, _WITNESSES_OF_EACH),
     ).verdict(facts)
 

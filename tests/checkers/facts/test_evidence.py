@@ -295,6 +295,33 @@ def test_nothing_is_counted_twice(name: str) -> None:
     assert [figure for figure in counts if len(set(figure.rows)) != len(figure.rows)] == []
 
 
+#: Checkers that name the rules of every guarantee.
+WITH_RULES: Final = (
+    "freshness",
+    "ground-truth",
+    "log",
+    "metadata",
+    "rejoin",
+    "session-order",
+    "set",
+    "topic-names",
+    "watch",
+    "zombie-brokers",
+    "zombie-controllers",
+)
+
+
+@pytest.mark.parametrize("name", WITH_RULES)
+def test_a_rule_that_fired_had_its_chances(name: str) -> None:
+    """Each violation is of a rule that is named, and of no fewer chances; one without any says what was lacking."""
+    for _, verdicts in judged(name):
+        for verdict in verdicts:
+            chances = {rule.name: rule.chances for rule in verdict.rules}
+            assert chances, verdict.guarantee
+            assert [name for name, n in verdict.anomalies.items() if chances.get(name, 0) < n] == [], verdict
+            assert all(bool(rule.lacks) == (rule.chances == 0) for rule in verdict.rules)
+
+
 def of(functions: str, *types: Outcome) -> Callable[[Event], bool]:
     """An event of one of these functions that is one of these types; never ended where `INVOKE` is among them."""
 
