@@ -6,8 +6,8 @@ order explains the answer. What this misses (answers that are too new, values th
 other checkers.
 
 Where servers number the same write differently, positions are not compared: an answer is stale then if the write that
-made its value had ended before the missing one was invoked. That the numbers differ is an anomaly of its own: no order
-explains both answers.
+made its value had ended before the missing one was invoked. That the numbers differ breaks a guarantee of its own,
+"write-positions-agree": values may be current and linearizable all the same.
 
 The guarantee is the one that the run's reads are held to: "fresh-after-sync" for ZooKeeper's `sync` then read (relied
 upon, and disclaimed: ZOOKEEPER-1675), "linearizable" where reads are promised to be current.
@@ -33,6 +33,7 @@ from fencepost.harness.history import History, Operation
 from fencepost.harness.verdict import Facts, Verdict
 
 CHECKER: Final = "freshness"
+ONE_NUMBERING: Final = "write-positions-agree"
 
 
 class StaleRead(msgspec.Struct, frozen=True, kw_only=True):
@@ -92,46 +93,50 @@ def check(history: History, facts: Facts) -> list[Verdict]:
     counted = {
         "reads_judged": found.reads,
         "stale_reads": [s.read for s in stale],
-        "renumbered_writes": [read for read, _ in found.views.renumbered],
         "stale_reads_of_superseded_leader": [s.read for s in stale if s.reign is not None],
         "fresh_reads_answered_by_superseded_leader": find_acts(history, facts, reigns).fresh_reads_exposed,
     }
     telling = sorted(stale, key=lambda s: (s.reign is None, s.read.invoked_ns))[:WITNESSES_MAX]
-    renumbered_writes = list(renumbered(history, found.views))
     return [
         Findings(
             checker=CHECKER,
             guarantee=facts.read_guarantee,
-            found=[*(_finding(history, s) for s in stale), *renumbered_writes],
-            broken=_reason(stale, found, len(renumbered_writes)),
+            found=[_finding(history, s) for s in stale],
+            broken=_reason(stale, found),
             exposed=rows(found.exposed),
             exposure_of="answered reads whose key had a newer write acknowledged through another node",
             untested="no read came after a newer write acknowledged through another node: nothing could be stale",
-            rules=(
-                rule("stale-read", len(found.exposed), "no read came after a newer write through another node"),
-                rule(RENUMBERED, found.views.told_again, "no read shows a write of one certain position"),
-            ),
+            rules=(rule("stale-read", len(found.exposed), "no read came after a newer write through another node"),),
             kept=f"{judged - len(found.unplaced)} reads held every write acknowledged before them",
-            shown=[*(_finding(history, s) for s in telling), *renumbered_writes[:WITNESSES_MAX]],
+            shown=[_finding(history, s) for s in telling],
             figures={**{name: len(own) for name, own in counted.items()}, **_figures(stale)},
             evidence={**{name: rows(own) for name, own in counted.items()}, **_evidence(history, stale)},
-        ).verdict(facts)
+        ).verdict(facts),
+        *([_numbering(history, facts, found.views)] if facts.guarantee(ONE_NUMBERING) is not None else []),
     ]
 
 
-def _reason(stale: list[StaleRead], found: Judged, renumbered: int) -> str:
-    judged = len(found.reads)
+def _reason(stale: list[StaleRead], found: Judged) -> str:
     # Where only time tells, an answer that overlaps what it lacks is not counted.
     least = "at least " if found.views.by_time else ""
     led = sum(s.reign is not None for s in stale)
-    told = []
-    if stale:
-        told.append(f"{least}{len(stale)} of {judged} reads lack a write acknowledged before they were invoked")
-    if led:
-        told.append(f"{led} of them were answered by a superseded leader")
-    if renumbered:
-        told.append(f"{renumbered} of {judged} reads show a write at another position than it was acknowledged at")
-    return "; ".join(told)
+    reads = f"{least}{len(stale)} of {len(found.reads)} reads lack a write acknowledged before they were invoked"
+    return f"{reads}; {led} of them were answered by a superseded leader" if led else reads
+
+
+def _numbering(history: History, facts: Facts, views: Views) -> Verdict:
+    """Whether every server says the same of where a write stands; reads may be current all the same."""
+    told, differ = len(views.placed_reads), len(views.renumbered)
+    return Findings(
+        checker=CHECKER,
+        guarantee=ONE_NUMBERING,
+        found=list(renumbered(history, views)),
+        broken=f"{differ} of {told} reads show a write at another position than it was acknowledged at",
+        exposed=rows(views.placed_reads),
+        exposure_of="reads that tell the position of a write whose acknowledgement told it",
+        rules=(rule(RENUMBERED, told, "no read tells the position of a write whose acknowledgement told it"),),
+        kept=f"{told} reads show a write where it was acknowledged",
+    ).verdict(facts)
 
 
 def find_stale(history: History) -> Judged:

@@ -38,13 +38,13 @@ class Views:
         }
         #: Reads that show a write at another position than its acknowledgement, each with that write.
         self.renumbered: Final[list[tuple[Operation, Operation]]] = []
-        #: How many reads tell of the position of such a write at all.
-        self.told_again = 0
+        #: All reads that tell the position of such a write.
+        self.placed_reads: Final[list[Operation]] = []
         for read in ok_reads(history):
             write = self._placed.get(_value(read.key, read.result))
             if write is None or read.value_position is None:
                 continue
-            self.told_again += 1
+            self.placed_reads.append(read)
             if read.value_position != write_position(write):
                 self.renumbered.append((read, write))
         #: Whether positions of different servers cannot be compared.

@@ -93,7 +93,7 @@ def _rules(history: History, judged: list[Operation], views: Views) -> tuple[Rul
         rule("two-values", len(reads), "no answer names the position of its value"),
         rule("value-from-nowhere", len(reads), "no answer names the position of its value"),
         rule("write-order", max(0, len(writes) - 1), "no two writes were acknowledged with a position"),
-        rule(RENUMBERED, views.told_again, "no read shows a write of one certain position"),
+        rule(RENUMBERED, len(views.placed_reads), "no read shows a write of one certain position"),
     )
 
 

@@ -93,6 +93,12 @@ GUARANTEES: Final = (
         source=f"{_API}, section Strict serializability; reads confirm leadership as in Ongaro's thesis (2014), 6.4",
     ),
     Guarantee(
+        name="write-positions-agree",
+        standing=Standing.PROMISED,
+        text="A write has one revision, the same for every member that tells of it.",
+        source=f"{_API}, section Revision: every change of the store has a revision of its own, in one order",
+    ),
+    Guarantee(
         name="session-order",
         standing=Standing.MEASURED,
         text="Serializable reads of one connection never go back to an older revision.",

@@ -68,6 +68,12 @@ GUARANTEES: Final = (
         source='Programmer\'s Guide, "Consistency Guarantees": sequential consistency, single system image',
     ),
     Guarantee(
+        name="write-positions-agree",
+        standing=Standing.PROMISED,
+        text="A write has one zxid, the same for every server that tells of it.",
+        source="ZooKeeper Internals: total order; a zxid names one proposal",
+    ),
+    Guarantee(
         name="fresh-after-sync",
         standing=Standing.RELIED_UPON,
         text="A read behind a sync of the same session sees every write acknowledged before the sync was sent.",

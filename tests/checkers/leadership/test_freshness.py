@@ -8,15 +8,24 @@ import pytest
 
 from fencepost.checkers.leadership import freshness
 from fencepost.harness.history import Outcome
-from fencepost.harness.verdict import Facts, Validity, Verdict
-from tests.checkers.build import Tale, facts, ns
+from fencepost.harness.verdict import Facts, Guarantee, Standing, Validity, Verdict
+from tests.checkers.build import Tale, facts, ns, only
 
 SYNC = facts(read_guarantee="fresh-after-sync")
+NUMBERS = "write-positions-agree"
+NUMBERED = facts(
+    read_guarantee="fresh-after-sync",
+    guarantees=(Guarantee(name=NUMBERS, standing=Standing.PROMISED, text=NUMBERS, source="a test"),),
+)
 
 
 def judged(tale: Tale, given: Facts = SYNC) -> Verdict:
     (verdict,) = freshness.check(tale.history(), given)
     return verdict
+
+
+def numbering(tale: Tale) -> Verdict:
+    return only(freshness.check(tale.history(), NUMBERED), NUMBERS)
 
 
 def written(tale: Tale) -> None:
@@ -51,7 +60,9 @@ def test_an_answer_is_the_write_whose_value_it_has_by_whatever_number() -> None:
     tale = Tale()
     written(tale)
     tale.read("a", 2, at=(50, 60), node="n1", value_position=6, position=9)
-    verdict = judged(tale)
+    # The value is the newest one, so the answer is current.
+    assert (judged(tale).validity, judged(tale).anomalies) == (Validity.VALID, {})
+    verdict = numbering(tale)
     assert (verdict.validity, verdict.anomalies) == (Validity.INVALID, {"renumbered-write": 1})
     assert verdict.reason == "1 of 1 reads show a write at another position than it was acknowledged at"
     assert verdict.witnesses[0].steps == (
@@ -60,13 +71,23 @@ def test_an_answer_is_the_write_whose_value_it_has_by_whatever_number() -> None:
         "A write has one position: the two servers do not hold the same store.",
     )
     tale.read("a", 1, at=(61, 70), node="n1", value_position=3, position=9)
+    assert numbering(tale).anomalies == {"renumbered-write": 2}
     verdict = judged(tale)
-    assert verdict.anomalies == {"stale-read": 1, "renumbered-write": 2}
+    assert verdict.anomalies == {"stale-read": 1}
     assert verdict.figures["staleness_writes_max"] == 1
     # Whose it is cannot be told any more, nor that it is older than anything.
     tale.write("a", 2, at=(71, 72), node="n2", type=Outcome.INFO)
     tale.read("a", 2, at=(80, 90), node="n1", value_position=6, position=9)
-    assert judged(tale).anomalies == {"stale-read": 1, "renumbered-write": 1}
+    assert judged(tale).anomalies == {"stale-read": 1}
+    assert numbering(tale).anomalies == {"renumbered-write": 1}
+
+
+def test_servers_that_number_alike_agree() -> None:
+    tale = Tale()
+    written(tale)
+    assert numbering(tale).validity is Validity.UNKNOWN
+    tale.read("a", 2, at=(50, 60), node="n1", value_position=8, position=9)
+    assert (numbering(tale).validity, numbering(tale).exposure) == (Validity.VALID, 1)
 
 
 def overlapping(tale: Tale) -> None:
@@ -112,7 +133,7 @@ def test_a_value_that_nobody_is_known_to_have_written_is_no_stale_one_where_numb
     overlapping(tale)
     renumbered_read(tale)
     tale.read("a", 0, at=(90, 95), node="n1", value_position=1, position=9)
-    assert judged(tale).anomalies == {"renumbered-write": 1}
+    assert judged(tale).anomalies == {}
 
 
 def test_beside_a_write_that_does_not_say_its_value_no_value_is_of_one_write() -> None:

@@ -110,6 +110,7 @@ def test_promises_carry_the_names_that_checkers_use() -> None:
         "one-leader-per-epoch": Standing.PROMISED,
         "superseded-leader-does-not-act": Standing.PROMISED,
         "session-order": Standing.MEASURED,
+        "write-positions-agree": Standing.PROMISED,
     }
     assert all(guarantee.source for guarantee in ETCD.promises())
     assert {ETCD.profile.read_guarantee(mode) for mode in ETCD.profile.read_modes} <= set(standing)
