@@ -6,11 +6,12 @@ enough ok operations of every kind in the main phase, faults that took hold, ope
 final read, servers that had all that they need, and a harness that was not itself asleep.
 """
 
+import re
 from collections import Counter
 from typing import Any, Final
 
 from fencepost.checkers.facts.evidence import Rows, row, rows
-from fencepost.checkers.facts.positions import OCCASIONAL, final_reads
+from fencepost.checkers.facts.positions import OCCASIONAL, PARTITION_STAMPED, final_reads
 from fencepost.checkers.facts.reigns import merged
 from fencepost.checkers.facts.stalls import harness_stalls, overlapping
 from fencepost.checkers.findings.ladder import Doubt, conclude
@@ -34,6 +35,9 @@ GUARANTEE: Final = "coverage"
 
 #: Stands for every kind of fault that was available.
 _MIXTURE: Final = "all"
+#: Of a loss of power: the files that lost something, each as "node:path".
+_LOST: Final = "lost"
+_OF_TOPIC: Final = re.compile(r"(?!__)[^/]+-\d+/")
 #: Every single kind of operation must reach this share of the threshold for all of them: seldom is not never.
 _SHARE_OF_EACH: Final = 10
 
@@ -47,7 +51,12 @@ def check(history: History, facts: Facts) -> list[Verdict]:
     ok, invoked = _counts(history, start_ns, end_ns)
     cut_short = ending_of(history, facts.planned_ns, facts.failure).cut_short
     stalls = _stalls(history, facts, start_ns, end_ns)
-    thin = [*_operations_missing(ok, invoked, facts), *_faults_missing(faults, under_fault, facts)]
+    idle = [f for f in faults if not _lost_own_data(history, f)]
+    thin = [
+        *_operations_missing(ok, invoked, facts),
+        *_faults_missing([f for f in faults if f not in idle], under_fault, facts),
+        *([f"of {len(idle)} losses of power none took anything of the workload's data"] if idle else []),
+    ]
     doubtful = [
         *_unproven(history),
         *([] if final_reads(history) else ["no final read was answered"]),
@@ -110,6 +119,20 @@ def _operations_missing(ok: Counter[str], invoked: Counter[str], facts: Facts) -
         missing.append(f"{ok.total()} ok operations in the main phase, {least} are needed")
     wanted = (f for f in invoked if f not in OCCASIONAL and ok[f] < each)
     return missing + [f"{ok[f]} ok operations {f!r} in the main phase, {each} are needed" for f in wanted]
+
+
+def _lost_own_data(history: History, fault: FaultSpan) -> bool:
+    """Whether a loss of power took anything that the workload wrote; true of every other fault.
+
+    What is appended to topic partitions lies in their folders, on the brokers that are asked for it: a loss of Kafka's
+    own topics ("__cluster_metadata-0") or of a ZooKeeper's log takes none of it.
+    """
+    lost = fault.details.get(_LOST)
+    if not isinstance(lost, str):
+        return True
+    brokers = {o.node for o in history.operations if o.f in PARTITION_STAMPED}
+    files = [file.partition(":") for file in lost.split(", ") if file]
+    return any(not brokers or (node in brokers and _OF_TOPIC.match(path)) for node, _, path in files)
 
 
 def _faults_missing(faults: list[FaultSpan], under_fault: int | None, facts: Facts) -> list[str]:

@@ -46,7 +46,7 @@ class ActLog:
         """Write one line of both; `skip` and `proof` belong to the end of an action."""
         entry, resolved, view = act.entry, act.resolved, act.view
         outcome = FaultOutcome.SKIPPED if skip else proof.outcome if proof else FaultOutcome.PENDING
-        details = dict(resolved.details) if resolved else {}
+        details = {**(resolved.details if resolved else {}), **(proof.details if proof else {})}
         if act.part_of is not None:
             details["part_of"] = act.part_of
         event = self._records.record(

@@ -133,10 +133,11 @@ class Skip:
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """What was measured after acting."""
+    """What was measured after acting; `details` join those of the fault's events."""
 
     outcome: FaultOutcome
     text: str
+    details: Mapping[str, str | int | float | bool] = field(default_factory=dict)
 
 
 E = TypeVar("E", bound=Event)

@@ -3,7 +3,8 @@
 A kill alone keeps the operating system's page cache, so a server that never syncs survives it. Here each server's syncs
 are followed for a while (`track=`) before the kill, and only what was synced is left afterwards: see
 `harness/runtime/disks/sync_mirror.py` for what that means of contents and of names. The proof names the files that
-differ, by their hashes before and after.
+differ, by their hashes before and after; the detail `lost` has all that lost something, as "node:path", so that a run
+whose own data was safe is not taken for one that lost any.
 """
 
 import asyncio
@@ -79,7 +80,8 @@ class PowerLoss(FaultKind):
             except HarnessError as error:
                 wrong.append(f"{node.name}: {error.message}")
         text = "; ".join([*wrong, *texts])
-        return Proof(FaultOutcome.INDETERMINATE if wrong else FaultOutcome.INSTALLED, text)
+        lost = ", ".join(f"{n.name}:{path}" for n, mirror in zip(nodes, mirrors, strict=True) for path in mirror.lost)
+        return Proof(FaultOutcome.INDETERMINATE if wrong else FaultOutcome.INSTALLED, text, {"lost": lost})
 
     async def heal(self, fault_id: int, resolved: Resolved, cluster: Cluster) -> Proof:
         for mirror in self._mirrors.get(fault_id, []):

@@ -154,6 +154,7 @@ class Tale:
         severed: tuple[str, ...] = (),
         outcome: FaultOutcome = FaultOutcome.INSTALLED,
         effects: Effects | None = None,
+        details: dict[str, str | int | float | bool] | None = None,
     ) -> int:
         """`at`: inject begins, is proven; heal begins, is proven. A heal of None never came.
 
@@ -161,7 +162,7 @@ class Tale:
         """
         fault_id, self._faults = self._faults, self._faults + 1
         same = {"fault_id": fault_id, "fault": fault, "target": "leader", "nodes": nodes, "severed": severed}
-        same |= {"effects": effects}
+        same |= {"effects": effects, "details": details or {}}
         steps = (
             (FaultAction.INJECT, FaultStage.BEGIN, FaultOutcome.PENDING),
             (FaultAction.INJECT, FaultStage.END, outcome),

@@ -35,6 +35,29 @@ def judged(tale: Tale, nemesis: tuple[str, ...] = ("pause:leader",), **threshold
     return verdict
 
 
+@pytest.mark.parametrize(
+    ("lost", "appends", "effective"),
+    [
+        ("", False, False),
+        ("n1:member/wal/0.wal", False, True),
+        ("b1:__cluster_metadata-0/0.log, z1:version-2/log.1", True, False),
+        ("b1:__cluster_metadata-0/0.log, b1:topic-3/0.log", True, True),
+        (None, False, True),  # a history of before this was kept
+    ],
+)
+def test_a_loss_of_power_that_took_nothing_of_the_workload_is_no_effective_one(
+    lost: str | None, appends: bool, effective: bool
+) -> None:
+    tale = tale_of(fault=None)
+    tale.fault("power-loss", ("n1",), (1500, 1510, 2005, 2010), details={} if lost is None else {"lost": lost})
+    if appends:
+        for i in range(50):
+            tale.op("append", "p0", i, at=(1100 + i, 1101 + i), node="b1", position=i)
+    verdict = judged(tale, ("power-loss",))
+    assert verdict.validity is (Validity.VALID if effective else Validity.UNKNOWN), verdict.reason
+    assert ("none took anything of the workload's data" in verdict.reason) is not effective
+
+
 def test_enough_of_everything() -> None:
     verdict = judged(tale_of())
     assert (verdict.validity, verdict.reason) == (Validity.VALID, "")

@@ -42,6 +42,8 @@ class SyncMirror:
     """Of the server `pid`, whose files lie below `data`. After `begin`, the server is killed, then `restore`."""
 
     def __init__(self, pid: int, data: Path) -> None:
+        #: Once put back: the files, below `data`, that lost something.
+        self.lost: tuple[str, ...] = ()
         self._pid, self._data = pid, data.resolve()
         self._copy = TreeCopy(self._data)
         #: Files whose every write is synced as it is made.
@@ -110,6 +112,7 @@ class SyncMirror:
         changed = sorted(path for path in before.keys() & after.keys() if before[path] != after[path])
         words = [f"{path} {before[path][:8]} to {after[path][:8]}" for path in changed[:4]]
         words += [f"{len(changed) - 4} more"] if len(changed) > 4 else []
+        self.lost = tuple(sorted({*changed, *(before.keys() - after.keys())}))
         gone, back = len(before.keys() - after.keys()), len(after.keys() - before.keys())
         names = f", {gone} names gone and {back} back" if gone or back else ""
         put = f"{len(after)} files as of their last of {self.syncs} syncs: {len(changed)} differ{names}"

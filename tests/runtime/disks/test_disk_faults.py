@@ -314,6 +314,7 @@ def test_a_loss_of_power_takes_what_was_never_synced_and_nothing_else(tmp_path: 
             assert tracers() == []
             assert synced.written >= synced.told[-1] + 1, "what it told was synced before"
             assert len(unsynced.told) - 1 > unsynced.written >= before, "as of when its power was taken over"
+            assert f"{unsynced.name}:log" in str(proof.details["lost"]).split(", ")
             assert (synced.data / "log").read_bytes().startswith(b"0000000\n0000001\n")
             healed = await fault.heal(7, found, cluster_of(runtime))
             assert healed.outcome is FaultOutcome.HEALED
