@@ -31,6 +31,7 @@ from fencepost.checkers.storage.kv.zookeeper import ZOOKEEPER
 from fencepost.checkers.storage.models import CAS_REGISTER, Columns, encode
 from fencepost.checkers.storage.reference import NEVER, Row, explains
 from fencepost.checkers.storage.register_proofs import refuted
+from fencepost.checkers.transactions.exhaustion import Exhaustion, is_exhausted
 from fencepost.checkers.transactions.history import encode as encode_transactions
 from fencepost.checkers.transactions.history import transactions_of
 from fencepost.checkers.transactions.proof import Anomaly, Cycle, ListProof, RegisterProof, Step
@@ -220,7 +221,9 @@ class _Transactions:
     """The transactions, asked by the rules of `checkers.transactions.proof`."""
 
     def __init__(self, operations: Sequence[Operation], *, lists: bool) -> None:
-        columns = encode_transactions(transactions_of(operations), lists=lists)
+        self._transactions = transactions_of(operations)
+        self._lists = lists
+        self._columns = columns = encode_transactions(self._transactions, lists=lists)
         self._rules = ListProof(columns) if lists else RegisterProof(columns)
 
     def wrong(self, proof: Proof) -> str | None:
@@ -231,6 +234,10 @@ class _Transactions:
                     holds = self._rules.cycle(Cycle(proof.name, True, steps))
                 case "circle":
                     holds = is_circle(self._rules, CommitCircle(proof.name, _circle(proof.links)))
+                case "exhaustion":
+                    at = {op.invoke_index: row for row, op in enumerate(self._transactions)}
+                    claim = Exhaustion(proof.name, tuple(at.get(row, -1) for row in proof.rows))
+                    holds = is_exhausted(self._columns, claim, lists=self._lists)
                 case "finding":
                     (link,) = proof.links
                     holds = self._rules.anomaly(msgspec.convert((proof.name, *link), Anomaly))

@@ -17,8 +17,7 @@ Sources: Adya, "Weak Consistency" (1999); Kingsbury & Alvaro, "Elle: Inferring I
 Observations" (VLDB 2020); those of `harness.verdict.consistency_models` and `checkers.transactions.weak_isolation`.
 """
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple, Protocol
 
@@ -27,12 +26,13 @@ from numpy.typing import NDArray
 
 from fencepost.checkers import _core
 from fencepost.checkers.findings.ladder import Conclusion, Doubt, conclude
-from fencepost.checkers.transactions import weak_isolation
-from fencepost.checkers.transactions.columns import INFO, WRITE, TransactionColumns
+from fencepost.checkers.transactions import exhaustion, weak_isolation
+from fencepost.checkers.transactions.columns import INFO, TransactionColumns
+from fencepost.checkers.transactions.findings import TransactionFindings
 from fencepost.checkers.transactions.native import found_in, judge_lists, judge_registers
-from fencepost.checkers.transactions.proof import Anomaly, Cycle, ListProof, RegisterProof
-from fencepost.checkers.transactions.words import ListWords, RegisterWords, TransactionFinding, Words
-from fencepost.harness.base.errors import HarnessError, unknown_choice
+from fencepost.checkers.transactions.proof import ListProof, RegisterProof
+from fencepost.checkers.transactions.words import ListWords, RegisterWords, TransactionFinding
+from fencepost.harness.base.errors import unknown_choice
 from fencepost.harness.verdict import Cause, Stop, Validity
 from fencepost.harness.verdict.consistency_models import NAMES, implied, ruled_out, ruled_out_of_registers, weakest
 
@@ -40,8 +40,6 @@ STRICT: Final = "strict-serializable"
 NOTHING_TESTED: Final = "no ok transaction read what another one writes: there is nothing to judge"
 #: Steps that the search for shortest cycles may take; whether there is a cycle costs none of them.
 STEPS: Final = 30_000_000
-#: Findings of one name that are confirmed and told; the others are counted.
-SHOWN_MAX: Final = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,7 +101,7 @@ def check_list_append(columns: TransactionColumns, *, model: str = STRICT, steps
     """
     _known(model)
     report = judge_lists(columns, sessions=False, realtime=True, steps=steps)
-    findings = _Findings(columns, ListProof(columns), ListWords(columns), ruled_out)
+    findings = TransactionFindings(columns, ListProof(columns), ListWords(columns), ruled_out)
     findings.take(*found_in(report))
     return _verdict(columns, model, report, findings, lambda **kept: judge_lists(columns, steps=0, **kept), lists=True)
 
@@ -141,7 +139,7 @@ def check_register(
         inferred["sequential"] = "strong-session-snapshot-isolation" in implied(model)
     if linearizable_keys is None:
         inferred["linearizable"] = "strong-snapshot-isolation" in implied(model)
-    findings = _Findings(columns, RegisterProof(columns), RegisterWords(columns), ruled_out_of_registers)
+    findings = TransactionFindings(columns, RegisterProof(columns), RegisterWords(columns), ruled_out_of_registers)
     last = inferred == vouched
     # Where real time need not be kept, an order that keeps it is looked for at length only after others.
     thorough = last and "strong-snapshot-isolation" in implied(model)
@@ -175,7 +173,7 @@ def _verdict(
     columns: TransactionColumns,
     model: str,
     report: _core.TransactionReport,
-    findings: "_Findings",
+    findings: TransactionFindings,
     ask: _Ask,
     *,
     lists: bool,
@@ -220,7 +218,7 @@ def _verdict(
 
 
 def _certify(
-    columns: TransactionColumns, model: str, findings: "_Findings", ask: _Ask, *, lists: bool
+    columns: TransactionColumns, model: str, findings: TransactionFindings, ask: _Ask, *, lists: bool
 ) -> _Certificate | Stop | None:
     """Look for an order that shows a model which nothing rules out so far; what forbids one becomes a finding.
 
@@ -250,16 +248,23 @@ def _certify(
     needed = [name for name in weak_isolation.COMMITS if name in implied(model)]
     if needed:
         found = _commits(columns, needed[-1], findings, lists=lists, steps=weak_isolation.REFUTING_STEPS)
-        if isinstance(found, _Certificate):
+        if isinstance(found, _Certificate) and model in implied(found.model):
             return found
-        stops += [] if found is None else [found]
-    return stops[0] if stops else None
+        stops += [found] if isinstance(found, Stop) else []
+    match exhaustion.tried(columns, model, lists=lists):
+        case None:
+            return stops[0] if stops else None
+        case exhaustion.Exhaustion() as nothing:
+            findings.take_exhaustion(nothing)
+            return None
+        case order:
+            return _Certificate(model, _SERIAL[model][2] if model in _SERIAL else _SCHEDULES[model], order)
 
 
 def _commits(
     columns: TransactionColumns,
     model: str,
-    findings: "_Findings",
+    findings: TransactionFindings,
     *,
     lists: bool,
     steps: int = weak_isolation.STEPS,
@@ -291,88 +296,11 @@ def _known(model: str) -> None:
         raise unknown_choice("consistency model", model, NAMES)
 
 
-class _Findings:
-    """What was found, confirmed as it comes in, and what that rules out."""
-
-    def __init__(
-        self,
-        columns: TransactionColumns,
-        proof: ListProof | RegisterProof,
-        words: Words,
-        rules_out: Callable[[Iterable[str]], tuple[str, ...]],
-    ) -> None:
-        self.told: list[TransactionFinding] = []
-        self.counts: Counter[str] = Counter()
-        #: Whether some transaction did not read what it had written itself.
-        self.misses_own = False
-        self._columns = columns
-        self._proof = proof
-        self._words = words
-        self._rules_out = rules_out
-
-    def ruled_out(self) -> tuple[str, ...]:
-        """Models, weakest first."""
-        return self._rules_out(self.counts)
-
-    def against(self, model: str) -> list[str]:
-        """The anomalies that rule it out."""
-        return [name for name in self.counts if model in self._rules_out([name])]
-
-    def take(self, anomalies: Iterable[Anomaly], cycles: Iterable[Cycle], suffix: str = "") -> None:
-        """Confirm and tell; `suffix`: what the cycles' order of versions rests on, if their names do not say it."""
-        anomalies = list(anomalies)
-        self.misses_own |= any(map(self._lacks_own, self._own_written(anomalies)))
-        for found in anomalies:
-            self.counts[found.name] += 1
-            if self.counts[found.name] <= SHOWN_MAX:
-                if not self._proof.anomaly(found):
-                    raise HarnessError(f"a finding of the native checker of transactions is not confirmed: {found}")
-                self.told.append(self._words.anomaly(found))
-        for cycle in cycles:
-            if not self._proof.cycle(cycle):
-                raise HarnessError(f"a cycle of the native checker of transactions is not confirmed: {cycle}")
-            named = cycle
-            base = cycle.name.removesuffix("-realtime").removesuffix("-process")
-            if suffix:
-                if any(self.counts[name] for name in (base, f"{base}-process", f"{base}{suffix}", cycle.name)):
-                    continue
-                named = cycle if cycle.name.endswith("-realtime") else cycle._replace(name=base + suffix)
-            self.counts[named.name] += 1
-            self.told.append(self._words.cycle(named))
-
-    def take_circle(self, circle: weak_isolation.CommitCircle) -> None:
-        """A circle of commits, confirmed where it was found."""
-        self.counts[circle.name] += 1
-        self.told.append(self._words.circle(circle))
-
-    def _own_written(self, anomalies: list[Anomaly]) -> list[Anomaly]:
-        """Reads that contradict their transaction, and come after it had written to their key."""
-        found = [anomaly for anomaly in anomalies if anomaly.name == "internal"]
-        c = self._columns
-        op = np.array([anomaly.op for anomaly in found], dtype=np.int64)
-        first = c.first[[anomaly.transaction for anomaly in found]]
-        wrote = np.zeros(len(found), dtype=np.bool_)
-        for back in range(1, int((op - first).max(initial=0)) + 1):
-            earlier = np.maximum(op - back, first)
-            wrote |= (earlier < op) & (c.kind[earlier] == WRITE) & (c.key[earlier] == c.key[op])
-        return [found[place] for place in np.flatnonzero(wrote).tolist()]
-
-    def _lacks_own(self, found: Anomaly) -> bool:
-        """Whether a read that contradicts its transaction lacks what that had written; a list ends with it."""
-        c = self._columns
-        ops = slice(int(c.first[found.transaction]), found.op)
-        own = c.value[ops][(c.kind[ops] == WRITE) & (c.key[ops] == c.key[found.op])].tolist()
-        if not isinstance(self._proof, ListProof):
-            return bool(own)
-        seen = c.elements[int(c.start[found.op]) : int(c.start[found.op + 1])].tolist()
-        return bool(seen[len(seen) - len(own) :] != own)
-
-
 def _conclude(
     columns: TransactionColumns,
     model: str,
     out: Sequence[str],
-    findings: _Findings,
+    findings: TransactionFindings,
     proof: _Certificate | None,
     *,
     unfinished: bool,

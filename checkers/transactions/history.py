@@ -12,7 +12,6 @@ import numpy as np
 
 from fencepost.checkers.facts.evidence import violations
 from fencepost.checkers.transactions.anomalies import (
-    SHOWN_MAX,
     STRICT,
     TransactionVerdict,
     check_list_append,
@@ -29,6 +28,8 @@ from fencepost.checkers.transactions.columns import (
     WRITE,
     TransactionColumns,
 )
+from fencepost.checkers.transactions.exhaustion import Exhaustion
+from fencepost.checkers.transactions.findings import SHOWN_MAX
 from fencepost.checkers.transactions.proof import Anomaly, Cycle
 from fencepost.checkers.transactions.weak_isolation import CommitCircle
 from fencepost.checkers.transactions.words import TransactionFinding
@@ -222,5 +223,7 @@ def _proof(finding: TransactionFinding, operations: Sequence[Operation]) -> Proo
                 links.append((*weak.step, weak.read, len(weak.path)))
                 links.extend((*step,) for step in weak.path)
             return Proof(kind="circle", rows=rows, name=proof.name, links=tuple(links))
+        case Exhaustion():
+            return Proof(kind="exhaustion", rows=rows, name=proof.name)
         case Anomaly():
             return Proof(kind="finding", rows=rows, name=proof.name, links=(tuple(proof[1:]),))

@@ -9,6 +9,7 @@ import numpy as np
 
 from fencepost.checkers.transactions import weak_isolation
 from fencepost.checkers.transactions.columns import NIL, WRITE, TransactionColumns
+from fencepost.checkers.transactions.exhaustion import Exhaustion
 from fencepost.checkers.transactions.proof import Anomaly, Cycle, Step
 from fencepost.harness.verdict import Edge, EdgeKind
 
@@ -26,7 +27,7 @@ class TransactionFinding:
     steps: tuple[str, ...]
     edges: tuple[Edge, ...] = ()
     shortest: bool = True
-    proof: Anomaly | Cycle | weak_isolation.CommitCircle
+    proof: Anomaly | Cycle | weak_isolation.CommitCircle | Exhaustion
 
 
 class Words:
@@ -109,6 +110,20 @@ class Words:
         return (
             f"T{step.before} < T{step.after}: T{reader} had to see {wrote} in {key} ({seen}), but read {instead}: "
             "that was committed later"
+        )
+
+    def exhaustion(self, exhaustion: Exhaustion) -> TransactionFinding:
+        """That all orders were tried."""
+        kind = "schedule of starts and commits" if exhaustion.name.startswith("no-schedule") else "serial order"
+        suffix = exhaustion.name.rpartition("-")[2]
+        kept = {"process": " that keeps the order of each process", "realtime": " that keeps real time"}.get(suffix, "")
+        names = ", ".join(f"T{t}" for t in exhaustion.transactions)
+        tried = f"every {kind}{kept} of {names} was tried, with and without those of unknown outcome"
+        return TransactionFinding(
+            anomaly=exhaustion.name,
+            transactions=exhaustion.transactions,
+            steps=(tried, "in none of them does each return what it returned"),
+            proof=exhaustion,
         )
 
     def _key(self, op: int) -> str:

@@ -30,6 +30,7 @@ versions are ordered:
 | internal, future-read, garbage-read, G1a, G1b, dirty-update, lost-update | yes | yes |
 | G1c, G-single, G-nonadjacent, G2-item, with -process, -realtime | yes | where versions are in a certain order |
 | observed-transaction-vanishes, fractured-reads, causality-violation, -process | asked for such a model | likewise |
+| no-serial-order, no-schedule, with -process, -realtime | of a few transactions: all orders were tried | likewise |
 | G2 by predicates, predicate-many-preceders and the like | no | no |
 """
 
@@ -72,31 +73,41 @@ MODELS: Final = (
     Model("consistent-view", ("monotonic-atomic-view",), ("G-single",), "A (PL-2+)"),
     Model("repeatable-read", ("monotonic-atomic-view",), ("G2-item", "lost-update"), "A (PL-2.99), B"),
     Model(
-        "snapshot-isolation", ("parallel-snapshot-isolation", "consistent-view"), ("G-nonadjacent",), "A (PL-SI), CG"
+        "snapshot-isolation",
+        ("parallel-snapshot-isolation", "consistent-view"),
+        ("G-nonadjacent", "no-schedule"),
+        "A (PL-SI), CG",
     ),
-    Model("serializable", ("repeatable-read", "snapshot-isolation"), (), "A (PL-3)"),
+    Model("serializable", ("repeatable-read", "snapshot-isolation"), ("no-serial-order",), "A (PL-3)"),
     Model(
         "strong-session-snapshot-isolation",
         ("snapshot-isolation", "causal"),
-        ("cyclic-versions-process", "G-single-process", "G-nonadjacent-process"),
+        ("cyclic-versions-process", "G-single-process", "G-nonadjacent-process", "no-schedule-process"),
         "D, CG, E",
     ),
     Model(
         "strong-session-serializable",
         ("serializable", "strong-session-snapshot-isolation"),
-        ("G2-item-process",),
+        ("G2-item-process", "no-serial-order-process"),
         "D, E",
     ),
     Model(
         "strong-snapshot-isolation",
         ("strong-session-snapshot-isolation",),
-        ("cyclic-versions-realtime", "G0-realtime", "G1c-realtime", "G-single-realtime", "G-nonadjacent-realtime"),
+        (
+            "cyclic-versions-realtime",
+            "G0-realtime",
+            "G1c-realtime",
+            "G-single-realtime",
+            "G-nonadjacent-realtime",
+            "no-schedule-realtime",
+        ),
         "D, E",
     ),
     Model(
         "strict-serializable",
         ("strong-session-serializable", "strong-snapshot-isolation"),
-        ("G2-item-realtime",),
+        ("G2-item-realtime", "no-serial-order-realtime"),
         "A (PL-SS), E",
     ),
 )

@@ -107,6 +107,7 @@ class Proof(msgspec.Struct, frozen=True, kw_only=True):
       sub-history  operations of the object `name` (a semaphore's with its permits) that no order explains, those of
                  `may` among them or not; `checkers.objects.sub_history` says what `since` and `about` are; an
                  `order` of an object has `name` and `about`, too
+      exhaustion all transactions of a small history, of which every order that `name` speaks of was tried
       finding    transactions that show the anomaly `name`; `links` holds `checkers.transactions.proof.Anomaly`, less
       its
                  name. Of a store with numbered writes, operations that show it by themselves

@@ -10,7 +10,7 @@ from fencepost.checkers.confirm import ProofFails, confirm
 from fencepost.checkers.storage import registers as linearizable
 from fencepost.checkers.transactions.history import check_lists, check_registers
 from fencepost.harness.base.errors import UsageError
-from fencepost.harness.history import History
+from fencepost.harness.history import Event, History, OpEvent, Outcome
 from fencepost.harness.verdict import Facts, Thresholds, Verdict
 from tests.checkers.transactions.test_transaction_history import told
 from tests.histories.language import cases, parse
@@ -161,3 +161,31 @@ def test_what_is_no_verdict_is_refused() -> None:
 
 def test_verdicts_without_proofs_of_this_kind_are_passed_over() -> None:
     assert confirm(parse("a:w1"), {"checker": "coverage", "validity": "invalid"}) == 0
+
+
+def _registers_without_an_order() -> History:
+    """Three transactions on two registers that no cycle of certain edges refutes, and that have no serial order."""
+    rows: list[tuple[int, int, int, list[Any]]] = [
+        (0, 8, 21, [["r", "y", 3], ["r", "x", 1]]),
+        (0, 28, 45, [["w", "x", 1], ["w", "y", 2], ["r", "y", 2]]),
+        (1, 18, 35, [["w", "y", 3], ["r", "x", None]]),
+    ]
+    begun = [(begin, Outcome.INVOKE, process, micros) for process, begin, _, micros in rows]
+    ended = [(end, Outcome.OK, process, micros) for process, _, end, micros in rows]
+    events: list[Event] = [
+        OpEvent(index=i, time_ns=i, type=kind, process=process, f="txn", node="n", value=micros)
+        for i, (_, kind, process, micros) in enumerate(sorted(begun + ended, key=lambda moment: moment[0]))
+    ]
+    return History(events)
+
+
+def test_that_all_orders_were_tried_is_confirmed_by_trying_them() -> None:
+    history = _registers_without_an_order()
+    (verdict,) = check_registers(history, msgspec.structs.replace(FACTS, required=("serializable",)))
+    assert verdict.anomalies["no-serial-order"] == 1
+    document = kept(verdict)
+    assert confirm(history, document) >= 1
+    proof = next(w["proof"] for w in document["witnesses"] if w["anomaly"] == "no-serial-order")
+    proof["rows"] = proof["rows"][:2]
+    with pytest.raises(ProofFails, match="the exhaustion does not hold"):
+        confirm(history, document)

@@ -269,11 +269,10 @@ def _compare_registers(seeds: range) -> None:
         for model, realtime in (("strict-serializable", True), ("serializable", False)):
             verdict = check_register(columns(txns), model=model, linearizable_keys=realtime)
             fine = explainable(txns, realtime=realtime, lists=False)
-            assert fine is not (verdict.validity is Validity.INVALID) or not fine, (seed, model, txns, verdict)
-            assert fine or verdict.validity is not Validity.VALID, (seed, model, txns, verdict)
-            # Where real time is kept, every order that could be is tried.
-            proven = verdict.validity is Validity.VALID
-            assert proven or not (fine and realtime and columns(txns).tested().any()), (seed, txns, verdict)
+            tested = bool(columns(txns).tested().any())
+            # So few transactions are decided, by all orders where nothing shorter does.
+            wanted = (Validity.VALID if tested else Validity.UNKNOWN) if fine else Validity.INVALID
+            assert verdict.validity is wanted or (not tested and verdict.validity is Validity.UNKNOWN), (seed, verdict)
             seen[verdict.validity] += 1
     assert min(seen[Validity.VALID], seen[Validity.INVALID]) > len(seeds) / 10
 

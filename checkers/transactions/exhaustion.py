@@ -1,0 +1,158 @@
+"""Small histories that no shorter argument settles: every order of their transactions is tried.
+
+Where the order of versions stays open, neither an anomaly nor a certificate may come of the edges that are certain.
+Of a few transactions all serial orders, or all schedules of starts and commits, can be carried out one by one on the
+rows. None of them returning what the transactions returned is the proof; `checkers.confirm` tries them again.
+
+Slow and obvious on purpose: states are remembered, nothing else is spared.
+"""
+
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fencepost.checkers.transactions.columns import FAIL, NIL, OK, READ, WRITE, TransactionColumns
+
+#: Transactions, those that failed left out, of which all orders are tried.
+TRANSACTIONS_MAX: Final = 6
+
+#: Per model: what is shown where no order keeps it.
+SERIAL: Final = {
+    "serializable": "no-serial-order",
+    "strong-session-serializable": "no-serial-order-process",
+    "strict-serializable": "no-serial-order-realtime",
+}
+SCHEDULES: Final = {
+    "snapshot-isolation": "no-schedule",
+    "strong-session-snapshot-isolation": "no-schedule-process",
+    "strong-snapshot-isolation": "no-schedule-realtime",
+}
+
+#: What each key holds: the list, or the last value that was written, if any.
+_State = tuple[tuple[int, ...], ...]
+
+
+class Exhaustion(NamedTuple):
+    """No order of these transactions, which are all that did not fail, explains them."""
+
+    name: str
+    transactions: tuple[int, ...]
+
+
+def tried(columns: TransactionColumns, model: str, *, lists: bool) -> NDArray[np.uint32] | Exhaustion | None:
+    """An order that shows `model` (of a schedule starts, twice the row, and commits, one more), or that there is none.
+
+    None for other models, and for histories of more transactions.
+    """
+    name = (SERIAL | SCHEDULES).get(model)
+    if name is None or int(np.count_nonzero(columns.outcome != FAIL)) > TRANSACTIONS_MAX:
+        return None
+    orders = _Orders(columns, name, lists=lists)
+    order = orders.serial() if model in SERIAL else orders.schedule()
+    return Exhaustion(name, tuple(orders.usable)) if order is None else np.array(order, dtype=np.uint32)
+
+
+def is_exhausted(columns: TransactionColumns, claim: Exhaustion, *, lists: bool) -> bool:
+    """Whether a history has no order of the kind that `claim` names."""
+    model = next((model for model, name in (SERIAL | SCHEDULES).items() if name == claim.name), "")
+    nothing = tried(columns, model, lists=lists)
+    return isinstance(nothing, Exhaustion) and nothing == claim
+
+
+class _Orders:
+    """The orders of one history's transactions, tried depth first."""
+
+    def __init__(self, columns: TransactionColumns, name: str, *, lists: bool) -> None:
+        c = self._columns = columns
+        self._lists = lists
+        self._keys = {key: place for place, key in enumerate(np.unique(c.key).tolist())}
+        self.usable = [t for t in range(len(c)) if int(c.outcome[t]) != FAIL]
+        self._required = frozenset(t for t in self.usable if self._is_ok(t))
+        self._before = {t: frozenset(self._must_precede(t, name)) for t in self.usable}
+        self._written = {t: frozenset(int(c.key[m]) for m in self._ops(t) if c.kind[m] == WRITE) for t in self.usable}
+
+    def _is_ok(self, t: int) -> bool:
+        return int(self._columns.outcome[t]) == OK
+
+    def _ops(self, t: int) -> range:
+        return range(int(self._columns.first[t]), int(self._columns.first[t + 1]))
+
+    def _must_precede(self, t: int, name: str) -> Iterator[int]:
+        """Transactions that were completed before it was invoked, as far as the model asks for that."""
+        c = self._columns
+        for other in self._required - {t}:
+            same = name.endswith("-process") and int(c.process[other]) == int(c.process[t])
+            if (name.endswith("-realtime") or same) and int(c.completed[other]) < int(c.invoked[t]):
+                yield other
+
+    def _after(self, t: int, state: _State) -> _State | None:
+        """The state behind a transaction; None where it did not return what is there."""
+        c, held = self._columns, list(state)
+        for m in self._ops(t):
+            place = self._keys[int(c.key[m])]
+            if c.kind[m] == WRITE:
+                held[place] = (*(held[place] if self._lists else ()), int(c.value[m]))
+            elif c.kind[m] == READ and self._is_ok(t) and held[place] != self._seen(m):
+                return None
+        return tuple(held)
+
+    def _seen(self, m: int) -> tuple[int, ...]:
+        c = self._columns
+        if self._lists:
+            return tuple(c.elements[int(c.start[m]) : int(c.start[m + 1])].tolist())
+        return () if int(c.value[m]) == NIL else (int(c.value[m]),)
+
+    def serial(self) -> list[int] | None:
+        """One transaction after the other."""
+        dead = set[tuple[frozenset[int], _State]]()
+
+        def extended(order: list[int], state: _State) -> list[int] | None:
+            placed = frozenset(order)
+            if self._required <= placed:
+                return order
+            if (placed, state) in dead:
+                return None
+            dead.add((placed, state))
+            for t in self.usable:
+                after = self._after(t, state) if t not in placed and self._before[t] <= placed else None
+                if after is not None and (whole := extended([*order, t], after)) is not None:
+                    return whole
+            return None
+
+        return extended([], ((),) * len(self._keys))
+
+    def schedule(self) -> list[int] | None:
+        """Starts, which see what was committed, and commits, before which nobody else changed what is written."""
+        dead = set[tuple[frozenset[tuple[int, frozenset[int]]], frozenset[int], _State]]()
+
+        def extended(
+            order: list[int], open_: dict[int, frozenset[int]], done: frozenset[int], state: _State
+        ) -> list[int] | None:
+            if self._required <= done:
+                return order
+            known = frozenset(open_.items()), done, state
+            if known in dead:
+                return None
+            dead.add(known)
+            for t in self.usable:
+                found = None
+                if t in open_ and not open_[t] & self._written[t]:
+                    others = {o: changed | self._written[t] for o, changed in open_.items() if o != t}
+                    found = extended([*order, 2 * t + 1], others, done | {t}, self._committed(t, state))
+                elif t not in open_ and t not in done and self._before[t] <= done and self._after(t, state) is not None:
+                    found = extended([*order, 2 * t], open_ | {t: frozenset()}, done, state)
+                if found is not None:
+                    return found
+            return None
+
+        return extended([], {}, frozenset(), ((),) * len(self._keys))
+
+    def _committed(self, t: int, state: _State) -> _State:
+        c, held = self._columns, list(state)
+        for m in self._ops(t):
+            if c.kind[m] == WRITE:
+                place = self._keys[int(c.key[m])]
+                held[place] = (*(held[place] if self._lists else ()), int(c.value[m]))
+        return tuple(held)
