@@ -1,14 +1,15 @@
 """A simulated cluster whose deposed leaders linger: correct, it is never judged to have acted; with a zombie, always.
 
 Epoch e begins at `begins[e]`; its leader goes on claiming for a while after the next epoch has begun. In the correct
-cluster such a leader forwards, refuses or is silent; the zombie answers reads from its last state. Positions are
-(epoch << 32) + counter, as ZooKeeper's.
+cluster such a leader forwards (but for a maker who rules that out), refuses or is silent; the zombie answers reads from
+its last state, and acknowledges writes. Positions are (epoch << 32) + counter, as ZooKeeper's.
 """
 
 import random
 from collections import Counter
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -19,8 +20,8 @@ from fencepost.checkers.leadership import freshness
 from fencepost.checkers.leadership.claims import claimed_spans
 from fencepost.checkers.storage import sessions
 from fencepost.harness.history import BeliefEvent, Claim, History, Operation, Outcome
-from fencepost.harness.verdict import Validity
-from tests.checkers.build import MS, NODES, Tale, facts
+from fencepost.harness.verdict import Facts, Validity
+from tests.checkers.build import MS, NODES, Tale, bound, facts, only
 from tests.seeds import WHOLE_HISTORIES
 
 _LENGTH_MS = 6000
@@ -29,8 +30,11 @@ _LENGTH_MS = 6000
 class Cluster:
     """Who led when, and a tale of what was asked and answered."""
 
-    def __init__(self, seed: int, *, zombie: bool, exact: bool) -> None:
+    def __init__(self, seed: int, *, zombie: bool, exact: bool, forwards: bool = True) -> None:
         self.draw = random.Random(seed)
+        self.forwards = forwards
+        #: What the zombie acknowledged: the values.
+        self.acknowledged: list[int] = []
         self.zombie, self.exact = zombie, exact
         self.tale = Tale()
         self.begins = [0]
@@ -89,6 +93,11 @@ class Cluster:
                 value, position = old[led or 0].get(key, (None, None))
                 stamp = (led or 0) << 32
                 self.tale.read(key, value, **told, value_position=position, position=stamp, epoch=led)
+            elif lingers and self.zombie and not self.forwards:
+                self.acknowledged.append(number)
+                self.tale.write(key, number, **told)
+            elif lingers and not self.forwards:
+                self.tale.op("write", key, number, **told, type=Outcome.FAIL, error="not-leader")
             elif lingers and self.draw.random() < 0.5:
                 self.tale.op("read", key, **told, type=Outcome.FAIL, error="not-leader")
             elif self.draw.random() < 0.5:
@@ -143,6 +152,51 @@ def test_a_correct_cluster_is_never_judged_to_have_acted(seed: int, exact: bool)
     assert [(v.guarantee, v.anomalies) for v in verdicts if v.validity is Validity.INVALID] == []
 
 
+def refusing() -> Facts:
+    return facts(leadership=msgspec.structs.replace(bound(None), superseded_acknowledges_nothing=True))
+
+
+@pytest.mark.parametrize("exact", [True, False])
+@WHOLE_HISTORIES
+@given(seed=st.integers(0, 2**32))
+def test_leaders_that_refuse_when_superseded_are_never_judged_to_have_acted(seed: int, exact: bool) -> None:
+    history = Cluster(seed, zombie=False, exact=exact, forwards=False).tale.history()
+    assert only(leadership.check(history, refusing()), leadership.NO_ACT).anomalies == {}
+
+
+@WHOLE_HISTORIES
+@given(seed=st.integers(0, 2**32))
+def test_every_acknowledgement_that_is_a_zombie_s_own_is_found(seed: int) -> None:
+    cluster = Cluster(seed, zombie=True, exact=True, forwards=False)
+    history = cluster.tale.history()
+    writes = [o for o in history.operations if o.value in cluster.acknowledged and o.f == "write"]
+    begun = {epoch: min(b.answered_ns for b in claims_of(history) if b.epoch == epoch) for epoch in epochs_of(history)}
+    own = [
+        w
+        for w in writes
+        if any(
+            b.node == w.node
+            and b.epoch is not None
+            and b.asked_ns > (w.completed_ns or 0)
+            and any(epoch > b.epoch and at_ns < w.invoked_ns for epoch, at_ns in begun.items())
+            for b in claims_of(history)
+            if b.epoch == cluster.claimed(w.node, w.invoked_ns / MS)
+        )
+    ]
+    verdict = only(leadership.check(history, refusing()), leadership.NO_ACT)
+    found = verdict.anomalies.get("acknowledged-while-superseded", 0)
+    # Stamps of acknowledged reads and writes prove a beginning earlier than claims alone do.
+    assert len(own) <= found <= len(writes)
+
+
+def claims_of(history: History) -> list[BeliefEvent]:
+    return [e for e in history.events if isinstance(e, BeliefEvent) and e.claims is Claim.YES]
+
+
+def epochs_of(history: History) -> set[int]:
+    return {e.epoch for e in claims_of(history) if e.epoch is not None}
+
+
 @pytest.mark.parametrize("exact", [True, False])
 @WHOLE_HISTORIES
 @given(seed=st.integers(0, 2**32))
@@ -170,6 +224,12 @@ def test_every_provable_answer_of_a_zombie_is_found(seed: int) -> None:
 def test_the_simulation_is_no_straw_man() -> None:
     zombies = [Cluster(seed, zombie=True, exact=True).tale.history() for seed in range(10)]
     assert sum(bool(certainly_own(h, provably_stale(h))) for h in zombies) >= 8
+    lying = [Cluster(seed, zombie=True, exact=True, forwards=False).tale.history() for seed in range(10)]
+    verdicts = [only(leadership.check(history, refusing()), leadership.NO_ACT) for history in lying]
+    assert sum(bool(verdict.anomalies) for verdict in verdicts) >= 8
+    refused = [Cluster(seed, zombie=False, exact=True, forwards=False).tale.history() for seed in range(10)]
+    exposed = [only(leadership.check(history, refusing()), leadership.NO_ACT).exposure for history in refused]
+    assert sum(bool(exposure) for exposure in exposed) >= 8
     for exact in (True, False):
         tales = [Cluster(seed, zombie=False, exact=exact).tale.history() for seed in range(10)]
         assert sum(bool(claimed_spans(reigns_of(h, "leader"))) for h in tales) >= (8 if exact else 3)
