@@ -51,7 +51,8 @@ def conclude_run(
         raise outcome.error or HarnessError("the runner left no history", hint=f"look into {folder}")
     if outcome.error is not None and not _has_operations(folder):
         raise outcome.error
-    warnings = [f"the run ended early: {outcome.error.message}"] if outcome.error else []
+    when = "after the run" if outcome.recorded else "the run ended early"
+    warnings = [f"{when}: {outcome.error.message}"] if outcome.error else []
     if outcome.error is not None and not outcome.recorded:
         warnings += _keep_failure(folder, outcome.error)
     try:
