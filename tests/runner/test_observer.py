@@ -126,7 +126,7 @@ def test_whoever_claimed_to_lead_and_has_not_denied_it_is_superseded_by_a_later_
     nodes = {
         name: SimpleNamespace(name=name, incarnation=0, log=Path("no such log"), place=name) for name in ("n1", "n2")
     }
-    system = SimpleNamespace(subjects=("leader",), question=lambda place, _: _Scripted(answers, place))
+    system = SimpleNamespace(profile=FAKE_PROFILE, question=lambda place, _: _Scripted(answers, place))
     clock = itertools.count()
 
     async def scenario() -> list[frozenset[str]]:

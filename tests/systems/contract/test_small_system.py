@@ -20,8 +20,8 @@ from tests.rooms import FOLDERS
 
 ROOT: Final = Path(__file__).resolve().parents[3]
 PLAN: Final = Plan(system="tiny", workload="register", nemesis="kill", seed=1, system_options={"pulse": "500ms"})
-#: The demonstration is a plan that names its two systems; `depose` acts on one role of one system.
-PLANS: Final = frozenset({"harness/cli/demo.py", "nemesis/leadership/depose.py"})
+#: The demonstration is a plan that names its two systems.
+PLANS: Final = frozenset({"harness/cli/demo.py"})
 
 
 @pytest.fixture(autouse=True)
