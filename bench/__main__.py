@@ -16,6 +16,7 @@ MODULES = (
     "interpreter",
     "memory",
     "checkers",
+    "facts",
     "transactions",
     "formats",
     "lab",

@@ -94,6 +94,6 @@ LOOSE: Final[dict[str, tuple[str, ...]]] = {
     "harness/report": (),
     "harness/campaigns": (),
     "harness/interchange": (),
-    "checkers": ("confirm.py", "coverage.py"),
+    "checkers": ("confirm.py", "coverage.py", "derive.py"),
     "nemesis": (),
 }

@@ -11,7 +11,8 @@ _JUST_WOKEN_NS = 10_000_000_000
 def leader_of(reigns: Reigns, operation: Operation) -> Reign | None:
     """The reign that `operation`'s node held, or had held last, when it answered; None when it never led before."""
     at_ns = operation.completed_ns if operation.completed_ns is not None else operation.invoked_ns
-    held = [r for r in reigns.reigns if r.node == operation.node and min(s.lo_ns for s in r.samples) <= at_ns]
+    # In the order of questions `lo_ns` never decreases.
+    held = [r for r in reigns.reigns if r.node == operation.node and r.samples[0].lo_ns <= at_ns]
     return max(held, key=lambda r: r.epoch, default=None)
 
 

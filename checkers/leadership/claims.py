@@ -76,10 +76,10 @@ def _possible(sample: Sample, reigns: Reigns) -> bool:
 
 def overlap_ns(reigns: Reigns, *, running: bool) -> int:
     """For how long, at least, two or more nodes led at once; with `running`, while neither was proven stopped."""
-    return sum(end_ns - start_ns for start_ns, end_ns in _overlaps(reigns, running=running))
+    return sum(end_ns - start_ns for start_ns, end_ns in overlaps(reigns, running=running))
 
 
-def _overlaps(reigns: Reigns, *, running: bool) -> Intervals:
+def overlaps(reigns: Reigns, *, running: bool) -> Intervals:
     """The intervals in which two or more nodes led at once, disjoint and in order."""
     edges: list[tuple[int, int, str]] = []
     for reign in reigns.reigns:
@@ -167,5 +167,5 @@ def _overlap_rows(reigns: Reigns, marks: Landmarks, *, running: bool) -> Rows:
     for reign in reigns.reigns:
         edges[reign.first_ns] = marks.until(min(reign.samples, key=lambda s: s.hi_ns))
         edges[reign.last_ns] = marks.since(max(reign.samples, key=lambda s: s.lo_ns))
-    pairs = (edge for interval in _overlaps(reigns, running=running) for edge in interval)
+    pairs = (edge for interval in overlaps(reigns, running=running) for edge in interval)
     return tuple(i for ns in pairs for i in (marks.at(ns) or edges[ns]))

@@ -89,7 +89,7 @@ def check(history: History, facts: Facts) -> list[Verdict]:
     found = find_stale(history)
     judged = len(found.reads)
     reigns = reigns_of(history, subjects(history)[0])
-    stale = [msgspec.structs.replace(s, reign=_superseded(reigns, s.read)) for s in found.stale]
+    stale = [msgspec.structs.replace(s, reign=superseded_reign(reigns, s.read)) for s in found.stale]
     counted = {
         "reads_judged": found.reads,
         "stale_reads": [s.read for s in stale],
@@ -190,7 +190,8 @@ def _stale(table: _Acknowledged, read: Operation, before: int, view: int, views:
     )
 
 
-def _superseded(reigns: Reigns, read: Operation) -> Reign | None:
+def superseded_reign(reigns: Reigns, read: Operation) -> Reign | None:
+    """The reign of the superseded leader that answered `read`; None when none did."""
     reign = leader_of(reigns, read)
     if reign is None or reign.superseded is None or read.completed_ns is None:
         return None

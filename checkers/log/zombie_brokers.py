@@ -77,7 +77,7 @@ def check(history: History, facts: Facts) -> list[Verdict]:
     marks = Landmarks(history)
     views = partitions(history)
     reigns = {view.key: reigns_of_partition(view, node_facts) for view in views}
-    deeds = [one for view in views for one in _deeds(history, view, reigns[view.key])]
+    deeds = [one for view in views for one in find_deeds(history, view, reigns[view.key])]
     found = [finding for one in deeds for finding in one.findings]
     asked = [operation for one in deeds for operation in one.asked]
     return [
@@ -119,7 +119,7 @@ def check(history: History, facts: Facts) -> list[Verdict]:
 # --- what they did -----------------------------------------------------------------------------------------------
 
 
-def _deeds(history: History, view: PartitionView, reigns: Reigns) -> list[Deeds]:
+def find_deeds(history: History, view: PartitionView, reigns: Reigns) -> list[Deeds]:
     of_node: dict[str, list[Operation]] = {}
     for operation in sorted((*view.appends, *view.attempts), key=lambda o: o.invoked_ns):
         of_node.setdefault(operation.node, []).append(operation)

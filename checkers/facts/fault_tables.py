@@ -1,0 +1,53 @@
+"""Faults with their effects, and what they certainly did: nodes that stood still, links that carried nothing."""
+
+from typing import Any
+
+import msgspec
+
+from fencepost.checkers.facts.reigns import merged
+from fencepost.harness.history import FaultSpan, History
+from fencepost.harness.verdict.fact_tables import CUTS, FAULTS, STOPS
+
+Row = dict[str, Any]
+
+
+def faults_table(history: History) -> Any:
+    """Every fault that was tried (-> FAULTS)."""
+    return FAULTS.of_rows([_fault(fault) for fault in history.faults])
+
+
+def _fault(fault: FaultSpan) -> Row:
+    plain = msgspec.structs.asdict(fault)
+    effects = msgspec.structs.asdict(plain.pop("effects"))
+    details = msgspec.json.encode(plain.pop("details")).decode()
+    outcome = plain.pop("outcome").value
+    return {**plain, **effects, "stops": effects["stops"].value, "details": details, "outcome": outcome}
+
+
+def stops_table(history: History, nodes: tuple[str, ...]) -> Any:
+    """When each node was proven not to run (-> STOPS)."""
+    return STOPS.of_rows(
+        [
+            {"node": node, "from_ns": start, "to_ns": end}
+            for node in nodes
+            for start, end in merged(history.stopped(node))
+        ]
+    )
+
+
+def cuts_table(history: History) -> Any:
+    """Which links were proven to be cut (-> CUTS)."""
+    return CUTS.of_rows(
+        [
+            {
+                "fault_id": fault.fault_id,
+                "source": link.partition(">")[0],
+                "target": link.partition(">")[2],
+                "from_ns": fault.certain_from_ns,
+                "to_ns": history.end_ns if fault.certain_to_ns is None else fault.certain_to_ns,
+            }
+            for fault in history.faults
+            if fault.certain_from_ns is not None and fault.effects.cuts
+            for link in fault.severed
+        ]
+    )

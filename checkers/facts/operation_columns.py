@@ -1,0 +1,88 @@
+"""Paired operations as columns: what is counted or measured over many of them is done without a loop over rows."""
+
+from functools import cached_property
+from operator import attrgetter
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from fencepost.harness.history import History, Operation, Outcome
+from fencepost.harness.verdict.fact_tables import OPERATIONS
+
+Longs = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
+
+#: Stands for "never" among times.
+NEVER_NS: Final = 1 << 62
+
+
+class OperationColumns:
+    """The operations of one history, in the order of invocation, so that `invoked_ns` never decreases.
+
+    `ended_ns` and `completed_ns` are `NEVER_NS` where an operation has none.
+    """
+
+    def __init__(self, history: History) -> None:
+        self.history: Final = history
+        self.operations: Final[list[Operation]] = history.operations
+        self.invoked_ns: Final = _longs([o.invoked_ns for o in self.operations])
+        self.ended_ns: Final = _times([o.ended_ns for o in self.operations])
+        self.completed_ns: Final = _times([o.completed_ns for o in self.operations])
+        types = [o.type for o in self.operations]
+        self.ok: Final = np.fromiter((t is Outcome.OK for t in types), np.bool_, len(types))
+        self.fail: Final = np.fromiter((t is Outcome.FAIL for t in types), np.bool_, len(types))
+        self.nodes: Final = [o.node for o in self.operations]
+
+    @cached_property
+    def latency_ns(self) -> Longs:
+        """How long the caller waited; negative where it waits still."""
+        return np.where(self.ended_ns == NEVER_NS, -1, self.ended_ns - self.invoked_ns)
+
+    def of_node(self, node: str) -> Flags:
+        """Which operations were sent to `node`."""
+        return np.fromiter((n == node for n in self.nodes), np.bool_, len(self.nodes))
+
+    def table(self) -> Any:
+        """Every operation (-> OPERATIONS)."""
+        never = self.ended_ns == NEVER_NS
+        plain = list(zip(*map(attrgetter(*_PLAIN), self.operations), strict=True)) or [()] * len(_PLAIN)
+        return OPERATIONS.of_columns(
+            {
+                **dict(zip(_PLAIN, plain, strict=True)),
+                "type": [o.type.value for o in self.operations],
+                "latency_ns": pa.array(self.latency_ns, mask=never),
+                "phase": self._phases(),
+                "fault_id": self._faults(),
+            }
+        )
+
+    def _phases(self) -> Any:
+        """The phase of each invocation; the phases follow each other without gaps."""
+        phases = self.history.phases
+        starts = _longs([start for start, _ in phases.values()])
+        number = np.searchsorted(starts, self.invoked_ns, side="right") - 1
+        names = pa.array([phase.value for phase in phases], pa.string())
+        return names.take(pa.array(number, mask=number < 0))
+
+    def _faults(self) -> Any:
+        """The last fault that began before each invocation and was not healed by then."""
+        ids = np.full(len(self.operations), -1, np.int64)
+        for fault in sorted(self.history.faults, key=lambda f: f.began_ns):
+            ended_ns = NEVER_NS if fault.ended_ns is None else fault.ended_ns
+            first, last = np.searchsorted(self.invoked_ns, [fault.began_ns, ended_ns])
+            ids[first:last] = fault.fault_id
+        return pa.array(ids, mask=ids < 0)
+
+
+#: Columns that are fields of an operation as they stand.
+_PLAIN: Final = tuple(c.name for c in OPERATIONS.columns if c.name in Operation.__struct_fields__ and c.name != "type")
+
+
+def _longs(numbers: list[int]) -> Longs:
+    return np.fromiter(numbers, np.int64, len(numbers))
+
+
+def _times(times: list[int | None]) -> Longs:
+    return np.fromiter((NEVER_NS if t is None else t for t in times), np.int64, len(times))

@@ -1,0 +1,151 @@
+"""Zombie episodes, overlaps and stale answers as tables: what superseded leaders went on doing, one row each.
+
+The definitions are those of `claims`, `acted` and `freshness`; here they are only laid out by reign.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from fencepost.checkers.facts.evidence import row
+from fencepost.checkers.facts.reign_tables import BySubject
+from fencepost.checkers.facts.reigns import Reign, Reigns, within
+from fencepost.checkers.leadership.acted import Acts, asked_of_superseded, find_acts
+from fencepost.checkers.leadership.claims import claimed_spans, overlaps
+from fencepost.checkers.leadership.freshness import find_stale, superseded_reign
+from fencepost.harness.history import History, Operation
+from fencepost.harness.verdict import Facts
+from fencepost.harness.verdict.fact_tables import OVERLAPS, STALE_ANSWERS, ZOMBIE_EPISODES
+
+#: So many of the operations by which a leader acted are named.
+_NAMED_MAX: Final = 100
+
+
+class Episode(msgspec.Struct, kw_only=True):
+    """One reign that was superseded, and the operations that its leader was sent from then on."""
+
+    subject: str
+    reign: Reign
+    asked: list[Operation] = []
+    served: list[Operation] = []
+    fenced: list[Operation] = []
+    unknown: list[Operation] = []
+    #: (anomaly, the operation that shows it).
+    acts: list[tuple[str, Operation]] = []
+
+
+def episodes_of(history: History, facts: Facts, subject: str, reigns: Reigns) -> list[Episode]:
+    """The superseded reigns of one subject that were claimed, or whose leaders were sent operations."""
+    episodes = {id(reign): Episode(subject=subject, reign=reign) for reign in reigns.reigns if reign.superseded}
+    acts = find_acts(history, facts, reigns)
+    fenced, unknown = _rows(acts.fenced), _rows(acts.unknown)
+    for operation, reign, asked, served in asked_of_superseded(history, reigns):
+        episode = episodes[id(reign)]
+        episode.asked += [operation] * asked
+        episode.served += [operation] * served
+        episode.fenced += [operation] * (row(operation) in fenced)
+        episode.unknown += [operation] * (row(operation) in unknown)
+    for anomaly, operation, reign in _acts(acts, reigns):
+        episodes[id(reign)].acts.append((anomaly, operation))
+    return [e for e in episodes.values() if e.reign.claimed or e.asked or e.served or e.acts]
+
+
+def _acts(acts: Acts, reigns: Reigns) -> Iterable[tuple[str, Operation, Reign]]:
+    for stale in acts.stale:
+        yield "stale-answer-by-superseded-leader", stale.read, stale.reign
+    for lost in acts.lost:
+        yield "lost-acknowledgement", lost.add, lost.reign
+    for stamped in acts.stamped:
+        # The leader of that epoch appended it, whoever took it from the client.
+        for reign in [r for r in reigns.reigns if r.epoch == stamped.write.epoch and r.superseded][:1]:
+            yield "stamped-effect", stamped.write, reign
+
+
+def _rows(operations: Iterable[Operation]) -> set[int]:
+    return {row(operation) for operation in operations}
+
+
+def episodes_table(episodes: Sequence[Episode], reigns: BySubject) -> Any:
+    """One row for each episode, in order of time (-> ZOMBIE_EPISODES)."""
+    running_ns = {
+        (subject, span.node, span.incarnation, span.epoch): span.running_ns
+        for subject, one in reigns.items()
+        for span in claimed_spans(one)
+    }
+    rows = [_episode(one, running_ns) for one in episodes]
+    return ZOMBIE_EPISODES.of_rows(sorted(rows, key=lambda r: (r["superseded_ns"], r["subject"], r["node"])))
+
+
+def _episode(episode: Episode, running_ns: Mapping[tuple[str, str, int, int], int]) -> dict[str, Any]:
+    reign, begin = episode.reign, episode.reign.superseded
+    assert begin is not None
+    acting = list(dict.fromkeys(row(operation) for _, operation in episode.acts))
+    claims = sorted(reign.claimed, key=lambda s: s.lo_ns)
+    return {
+        "subject": episode.subject,
+        "node": reign.node,
+        "incarnation": reign.incarnation,
+        "epoch": reign.epoch,
+        "superseded_by": begin.epoch,
+        "superseded_ns": begin.at_ns,
+        "claimed_from_ns": claims[0].lo_ns if claims else None,
+        "claimed_to_ns": claims[-1].lo_ns if claims else None,
+        "running_ns": running_ns.get((episode.subject, reign.node, reign.incarnation, reign.epoch), 0),
+        "claims": len(claims),
+        "asked": len(episode.asked),
+        "served": len(episode.served),
+        "fenced": len(episode.fenced),
+        "unknown": len(episode.unknown),
+        "acted": len(acting),
+        "anomalies": list(dict.fromkeys(anomaly for anomaly, _ in episode.acts)),
+        "evidence": [begin.event, *(s.index for s in claims[-1:]), *acting[:_NAMED_MAX]],
+    }
+
+
+def overlaps_table(reigns: BySubject) -> Any:
+    """When several nodes certainly led at once (-> OVERLAPS)."""
+    return OVERLAPS.of_rows([row for subject, one in reigns.items() for row in _overlaps(subject, one)])
+
+
+def _overlaps(subject: str, reigns: Reigns) -> list[dict[str, Any]]:
+    running = overlaps(reigns, running=True)
+    rows = []
+    for from_ns, to_ns in overlaps(reigns, running=False):
+        leading = [r for r in reigns.reigns if r.first_ns < to_ns and from_ns < r.last_ns]
+        rows.append(
+            {
+                "subject": subject,
+                "nodes": [r.node for r in leading],
+                "epochs": [r.epoch for r in leading],
+                "from_ns": from_ns,
+                "to_ns": to_ns,
+                "running_ns": within(running, from_ns, to_ns),
+            }
+        )
+    return rows
+
+
+def stale_answers_table(history: History, reigns: Reigns) -> Any:
+    """Every answered read that lacks an acknowledged write (-> STALE_ANSWERS); `reigns` are those of the first subject.
+
+    Whether a read may be stale is for the guarantee that it is held to.
+    """
+    rows = []
+    for stale in find_stale(history).stale:
+        reign = superseded_reign(reigns, stale.read)
+        rows.append(
+            {
+                "index": row(stale.read),
+                "node": stale.read.node,
+                "process": stale.read.process,
+                "key": stale.read.key,
+                "invoked_ns": stale.read.invoked_ns,
+                "write_index": row(stale.write),
+                "write_node": stale.write.node,
+                "missing": stale.missing,
+                "late_ns": stale.late_ns,
+                "superseded_epoch": None if reign is None else reign.epoch,
+            }
+        )
+    return STALE_ANSWERS.of_rows(rows)

@@ -1,0 +1,275 @@
+"""The tables of facts that are derived from one history: names, columns, types, meanings.
+
+Every time is in nanoseconds since the run's zero; a length of time is in nanoseconds. `index`, `event`, `events` and
+`evidence` are rows of the history.
+"""
+
+from typing import Final
+
+from fencepost.harness.verdict.fact_table import FLAG, LONG, LONGS, TEXT, TEXTS, FactTable, columns
+
+_COUNTS: Final = (
+    ("ok", LONG, "operations invoked in it that ended `ok`"),
+    ("fail", LONG, "operations invoked in it that ended `fail`"),
+    ("info", LONG, "operations invoked in it whose outcome is unknown"),
+)
+_GAP: Final = (
+    ("longest_without_ok_ns", LONG, "the longest time in it in which no operation ended `ok`"),
+    ("without_ok_from_ns", LONG, "when that time began"),
+)
+_EPOCH_OF: Final = (
+    ("subject", TEXT, "what is led: `leader`, `controller`, or a topic partition as `p0`"),
+    ("node", TEXT, "the node"),
+    ("incarnation", LONG, "how often the node's server had been started before"),
+)
+
+OPERATIONS: Final = FactTable(
+    name="operations",
+    row="one operation: an invocation with its completion",
+    columns=columns(
+        ("invoke_index", LONG, "its invocation"),
+        ("complete_index", LONG, "its completion; null when it never completed"),
+        ("process", LONG, "the logical caller"),
+        ("f", TEXT, "its function"),
+        ("node", TEXT, "the node that was asked"),
+        ("key", TEXT, "what it is about; null when it is about no key"),
+        ("type", TEXT, "`ok`, `fail` or `info`"),
+        ("invoked_ns", LONG, "when the request left"),
+        ("completed_ns", LONG, "when the outcome was known; null for `info`"),
+        ("ended_ns", LONG, "when the caller stopped waiting; null when it never did"),
+        ("latency_ns", LONG, "from `invoked_ns` to `ended_ns`"),
+        ("error", TEXT, "the row of the client's error table; null for `ok`"),
+        ("position", LONG, "the store's position that the reply carries"),
+        ("value_position", LONG, "the position of the write that made the value"),
+        ("epoch", LONG, "the epoch that the reply is stamped with"),
+        ("session", LONG, "the server's session"),
+        ("phase", TEXT, "the phase in which it was invoked; null before the first"),
+        ("fault_id", LONG, "the last fault that began before it was invoked and was not healed by then"),
+    ),
+)
+
+CLAIMS: Final = FactTable(
+    name="claims",
+    row="one answer of a node that says that it leads",
+    columns=columns(
+        *_EPOCH_OF,
+        ("index", LONG, "the answer"),
+        ("epoch", LONG, "the epoch that it claims; null when that is not certain"),
+        ("epoch_low", LONG, "the least epoch that it can claim"),
+        ("asked_ns", LONG, "when the node was asked"),
+        ("answered_ns", LONG, "when it answered"),
+        ("lo_ns", LONG, "the first moment that the answer can speak of"),
+        ("hi_ns", LONG, "the last moment that the answer can speak of"),
+    ),
+)
+
+EPOCHS: Final = FactTable(
+    name="epochs",
+    row="one epoch, by the earliest proof that it had begun",
+    columns=columns(
+        ("subject", TEXT, "what is led"),
+        ("epoch", LONG, "the epoch"),
+        ("begun_ns", LONG, "by when it had certainly begun"),
+        ("event", LONG, "what proves it"),
+        ("how", TEXT, "the proof in words"),
+    ),
+)
+
+REIGNS: Final = FactTable(
+    name="reigns",
+    row="the claims of one epoch by one incarnation of a node",
+    columns=columns(
+        *_EPOCH_OF,
+        ("epoch", LONG, "the epoch"),
+        ("first_ns", LONG, "from then on at the latest it led"),
+        ("last_ns", LONG, "until then at least it led"),
+        ("over_ns", LONG, "when it certainly led no more; null when that is not known"),
+        ("samples", LONG, "answers that claim the epoch"),
+        ("superseded_by", LONG, "the higher epoch that is proven first; null when none is"),
+        ("superseded_ns", LONG, "by when that epoch had begun"),
+        ("claimed_samples", LONG, "answers that certainly claim the epoch after that"),
+    ),
+)
+
+OVERLAPS: Final = FactTable(
+    name="overlaps",
+    row="a time in which two or more nodes certainly led at once",
+    columns=columns(
+        ("subject", TEXT, "what is led"),
+        ("nodes", TEXTS, "the nodes"),
+        ("epochs", LONGS, "the epoch of each of them"),
+        ("from_ns", LONG, "its beginning"),
+        ("to_ns", LONG, "its end"),
+        ("running_ns", LONG, "how much of it none of them was proven to stand still"),
+    ),
+)
+
+ZOMBIE_EPISODES: Final = FactTable(
+    name="zombie_episodes",
+    row="a leader that was superseded and went on: it claimed, or was sent operations",
+    columns=columns(
+        *_EPOCH_OF,
+        ("epoch", LONG, "the epoch that it led"),
+        ("superseded_by", LONG, "the higher epoch that is proven first"),
+        ("superseded_ns", LONG, "by when that epoch had begun"),
+        ("claimed_from_ns", LONG, "the first moment of which it certainly claimed after that; null when it did not"),
+        ("claimed_to_ns", LONG, "the last such moment"),
+        (
+            "running_ns",
+            LONG,
+            "from `superseded_ns` to `claimed_to_ns`, less the time in which it stood still; 0 if none",
+        ),
+        ("claims", LONG, "answers that certainly claim the old epoch"),
+        ("asked", LONG, "operations that were sent to it while it certainly led"),
+        ("served", LONG, "operations that it answered as a superseded leader"),
+        ("fenced", LONG, "operations that it refused for its epoch or its role, without effect"),
+        ("unknown", LONG, "operations of unknown outcome"),
+        ("acted", LONG, "operations that broke a rule: stale answers, lost or stamped effects"),
+        ("anomalies", TEXTS, "by what rules it acted, each once"),
+        ("evidence", LONGS, "the proof of the new epoch, the last claim, and the operations by which it acted"),
+    ),
+)
+
+STALE_ANSWERS: Final = FactTable(
+    name="stale_answers",
+    row="an answered read that lacks a write that was acknowledged before it was invoked",
+    columns=columns(
+        ("index", LONG, "the answer"),
+        ("node", TEXT, "the node that answered"),
+        ("process", LONG, "the caller"),
+        ("key", TEXT, "the key"),
+        ("invoked_ns", LONG, "when the read was invoked"),
+        ("write_index", LONG, "the newest write that it lacks"),
+        ("write_node", TEXT, "the node that acknowledged that write"),
+        ("missing", LONG, "acknowledged writes that it lacks"),
+        ("late_ns", LONG, "for how long the first of these had been acknowledged"),
+        ("superseded_epoch", LONG, "the epoch of the superseded leader that answered; null when none did"),
+    ),
+)
+
+FAULTS: Final = FactTable(
+    name="faults",
+    row="one fault that was tried",
+    columns=columns(
+        ("fault_id", LONG, "its number"),
+        ("fault", TEXT, "its kind"),
+        ("target", TEXT, "its target as the plan names it"),
+        ("nodes", TEXTS, "the nodes that it struck"),
+        ("severed", TEXTS, "the links that it cut, as `n1>n2`"),
+        ("outcome", TEXT, "`installed`, `skipped` or `indeterminate`"),
+        ("began_ns", LONG, "when it may first have been in force"),
+        ("certain_from_ns", LONG, "from when on it certainly was; null when that was not proven"),
+        ("certain_to_ns", LONG, "until when it certainly was; null when it was never healed"),
+        ("ended_ns", LONG, "when it was certainly healed; null when it never was"),
+        ("leader", TEXT, "who led when it began; null when that was not known"),
+        ("epoch", LONG, "the epoch then"),
+        ("proof", TEXT, "what proved it"),
+        ("why", TEXT, "why it was skipped or is in doubt"),
+        ("details", TEXT, "the figures that it acted with, as JSON"),
+        ("stops", TEXT, "whether servers stood still: `certain`, `possible` or `no`"),
+        ("cuts", FLAG, "whether links carried nothing"),
+        ("holds", FLAG, "whether threads of a running server were held"),
+        ("delays", FLAG, "whether links were slow or lossy"),
+        ("skews", FLAG, "whether clocks did not show true time"),
+        ("changes_members", FLAG, "whether members were removed and added"),
+        ("events", LONGS, "its events"),
+    ),
+)
+
+STOPS: Final = FactTable(
+    name="stops",
+    row="a time in which a node was proven to stand still or to be dead",
+    columns=columns(
+        ("node", TEXT, "the node"),
+        ("from_ns", LONG, "its beginning"),
+        ("to_ns", LONG, "its end"),
+    ),
+)
+
+CUTS: Final = FactTable(
+    name="cuts",
+    row="a link that was proven to be cut by one fault",
+    columns=columns(
+        ("fault_id", LONG, "the fault"),
+        ("source", TEXT, "the link's source; `client` is the harness"),
+        ("target", TEXT, "where it leads"),
+        ("from_ns", LONG, "from when on it was certainly cut"),
+        ("to_ns", LONG, "until when at least; the end of the history when it was never healed"),
+    ),
+)
+
+SERVICE: Final = FactTable(
+    name="service",
+    row="what clients got from one node, or from all of them, in one segment; faults and phases bound the segments",
+    columns=columns(
+        ("node", TEXT, "the node; null for all nodes together"),
+        ("phase", TEXT, "the phase in which the segment lies; null before the first"),
+        ("fault_ids", LONGS, "the faults that may have been in force in it"),
+        ("from_ns", LONG, "its beginning"),
+        ("to_ns", LONG, "its end, which is not part of it"),
+        *_COUNTS,
+        ("served", LONG, "operations that ended `ok` in it"),
+        *_GAP,
+    ),
+)
+
+PHASES: Final = FactTable(
+    name="phases",
+    row="one phase of the run",
+    columns=columns(
+        ("phase", TEXT, "its name"),
+        ("from_ns", LONG, "its beginning"),
+        ("to_ns", LONG, "its end, which is not part of it"),
+        *_COUNTS,
+        *_GAP,
+    ),
+)
+
+RECOVERY: Final = FactTable(
+    name="recovery",
+    row="what clients and the leadership went through in and after one fault",
+    columns=columns(
+        ("fault_id", LONG, "the fault"),
+        ("node", TEXT, "the node; null for all nodes together"),
+        (
+            "new_epoch",
+            LONG,
+            "the first later epoch before the next fault began; null for a node, or when there was none",
+        ),
+        ("new_leader_after_ns", LONG, "from the fault's beginning until that epoch had certainly begun"),
+        ("recovered_after_ns", LONG, "from the end of the healing to the next `ok`; null when there was none"),
+        *_COUNTS,
+        *_GAP,
+        ("latency_ns_p50", LONG, "the median latency of what was invoked in it and ended `ok`"),
+        ("latency_ns_p99", LONG, "the 99th percentile of these"),
+    ),
+)
+
+STALLS: Final = FactTable(
+    name="stalls",
+    row="a time in which the harness or its machine was too late to be believed about time",
+    columns=columns(
+        ("what", TEXT, "what stalled"),
+        ("from_ns", LONG, "its beginning"),
+        ("to_ns", LONG, "its end"),
+        ("length_ns", LONG, "how late it was, or how long tasks waited for a processor"),
+    ),
+)
+
+#: Every table that is derived from a history.
+DERIVED: Final = (
+    OPERATIONS,
+    CLAIMS,
+    EPOCHS,
+    REIGNS,
+    OVERLAPS,
+    ZOMBIE_EPISODES,
+    STALE_ANSWERS,
+    FAULTS,
+    STOPS,
+    CUTS,
+    SERVICE,
+    PHASES,
+    RECOVERY,
+    STALLS,
+)
