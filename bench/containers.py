@@ -53,7 +53,7 @@ def _start_to_write(system: str, workload: str, f: str) -> float:
         subprocess.run(
             [
                 *(sys.executable, "-m", "fencepost.harness.cli", "run", "--runtime", "containers", "--system", system),
-                *("--workload", workload, "--nemesis", "none", "--time-limit", "1s", "--no-spark"),
+                *("--workload", workload, "--nemesis", "none", "--time-limit", "1s"),
                 *("--results", folder, "--seed", "1"),
             ],
             stdin=subprocess.DEVNULL,

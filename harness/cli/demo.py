@@ -99,5 +99,5 @@ def _witness(result: Result) -> tuple[str, ...]:
 @click.option("--runtime", default="lab", help="Where the nodes live: lab, containers.")
 def command(results: Path, seed: int | None, runtime: str) -> int:
     """Two real clusters attacked in the same way: etcd does no harm, ZooKeeper's woken leader answers stale."""
-    with Session("local[*]") as session:
+    with Session() as session:
         return demonstrate(session.execute, results, seed_or_drawn(seed), runtime)

@@ -60,7 +60,6 @@ def plan_flags(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--require", multiple=True, help="A guarantee whose violation makes the run invalid."),
         click.option("--deadline", help="For the whole command, verdict and report included."),
         click.option("--keep-data/--no-keep-data", default=None, help="Keep the nodes' data though the run is valid."),
-        click.option("--spark-master", help="A Spark master whose executors reach the results. Default local[*]."),
         click.option("--reads", help="register: how it reads; `fencepost list systems` has the modes of each."),
         click.option("--fencing", help="lock: on, off."),
         click.option(

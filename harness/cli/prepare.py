@@ -39,11 +39,10 @@ def archives() -> dict[str, Path | None]:
 
 def _makers() -> dict[str, Callable[[], Path | None]]:
     from fencepost.harness.warehouse import spark_session
-    from fencepost.harness.warehouse.archive_training import exercise
 
     return {
         **{name: partial(_made, name) for name in _systems()},
-        "Spark": lambda: spark_session.prepare_archive(exercise),
+        "Spark": spark_session.prepare_archive,
     }
 
 

@@ -108,15 +108,12 @@ def _err(text: str) -> None:
 @click.option("--fingerprint", help="Count by this one of the run's fingerprints; default the first that decides.")
 @click.option("--results", type=PathValue(), default=Path("results"), help="Where runs are kept.")
 @click.option("--json", "as_json", is_flag=True, help="Print replay.json on stdout instead of words.")
-@click.option("--spark/--no-spark", "use_spark", default=False, help="With Spark's part in every report.")
-def command(
-    run: Path, times: int, until_invalid: bool, fingerprint: str | None, results: Path, as_json: bool, use_spark: bool
-) -> int:
+def command(run: Path, times: int, until_invalid: bool, fingerprint: str | None, results: Path, as_json: bool) -> int:
     """Carry out the recorded schedule of RUN again, with the same plan, and count how often the same shows.
 
     Targets that are roles are resolved again. Exits as several runs do: 1 when any of them is invalid.
     """
-    with Session("local[*]", use_spark=use_spark) as session:
+    with Session() as session:
         return replay(
             run,
             results.resolve(),

@@ -13,14 +13,12 @@ from fencepost.harness.results import run_folder as store
 
 @click.command("report")
 @click.argument("folder", type=PathValue())
-@click.option("--spark-master", default="local[*]", help="As for run.")
-@click.option("--spark/--no-spark", "use_spark", default=True, help="Leave Spark's part of the report out.")
 @click.option("--events", help="Print these rows of the history as JSON lines, and nothing else: all, or 7,9-12.")
-def command(folder: Path, spark_master: str, use_spark: bool, events: str | None) -> int:
+def command(folder: Path, events: str | None) -> int:
     """Make the report of a stored run again; exits 0 when it was made, whatever the verdict."""
     if events is not None:
         for line in event_lines(store.find_run_folder(folder), events):
             click.echo(line)
         return int(ExitCode.VALID)
-    judge_again(folder, as_json=False, spark_master=spark_master, use_spark=use_spark)
+    judge_again(folder, as_json=False)
     return int(ExitCode.VALID)

@@ -22,8 +22,7 @@ from fencepost.harness.run.execute import refuse_too_short
 @click.option("--results", type=PathValue(), default=Path("results"), help="Where runs are kept.")
 @click.option("--json", "as_json", is_flag=True, help="Print verdict.json on stdout instead of words.")
 @click.option("--times", type=click.IntRange(1), default=1, help="Run so many times, with seed, seed + 1, ...")
-@click.option("--spark/--no-spark", "use_spark", default=True, help="Leave Spark's part of the report out.")
-def command(plan_file: Path | None, results: Path, as_json: bool, times: int, use_spark: bool, **flags: Any) -> int:
+def command(plan_file: Path | None, results: Path, as_json: bool, times: int, **flags: Any) -> int:
     """Run a plan against a real cluster and judge it.
 
     \b
@@ -39,7 +38,7 @@ def command(plan_file: Path | None, results: Path, as_json: bool, times: int, us
         raise UsageError(f"{plan_file}: {error.message}" if plan_file else error.message, hint=error.hint) from None
     plan = checked.plan
     refuse_too_short(checked, range(plan.seed, plan.seed + times))
-    with Session(plan.spark_master, use_spark=use_spark) as session, session.stop.deadline(plan.deadline):
+    with Session() as session, session.stop.deadline(plan.deadline):
         judged: list[Result] = []
         made: list[Made] = []
         try:

@@ -113,7 +113,7 @@ def command(run: Path, budget: str, confirmations: int, fingerprint: str | None,
 
     If interrupted, run the same command again to continue. Exits 0 with a confirmed plan, else 2.
     """
-    with Session("local[*]", use_spark=False) as session:
+    with Session() as session:
         return shrink(
             run,
             results.resolve(),

@@ -71,7 +71,6 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     deadline: str = ""
     require: tuple[str, ...] = ()
     keep_data: bool = False
-    spark_master: str = "local[*]"
     phases: Phases = Phases()
     thresholds: Thresholds = Thresholds()
     budget: Budget = Budget()
@@ -138,6 +137,8 @@ def read_plan(path: Path, *, seed: int) -> Plan:
             f"{path}: {error}", hint="the file must be TOML; every run writes a plan.toml to look at"
         ) from None
     data.setdefault("seed", seed)
+    # Plans from before the warehouse named a Spark master; a run has no use for one.
+    data.pop("spark_master", None)
     empty = next((name for name, value in data.items() if value == ""), None)
     if empty is not None:
         raise _located(path, text, f"Expected a value, or no such line, got an empty text - at `$.{empty}`")

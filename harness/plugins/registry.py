@@ -4,7 +4,7 @@ The values are "module:attribute", so that listing names imports nothing heavy.
 """
 
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final, cast
 
 import msgspec
@@ -97,6 +97,9 @@ FILE_CHECKERS: Final = {
     "zookeeper-kv": "fencepost.checkers.storage.kv.zookeeper:check",
 }
 
+#: Lays the facts of a history out as tables.
+DERIVE: Final = "fencepost.checkers.derive:derive"
+
 #: Tables that are too large to be events, by what they hold, as this machine judges and shows them.
 TABLES: Final = {
     "operations": "fencepost.checkers.tables.judged:Operations",
@@ -126,6 +129,8 @@ RUNTIMES: Final = {
 }
 
 Checker = Callable[[History, Facts], list[Verdict]]
+#: Gives Arrow tables by name (`harness.verdict.fact_tables`).
+Deriver = Callable[[History, Facts], Mapping[str, Any]]
 #: Takes a Spark session, the table's URI, the facts and, of transactions, the model that was asked for.
 TableJudge = Callable[..., Verdict]
 
@@ -153,6 +158,11 @@ def faults() -> dict[str, FaultKind]:
 def checker(name: str) -> Checker:
     """The checker of this registry key; raises UsageError."""
     return cast(Checker, _load("checker", name, CHECKERS | FILE_CHECKERS))
+
+
+def derive() -> Deriver:
+    """What derives the facts of a history; every run and the warehouse use it."""
+    return cast(Deriver, _load("derivation", "facts", {"facts": DERIVE}))
 
 
 def table(holds: str) -> OpensTable:

@@ -2,13 +2,15 @@
 
 results/<system>-<workload>-<nemesis>/<utc time>/
     plan.toml        what was asked, re-runnable; written first
-    run.json         seed, versions, hashes, kernel, commit, wall-clock time of the monotonic zero
+    run.json         the run's id, seed, versions, hashes, kernel, commit, wall-clock time of the monotonic zero; when
+                     the run is over, the times of its phases
     history.jsonl    while the run lasts; history.parquet afterwards
     schedule.jsonl   the faults as they really happened
     given-schedule.jsonl  the faults that the plan named, where it named a file
     nodes/<name>/    configuration and log of each server; data.tar.gz when kept; metadata-log.jsonl, the replicated
                      log as the node's disk holds it, where the system has one
     verdict.json, junit.xml, report.html
+    facts/           what is derived from all this, as one Parquet file for each table (docs/facts-tables.md)
 """
 
 import json

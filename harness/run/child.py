@@ -17,7 +17,6 @@ from fencepost.harness.base.source_tree import source_tree
 from fencepost.harness.base.stop_request import STOP_GRACE_S, StopRequest
 from fencepost.harness.results import run_folder as store
 from fencepost.harness.runtime.linux.supervisor import PARENT_VARIABLE
-from fencepost.harness.warehouse.spark_session import SparkHandle
 
 #: Hears what a run does, one message for each line of the runner.
 Progress = Callable[[dict[str, Any]], None]
@@ -43,9 +42,8 @@ class Child:
         in_namespaces: bool,
         progress: Progress,
         stop: StopRequest,
-        spark: SparkHandle | None,
     ) -> None:
-        self.folder, self.progress, self.stop, self.spark = folder, progress, stop, spark
+        self.folder, self.progress, self.stop = folder, progress, stop
         self.manner = [] if in_namespaces else ["--plain"]
         self.outcome = Outcome()
         self.timers: list[threading.Timer] = []
@@ -98,10 +96,6 @@ class Child:
         elif topic == "error":
             kind = {254: MachineError}.get(message["exit_code"], HarnessError)
             self.outcome.error = kind(message["message"], hint=message["hint"])
-        elif topic == "phase" and message["phase"] == "heal" and self.spark is not None:
-            # Not during faults: a starting JVM costs the load generator milliseconds.
-            with contextlib.suppress(FencepostError):
-                self.spark.boot()
         self.progress(message)
 
     def _stop(self) -> None:

@@ -1,6 +1,6 @@
-"""From what a run recorded to its verdict and its files: sealed, judged, analysed, reported.
+"""From what a run recorded to its verdict and its files: sealed, judged, its facts derived, reported.
 
-What a gate reads is written first; a part that is not available (no Spark, a full disk) is left out and named.
+What a gate reads is written first; a part that cannot be made (a full disk, a defect) is left out and named.
 """
 
 import contextlib
@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 
@@ -18,16 +18,14 @@ from fencepost.harness.base.stop_request import StoppedTwice, StopRequest
 from fencepost.harness.history import History
 from fencepost.harness.history.operation_error import ErrorKind, error_of
 from fencepost.harness.judging.judge import Judgement, judge_by
+from fencepost.harness.judging.run_facts import facts_of_run
 from fencepost.harness.plan import read_plan
 from fencepost.harness.plan.checked_plan import ResolvedPlan, resolve_plan
 from fencepost.harness.results import run_folder as store
+from fencepost.harness.results.fact_files import FACTS, write_facts
 from fencepost.harness.run.child import Outcome, Progress
 from fencepost.harness.systems.contract.servers import ReadsLogs
 from fencepost.harness.verdict import Validity
-from fencepost.harness.warehouse.spark_session import SparkHandle
-
-#: How long Spark may keep the report waiting.
-_SPARK_DEADLINE_S: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,10 +38,8 @@ class Result:
     document: dict[str, Any]
 
 
-def conclude_run(
-    folder: Path, outcome: Outcome, *, progress: Progress, stop: StopRequest, spark: SparkHandle | None
-) -> Result:
-    """Seal the history, judge it, analyse it, write the report; raises the runner's error when there is no history."""
+def conclude_run(folder: Path, outcome: Outcome, *, progress: Progress, stop: StopRequest) -> Result:
+    """Seal the history, judge it, write the report; raises the runner's error when there is no history."""
     from fencepost.harness.results.reader import seal
 
     progress({"topic": "phase", "phase": "judge", "left_s": None})
@@ -62,11 +58,11 @@ def conclude_run(
         warnings.append(f"the history stays in {store.HISTORY_LINES}: {error.strerror}")
     resolved = resolve_plan(read_plan(folder / store.PLAN, seed=0))
     warnings += _keep_logs(resolved, folder)
-    with stop.on_request(lambda: _hurry(stop, spark)):
+    # A person who insists gets nothing more.
+    with stop.on_request(stop.check):
         # Sealing is not broken off; an order that came meanwhile counts here.
         stop.check()
-        late = None if stop.asked else spark
-        result = judge_and_report(resolved, folder, progress=progress, spark=late, stopped=stop.asked)
+        result = judge_and_report(resolved, folder, progress=progress)
     # What a handler raises is lost in a callback of the interpreter's own.
     stop.check()
     if not resolved.plan.keep_data and result.judgement.validity is not Validity.INVALID:
@@ -85,32 +81,18 @@ def _keep_failure(folder: Path, error: FencepostError) -> list[str]:
     return []
 
 
-def _hurry(stop: StopRequest, spark: SparkHandle | None) -> None:
-    """Asked to end while judging: Spark's part is given up, and a person who insists gets nothing more."""
-    if spark is not None:
-        spark.abandon()
-    stop.check()
-
-
-def judge_stored(folder: Path, *, progress: Progress, spark: SparkHandle | None) -> Result:
+def judge_stored(folder: Path, *, progress: Progress) -> Result:
     """Judge a stored run again; raises UsageError when its plan is missing and MalformedHistory as the reader does."""
     if not (folder / store.PLAN).is_file():
         raise UsageError(f"{folder}: no {store.PLAN}", hint="a history is judged by the plan that it was made with")
     for name in (store.VERDICT, store.JUNIT, store.REPORT):
         if (folder / name).is_dir():
             raise UsageError(f"{folder / name}: is a folder, and the judgement is written there", hint="move it away")
-    if spark is not None:
-        with contextlib.suppress(FencepostError):
-            spark.boot()
-    return judge_and_report(
-        resolve_plan(read_plan(folder / store.PLAN, seed=0)), folder, progress=progress, spark=spark
-    )
+    return judge_and_report(resolve_plan(read_plan(folder / store.PLAN, seed=0)), folder, progress=progress)
 
 
-def judge_and_report(
-    resolved: ResolvedPlan, folder: Path, *, progress: Progress, spark: SparkHandle | None, stopped: bool = False
-) -> Result:
-    """Judge a stored history and write verdict, JUnit and report beside it; Spark's part is optional."""
+def judge_and_report(resolved: ResolvedPlan, folder: Path, *, progress: Progress) -> Result:
+    """Judge a stored history and write verdict, JUnit, facts and report beside it."""
     from fencepost.harness.report.documents.junit import junit_xml
     from fencepost.harness.report.documents.verdict_json import verdict_document
     from fencepost.harness.report.documents.verdict_json import write as write_verdict
@@ -118,6 +100,7 @@ def judge_and_report(
     from fencepost.harness.report.page.html import render
 
     history, judgement = judge_by(resolved, folder)
+    warnings = _keep_phase_times(folder, history)
     case = ReportCase(
         history=history,
         facts=judgement.facts,
@@ -130,15 +113,21 @@ def judge_and_report(
         effect_free=resolved.workload.effect_free,
         folder=str(folder),
     )
-    # First what a gate reads, so that nothing that happens to the analysis or the report can cost it.
-    warnings = _unforeseen(history)
+    # First what a gate reads, so that nothing that happens to the facts or the report can cost it.
+    warnings += _unforeseen(history)
     with _unless_full(folder / store.VERDICT, warnings) as path:
         write_verdict(case, path)
     with _unless_full(folder / store.JUNIT, warnings) as path:
         path.write_text(junit_xml(case), encoding="utf-8")
-    analysis, doubts = _analyse(folder, spark, stopped, subject=resolved.system.profile.subjects[0])
-    warnings += doubts
-    case = msgspec.structs.replace(case, analysis=analysis)
+    try:
+        derived = facts_of_run(resolved, folder, case.run, history, judgement)
+    except Exception as error:
+        derived = {}
+        warnings.append(f"the facts could not be derived: {type(error).__name__}: {str(error)[:300]}")
+    if derived:
+        with _unless_full(folder / FACTS, warnings):
+            write_facts(folder, derived)
+    case = msgspec.structs.replace(case, derived=derived)
     rendered = render(case)
     with _unless_full(folder / store.REPORT, warnings) as path:
         path.write_text(rendered.html, encoding="utf-8")
@@ -147,22 +136,18 @@ def judge_and_report(
     return Result(folder=folder, judgement=judgement, warnings=tuple(warnings), document=verdict_document(case))
 
 
-def _analyse(
-    folder: Path, spark: SparkHandle | None, stopped: bool, *, subject: str
-) -> tuple[dict[str, Any] | None, list[str]]:
-    """Spark's results as plain data. Its failure costs the report a section, never the verdict."""
-    if spark is None:
-        return None, ["not analysed by Spark: the run was stopped"] if stopped else []
-    if not (folder / store.HISTORY).exists():
-        return None, [f"not analysed by Spark: there is no {store.HISTORY}"]
+def _keep_phase_times(folder: Path, history: History) -> list[str]:
+    """Write into `run.json` when each phase began and ended, once; returns warnings."""
+    path = folder / store.RUN
+    run = store.read_json(path)
+    if "phases" in run or not path.is_file():
+        return []
+    phases = {phase.value: {"from_ns": start, "to_ns": end} for phase, (start, end) in history.phases.items()}
     try:
-        from fencepost.harness.warehouse.pipeline import analyse
-
-        session = spark.session(timeout_s=_SPARK_DEADLINE_S)
-        found = analyse(session, str(folder / store.HISTORY), subject=subject)
-    except Exception as error:
-        return None, [f"not analysed by Spark: {type(error).__name__}: {str(error)[:300]}"]
-    return msgspec.to_builtins(found), []
+        store.write_json(path, {**run, "phases": phases})
+    except OSError as error:
+        return [f"{store.RUN} does not say when the phases were: {error.strerror}"]
+    return []
 
 
 @contextlib.contextmanager
@@ -171,11 +156,18 @@ def _unless_full(path: Path, warnings: list[str]) -> Iterator[Path]:
     try:
         yield path
     except StoppedTwice:
-        path.unlink(missing_ok=True)
+        _remove(path)
         raise
     except OSError as error:
-        path.unlink(missing_ok=True)
+        _remove(path)
         warnings.append(f"{path.name} could not be written: {error.strerror}")
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def _unforeseen(history: History) -> list[str]:

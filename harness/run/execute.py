@@ -1,11 +1,12 @@
 """One run from the outside: folder, artifacts, runner, history sealed, verdict, report.
 
-The outer process holds what must survive the runner: the folder, the Spark session and the verdict. So a runner that
+The outer process holds what must survive the runner: the folder and the verdict. So a runner that
 crashes, or is killed, still gets judged by what it recorded.
 """
 
 import shutil
 import time
+import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -26,7 +27,6 @@ from fencepost.harness.run.child import Child, Progress
 from fencepost.harness.run.conclude import Result, conclude_run
 from fencepost.harness.runtime.artifacts import Artifacts
 from fencepost.harness.systems.contract.server_settings import TakesSettings
-from fencepost.harness.warehouse.spark_session import SparkHandle
 
 
 def execute(
@@ -35,9 +35,8 @@ def execute(
     *,
     progress: Progress,
     stop: StopRequest,
-    spark: SparkHandle | None,
 ) -> Result:
-    """Carry out one plan; `spark` is a handle not yet started, shared by several runs.
+    """Carry out one plan.
 
     Raises:
         MachineError, UsageError: found before the cluster started.
@@ -57,7 +56,7 @@ def execute(
         progress({"topic": "preparing", "text": line})
     left: list[str] = []
     try:
-        runner = Child(folder, in_namespaces=provider.in_namespaces, progress=progress, stop=stop, spark=spark)
+        runner = Child(folder, in_namespaces=provider.in_namespaces, progress=progress, stop=stop)
         outcome = runner.run()
     finally:
         # Whatever ended the runner: nothing of it may stay, and what stays is named.
@@ -67,7 +66,7 @@ def execute(
     stop.check()
     if stop.asked and outcome.error is None and not store.has_history(folder):
         raise stopped_before_start(checked.plan.deadline, by_hand=stop.by_hand)
-    result = conclude_run(folder, outcome, progress=progress, stop=stop, spark=spark)
+    result = conclude_run(folder, outcome, progress=progress, stop=stop)
     return replace(result, warnings=(*left, *result.warnings))
 
 
@@ -124,6 +123,7 @@ def _facts(
     plan = checked.plan
     facts = {
         "format": 1,
+        "run_id": uuid.uuid4().hex,
         "system": plan.system,
         "system_version": artifacts.version,
         "seed": plan.seed,

@@ -12,7 +12,7 @@ from fencepost.harness.base.errors import HarnessError, UsageError
 from fencepost.harness.base.stop_request import StoppedTwice, StopRequest
 from fencepost.harness.cli.output.progress import Progress
 from fencepost.harness.run.child import Outcome
-from fencepost.harness.run.conclude import _hurry, _unless_full, conclude_run
+from fencepost.harness.run.conclude import _unless_full, conclude_run
 from fencepost.harness.run.execute import stopped_before_start
 
 
@@ -100,18 +100,9 @@ def test_progress_on_a_terminal_that_went_away_ends_no_run() -> None:
     assert went_on
 
 
-def test_insisting_while_judging_ends_the_command() -> None:
-    stop = StopRequest()
-    stop.request(by_hand=True)
-    _hurry(stop, None)
-    stop.request(by_hand=True)
-    with pytest.raises(StoppedTwice):
-        _hurry(stop, None)
-
-
 def test_a_runner_that_left_no_history_is_a_failure_of_the_harness(tmp_path: Path) -> None:
     with pytest.raises(HarnessError, match="left no history"):
-        conclude_run(tmp_path, Outcome(), progress=lambda _: None, stop=StopRequest(), spark=None)
+        conclude_run(tmp_path, Outcome(), progress=lambda _: None, stop=StopRequest())
 
 
 @pytest.mark.parametrize(

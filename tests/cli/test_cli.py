@@ -52,7 +52,6 @@ ETCD = (*UNNAMED, "--nemesis", "none")
                 "--watch",
                 "--op-timeout",
                 "--deadline",
-                "--spark-master",
                 "--reads",
             )
         ),
@@ -157,7 +156,7 @@ def test_version_and_help(capsys: pytest.CaptureFixture[str]) -> None:
     assert _main(capsys, "--version")[0] == 0
     code, out, _ = _main(capsys, "run", "--help")
     assert code == 0
-    for flag in ("--system", "--seed", "--times", "--deadline", "--keep-data", "--json", "--spark-master", "--results"):
+    for flag in ("--system", "--seed", "--times", "--deadline", "--keep-data", "--json", "--results"):
         assert flag in out
 
 

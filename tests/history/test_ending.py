@@ -205,8 +205,8 @@ def test_what_ended_the_runner_stands_in_everything_that_is_kept(
     folder = kept(tmp_path / "run")
     error = HarnessError("the container engine stopped answering during the run: no answer within 15 s\nits log: ...")
     outcome = Outcome(error=error, recorded=recorded)
-    first = conclude_run(folder, outcome, progress=lambda _: None, stop=StopRequest(), spark=None)
-    again = judge_stored(folder, progress=lambda _: None, spark=None)
+    first = conclude_run(folder, outcome, progress=lambda _: None, stop=StopRequest())
+    again = judge_stored(folder, progress=lambda _: None)
     for result in (first, again):
         assert result.judgement.validity is validity, result.judgement.headline
     why = (

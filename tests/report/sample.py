@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from fencepost.checkers.derive import derive
 from fencepost.harness.history import (
     BeliefEvent,
     Claim,
@@ -89,6 +90,7 @@ def case(history: History, verdicts: tuple[Verdict, ...], validity: Validity, he
         plan_toml='system = "etcd"\nworkload = "register"\n\n[thresholds]\nexposure_min = 1\n',
         effect_free=frozenset({"read"}),
         folder="/results/etcd-register-kill/20261121T030405.678Z",
+        derived=derive(history, facts),
         **more,
     )
 
@@ -343,28 +345,6 @@ def zookeeper_invalid() -> ReportCase:
             exposure_of="epochs",
         ),
     )
-    analysis = {
-        "functions": [{"f": "read", "ok": 1201, "fail": 31, "latency_ns_p50": 3 * MS, "latency_ns_max": 501 * MS}],
-        "end_ns": 24 * S,
-        "stale_reads": 2,
-        "faults": [
-            {
-                "fault_id": 1,
-                "fault": "pause",
-                "nodes": ["n3"],
-                "new_leader_after_ns": 1800 * MS,
-                "longest_without_ok_ns": 1900 * MS,
-                "recovered_after_ns": 4 * MS,
-                "recovered_after_ns_by_node": {"n1": 4 * MS, "n3": 401 * MS},
-                "ok": 510,
-                "fail": 9,
-                "info": 11,
-            }
-        ],
-        "stale_reads_worst": [{"node": "n3", "key": "r1", "count": 2, "overdue_ns_max": 25 * MS, "first_index": 9}],
-        "regressions": [],
-        "availability": None,
-    }
     return case(
         history,
         verdicts,
@@ -372,7 +352,6 @@ def zookeeper_invalid() -> ReportCase:
         "fresh-after-sync (relied-upon) is broken: 2 x stale-read",
         facts=facts,
         version="3.9.5",
-        analysis=analysis,
     )
 
 
@@ -512,7 +491,6 @@ def hostile() -> ReportCase:
         bad,
         facts=facts,
         run={bad: bad, "system_version": bad, "seed": bad, "sha256": {bad: [bad]}},
-        analysis={bad: [{bad: bad}], "reasoned": bad},
     )
 
 

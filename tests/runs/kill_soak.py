@@ -24,7 +24,7 @@ _LONGEST_S: Final = 14.0
 _END_TIMEOUT_S: Final = 90.0
 _COMMAND: Final = (
     "run --runtime containers --system etcd --workload register --nemesis partition:leader:for=2s,kill:for=1s "
-    "--quiet 1s --time-limit 6s --no-spark --seed 1"
+    "--quiet 1s --time-limit 6s --seed 1"
 )
 
 

@@ -25,7 +25,6 @@ from fencepost.harness.plan import Plan
 from fencepost.harness.plan.checked_plan import CheckedPlan, check_plan
 from fencepost.harness.run.execute import execute
 from fencepost.harness.verdict import Validity
-from fencepost.harness.warehouse.spark_session import SparkHandle
 
 TIMES = 10
 #: Name, plan from a seed, the verdict expected, and how many runs may come out otherwise.
@@ -76,20 +75,16 @@ def main(section: str, asked: str = str(TIMES)) -> int:
     odd: list[str] = []
     stop = StopRequest()
     stop.install()
-    spark = SparkHandle()
-    try:
-        for number in range(times):
-            for name, checked, validity, otherwise in rows(1000 + number):
-                result = execute(checked, results, progress=Progress(), stop=stop, spark=spark)
-                counts.setdefault(name, Counter())[result.judgement.validity.value] += 1
-                expected[name] = (validity, times - otherwise)
-                if result.judgement.validity is not validity:
-                    odd.append(f"{name}: {result.judgement.validity.value} in {result.folder}")
-                print(f"{number + 1:2}/{times} {name}: {result.judgement.validity.value}", flush=True)
-                if stop.asked:
-                    raise StoppedTwice
-    finally:
-        spark.stop()
+    for number in range(times):
+        for name, checked, validity, otherwise in rows(1000 + number):
+            result = execute(checked, results, progress=Progress(), stop=stop)
+            counts.setdefault(name, Counter())[result.judgement.validity.value] += 1
+            expected[name] = (validity, times - otherwise)
+            if result.judgement.validity is not validity:
+                odd.append(f"{name}: {result.judgement.validity.value} in {result.folder}")
+            print(f"{number + 1:2}/{times} {name}: {result.judgement.validity.value}", flush=True)
+            if stop.asked:
+                raise StoppedTwice
     limits = {checked.plan.time_limit for _, checked, *_ in rows(0)}
     write_section(section, _table(f"runs of {', '.join(limits)}", counts, expected, time.monotonic() - began))
     for line in odd:

@@ -30,7 +30,7 @@ needs_engine = pytest.mark.containers
 
 #: How often a run is made in all, where one decides nothing.
 _ATTEMPTS = 3
-_SHORT = ("--quiet", "1s", "--no-spark", "--seed", "5", "--time-limit")
+_SHORT = ("--quiet", "1s", "--seed", "5", "--time-limit")
 
 
 @dataclass(frozen=True)
@@ -199,7 +199,7 @@ def test_kafka_runs_as_in_the_lab(
     more = ("-o", "create_every=150ms") if workload == "metadata" else ()
     done, results = _undisturbed(
         tmp_path, "--system", system, "--workload", workload, "--nemesis", nemesis, *more,
-        "--time-limit", "10s", "--quiet", "3s", "--watch", "1s", "--no-spark", "--seed", "5",
+        "--time-limit", "10s", "--quiet", "3s", "--watch", "1s", "--seed", "5",
         every_verdict=True,
     )  # fmt: skip
     assert done.code in (0, 2), done
@@ -220,7 +220,7 @@ def test_zookeepers_woken_leader_answers_stale_after_sync(engine: "DockerClient"
     """The demo's finding, as in the lab."""
     done = _on_containers(
         tmp_path, "--system", "zookeeper", "--workload", "register", "--reads", "sync", "--require", "fresh-after-sync",
-        "--nemesis", "pause:leader", "--time-limit", "24s", "--quiet", "3s", "--seed", "3", "--no-spark",
+        "--nemesis", "pause:leader", "--time-limit", "24s", "--quiet", "3s", "--seed", "3",
     )  # fmt: skip
     assert done.code == 1, done
     assert done.out.startswith("INVALID: fresh-after-sync")
@@ -343,7 +343,7 @@ def test_nodes_are_restarted_one_by_one_also_in_another_image(
 @needs_engine
 def test_one_ctrl_c_heals_judges_and_removes_everything(engine: "DockerClient", tmp_path: Path) -> None:
     plan = ("--system", "etcd", "--workload", "register", "--nemesis", "pause:leader:for=60s", "--time-limit", "70s")
-    with _running(tmp_path, "--runtime", "containers", *plan, "--no-spark") as child:
+    with _running(tmp_path, "--runtime", "containers", *plan) as child:
         wait_for_line(child, "fault: pause")
         assert _left(engine, child.pid)
         child.send_signal(signal.SIGINT)
@@ -359,7 +359,7 @@ def test_one_ctrl_c_heals_judges_and_removes_everything(engine: "DockerClient", 
 @needs_engine
 def test_two_ctrl_c_end_at_once_and_leave_nothing(engine: "DockerClient", tmp_path: Path) -> None:
     plan = ("--system", "etcd", "--workload", "set", "--nemesis", "partition:leader:for=60s", "--time-limit", "70s")
-    with _running(tmp_path, "--runtime", "containers", *plan, "--no-spark") as child:
+    with _running(tmp_path, "--runtime", "containers", *plan) as child:
         wait_for_line(child, "fault: partition")
         child.send_signal(signal.SIGINT)
         wait_for_line(child, "stopping")
@@ -378,7 +378,7 @@ def test_an_engine_that_is_lost_in_the_middle(engine: "DockerClient", tmp_path: 
     with (
         tempfile.TemporaryDirectory(prefix="fencepost-relay-") as folder,
         relay(Path(folder)) as between,
-        _running(tmp_path, "--runtime", "containers", *plan, "--no-spark", docker_host=between.address) as child,
+        _running(tmp_path, "--runtime", "containers", *plan, docker_host=between.address) as child,
     ):
         wait_for_line(child, "fault: partition")
         getattr(between, manner)()

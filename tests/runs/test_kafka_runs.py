@@ -32,7 +32,7 @@ pytestmark = [pytest.mark.cluster, pytest.mark.alone, pytest.mark.timeout(400)]
 
 _CUT = ("--workload", "metadata", "--nemesis", "partition:controller:for=10s", "--time-limit", "11s")
 # A name is made once: in a short run names must be new more often, or a slow machine sees too few of them made.
-_SHORT = ("-o", "create_every=150ms", "--quiet", "1s", "--watch", "3s", "--no-spark", "--json")
+_SHORT = ("-o", "create_every=150ms", "--quiet", "1s", "--watch", "3s", "--json")
 
 
 class Judged:
@@ -121,7 +121,7 @@ def test_a_controller_of_the_default_release_gives_up_in_time_and_all_logs_agree
         assert found.verdict(checker, guarantee)["validity"] == "valid", found.verdict(checker, guarantee)
     _assert_logs_hold_what_was_acknowledged(found)
     # Judged alike from what was kept.
-    done = run("check", str(found.folder), "--no-spark", "--json")
+    done = run("check", str(found.folder), "--json")
     assert json.loads(done.stdout)["verdicts"] == found.document["verdicts"]
 
 

@@ -50,7 +50,7 @@ def test_the_run_ends_at_its_deadlines_and_is_unknown(tmp_path: Path) -> None:
     require_lab()
     plan, results = tmp_path / "plan.toml", tmp_path / "results"
     plan.write_text(PLAN)
-    with started(results, str(plan), "--no-spark") as child:
+    with started(results, str(plan)) as child:
         wait_for_line(child, "main (6 s)")
         killer = _Killer(results)
         killer.start()

@@ -51,7 +51,7 @@ def test_etcd_takes_a_snapshot_count_and_goes_through_a_rolling_restart(tmp_path
     done, results = run_undisturbed(
         tmp_path, "--system", "etcd", "--workload", "register", "--set", "etcd.snapshot-count=100",
         "--nemesis", "rolling:order=leader-last:pause=300ms:for=11s", "--quiet", "1s", "--time-limit", "12s",
-        "--seed", "2", "--no-spark", "--json",
+        "--seed", "2", "--json",
     )  # fmt: skip
     assert done.returncode in (0, 2), done.stderr + done.stdout
     assert "--set etcd.snapshot-count=100" in done.stderr
@@ -71,7 +71,7 @@ def test_etcd_is_upgraded_under_load_and_its_replay_does_the_same(tmp_path: Path
     done = run(
         "run", "--system", "etcd", "--version", "3.4.23", "--workload", "register",
         "--set", "etcd.snapshot-count=100", "--nemesis", "rolling:to=3.5.1:pause=500ms:for=12s", "--quiet", "1s",
-        "--time-limit", "15s", "--seed", "3", "--no-spark", "--results", str(tmp_path / "first"),
+        "--time-limit", "15s", "--seed", "3", "--results", str(tmp_path / "first"),
     )  # fmt: skip
     assert done.returncode in (0, 2), done.stderr + done.stdout
     first = only_folder(tmp_path / "first")
@@ -90,7 +90,7 @@ def test_zookeeper_goes_to_an_older_release_and_back_again(tmp_path: Path) -> No
     done = run(
         "run", "--system", "zookeeper", "--workload", "register", "--set", "zookeeper.snapCount=100",
         "--nemesis", "rolling:to=3.8.4:back=yes:pause=0ms:for=30s", "--quiet", "1s", "--time-limit", "32s",
-        "--seed", "4", "--no-spark", "--results", str(tmp_path), timeout_s=280,
+        "--seed", "4", "--results", str(tmp_path), timeout_s=280,
     )  # fmt: skip
     assert done.returncode in (0, 2), done.stderr + done.stdout
     parts, over = parts_of(only_folder(tmp_path))
@@ -105,7 +105,7 @@ def test_kafka_with_its_own_quorum_is_upgraded_to_another_major_release(tmp_path
     done = run(
         "run", "--system", "kraft", "--version", "3.9.2", "--workload", "metadata",
         "--set", "kraft.num.network.threads=2", "--nemesis", "rolling:to=4.3.1:pause=500ms:for=45s", "--quiet", "1s",
-        "--time-limit", "47s", "--seed", "5", "--no-spark", "--results", str(tmp_path), timeout_s=280,
+        "--time-limit", "47s", "--seed", "5", "--results", str(tmp_path), timeout_s=280,
     )  # fmt: skip
     assert done.returncode in (0, 2), done.stderr + done.stdout
     folder = only_folder(tmp_path)
@@ -119,7 +119,7 @@ def test_brokers_and_their_zookeepers_are_restarted_one_by_one(tmp_path: Path) -
     done = run(
         "run", "--system", "kafka-zk", "--workload", "metadata", "--set", "zookeeper.snapCount=100",
         "--set", "kafka-zk.num.network.threads=2", "--nemesis", "rolling:pause=0ms:for=70s", "--quiet", "1s",
-        "--time-limit", "72s", "--seed", "6", "--no-spark", "--results", str(tmp_path), timeout_s=290,
+        "--time-limit", "72s", "--seed", "6", "--results", str(tmp_path), timeout_s=290,
     )  # fmt: skip
     assert done.returncode in (0, 2), done.stderr + done.stdout
     folder = only_folder(tmp_path)

@@ -61,11 +61,11 @@ def test_etcd_under_a_partition_of_its_leader_is_valid_and_everything_is_kept(tm
     assert fault.leader in fault.nodes
     assert [e.phase for e in history.events if isinstance(e, PhaseEvent)] == list(PhaseName)
 
-    again = run("check", str(folder), "--no-spark", "--json")
+    again = run("check", str(folder), "--json")
     assert again.returncode == 0
     assert json.loads(again.stdout)["validity"] == "valid"
     (folder / "report.html").unlink()
-    assert run("report", str(folder), "--no-spark").returncode == 0
+    assert run("report", str(folder)).returncode == 0
     assert (folder / "report.html").stat().st_size > 10_000
 
 
@@ -73,7 +73,7 @@ def test_etcd_under_a_partition_of_its_leader_is_valid_and_everything_is_kept(tm
 def test_zookeepers_woken_leader_answers_stale_after_sync(tmp_path: Path) -> None:
     done, results = run_undisturbed(
         tmp_path, "--system", "zookeeper", "--workload", "register", "--reads", "sync", "--require", "fresh-after-sync",
-        "--nemesis", "pause:leader", "--quiet", "2s", "--time-limit", "18s", "--seed", "3", "--no-spark",
+        "--nemesis", "pause:leader", "--quiet", "2s", "--time-limit", "18s", "--seed", "3",
     )  # fmt: skip
     assert done.returncode == 1, done.stderr + done.stdout
     assert done.stdout.startswith("INVALID: fresh-after-sync")
@@ -89,7 +89,7 @@ def test_five_nodes_lose_no_acknowledged_element_in_a_ring(tmp_path: Path) -> No
     done = run(
         "run", "--system", "etcd", "--workload", "set", "--nodes", "5",
         "--nemesis", "partition:ring:for=3s,pause:minority:for=3s", "--quiet", "1s", "--time-limit", "8s",
-        "--seed", "5", "--no-spark", "--results", str(tmp_path),
+        "--seed", "5", "--results", str(tmp_path),
     )  # fmt: skip
     assert done.returncode == 0, done.stderr + done.stdout
     kinds = {fault.fault for fault in read_history(only_folder(tmp_path)).faults}
@@ -123,7 +123,7 @@ def assert_told_cut_short(folder: Path, out: str, why: str) -> None:
     assert document["played_ns"] < document["planned_ns"]
     assert headline in (folder / "junit.xml").read_text()
     assert headline in (folder / "report.html").read_text()
-    again = run("check", str(folder), "--no-spark")
+    again = run("check", str(folder))
     assert again.returncode == 2
     assert again.stdout.splitlines()[0] == out.splitlines()[0]
 
@@ -131,7 +131,7 @@ def assert_told_cut_short(folder: Path, out: str, why: str) -> None:
 @pytest.mark.parametrize("deadline", [(), ("--deadline", "10m")])
 def test_a_run_that_is_stopped_before_its_end_is_unknown(tmp_path: Path, deadline: tuple[str, ...]) -> None:
     plan = ("--system", "etcd", "--workload", "register", "--nemesis", "pause:leader:for=1s", "--time-limit", "30s")
-    with started(tmp_path, *plan, "--quiet", "1s", "--seed", "3", "--no-spark", *deadline) as child:
+    with started(tmp_path, *plan, "--quiet", "1s", "--seed", "3", *deadline) as child:
         for _ in range(2):  # the first was healed, and enough was read and written
             wait_for_line(child, "fault: pause")
         child.send_signal(signal.SIGTERM)
@@ -158,7 +158,6 @@ def test_a_deadline_ends_a_run_that_would_last_longer_with_a_verdict(tmp_path: P
     plan = ("--system", "etcd", "--workload", "set", "--nemesis", "partition:one", "--time-limit", "10m")
     done = run("run", *plan, "--deadline", "25s", "--results", str(tmp_path), timeout_s=120)
     assert done.returncode == 2, done.stdout + done.stderr
-    assert "not analysed by Spark: the run was stopped" in done.stderr
     folder = only_folder(tmp_path)
     assert read_history(folder).healed_ns is not None
     # A busy machine may need most of it for the start of the cluster.
@@ -200,13 +199,13 @@ def test_a_killed_harness_leaves_nothing_but_a_readable_history(tmp_path: Path) 
     assert_nothing_left(tmp_path)
     folder = only_folder(tmp_path)
     assert len(read_history(folder).operations) > 100
-    done = run("check", str(folder), "--no-spark")
+    done = run("check", str(folder))
     assert_told_cut_short(folder, done.stdout, "of the planned 60 s of its main phase: the history ends there")
 
 
 def test_a_run_whose_runner_is_killed_is_unknown_and_says_so(tmp_path: Path) -> None:
     plan = ("--system", "etcd", "--workload", "register", "--nemesis", "pause:leader:for=1s", "--time-limit", "30s")
-    with started(tmp_path, *plan, "--quiet", "1s", "--seed", "3", "--no-spark") as child:
+    with started(tmp_path, *plan, "--quiet", "1s", "--seed", "3") as child:
         for _ in range(2):  # the first was healed, and enough was read and written
             wait_for_line(child, "fault: pause")
         for runner in Path(f"/proc/{child.pid}/task/{child.pid}/children").read_text().split():
@@ -220,7 +219,7 @@ def test_a_run_whose_runner_is_killed_is_unknown_and_says_so(tmp_path: Path) -> 
 
 @pytest.mark.alone
 def test_two_runs_at_once_do_not_disturb_each_other(tmp_path: Path) -> None:
-    fault = ("--nemesis", "partition:one:for=2s", "--quiet", "1s", "--time-limit", "8s", "--no-spark")
+    fault = ("--nemesis", "partition:one:for=2s", "--quiet", "1s", "--time-limit", "8s")
     plan = ("--system", "etcd", "--workload", "set", *fault)
     for attempt in ("first", "second", "third"):
         folders = [tmp_path / attempt / name for name in ("a", "b")]
@@ -252,7 +251,7 @@ def test_without_fencing_updates_are_lost_and_with_it_none(tmp_path: Path, syste
 def test_every_workload_runs_on_every_system(tmp_path: Path, system: str, workload: str) -> None:
     done = run(
         "run", "--system", system, "--workload", workload, "--nemesis", "partition:leader,pause:follower",
-        "--time-limit", "25s", "--no-spark", "--results", str(tmp_path),
+        "--time-limit", "25s", "--results", str(tmp_path),
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
 
@@ -265,7 +264,7 @@ def test_the_recorded_release_is_what_the_servers_say(tmp_path: Path) -> None:
     wrapper.chmod(0o755)
     done = run(
         "run", "--system", "etcd", "--version", str(wrapper), "--workload", "register", "--nemesis", "none",
-        "--time-limit", "3s", "--no-spark", "--json", "--results", str(tmp_path / "r"),
+        "--time-limit", "3s", "--json", "--results", str(tmp_path / "r"),
     )  # fmt: skip
     assert done.returncode in (0, 2), done.stderr
     assert "the servers say that they are 3.5.1; their files or image say 3.11" in done.stderr

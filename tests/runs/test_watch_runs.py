@@ -22,7 +22,7 @@ def _lab() -> None:
 
 def watched(tmp_path: Path, *plan: str) -> tuple[int, dict[str, dict[str, Any]]]:
     """The exit status, and the watch checker's verdicts by guarantee."""
-    done, results = run_undisturbed(tmp_path, "--workload", "watch", *plan, "--no-spark")
+    done, results = run_undisturbed(tmp_path, "--workload", "watch", *plan)
     document = json.loads((only_folder(results) / "verdict.json").read_text())
     verdicts = {v["guarantee"]: v for v in document["verdicts"] if v["checker"] == "watch"}
     assert done.returncode in (0, 1), done.stdout + done.stderr

@@ -33,7 +33,7 @@ def test_faults_of_two_workers_are_proven_beside_each_other_and_keep_the_quorum(
     done, results = run_undisturbed(
         tmp_path, "--system", "etcd", "--version", "3.4.23", "--workload", "register", "--nemesis",
         "kill:leader:for=2s+partition:leader:for=2s+pause:client:for=2s", "--quorum", "keep", "--quiet", "2s",
-        "--time-limit", "11s", "--seed", "2", "--no-spark", "--json",
+        "--time-limit", "11s", "--seed", "2", "--json",
     )  # fmt: skip
     assert done.returncode in (0, 2), done.stderr + done.stdout
     document: dict[str, Any] = json.loads(done.stdout)
@@ -54,7 +54,7 @@ def test_faults_of_two_workers_are_proven_beside_each_other_and_keep_the_quorum(
 def test_flapping_gray_and_churn_are_proven_on_real_servers(system: str, tmp_path: Path) -> None:
     done = run(
         "run", "--system", system, "--workload", "register", "--nemesis", "flapping:for=6s,gray:for=3s,churn:for=4s",
-        "--quiet", "2s", "--time-limit", "28s", "--seed", "4", "--no-spark", "--json", "--results", str(tmp_path),
+        "--quiet", "2s", "--time-limit", "28s", "--seed", "4", "--json", "--results", str(tmp_path),
     )  # fmt: skip
     assert done.returncode in (0, 2), done.stderr + done.stdout
     folder = only_folder(tmp_path)
@@ -68,7 +68,7 @@ def test_flapping_gray_and_churn_are_proven_on_real_servers(system: str, tmp_pat
 def test_leaders_of_topic_partitions_move_away_and_back(system: str, tmp_path: Path) -> None:
     done = run(
         "run", "--system", system, "--workload", "log", "--nemesis", "churn:partitions:for=25s", "--quiet", "3s",
-        "--time-limit", "32s", "--seed", "4", "--no-spark", "--json", "--results", str(tmp_path), timeout_s=200,
+        "--time-limit", "32s", "--seed", "4", "--json", "--results", str(tmp_path), timeout_s=200,
     )  # fmt: skip
     assert done.returncode in (0, 2), done.stderr + done.stdout
     parts = [f for f in read_history(only_folder(tmp_path)).faults if "part_of" in f.details]
@@ -83,7 +83,7 @@ def test_a_frozen_holder_of_a_lock_without_fencing_loses_updates(tmp_path: Path)
     done = run(
         "run", "--system", "etcd", "--workload", "lock", "--fencing", "off", "-o", "stall_one_in=1000000",
         "--nemesis", "pause:client:for=3200ms", "--quiet", "1s", "--time-limit", "45s", "--seed", "5",
-        "--no-spark", "--json", "--results", str(tmp_path),
+        "--json", "--results", str(tmp_path),
     )  # fmt: skip
     assert done.returncode == 1, done.stderr + done.stdout
     document: dict[str, Any] = json.loads(done.stdout)
@@ -97,7 +97,7 @@ def test_a_frozen_holder_of_a_lock_without_fencing_loses_updates(tmp_path: Path)
 def test_the_mixture_runs_through_with_a_proof_for_every_kind(system: str, tmp_path: Path) -> None:
     done = run(
         "run", "--system", system, "--workload", "register", "--nemesis", "all", "--time-limit", "120s",
-        "--seed", "6", "--no-spark", "--json", "--results", str(tmp_path), timeout_s=280,
+        "--seed", "6", "--json", "--results", str(tmp_path), timeout_s=280,
     )  # fmt: skip
     assert done.returncode in (0, 2), done.stderr + done.stdout
     folder = only_folder(tmp_path)

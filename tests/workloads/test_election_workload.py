@@ -292,7 +292,7 @@ def test_with_fencing_no_act_of_an_old_term_takes_effect(tmp_path: Path, system:
     done, _ = run_undisturbed(
         tmp_path, "--system", system, "--workload", "election", "--nemesis", "none", "--time-limit", "12s",
         "--seed", "5", "-o", "acts_per_term=4", "-o", "renew_every=20ms", "-o", "campaign_every=60ms",
-        "-o", "stall_one_in=10", "-o", "stall=2500ms", "--no-spark", "--json",
+        "-o", "stall_one_in=10", "-o", "stall=2500ms", "--json",
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     document = json.loads(done.stdout)

@@ -111,7 +111,7 @@ def test_no_act_of_a_superseded_producer_takes_effect(tmp_path: Path, system: st
         tmp_path, "--system", system, "--workload", "election", *more, "--seed", "5",
         "-o", "acts_per_term=2", "-o", "campaign_every=600ms", "-o", "renew_every=10ms",
         "-o", "stall_one_in=4", "-o", "stall=1500ms", "-o", "observe_rate=20.0",
-        "--no-spark", "--json",
+        "--json",
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     document = json.loads(done.stdout)

@@ -297,7 +297,7 @@ def test_leases_live_while_they_are_kept_alive_and_not_longer(tmp_path: Path, sy
     done, _ = run_undisturbed(
         tmp_path, "--system", system, "--workload", "lease", "--nemesis", nemesis,
         "--time-limit", "9s" if nemesis == "none" else "25s", "--seed", "5",
-        "-o", "passing=12", "-o", "kept_for=500ms", "--no-spark", "--json",
+        "-o", "passing=12", "-o", "kept_for=500ms", "--json",
     )  # fmt: skip
     document = json.loads(done.stdout)
     assert document["validity"] == "valid", (document["headline"], done.stderr)
@@ -324,7 +324,7 @@ def test_etcd_3_5_1_revokes_live_leases_when_its_leader_s_disk_stalls_once(tmp_p
     done = run(
         "run", "--system", "etcd", "--version", "3.5.1", "--workload", "lease", "--time-limit", "24s", "--seed", "7",
         "--nemesis", "disk:leader:kind=slow:calls=fdatasync:files=*.wal:delay=12s:times=1:for=14s", "--quiet", "3s",
-        "--no-spark", "--json", "--results", str(tmp_path),
+        "--json", "--results", str(tmp_path),
     )  # fmt: skip
     document = json.loads(done.stdout)
     assert document["validity"] == "invalid", (document["headline"], done.stderr)

@@ -23,7 +23,7 @@ class _Flags:
 
     as_json: bool
     spark_master: str
-    use_spark: bool | None
+    use_spark: bool
     model: str | None
     form: str | None
     keyed: bool | None
@@ -58,13 +58,8 @@ class _Flags:
 @click.command("check")
 @click.argument("folder", metavar="RUN|FILE", type=PathValue(allow_dash=True))
 @click.option("--json", "as_json", is_flag=True, help="Print verdict.json on stdout instead of words.")
-@click.option("--spark-master", default="local[*]", help="As for run.")
-@click.option(
-    "--spark/--no-spark",
-    "use_spark",
-    default=None,
-    help="RUN: with Spark's part of the report (the default), or without. FILE in Parquet: judged through Spark.",
-)
+@click.option("--spark-master", default="local[*]", help="With --spark: a Spark master whose executors reach FILE.")
+@click.option("--spark", "use_spark", is_flag=True, help="FILE in Parquet: judged through Spark, at any size.")
 @click.option("--model", help="FILE: register, queue, ..., or module:Model. Default: guessed from the operations.")
 @click.option("--format", "form", help="FILE: edn, porcupine, jsonl, parquet. Default: guessed from its first bytes.")
 @click.option("--keyed/--no-keyed", default=None, help="FILE in EDN: values are [key value], or not.")
@@ -104,8 +99,10 @@ def command(folder: Path, **given: Any) -> int:
         if flags.report is not None:
             hint = "`fencepost report` makes it again"
             raise UsageError(f"--report: {folder} is a run: its report is written into its folder", hint=hint)
-        spark = flags.use_spark is not False
-        return judge_again(folder, as_json=flags.as_json, spark_master=flags.spark_master, use_spark=spark, asked=asked)
+        if flags.use_spark:
+            hint = "`fencepost warehouse build` judges runs through Spark, any number of them"
+            raise UsageError(f"--spark: {folder} is a run: it is judged by its plan, on this machine", hint=hint)
+        return judge_again(folder, as_json=flags.as_json, asked=asked)
     if flags.use_spark:
         beside = {"--also": asked.names, "--report": flags.report, "--consistency": flags.consistency}
         refuse_beside(folder, beside)

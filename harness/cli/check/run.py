@@ -18,11 +18,11 @@ from fencepost.harness.results.reader import read_history
 from fencepost.harness.run.conclude import judge_stored
 
 
-def judge_again(folder: Path, *, as_json: bool, spark_master: str, use_spark: bool, asked: Asked | None = None) -> int:
+def judge_again(folder: Path, *, as_json: bool, asked: Asked | None = None) -> int:
     """Judge a stored run by its plan; the exit code. `asked` are the second opinions that are wanted."""
     found = store.find_run_folder(folder)
-    with Session(spark_master, use_spark=use_spark) as session:
-        result = judge_stored(found, progress=session.progress, spark=session.spark)
+    with Session() as session:
+        result = judge_stored(found, progress=session.progress)
     seed = read_plan(found / store.PLAN, seed=0).seed
     if asked is None or not asked.names:
         say_last(seed, result, as_json=as_json)

@@ -1,5 +1,6 @@
 """What a report is made from: one run, already judged, as plain data."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -13,8 +14,8 @@ class ReportCase(msgspec.Struct, frozen=True, kw_only=True):
     """One judged run.
 
     `validity` is the run's merged verdict and `headline` says it in one sentence. `run` is `run.json` (seed, system,
-    version, sha256 of the binaries, kernel, git commit, started_at, ...). `command` repeats the run. `analysis` holds
-    the results of the Spark pipeline by name; None, or a missing part, is shown as "not analysed" with the reason.
+    version, sha256 of the binaries, kernel, git commit, started_at, ...). `command` repeats the run. `derived` holds
+    the tables of facts by name; empty where they could not be derived.
     `files` names what else lies in the run's folder, by what it is; empty means the usual names. `effect_free` are the
     workload's functions that change nothing. `folder` is where the run is kept; None for one that is not.
     """
@@ -27,7 +28,7 @@ class ReportCase(msgspec.Struct, frozen=True, kw_only=True):
     run: dict[str, Any]
     command: str
     plan_toml: str
-    analysis: dict[str, Any] | None = None
+    derived: Mapping[str, Any] = {}
     files: dict[str, str] = {}
     effect_free: frozenset[str] = frozenset()
     folder: str | None = None
@@ -39,6 +40,11 @@ class ReportCase(msgspec.Struct, frozen=True, kw_only=True):
     def not_deciding(self) -> tuple[Verdict, ...]:
         """The verdicts that are reported with their counts only."""
         return tuple(v for v in self.verdicts if not self.facts.decides(v.guarantee))
+
+    def rows(self, name: str) -> list[dict[str, Any]]:
+        """The rows of a table of facts; none where it was not derived."""
+        table = self.derived.get(name)
+        return [] if table is None else table.to_pylist()
 
     def fact(self, name: str) -> Any:
         """A fact of `run.json`, wherever it stands there: `version`, `seed`, `kernel`, ...; None when it is absent."""

@@ -30,9 +30,11 @@ from fencepost.harness.report.pictures.witness import drawn, events_of, untimed
 from fencepost.harness.report.stories.story import of_witness, stories
 from fencepost.harness.report.tables import tables
 from fencepost.harness.report.tables.costs import costs
+from fencepost.harness.report.tables.episodes import episodes
 from fencepost.harness.report.tables.partitions import partition_tables
 from fencepost.harness.report.tables.quorum import left_out_table, quorum_table
 from fencepost.harness.report.tables.reigns import attached, reigns
+from fencepost.harness.report.tables.service import recovery, service
 from fencepost.harness.report.tables.table import Table, cell, flat, generic
 from fencepost.harness.report.tables.zombies import zombies
 from fencepost.harness.report.words.evidence import Ledger, Traced, traced
@@ -276,12 +278,10 @@ def _latency(page: Page) -> Markup:
 
 
 def _faults(page: Page) -> Markup:
-    analysed = (page.case.analysis or {}).get("faults")
-    recovery = tables.recovery(analysed) if isinstance(analysed, list | tuple) and analysed else None
     return page.made(
         "faults",
         found=tables.faults(page.case.history, page.word),
-        recovery=recovery,
+        recovery=recovery(page.case),
         quorum=quorum_table(page.case),
         left_out=left_out_table(page.case),
     )
@@ -301,6 +301,7 @@ def _leadership(page: Page) -> Markup:
         "leadership",
         reigns=reigns(page.lanes, page.case.facts.vocabulary),
         attached=attached(page.lanes, page.word),
+        episodes=episodes(page.case, page.word),
         stories=page.stories,
         costs=costs(page.case, page.word),
         zombies=found[0] if found else None,
@@ -336,29 +337,9 @@ def _beside(page: Page) -> Markup:
     return page.made("beside", verdicts=broken, witnesses=_witnesses(page, tuple(v for v in broken if v.witnesses)))
 
 
-def _analysis(page: Page) -> Markup:
-    """Plain figures together, each table on its own, and for each part that is missing the reason."""
-    found = page.case.analysis
-    figures = {k: v for k, v in (found or {}).items() if isinstance(v, int | float)}
-    parts: list[dict[str, Any]] = []
-    for name, data in (found or {}).items():
-        if name in figures:
-            continue
-        shown = [] if _missing(data) is not None else generic(name, data)
-        parts.append({"name": name.replace("_", " "), "tables": shown, "missing": _missing(data)})
-    head = generic("figures", figures) if figures else []
-    return page.made("analysis", analysed=found is not None, figures=head, parts=parts)
-
-
-def _missing(data: Any) -> str | None:
-    """Why a part of the analysis is not there; None when it is."""
-    if data is None:
-        return "not analysed (no reason recorded)"
-    if isinstance(data, str):
-        return f"not analysed ({data})"
-    if isinstance(data, dict) and list(data) == ["reason"]:
-        return f"not analysed ({data['reason']})"
-    return None if data else "nothing found"
+def _service(page: Page) -> Markup:
+    """What clients got, by phase and node."""
+    return page.made("service", derived=bool(page.case.derived), tables=service(page.case))
 
 
 def _facts(page: Page) -> Markup:
@@ -377,13 +358,13 @@ _SECTIONS: Final[Sections] = (
     ("witness", "Witness", _witness),
     ("timeline", "Timeline", _timeline),
     ("latency", "Latency", _latency),
+    ("service", "Service", _service),
     ("faults", "Faults", _faults),
     ("exposure", "Exposure", _exposure),
     ("leadership", "Who led when", _leadership),
     ("partitions", "Topic partitions", _partitions),
     ("beside", "Not deciding", _beside),
     ("health", "Health", _health),
-    ("analysis", "Analysis by Spark", _analysis),
     ("reproduce", "Reproduce", _reproduce),
     ("facts", "The run", _facts),
     ("rows", "Rows", rows_section),

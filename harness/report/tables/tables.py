@@ -3,12 +3,12 @@
 Each function makes the rows of one section and knows nothing of HTML, so that one that fails costs its section only.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 from fencepost.harness.history import FaultOutcome, FaultSpan, History, NodeChange, NodeEvent, NoteEvent, Outcome
 from fencepost.harness.report.facts.case import ReportCase
-from fencepost.harness.report.tables.table import ROWS_MAX, Table, cell, cut_note
+from fencepost.harness.report.tables.table import ROWS_MAX, Table, cut_note
 from fencepost.harness.report.words.evidence import Traced, traced
 from fencepost.harness.report.words.wording import FAULT_SIGNS, SIGNS, STANDINGS, clock, count, length, text
 from fencepost.harness.verdict import Validity, Verdict
@@ -186,28 +186,6 @@ def faults(history: History, word: str) -> Table:
         ),
         rows=tuple(rows),
         note=cut_note(len(history.faults)),
-    )
-
-
-def recovery(rows: Sequence[Mapping[str, Any]]) -> Table:
-    """What clients went through around each fault, from the analysis's rows."""
-    columns = {
-        "fault_id": "#",
-        "fault": "fault",
-        "nodes": "nodes",
-        "new_leader_after_ns": "new leader after",
-        "longest_without_ok_ns": "longest without an ok",
-        "recovered_after_ns": "first ok after healing",
-        "recovered_after_ns_by_node": "by node",
-        "ok": "ok",
-        "fail": "fail",
-        "info": "info",
-    }
-    return Table(
-        caption="Recovery around each fault (operations invoked inside it)",
-        columns=tuple(columns.values()),
-        rows=tuple(tuple(cell(key, row.get(key)) for key in columns) for row in rows[:ROWS_MAX]),
-        note=cut_note(len(rows)),
     )
 
 

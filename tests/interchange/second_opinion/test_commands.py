@@ -436,16 +436,16 @@ def test_a_run(
     facts = Facts(system="etcd", workload="register", nodes=(), guarantees=())
     judgement = Judgement(validity=Validity.VALID, headline="well", verdicts=verdicts, facts=facts)
     result = Result(folder=folder, judgement=judgement, warnings=(), document={"exit_code": 0, "validity": "valid"})
-    monkeypatch.setattr("fencepost.harness.cli.check.run.judge_stored", lambda found, progress, spark: result)
+    monkeypatch.setattr("fencepost.harness.cli.check.run.judge_stored", lambda found, progress: result)
     program = Path(fake.command(f'echo \'{{"result": "{theirs}"}}\''))
     monkeypatch.setattr(porcupine, "built", lambda: program)
-    found, out, _ = run(capsys, str(folder), "--no-spark", "--also", "porcupine", "--json")
+    found, out, _ = run(capsys, str(folder), "--also", "porcupine", "--json")
     document = json.loads(out)
     assert (found, document["exit_code"], document["validity"]) == (code, code, "valid")
     assert document["second_opinions"][0]["guarantee"] == "linearizable"
-    found, out, _ = run(capsys, str(folder), "--no-spark", "--also", "porcupine", "--also", "elle")
+    found, out, _ = run(capsys, str(folder), "--also", "porcupine", "--also", "elle")
     assert found == code and "VALID: well" in out and "elle on linearizable: not asked: it has no model" in out
-    assert "second_opinions" not in run(capsys, str(folder), "--no-spark", "--json")[1]
+    assert "second_opinions" not in run(capsys, str(folder), "--json")[1]
 
 
 def test_every_validity_has_a_place() -> None:

@@ -27,7 +27,7 @@ def test_a_container_s_server_tells_the_skew_itself(tmp_path: Path, engine: "Doc
     text = "clock-skew:leader:offset=2m:for=3s"
     done = run(
         *("run", "--runtime", "containers", "--system", system, "--workload", "register", "--nemesis", text),
-        *("--time-limit", "8s", "--quiet", "1s", "--no-spark", "--seed", "5", "--results", str(tmp_path)),
+        *("--time-limit", "8s", "--quiet", "1s", "--seed", "5", "--results", str(tmp_path)),
     )
     history = read_history(only_folder(tmp_path))
     ends = [e for e in history.events if isinstance(e, FaultEvent) and e.stage is FaultStage.END]

@@ -18,7 +18,7 @@ def judged(results: Path, *arguments: str) -> dict[str, Any]:
     require_lab()
     done = run(
         "run", "--system", "kafka-zk", "--workload", "metadata", *arguments,
-        "--no-spark", "--json", "--results", str(results), timeout_s=250,
+        "--json", "--results", str(results), timeout_s=250,
     )  # fmt: skip
     assert done.returncode in (0, 2), done.stderr + done.stdout
     assert_nothing_left(results)

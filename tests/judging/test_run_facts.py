@@ -1,0 +1,91 @@
+"""The tables that are kept of a run: all of them, with its id in each row, and what the page makes of them."""
+
+import shutil
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from fencepost.harness.base.stop_request import StopRequest
+from fencepost.harness.judging.run_facts import run_id_of
+from fencepost.harness.results import run_folder as store
+from fencepost.harness.results.fact_files import FACTS, read_table
+from fencepost.harness.results.reader import read_history
+from fencepost.harness.run import conclude
+from fencepost.harness.run.child import Outcome
+from fencepost.harness.run.conclude import conclude_run, judge_stored
+from fencepost.harness.verdict.fact_table import VERSION_KEY
+from fencepost.harness.verdict.run_tables import TABLES
+from tools.facts_page import PAGE, render
+
+FOUND = Path(__file__).parents[1] / "histories" / "found" / "zookeeper-3.9.5-stale-after-sync"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A stored run whose `run.json` knows its id."""
+    copy = tmp_path / "zookeeper-register-pause" / "20261123T000000.000Z"
+    shutil.copytree(FOUND, copy)
+    store.write_json(copy / store.RUN, {"format": 1, "run_id": "ab" * 16, "system_version": "3.9.5", "seed": 5})
+    return copy
+
+
+def test_every_table_is_kept_with_the_runs_id(folder: Path) -> None:
+    result = judge_stored(folder, progress=lambda _: None)
+    assert result.warnings == ()
+    assert {path.stem for path in (folder / FACTS).iterdir()} == set(TABLES)
+    for name, table in TABLES.items():
+        kept = read_table(folder / FACTS / f"{name}.parquet")
+        assert kept.schema.equals(table.stored_schema), name
+        assert pq.read_schema(folder / FACTS / f"{name}.parquet").metadata[VERSION_KEY] == str(table.version).encode()
+        assert set(kept["run_id"].to_pylist()) <= {"ab" * 16}
+    (run,) = read_table(folder / FACTS / "run.parquet").to_pylist()
+    history = read_history(folder)
+    assert (run["system"], run["version"], run["workload"]) == ("zookeeper", "3.9.5", "register")
+    assert (run["outcome"], run["exit_class"], run["faults"]) == ("invalid", 1, ["pause:leader"])
+    assert (run["events"], run["length_ns"]) == (len(history.events), history.end_ns)
+    anomaly, *_ = [a for a in read_table(folder / FACTS / "anomalies.parquet").to_pylist() if a["decides"]]
+    assert anomaly["fingerprint"] == result.document["fingerprint"]
+    verdicts = read_table(folder / FACTS / "verdicts.parquet").to_pylist()
+    assert [v["guarantee"] for v in verdicts] == [v.guarantee for v in result.judgement.verdicts]
+
+
+def test_the_page_shows_the_episode_and_the_service(folder: Path) -> None:
+    judge_stored(folder, progress=lambda _: None)
+    page = (folder / store.REPORT).read_text()
+    for part in ("Superseded leaders that went on", "Two leaders at once, certainly", "By phase", "new leader after"):
+        assert part in page
+    assert "stale-answer-by-superseded-leader" in page
+
+
+def test_run_json_says_when_the_phases_were(folder: Path) -> None:
+    judge_stored(folder, progress=lambda _: None)
+    phases = store.read_json(folder / store.RUN)["phases"]
+    assert phases == {
+        phase.value: {"from_ns": start, "to_ns": end} for phase, (start, end) in read_history(folder).phases.items()
+    }
+    assert store.read_json(folder / store.RUN)["run_id"] == "ab" * 16
+
+
+def test_facts_that_cannot_be_derived_cost_neither_verdict_nor_page(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise ZeroDivisionError("planted")
+
+    monkeypatch.setattr(conclude, "facts_of_run", fail)
+    result = conclude_run(folder, Outcome(finished=True), progress=lambda _: None, stop=StopRequest())
+    assert result.judgement.validity == "invalid"
+    assert any("the facts could not be derived: ZeroDivisionError: planted" in w for w in result.warnings)
+    assert "The facts of this run could not be derived" in (folder / store.REPORT).read_text()
+
+
+def test_a_run_from_before_there_were_ids_keeps_one(folder: Path) -> None:
+    run = {"seed": 5, "started_at": "2026-11-20T00:00:00Z"}
+    assert run_id_of(folder, run) == run_id_of(folder, dict(run))
+    assert run_id_of(folder, run) != run_id_of(folder, {**run, "seed": 6})
+    assert len(run_id_of(folder, run)) == 32
+
+
+def test_the_reference_page_is_that_of_the_schemas() -> None:
+    assert PAGE.read_text(encoding="utf-8") == render(), "run: python tools/facts_page.py"

@@ -1,0 +1,54 @@
+"""Write docs/facts-tables.md from the schemas: `python tools/facts_page.py`. A test compares the two."""
+
+from pathlib import Path
+from typing import Final
+
+from fencepost.harness.verdict.fact_table import RUN_ID, RUN_ID_TEXT, FactTable
+from fencepost.harness.verdict.fact_tables import DERIVED
+from fencepost.harness.verdict.run_tables import OF_RUN
+
+PAGE: Final = Path(__file__).resolve().parents[1] / "docs" / "facts-tables.md"
+
+_HEAD: Final = """\
+# Tables of facts
+
+*What is known of a run as tables: written beside its history, and the same for every run, so that many runs make one
+table.*
+
+A run's folder holds one Parquet file for each table in `facts/`. They are derived from the history by one function
+(`checkers/derive.py`); `fencepost check RUN` derives them again, and the [warehouse](spark.md) does so for any number
+of runs. Pages show them, and Spark computes from them what spans runs.
+
+- Each row has `run_id`: 32 hexadecimal digits, drawn when the run starts and kept in `run.json`.
+- Times are in nanoseconds since the run's zero; `_ns` also ends every length of time.
+- `index`, `event`, `events`, `evidence` are rows of the history, by their `index`.
+- A schema has a version, in the file's metadata as `fencepost.table_version`. Whatever changes its columns changes it.
+- `long` is a 64-bit integer, `list<long>` a list of them. Where a column may be null, its text says what a null means.
+"""
+
+
+def render() -> str:
+    """The whole page."""
+    parts = [_HEAD, "## The run and its verdicts\n", *map(_table, OF_RUN)]
+    return "\n".join([*parts, "## Derived from the history\n", *map(_table, DERIVED)])
+
+
+def _table(table: FactTable) -> str:
+    lines = [f"### {table.name} (version {table.version})", "", f"One row: {table.row}.", ""]
+    lines += ["| column | type | meaning |", "| --- | --- | --- |", f"| `{RUN_ID}` | text | {RUN_ID_TEXT} |"]
+    lines += [f"| `{column.name}` | {_kind(str(column.kind))} | {column.text} |" for column in table.columns]
+    return "\n".join([*lines, ""])
+
+
+def _kind(arrow: str) -> str:
+    return {
+        "int64": "long",
+        "string": "text",
+        "bool": "flag",
+        "list<item: int64>": "list<long>",
+        "list<item: string>": "list<text>",
+    }[arrow]
+
+
+if __name__ == "__main__":
+    PAGE.write_text(render(), encoding="utf-8")
