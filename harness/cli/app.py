@@ -42,6 +42,10 @@ COMMANDS: Final = {
         "shrink",
         "Cut time, leave out faults and load, narrow parameters, while RUN's violation still shows; then confirm.",
     ),
+    "warehouse": (
+        "warehouse",
+        "Judge any number of stored runs again through Spark, and ask all of them together.",
+    ),
 }
 
 

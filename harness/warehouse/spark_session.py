@@ -440,6 +440,9 @@ def _disconnect(session: "SparkSession | None") -> None:
         warnings.simplefilter("ignore")
         if session is not None:
             with contextlib.suppress(Exception):
+                # The JVM ends its connection to this server first, which the server would report with a traceback.
+                setattr(session.sparkContext._accumulatorServer, "handle_error", lambda *_: None)  # noqa: B010
+            with contextlib.suppress(Exception):
                 session.stop()
         gateway = SparkContext._gateway
         if gateway is not None:
