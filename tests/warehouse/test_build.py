@@ -1,0 +1,188 @@
+"""The warehouse of three stored runs: what spans runs against plain Python over the runs' own tables, and the command.
+
+The three are of two systems; one of them is there twice, under another id and with a stored verdict of another kind.
+"""
+
+import json
+import shutil
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from pyspark.sql import SparkSession
+
+from fencepost.harness.base.errors import UsageError
+from fencepost.harness.cli.warehouse import command
+from fencepost.harness.results import run_folder as store
+from fencepost.harness.results.fact_files import FACTS, read_table
+from fencepost.harness.run.conclude import judge_stored
+from fencepost.harness.warehouse.build import MARK, Warehouse, build, run_folders
+from fencepost.harness.warehouse.query import query
+from tests.warehouse.handle import handle_of
+
+pytestmark = pytest.mark.spark
+
+FOUND = Path(__file__).parents[1] / "histories" / "found"
+Row = dict[str, Any]
+
+
+class Built:
+    """A folder of results and the warehouse that was made of it."""
+
+    def __init__(self, results: Path, warehouse: Warehouse, folders: list[Path]) -> None:
+        self.results, self.warehouse, self.folders = results, warehouse, folders
+
+    def stored(self, name: str) -> list[Row]:
+        """The rows that the runs themselves wrote."""
+        return [row for folder in self.folders for row in read_table(folder / FACTS / f"{name}.parquet").to_pylist()]
+
+    def rows(self, name: str) -> list[Row]:
+        return [row.asDict(recursive=True) for row in self.warehouse.table(name).collect()]
+
+
+@pytest.fixture(scope="module")
+def built(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Built]:
+    results = tmp_path_factory.mktemp("results")
+    sources = ("zookeeper-3.9.5-stale-after-sync", "zookeeper-3.9.5-stale-after-sync", "etcd-3.5.1-live-lease-revoked")
+    folders = []
+    for number, source in enumerate(sources):
+        folder = results / source / f"2026112{number}T000000.000Z"
+        shutil.copytree(FOUND / source, folder)
+        run = store.read_json(folder / store.RUN)
+        started = f"2026-11-2{number}T00:00:00Z"
+        store.write_json(folder / store.RUN, {"format": 1, **run, "run_id": f"{number:032x}", "started_at": started})
+        judge_stored(folder, progress=lambda _: None)
+        folders.append(folder)
+    (results / "broken").mkdir()
+    shutil.copy(folders[0] / store.PLAN, results / "broken" / store.PLAN)
+    (results / "broken" / store.HISTORY).write_bytes(b"no history")
+    document = json.loads((folders[1] / store.VERDICT).read_text()) | {"validity": "valid"}
+    (folders[1] / store.VERDICT).write_text(json.dumps(document))
+    yield Built(results, build(spark, run_folders(results), results / "warehouse"), folders)
+
+
+@pytest.mark.parametrize("name", ["run", "zombie_episodes", "operations", "verdicts", "recovery"])
+def test_it_holds_what_the_runs_wrote(built: Built, name: str) -> None:
+    key = str
+    assert sorted(built.rows(name), key=key) == sorted(built.stored(name), key=key)
+
+
+def test_episodes_changes_and_failures_are_told(built: Built) -> None:
+    episodes = list(built.warehouse.episodes())
+    acting = [e for e in episodes if e["acted"]]
+    assert [(e["run_id"], e["node"], e["epoch"], e["acted"]) for e in acting] == [
+        (f"{number:032x}", "n2", 2, 8) for number in range(2)
+    ]
+    assert len(episodes) == len(built.stored("zombie_episodes"))
+    assert [(c["run_id"], c["guarantee"], c["before"], c["after"]) for c in built.warehouse.changes()] == [
+        (f"{1:032x}", None, "valid", "invalid")
+    ]
+    (failure,) = built.warehouse.failures()
+    assert failure["folder"] == str(built.results / "broken")
+
+
+def by_release(built: Built) -> dict[str, tuple[str, str]]:
+    return {run["run_id"]: (run["system"], run["version"]) for run in built.stored("run")}
+
+
+def test_zombies_and_rates_are_those_of_plain_python(built: Built) -> None:
+    release = by_release(built)
+    runs = defaultdict(set)
+    for run_id, which in release.items():
+        runs[which].add(run_id)
+    episodes = built.stored("zombie_episodes")
+    for row in built.rows("zombie_episodes_by_version"):
+        which = (row["system"], row["version"])
+        own = [e for e in episodes if release[e["run_id"]] == which]
+        assert row["runs"] == len(runs[which])
+        assert row["runs_with_episodes"] == len({e["run_id"] for e in own})
+        assert row["runs_in_which_one_acted"] == len({e["run_id"] for e in own if e["acted"]})
+        for name in ("claims", "asked", "served", "fenced", "unknown", "acted"):
+            assert row[name] == sum(e[name] for e in own)
+    anomalies = built.stored("anomalies")
+    rates = {(r["system"], r["version"], r["fingerprint"]): r for r in built.rows("anomaly_rates")}
+    assert rates.keys() == {(*release[a["run_id"]], a["fingerprint"]) for a in anomalies}
+    for (system, version, fingerprint), row in rates.items():
+        own = {
+            a["run_id"]
+            for a in anomalies
+            if (*release[a["run_id"]], a["fingerprint"]) == (system, version, fingerprint)
+        }
+        assert (row["runs"], row["of"]) == (len(own), len(runs[system, version]))
+        assert row["rate"] == row["runs"] / row["of"]
+
+
+def test_recovery_availability_and_latency_are_those_of_plain_python(built: Built) -> None:
+    release = by_release(built)
+    faults = {(f["run_id"], f["fault_id"]): f["fault"] for f in built.stored("faults") if f["outcome"] == "installed"}
+    recovery = [r for r in built.stored("recovery") if r["node"] is None and (r["run_id"], r["fault_id"]) in faults]
+    for row in built.rows("recovery_by_fault"):
+        of = (row["system"], row["version"], row["fault"])
+        own = [r for r in recovery if (*release[r["run_id"]], faults[r["run_id"], r["fault_id"]]) == of]
+        assert row["faults"] == len(own)
+        assert row["new_leader_after_ns_max"] == max(r["new_leader_after_ns"] for r in own)
+        total = sum(r["ok"] + r["fail"] + r["info"] for r in own)
+        assert row["availability"] == pytest.approx(sum(r["ok"] for r in own) / total)
+    latencies = defaultdict(list)
+    for op in built.stored("operations"):
+        if op["type"] == "ok":
+            fault = faults.get((op["run_id"], op["fault_id"]), "none")
+            latencies[*release[op["run_id"]], fault, op["f"]].append(op["latency_ns"])
+    rows = {(r["system"], r["version"], r["fault"], r["f"]): r for r in built.rows("latency_by_fault")}
+    assert rows.keys() == latencies.keys()
+    for of, own in latencies.items():
+        assert (rows[of]["operations"], rows[of]["latency_ns_max"]) == (len(own), max(own))
+        assert rows[of]["latency_ns_p50"] == sorted(own)[-(-len(own) // 2) - 1]
+
+
+def test_a_query_gives_a_data_frame(built: Built, spark: SparkSession) -> None:
+    frame = query(built.warehouse.path, "select system, runs, acted from zombie_episodes_by_version", spark=spark)
+    assert {(row.system, row.runs, row.acted) for row in frame.itertuples()} >= {("zookeeper", 2, 16)}
+    with pytest.raises(UsageError, match="the query was refused"):
+        query(built.warehouse.path, "select nothing from nowhere", spark=spark)
+    with pytest.raises(UsageError, match="no warehouse is here"):
+        query(built.results, "select 1", spark=spark)
+
+
+def test_the_command_says_each_episode_with_run_epoch_and_rows(
+    built: Built, spark: SparkSession, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("fencepost.harness.warehouse.spark_session.SparkHandle", handle_of(spark, []))
+    done = CliRunner().invoke(command, ["build", str(built.results), "--out", str(tmp_path / "out")])
+    assert done.exit_code == 0, done.output
+    for part in (
+        "n2, leader of epoch 2",
+        "acted 8 times (stale-answer-by-superseded-leader)",
+        f"(run {1:032x})",
+        "the run: valid before, invalid now",
+        "runs that could not be judged:",
+        "3 of 4 runs judged again",
+    ):
+        assert part in done.output
+
+
+def test_it_takes_the_place_of_a_warehouse_and_of_nothing_else(
+    built: Built, spark: SparkSession, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / "precious").write_text("mine")
+    with pytest.raises(UsageError, match="is no warehouse"):
+        build(spark, built.folders[:1], out)
+    assert (out / "precious").read_text() == "mine"
+    (out / "precious").rename(out / MARK)
+    (out / MARK).write_text("{}")
+    build(spark, built.folders[:1], out)
+    assert [row["run_id"] for row in Warehouse(spark, out).table("run").collect()] == [f"{0:032x}"]
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
+def test_runs_none_of_which_can_be_judged_make_no_warehouse(built: Built, spark: SparkSession, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="none of 1 runs could be judged"):
+        build(spark, [built.results / "broken"], tmp_path / "out")
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(UsageError, match="no run is kept here"):
+        run_folders(tmp_path)
