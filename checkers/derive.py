@@ -23,7 +23,7 @@ from fencepost.checkers.leadership.episodes import (
 from fencepost.checkers.log.reigns import NodeFacts, reigns_of_partition
 from fencepost.checkers.log.view import PartitionView, partitions
 from fencepost.checkers.log.zombie_brokers import Deeds, find_deeds
-from fencepost.harness.history import History
+from fencepost.harness.history import History, Outcome
 from fencepost.harness.verdict import Facts
 from fencepost.harness.verdict.fact_table import FactTables
 from fencepost.harness.verdict.fact_tables import (
@@ -90,6 +90,8 @@ def _episode(deeds: Deeds) -> Episode:
         subject=deeds.key,
         reign=deeds.reign,
         asked=deeds.asked,
+        # Whoever was refused, answered or left waiting by a broker had reached it, or nobody knows.
+        reached=[o for o in deeds.asked if o.type is not Outcome.INFO],
         served=[*deeds.acknowledged, *deeds.reads],
         fenced=deeds.fenced,
         unknown=deeds.unknown,

@@ -40,6 +40,7 @@ LATE: Final = {
     "harness/cli/images.py": _DOCKER,
     "harness/cli/output/outcome.py": _ARROW,
     "harness/cli/prepare.py": Late(100, "pyspark: made ready once, at set-up"),
+    "harness/cli/warehouse.py": Late(100, "pyspark: other commands do without"),
     "harness/interchange/formats/recognise.py": Late(120, "one reader for each format, and a file has one"),
     "harness/results/reader.py": _ARROW,
     "harness/run/conclude.py": _REPORT,

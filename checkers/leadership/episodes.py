@@ -11,9 +11,10 @@ import msgspec
 from fencepost.checkers.facts.evidence import row
 from fencepost.checkers.facts.reign_tables import BySubject
 from fencepost.checkers.facts.reigns import Reign, Reigns, within
-from fencepost.checkers.leadership.acted import Acts, asked_of_superseded, find_acts
+from fencepost.checkers.leadership.acted import ACKNOWLEDGED, LOST, STAMPED, Acts, find_acts
 from fencepost.checkers.leadership.claims import claimed_spans, overlaps
 from fencepost.checkers.leadership.freshness import find_stale, superseded_reign
+from fencepost.checkers.leadership.requests import requests
 from fencepost.harness.history import History, Operation
 from fencepost.harness.verdict import Facts
 from fencepost.harness.verdict.fact_tables import OVERLAPS, STALE_ANSWERS, ZOMBIE_EPISODES
@@ -28,6 +29,7 @@ class Episode(msgspec.Struct, kw_only=True):
     subject: str
     reign: Reign
     asked: list[Operation] = []
+    reached: list[Operation] = []
     served: list[Operation] = []
     fenced: list[Operation] = []
     unknown: list[Operation] = []
@@ -40,10 +42,11 @@ def episodes_of(history: History, facts: Facts, subject: str, reigns: Reigns) ->
     episodes = {id(reign): Episode(subject=subject, reign=reign) for reign in reigns.reigns if reign.superseded}
     acts = find_acts(history, facts, reigns)
     fenced, unknown = _rows(acts.fenced), _rows(acts.unknown)
-    for operation, reign, asked, served in asked_of_superseded(history, reigns):
-        episode = episodes[id(reign)]
-        episode.asked += [operation] * asked
-        episode.served += [operation] * served
+    for request in requests(history, facts, reigns):
+        operation, episode = request.operation, episodes[id(request.reign)]
+        episode.asked.append(operation)
+        episode.reached += [operation] * request.reached
+        episode.served += [operation] * request.served
         episode.fenced += [operation] * (row(operation) in fenced)
         episode.unknown += [operation] * (row(operation) in unknown)
     for anomaly, operation, reign in _acts(acts, reigns):
@@ -55,11 +58,14 @@ def _acts(acts: Acts, reigns: Reigns) -> Iterable[tuple[str, Operation, Reign]]:
     for stale in acts.stale:
         yield "stale-answer-by-superseded-leader", stale.read, stale.reign
     for lost in acts.lost:
-        yield "lost-acknowledgement", lost.add, lost.reign
+        yield LOST, lost.add, lost.reign
     for stamped in acts.stamped:
-        # The leader of that epoch appended it, whoever took it from the client.
-        for reign in [r for r in reigns.reigns if r.epoch == stamped.write.epoch and r.superseded][:1]:
-            yield "stamped-effect", stamped.write, reign
+        # Without a reign of its own: the leader of that epoch appended it, whoever took it from the client.
+        of_epoch = [r for r in reigns.reigns if r.epoch == stamped.write.epoch and r.superseded]
+        for reign in [stamped.reign] if stamped.reign else of_epoch[:1]:
+            yield STAMPED, stamped.write, reign
+    for request in acts.acknowledged:
+        yield ACKNOWLEDGED, request.operation, request.reign
 
 
 def _rows(operations: Iterable[Operation]) -> set[int]:
@@ -94,6 +100,7 @@ def _episode(episode: Episode, running_ns: Mapping[tuple[str, str, int, int], in
         "running_ns": running_ns.get((episode.subject, reign.node, reign.incarnation, reign.epoch), 0),
         "claims": len(claims),
         "asked": len(episode.asked),
+        "reached": len(episode.reached),
         "served": len(episode.served),
         "fenced": len(episode.fenced),
         "unknown": len(episode.unknown),

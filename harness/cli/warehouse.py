@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fencepost.harness.base.errors import ExitCode
+from fencepost.harness.cli.output.path_value import PathValue
 from fencepost.harness.cli.output.progress import shorten
 
 if TYPE_CHECKING:
@@ -28,8 +29,8 @@ def command() -> None:
 
 
 @command.command("build")
-@click.argument("results", type=click.Path(path_type=Path, exists=True, file_okay=False))
-@click.option("--out", type=click.Path(path_type=Path), help="Where it is made. Default: RESULTS/warehouse.")
+@click.argument("results", type=PathValue(exists=True, file_okay=False))
+@click.option("--out", type=PathValue(), help="Where it is made. Default: RESULTS/warehouse.")
 @_MASTER
 def build_command(results: Path, out: Path | None, spark_master: str) -> int:
     """Derive facts and verdicts of every run below RESULTS again, and from them what spans runs.
@@ -52,7 +53,7 @@ def build_command(results: Path, out: Path | None, spark_master: str) -> int:
 @click.option(
     "--warehouse",
     "path",
-    type=click.Path(path_type=Path),
+    type=PathValue(),
     default=Path("results/warehouse"),
     show_default=True,
     help="What `warehouse build` made.",

@@ -20,7 +20,7 @@ from fencepost.harness.verdict import Facts, Verdict, merge_verdicts
 from fencepost.harness.verdict.decision import decides
 from fencepost.harness.verdict.fact_table import FactTables
 from fencepost.harness.verdict.fingerprint import anomalies
-from fencepost.harness.verdict.run_tables import ANOMALIES, EXPOSURES, GUARANTEES, RUN, TABLES, VERDICTS
+from fencepost.harness.verdict.run_tables import ANOMALIES, EXPOSURES, GUARANTEES, RULES, RUN, TABLES, VERDICTS
 
 Row = dict[str, Any]
 
@@ -50,6 +50,7 @@ def facts_of_run(
             ]
         ),
         EXPOSURES.name: EXPOSURES.of_rows([_exposure(verdict, facts) for verdict in verdicts]),
+        RULES.name: RULES.of_rows([row for verdict in verdicts for row in _rules(verdict)]),
         GUARANTEES.name: GUARANTEES.of_rows(_guarantees(verdicts, facts)),
         **registry.derive()(history, facts),
     }
@@ -118,6 +119,11 @@ def _exposure(verdict: Verdict, facts: Facts) -> Row:
         "exposure_of": verdict.exposure_of,
         "exposure_min": facts.thresholds.exposure_min,
     }
+
+
+def _rules(verdict: Verdict) -> list[Row]:
+    of = {"guarantee": verdict.guarantee, "checker": verdict.checker}
+    return [{**of, "rule": rule.name, "chances": rule.chances, "lacks": rule.lacks} for rule in verdict.rules]
 
 
 def _guarantees(verdicts: Sequence[Verdict], facts: Facts) -> list[Row]:

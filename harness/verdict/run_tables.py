@@ -75,6 +75,18 @@ EXPOSURES: Final = FactTable(
     ),
 )
 
+RULES: Final = FactTable(
+    name="rules",
+    row="one rule of a guarantee, and how often it could have been broken",
+    columns=columns(
+        ("guarantee", TEXT, "the guarantee"),
+        ("checker", TEXT, "whose rule it is"),
+        ("rule", TEXT, "the rule, by the anomaly that breaks it"),
+        ("chances", LONG, "how often a wrong answer or effect would have broken it"),
+        ("lacks", TEXT, "what it would have needed; empty where it had a chance"),
+    ),
+)
+
 GUARANTEES: Final = FactTable(
     name="guarantees",
     row="one guarantee that was judged, over all checkers",
@@ -91,6 +103,6 @@ GUARANTEES: Final = FactTable(
 )
 
 #: What is known of a run and its judgement.
-OF_RUN: Final = (RUN, VERDICTS, ANOMALIES, EXPOSURES, GUARANTEES)
+OF_RUN: Final = (RUN, VERDICTS, ANOMALIES, EXPOSURES, RULES, GUARANTEES)
 #: Every table that is kept beside a history, by name.
 TABLES: Final = by_name((*OF_RUN, *DERIVED))

@@ -19,7 +19,7 @@ _RELEASE: Final = ("system", "version")
 
 def zombie_episodes_by_version(tables: Tables) -> DataFrame:
     """How many runs of each release showed a leader that went on, and what such leaders did."""
-    counts = ("claims", "asked", "served", "fenced", "unknown", "acted")
+    counts = ("claims", "asked", "reached", "served", "fenced", "unknown", "acted")
     per_run = (
         tables["zombie_episodes"]
         .groupBy("run_id")

@@ -11,6 +11,7 @@ killed.
 
 import contextlib
 import importlib.util
+import logging
 import os
 import shutil
 import signal
@@ -83,6 +84,9 @@ _END_S: Final = 10.0
 
 #: How long it may take a JVM whose gateway is gone to be gone itself.
 _ENDING_S: Final = 2.0
+
+#: PySpark logs every exception of a query there as one long line, before it raises it.
+_QUERY_LOGS: Final = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 
 _NOT_READY: Final = "its JVM was not ready"
 
@@ -419,6 +423,8 @@ def _connect(port: int, secret: str, *, master: str) -> "SparkSession":
         told["PYSPARK_PYTHON"] = sys.executable
     before = {name: os.environ.get(name) for name in told}
     os.environ.update(told)
+    for name in _QUERY_LOGS:
+        logging.getLogger(name).setLevel(logging.CRITICAL)
     try:
         return SparkSession.builder.getOrCreate()
     finally:

@@ -6,7 +6,6 @@ The three are of two systems; one of them is there twice, under another id and w
 import json
 import shutil
 from collections import defaultdict
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +43,7 @@ class Built:
 
 
 @pytest.fixture(scope="module")
-def built(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Built]:
+def built(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Built:
     results = tmp_path_factory.mktemp("results")
     sources = ("zookeeper-3.9.5-stale-after-sync", "zookeeper-3.9.5-stale-after-sync", "etcd-3.5.1-live-lease-revoked")
     folders = []
@@ -61,7 +60,7 @@ def built(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iter
     (results / "broken" / store.HISTORY).write_bytes(b"no history")
     document = json.loads((folders[1] / store.VERDICT).read_text()) | {"validity": "valid"}
     (folders[1] / store.VERDICT).write_text(json.dumps(document))
-    yield Built(results, build(spark, run_folders(results), results / "warehouse"), folders)
+    return Built(results, build(spark, run_folders(results), results / "warehouse"), folders)
 
 
 @pytest.mark.parametrize("name", ["run", "zombie_episodes", "operations", "verdicts", "recovery"])
@@ -100,18 +99,15 @@ def test_zombies_and_rates_are_those_of_plain_python(built: Built) -> None:
         assert row["runs"] == len(runs[which])
         assert row["runs_with_episodes"] == len({e["run_id"] for e in own})
         assert row["runs_in_which_one_acted"] == len({e["run_id"] for e in own if e["acted"]})
-        for name in ("claims", "asked", "served", "fenced", "unknown", "acted"):
+        for name in ("claims", "asked", "reached", "served", "fenced", "unknown", "acted"):
             assert row[name] == sum(e[name] for e in own)
     anomalies = built.stored("anomalies")
     rates = {(r["system"], r["version"], r["fingerprint"]): r for r in built.rows("anomaly_rates")}
     assert rates.keys() == {(*release[a["run_id"]], a["fingerprint"]) for a in anomalies}
     for (system, version, fingerprint), row in rates.items():
-        own = {
-            a["run_id"]
-            for a in anomalies
-            if (*release[a["run_id"]], a["fingerprint"]) == (system, version, fingerprint)
-        }
-        assert (row["runs"], row["of"]) == (len(own), len(runs[system, version]))
+        of = (system, version, fingerprint)
+        showing = {a["run_id"] for a in anomalies if (*release[a["run_id"]], a["fingerprint"]) == of}
+        assert (row["runs"], row["of"]) == (len(showing), len(runs[system, version]))
         assert row["rate"] == row["runs"] / row["of"]
 
 
@@ -133,9 +129,9 @@ def test_recovery_availability_and_latency_are_those_of_plain_python(built: Buil
             latencies[*release[op["run_id"]], fault, op["f"]].append(op["latency_ns"])
     rows = {(r["system"], r["version"], r["fault"], r["f"]): r for r in built.rows("latency_by_fault")}
     assert rows.keys() == latencies.keys()
-    for of, own in latencies.items():
-        assert (rows[of]["operations"], rows[of]["latency_ns_max"]) == (len(own), max(own))
-        assert rows[of]["latency_ns_p50"] == sorted(own)[-(-len(own) // 2) - 1]
+    for key, waits in latencies.items():
+        assert (rows[key]["operations"], rows[key]["latency_ns_max"]) == (len(waits), max(waits))
+        assert rows[key]["latency_ns_p50"] == sorted(waits)[-(-len(waits) // 2) - 1]
 
 
 def test_a_query_gives_a_data_frame(built: Built, spark: SparkSession) -> None:

@@ -9,7 +9,7 @@ from fencepost.harness.report.words.evidence import traced
 from fencepost.harness.report.words.wording import clock, count, length
 from fencepost.harness.verdict.fact_tables import OVERLAPS, ZOMBIE_EPISODES
 
-_COUNTS = ("claims", "asked", "served", "fenced", "unknown", "acted")
+_COUNTS = ("claims", "asked", "reached", "served", "fenced", "unknown", "acted")
 
 
 def episodes(case: ReportCase, word: str) -> list[Table]:

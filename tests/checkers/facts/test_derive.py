@@ -125,13 +125,13 @@ def test_they_agree_with_the_leadership_checker(folder: str) -> None:
     history, judgement = judge(FOUND / folder)
     tables = derive(history, judgement.facts)
     figures = [v.figures for v in judgement.verdicts if v.checker == "leadership" and "claimed_count" in v.figures]
-    of_subject = {str(own["subject"]): own for own in figures}
+    by_subject = {str(own["subject"]): own for own in figures}
     episodes, overlaps = tables["zombie_episodes"].to_pylist(), tables["overlaps"].to_pylist()
-    for subject, own in of_subject.items():
-        claimed = [e for e in episodes if e["subject"] == subject and e["claims"]]
-        assert len(claimed) == own["claimed_count"]
-        assert sum(e["asked"] for e in claimed) == own["asked_of_superseded_leader"]
-        assert sum(e["acted"] for e in claimed) == own["acted"]
+    for subject, own in by_subject.items():
+        of_subject = [e for e in episodes if e["subject"] == subject]
+        assert sum(e["claims"] > 0 for e in of_subject) == own["claimed_count"]
+        assert sum(e["asked"] for e in of_subject) == own["asked_of_superseded_leader"]
+        assert sum(e["acted"] for e in of_subject) == own["acted"]
         assert sum(o["to_ns"] - o["from_ns"] for o in overlaps if o["subject"] == subject) == own["two_leaders_ns"]
     stale = next((v.figures["stale_reads"] for v in judgement.verdicts if v.checker == "freshness"), None)
     assert stale in (None, len(tables["stale_answers"]))
@@ -139,7 +139,8 @@ def test_they_agree_with_the_leadership_checker(folder: str) -> None:
 
 def test_the_zombie_of_zookeeper_is_one_episode_with_its_rows() -> None:
     history, judgement = judge(FOUND / "zookeeper-3.9.5-stale-after-sync")
-    (episode,) = derive(history, judgement.facts)["zombie_episodes"].to_pylist()
+    episodes = derive(history, judgement.facts)["zombie_episodes"].to_pylist()
+    (episode,) = [e for e in episodes if e["acted"]]
     assert (episode["node"], episode["epoch"], episode["superseded_by"]) == ("n2", 2, 3)
     assert (episode["acted"], episode["anomalies"]) == (8, ["stale-answer-by-superseded-leader"])
     begin, claim, *acts = episode["evidence"]
