@@ -17,7 +17,7 @@ help:  ## this list
 
 setup: $(VENV)/.archives  ## everything a run needs: environment, native core, Java start-up archives
 
-demo: setup  ## two real clusters under attack, two reports (about a minute and a half)
+demo: setup  ## two real clusters under attack, two reports, an index of both by Spark (75 seconds)
 	@$(PY) -m fencepost.harness.cli demo
 
 test: setup  ## every test that this machine can run, but for the long ones

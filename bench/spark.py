@@ -15,13 +15,14 @@ from typing import Final
 
 from bench.figure import Figure
 from fencepost.harness.warehouse.spark_session import SparkHandle, prepare_archive
+from fencepost.harness.warehouse.training import exercise
 
 _CHILD_S: Final = 300
 
 
 def run(repeats: int = 5) -> list[Figure]:
     """Medians, with and without the archive."""
-    prepare_archive()
+    prepare_archive(exercise)
     plain = [_child("--plain") for _ in range(repeats)]
     quick = [_child() for _ in range(repeats)]
     note = f"median of {repeats}, each in a new JVM"

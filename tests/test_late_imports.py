@@ -36,6 +36,7 @@ LATE: Final = {
     "harness/cli/check/foreign.py": _JUDGE,
     "harness/cli/check/operations.py": Late(100, "pyspark: only `--spark` needs it"),
     "harness/cli/check/transactions.py": _COMMAND,
+    "harness/cli/demo.py": Late(100, "pyspark: not before both runs are over"),
     "harness/cli/doctor.py": _COMMAND,
     "harness/cli/images.py": _DOCKER,
     "harness/cli/output/outcome.py": _ARROW,

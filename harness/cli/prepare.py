@@ -39,10 +39,11 @@ def archives() -> dict[str, Path | None]:
 
 def _makers() -> dict[str, Callable[[], Path | None]]:
     from fencepost.harness.warehouse import spark_session
+    from fencepost.harness.warehouse.training import exercise
 
     return {
         **{name: partial(_made, name) for name in _systems()},
-        "Spark": spark_session.prepare_archive,
+        "Spark": lambda: spark_session.prepare_archive(exercise),
     }
 
 

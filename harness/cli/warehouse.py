@@ -35,16 +35,20 @@ def command() -> None:
 def build_command(results: Path, out: Path | None, spark_master: str) -> int:
     """Derive facts and verdicts of every run below RESULTS again, and from them what spans runs.
 
-    Prints every episode of a superseded leader that went on, and every verdict that reads otherwise than before.
+    Prints every episode of a superseded leader that went on, and every verdict that reads otherwise than before, and
+    writes the page RESULTS/index.html.
     """
     from fencepost.harness.warehouse.build import build, run_folders
+    from fencepost.harness.warehouse.index import write_index
     from fencepost.harness.warehouse.spark_session import SparkHandle
 
     folders = run_folders(results)
     with SparkHandle(spark_master) as handle:
         target = (out or results / "warehouse").absolute()
         warehouse = build(handle.session(), folders, target)
+        write_index(warehouse, results / "index.html")
         say_warehouse(warehouse, len(folders))
+        click.echo(f"index: {shorten(str((results / 'index.html').absolute()))}")
     return int(ExitCode.VALID)
 
 
@@ -82,10 +86,11 @@ def episode_line(row: dict[str, Any]) -> str:
     """One episode in a line: run, node, epoch, what it did, evidence."""
     awake_ms = row["running_ns"] / 1e6
     acts = f"acted {row['acted']} times ({', '.join(row['anomalies'])})" if row["acted"] else "did not act"
+    claims = f"claimed it {row['claims']} times for {awake_ms:.0f} ms awake" if row["claims"] else "did not claim it"
     return (
-        f"{row['system']} {row['version']}: {row['node']}, {row['subject']} of epoch {row['epoch']}, claimed it "
-        f"{row['claims']} times for {awake_ms:.0f} ms awake after epoch {row['superseded_by']} had begun; "
-        f"{row['asked']} operations asked, {row['served']} served, {row['fenced']} fenced, {row['unknown']} unknown; "
+        f"{row['system']} {row['version']}: {row['node']}, {row['subject']} of epoch {row['epoch']}, {claims} "
+        f"after epoch {row['superseded_by']} had begun; {row['asked']} operations asked, {row['served']} served, "
+        f"{row['fenced']} fenced, {row['unknown']} unknown; "
         f"{acts}; rows {_rows(row['evidence'])} of {shorten(row['folder'])} (run {row['run_id']})"
     )
 

@@ -27,7 +27,10 @@ from fencepost.harness.warehouse.rebuild import REBUILT, task
 
 MARK: Final = "warehouse.json"
 FORMAT: Final = 1
-_FACTS, _REBUILT, _ACROSS = "facts", "rebuilt", "across"
+#: Its folders.
+FACTS: Final = "facts"
+REBUILT_NAME: Final = "rebuilt"
+_ACROSS: Final = "across"
 #: Up to so many runs, plans are interpreted and not adapted: compiling them costs more than their rows.
 _FEW_RUNS: Final = 50
 
@@ -46,13 +49,13 @@ class Warehouse:
         """A table by its name: of facts, `rebuilt`, or one that spans runs."""
         if name in ACROSS:
             return self._spark.read.parquet(str(self.path / _ACROSS / name))
-        if name == _REBUILT:
-            return self._spark.read.schema(from_arrow_schema(REBUILT)).parquet(str(self.path / _REBUILT))
-        return _facts(self._spark, self.path / _FACTS, name)
+        if name == REBUILT_NAME:
+            return self._spark.read.schema(from_arrow_schema(REBUILT)).parquet(str(self.path / REBUILT_NAME))
+        return _facts(self._spark, self.path / FACTS, name)
 
     def sql(self, query: str) -> DataFrame:
         """The answer to a query, in which every table stands under its name."""
-        for name in (*TABLES, *ACROSS, _REBUILT):
+        for name in (*TABLES, *ACROSS, REBUILT_NAME):
             self.table(name).createOrReplaceTempView(name)
         return self._spark.sql(query)
 
@@ -64,12 +67,12 @@ class Warehouse:
 
     def changes(self) -> Iterator[dict[str, Any]]:
         """Every verdict that reads otherwise than the stored one."""
-        changed = self.table(_REBUILT).select("run_id", "folder", F.explode("changes").alias("change"))
+        changed = self.table(REBUILT_NAME).select("run_id", "folder", F.explode("changes").alias("change"))
         return self._each(changed.select("run_id", "folder", "change.*").orderBy("folder", "guarantee"))
 
     def failures(self) -> Iterator[dict[str, Any]]:
         """Every run that could not be judged, with the reason."""
-        return self._each(self.table(_REBUILT).where(F.col("error").isNotNull()).orderBy("folder"))
+        return self._each(self.table(REBUILT_NAME).where(F.col("error").isNotNull()).orderBy("folder"))
 
     @staticmethod
     def _each(frame: DataFrame) -> Iterator[dict[str, Any]]:
@@ -104,16 +107,21 @@ def build(spark: SparkSession, folders: Sequence[Path], out: Path) -> Warehouse:
 
 
 def _build(spark: SparkSession, folders: Sequence[Path], out: Path) -> None:
-    facts = out / _FACTS
+    facts = out / FACTS
     for name in TABLES:
         (facts / name).mkdir(parents=True)
     work = task([str(folder) for folder in folders], str(facts))
     numbers = spark.range(0, len(folders), 1, len(folders))
-    numbers.mapInArrow(work, from_arrow_schema(REBUILT)).write.parquet(str(out / _REBUILT))
+    numbers.mapInArrow(work, from_arrow_schema(REBUILT)).write.parquet(str(out / REBUILT_NAME))
     if not any((facts / "run").iterdir()):
-        (first,) = spark.read.parquet(str(out / _REBUILT)).select("folder", "error").take(1)
+        (first,) = spark.read.parquet(str(out / REBUILT_NAME)).select("folder", "error").take(1)
         raise UsageError(f"none of {len(folders)} runs could be judged: {first['folder']}: {first['error']}")
-    tables = {name: _facts(spark, facts, name) for name in TABLES}
+    write_across(spark, out)
+
+
+def write_across(spark: SparkSession, out: Path) -> None:
+    """Compute what spans runs from the runs' tables of the warehouse `out`, and write it beside them."""
+    tables = {name: _facts(spark, out / FACTS, name) for name in TABLES}
     for name, step in ACROSS.items():
         frame = step(tables).coalesce(1)
         frame.sortWithinPartitions(*frame.columns[:5]).write.parquet(str(out / _ACROSS / name))

@@ -1,12 +1,17 @@
 """What the runs of one command share: signals and progress; both given back at the end."""
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from fencepost.harness.base.stop_request import StopRequest
 from fencepost.harness.cli.output.progress import Progress
 from fencepost.harness.plan.checked_plan import CheckedPlan
 from fencepost.harness.run.conclude import Result
 from fencepost.harness.run.execute import execute
+
+#: Hears what a run does, as `harness.run.child.Progress`.
+Hears = Callable[[dict[str, Any]], None]
 
 
 class Session:
@@ -27,10 +32,16 @@ class Session:
         # Also when it came after the verdict was said: who insists has one exit code.
         self.stop.check()
 
-    def execute(self, checked: CheckedPlan, results: Path) -> Result:
-        """Carry out one plan; raises as `harness.run.execute`."""
+    def execute(self, checked: CheckedPlan, results: Path, hear: Hears | None = None) -> Result:
+        """Carry out one plan; raises as `harness.run.execute`. `hear` gets every message of its progress, too."""
+
+        def progress(message: dict[str, Any]) -> None:
+            if hear is not None:
+                hear(message)
+            self.progress(message)
+
         try:
-            return execute(checked, results, progress=self.progress, stop=self.stop)
+            return execute(checked, results, progress=progress, stop=self.stop)
         finally:
             self.progress.close()
 
