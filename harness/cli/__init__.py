@@ -1,4 +1,4 @@
-"""The command line: `fencepost run|check|report|failover|demo|list|doctor`.
+"""The command line: `fencepost run|check|report|warehouse|failover|demo|list|doctor`.
 
 Exit codes: 0 valid, 1 invalid, 2 unknown, 130 stopped by hand (twice, or before the start), 254 found wrong before the
 cluster starts, 255 the harness or the cluster's start failed. click itself would exit 2 on a typo, which reads as

@@ -1,1 +1,1 @@
-"""Runs through Spark: facts over histories of any number and size."""
+"""Many runs through Spark: facts and verdicts derived again, and what only many runs together can say."""

@@ -160,7 +160,8 @@ class SparkHandle:
                 # It was killed when all but done: a session without a JVM is none.
                 raise HarnessError(_NOT_READY)
         except Exception as error:
-            why = error if isinstance(error, HarnessError) else self._jvm.fate() or error
+            # In words while the gateway is there: an exception of Java's is asked of it.
+            why = str(error) if isinstance(error, HarnessError) else self._jvm.fate() or str(error)
             log = self._jvm.last_lines()
             self.stop(end_s=1.0)
             message = f"Spark gave no session at {self._master} within {timeout_s:g} s: {why}"

@@ -18,8 +18,13 @@ def run(folder: Path, **fields: Any) -> dict[str, Any]:
 
 
 def episode(folder: Path, **fields: Any) -> dict[str, Any]:
-    known = {"run_id": "ab" * 16, "folder": str(folder), "system": "zookeeper", "version": "3.9.5", "node": "n2"}
-    known |= {"subject": "leader", "anomalies": ["stale-answer-by-superseded-leader"], "evidence": [3857, 5738]}
+    known: dict[str, Any] = {"run_id": "ab" * 16, "folder": str(folder), "system": "zookeeper", "version": "3.9.5"}
+    known |= {
+        "node": "n2",
+        "subject": "leader",
+        "anomalies": ["stale-answer-by-superseded-leader"],
+        "evidence": [3857, 5738],
+    }
     counts = dict.fromkeys(("claims", "asked", "served", "fenced", "unknown", "acted"), 8)
     times = {"epoch": 2, "superseded_by": 3, "superseded_ns": 14_972_000_000, "running_ns": 460_000_000}
     return {**known, **counts, **times, **fields}
