@@ -47,10 +47,9 @@ class OperationColumns:
     def table(self) -> Any:
         """Every operation (-> OPERATIONS)."""
         never = self.ended_ns == NEVER_NS
-        plain = list(zip(*map(attrgetter(*_PLAIN), self.operations), strict=True)) or [()] * len(_PLAIN)
         return OPERATIONS.of_columns(
             {
-                **dict(zip(_PLAIN, plain, strict=True)),
+                **{name: list(map(attrgetter(name), self.operations)) for name in _PLAIN},
                 "type": [o.type.value for o in self.operations],
                 "latency_ns": pa.array(self.latency_ns, mask=never),
                 "phase": self._phases(),

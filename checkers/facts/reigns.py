@@ -26,6 +26,7 @@ from typing import Final
 
 import msgspec
 
+from fencepost.checkers.facts.once import once
 from fencepost.checkers.facts.positions import PARTITION_STAMPED
 from fencepost.harness.history import BeliefEvent, Claim, EpochEvent, History, NodeChange, NodeEvent, Outcome
 
@@ -158,6 +159,7 @@ def subjects(history: History) -> list[str]:
     return sorted({e.subject for e in history.events if type(e) is BeliefEvent}) or [_STAMPED_SUBJECT]
 
 
+@once
 def reigns_of(history: History, subject: str) -> Reigns:
     """Read the beliefs about `subject`, the logs and the stamps of a history. Cost: O(events)."""
     beliefs = [e for e in history.events if type(e) is BeliefEvent and e.subject == subject]

@@ -23,6 +23,7 @@ from typing import Final
 
 import msgspec
 
+from fencepost.checkers.facts.once import once
 from fencepost.checkers.facts.positions import (
     CURRENT,
     EFFECT_FREE,
@@ -37,7 +38,7 @@ from fencepost.checkers.facts.positions import (
 from fencepost.checkers.facts.reigns import Reign, Reigns
 from fencepost.checkers.leadership.requests import REFUSALS, TIME_OUTS, Request, code_of, requests
 from fencepost.checkers.storage.final_reads import REMOVES, FinalReads
-from fencepost.checkers.storage.numbering import Views
+from fencepost.checkers.storage.numbering import views_of
 from fencepost.checkers.storage.sets import weak_reads
 from fencepost.harness.history import History, Operation, Outcome
 from fencepost.harness.verdict import Facts, Rule
@@ -101,6 +102,7 @@ class Acts(msgspec.Struct, kw_only=True):
         return [by_row[index] for index in sorted(by_row)]
 
 
+@once
 def find_acts(history: History, facts: Facts, reigns: Reigns) -> Acts:
     """Judge every request to a superseded leader. Cost: O(n log n)."""
     return _Judge(history, facts, reigns).acts()
@@ -112,7 +114,7 @@ class _Judge:
     def __init__(self, history: History, facts: Facts, reigns: Reigns) -> None:
         self._requests: Final = list(requests(history, facts, reigns))
         self._finals: Final = FinalReads(history, facts)
-        self._views: Final = Views(history)
+        self._views: Final = views_of(history)
         self._newer: Final = NewerWrites(by_key(_positioned(history)), self._views.rank)
         self._newer_of_any: Final = NewerWrites({None: _positioned(history)}, write_position)
         self._current: Final = facts.read_guarantee in CURRENT

@@ -20,6 +20,7 @@ from typing import Any, Final
 import msgspec
 
 from fencepost.checkers.facts.evidence import Rows, row, rows
+from fencepost.checkers.facts.once import once
 from fencepost.checkers.facts.positions import CURRENT, by_key, ok_reads, ok_writes, view_position, write_position
 from fencepost.checkers.facts.reigns import Reign, Reigns, reigns_of, subjects
 from fencepost.checkers.findings.circumstances import answered_words, leader_of
@@ -28,7 +29,7 @@ from fencepost.checkers.findings.ladder import WITNESSES_MAX, Findings
 from fencepost.checkers.findings.rules import rule
 from fencepost.checkers.findings.words import describe, duration, shown
 from fencepost.checkers.leadership.acted import find_acts
-from fencepost.checkers.storage.numbering import RENUMBERED, Views, epoch_words, renumbered
+from fencepost.checkers.storage.numbering import RENUMBERED, Views, epoch_words, renumbered, views_of
 from fencepost.harness.history import History, Operation
 from fencepost.harness.verdict import Facts, Verdict
 
@@ -139,9 +140,10 @@ def _numbering(history: History, facts: Facts, views: Views) -> Verdict:
     ).verdict(facts)
 
 
+@once
 def find_stale(history: History) -> Judged:
     """Every answered read with a position, against the writes that were acknowledged before it was invoked."""
-    views = Views(history)
+    views = views_of(history)
     tables = {key: _table(writes, views) for key, writes in by_key(ok_writes(history)).items()}
     judged = Judged(views=views, reads=[], unplaced=[], exposed=[], stale=[])
     for read in ok_reads(history):

@@ -15,6 +15,7 @@ invoked only after it had ended.
 from collections.abc import Iterator
 from typing import Final
 
+from fencepost.checkers.facts.once import once
 from fencepost.checkers.facts.positions import WRITES, ok_reads, ok_writes, view_position, write_position, written
 from fencepost.checkers.findings.circumstances import answered_words
 from fencepost.checkers.findings.finding import Finding
@@ -24,6 +25,12 @@ from fencepost.harness.history import History, Operation, Outcome
 RENUMBERED: Final = "renumbered-write"
 
 _Value = tuple[str | None, str]
+
+
+@once
+def views_of(history: History) -> "Views":
+    """How this history's answers and writes are compared."""
+    return Views(history)
 
 
 class Views:

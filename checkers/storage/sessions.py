@@ -35,7 +35,7 @@ from fencepost.checkers.findings.finding import Finding, few_of_each
 from fencepost.checkers.findings.ladder import Findings
 from fencepost.checkers.findings.rules import rule
 from fencepost.checkers.findings.words import shown
-from fencepost.checkers.storage.numbering import RENUMBERED, Views, order_contradictions, renumbered
+from fencepost.checkers.storage.numbering import RENUMBERED, Views, order_contradictions, renumbered, views_of
 from fencepost.harness.history import History, Operation, Outcome, Value
 from fencepost.harness.verdict import Facts, Rule, Verdict
 
@@ -51,7 +51,7 @@ def check(history: History, facts: Facts) -> list[Verdict]:
     judged = [
         o for o in history.operations if o.position is not None and o.type is Outcome.OK and o.f in READS | WRITES
     ]
-    views = Views(history)
+    views = views_of(history)
     parts = [session_breaches(judged, views), value_breaches(history, views), write_order_breaches(history)]
     parts += [renumbered(history, views)] if views.by_time else [skipped_writes(history), cas_breaches(history, views)]
     found = [breach for part in parts for breach in part]

@@ -100,6 +100,8 @@ class History:
         self.torn: Final = torn
         #: What the nodes' disks held after the run, by node; empty where that was not kept.
         self.logs: Mapping[str, NodeLog] = {}
+        #: What was derived from it, by what derived it: kept for whoever asks again.
+        self.derived: Final[dict[Any, list[Any]]] = {}
 
     @cached_property
     def operations(self) -> list[Operation]:
