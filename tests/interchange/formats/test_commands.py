@@ -217,7 +217,7 @@ def test_a_plan_that_is_not_utf_8_is_refused(tmp_path: Path, capsys: Any) -> Non
 def test_a_folder_where_the_judgement_is_written_is_refused(tmp_path: Path, capsys: Any, name: str) -> None:
     kept(tmp_path, "seed = 1\n", "plan.toml")
     (tmp_path / name).mkdir()
-    code, _, err = run(capsys, "check", "--no-spark", str(tmp_path))
+    code, _, err = run(capsys, "check", str(tmp_path))
     assert (code, f"{name}: is a folder" in err) == (254, True), err
 
 
@@ -274,7 +274,7 @@ def test_flags_for_files_are_refused_for_a_run(tmp_path: Path, capsys: Any) -> N
 def test_a_folder_with_a_history_and_no_plan_is_no_table(tmp_path: Path, capsys: Any) -> None:
     folder = _run_folder(tmp_path / "run")
     (folder / "plan.toml").unlink()
-    code, _, err = run(capsys, "check", "--no-spark", str(folder))
+    code, _, err = run(capsys, "check", str(folder))
     assert (code, "no plan.toml" in err) == (254, True), err
 
 
