@@ -1,6 +1,7 @@
 """The runner as a child process: started, listened to, stopped in time."""
 
 import contextlib
+import importlib
 import json
 import os
 import signal
@@ -10,16 +11,28 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from fencepost.harness.base.errors import FencepostError, HarnessError, MachineError
 from fencepost.harness.base.source_tree import source_tree
 from fencepost.harness.base.stop_request import STOP_GRACE_S, StopRequest
+from fencepost.harness.plugins import registry
 from fencepost.harness.results import run_folder as store
 from fencepost.harness.runtime.linux.supervisor import PARENT_VARIABLE
 
 #: Hears what a run does, one message for each line of the runner.
 Progress = Callable[[dict[str, Any]], None]
+
+
+#: What judging and reporting begin with: most of a second, which is spent while the cluster settles.
+_JUDGES: Final = ("fencepost.harness.report.page.html", "pandas", registry.DERIVE.partition(":")[0])
+
+
+def _load_judges() -> None:
+    """Import them now; what cannot be imported is told when it is needed."""
+    with contextlib.suppress(ImportError):
+        for name in _JUDGES:
+            importlib.import_module(name)
 
 
 @dataclass(slots=True)
@@ -97,6 +110,8 @@ class Child:
             kind = {254: MachineError}.get(message["exit_code"], HarnessError)
             self.outcome.error = kind(message["message"], hint=message["hint"])
         self.progress(message)
+        if topic == "phase" and message["phase"] == "heal":
+            _load_judges()
 
     def _stop(self) -> None:
         if self.stop.insisted:
