@@ -97,7 +97,9 @@ class _Reading:
         return np.flatnonzero(self._clients & (self._columns.kind == kind) & np.isin(self._columns.function, ids))
 
     def _sample(self, f: str, values: list[Any]) -> Any:
-        for row in self._rows((f,), _OK).tolist():
+        # What a transaction does stands in its request too; that may be all there is of one that failed.
+        asked = self._rows((f,), _INVOKE).tolist() if f == "txn" else []
+        for row in [*self._rows((f,), _OK).tolist(), *asked]:
             value = int(self._columns.value[row])
             if value != _NONE and tells(f, values[value]):
                 return values[value]
