@@ -73,7 +73,10 @@ ETCD = (*UNNAMED, "--nemesis", "none")
         ((*ETCD, "--time-limit", "0s"), ["time_limit: 0s is too short", "give 100ms or more"]),
         ((*ETCD, "--time-limit", "\uff15s"), ["is not a duration"]),
         ((*ETCD, "--deadline", "1s"), ["deadline: 1s is too short", "give 15s or more"]),
-        ((*ETCD, "--links", "rules"), ["lab: its links are always packet rules", "leave --links out"]),
+        (
+            (*ETCD, "--links", "rules"),
+            ["lab: its links are always packet rules", "leave --links out", "containers has --links rules"],
+        ),
         ((*ETCD, "--limited-data"), ["lab: it limits no data", "leave --limited-data out"]),
         ((*ETCD, "--require", ""), ["unknown guarantee ''"]),
         ((*ETCD, "--nemesis", "kill:n9"), ["unknown target 'n9'", "minority", "n1, n2, n3"]),

@@ -22,7 +22,8 @@ class LabProvider:
         if placement.image:
             return Refusal("it runs binaries, not images", "give --version, or --runtime containers with --image")
         if placement.links is not Links.AUTO:
-            return Refusal("its links are always packet rules", "leave --links out, or give --runtime containers")
+            where = f"--runtime containers has --links {placement.links}"
+            return Refusal("its links are always packet rules", f"leave --links out; {where}")
         if placement.limited_data:
             return Refusal("it limits no data", "leave --limited-data out, or give --runtime containers")
         return None
