@@ -9,7 +9,7 @@ CORE := checkers/_core.abi3.so
 RUST := checkers/native/Cargo.toml checkers/native/Cargo.lock $(wildcard checkers/native/src/*.rs checkers/native/src/*/*.rs)
 UV := $(shell command -v uv 2>/dev/null)
 
-.PHONY: help setup demo test test-long check bench bench-checkers bench-spark-check bench-spark-transactions fuzz soak soak-kafka soak-kills
+.PHONY: help setup demo test test-long check bench bench-checkers bench-spark-check bench-spark-transactions fuzz soak soak-kafka soak-kills soak-plants
 .PHONY: failover clean test-paused
 
 help:  ## this list
@@ -64,6 +64,9 @@ soak-kafka: setup  ## a controller cut from its quorum, ten times each on the re
 
 failover: setup  ## how long Kafka is without a controller, against the number of partitions: table and picture into docs/
 	@$(PY) -m tests.campaigns.failover_curve
+
+soak-plants: setup  ## ten thousand runs of correct stores in memory, none of which may be accused (RUNS= of each fake)
+	@$(PY) -m tests.runs.plant_soak $(RUNS)
 
 soak-kills: setup  ## fifty runs on containers whose harness is killed: nothing may be left
 	@$(PY) -m tests.runs.kill_soak

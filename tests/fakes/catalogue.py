@@ -84,6 +84,31 @@ BUGS: Final[dict[str, PlantedBug]] = {
         options={"seldom_per_node": 6},
         faults=("pause",),
     ),
+    "zombie-stamp": PlantedBug(
+        about="a leader that was paused acknowledges writes in its old epoch when it wakes",
+        workload="register",
+        anomalies=frozenset({"leadership:stamped-effect"}),
+        options={"active_per_node": 8, "rate": 600.0},
+        faults=("pause",),
+    ),
+    "two-values": PlantedBug(
+        about="one plain read in twenty tells another value of the same position",
+        workload="register",
+        anomalies=frozenset({"session-order:two-values"}),
+        options=_PLAIN,
+    ),
+    "early-position": PlantedBug(
+        about="one write in forty is acknowledged at a position before its own",
+        workload="register",
+        anomalies=frozenset({"session-order:write-order"}),
+        options=_PLAIN,
+    ),
+    "set-zombie-stamp": PlantedBug(
+        about="a leader that was paused acknowledges adds in its old epoch when it wakes, and they are seen",
+        workload="set",
+        anomalies=frozenset({"leadership:stamped-effect"}),
+        faults=("pause",),
+    ),
     "set-lost-element": PlantedBug(
         about="one acknowledged add in fifty is dropped",
         workload="set",

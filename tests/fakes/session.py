@@ -115,6 +115,8 @@ class FakeSession:
         if self._cluster.hits("session-goes-back", 20):
             at = max(at - 20, 0)
         reply = self._copy(key, at)
+        if reply.version is not None and reply.version > 1 and self._cluster.hits("two-values", 20):
+            reply = Reply(b"-1", reply.position, reply.value_position, reply.epoch, reply.version)
         await self._travel()
         return reply
 
@@ -134,9 +136,16 @@ class FakeSession:
             cell = cluster.put(key, value)
             if cluster.hits("phantom-write", 50):
                 raise Definite("refused")
+            if cluster.hits("early-position", 40):
+                return Reply(None, cell.position - 20, cell.position - 20, cell.position >> 32)
             return self._wrote(cell)
 
-        return await self._strong(effect, again=True)
+        def old_epoch() -> Reply:
+            """Acknowledged in the epoch that is over; nobody else ever hears of it."""
+            self._node.frozen_at += 1
+            return Reply(None, self._node.frozen_at, self._node.frozen_at, self._node.frozen_at >> 32)
+
+        return await self._strong(effect, again=True, zombie=old_epoch if cluster.bug == "zombie-stamp" else None)
 
     async def cas(self, key: str, old: bytes, new: bytes) -> Reply:
         cluster = self._cluster
@@ -184,7 +193,13 @@ class FakeSession:
             node.frozen_at += 1
             return Reply(None, node.frozen_at, node.frozen_at, node.frozen_at >> 32)
 
-        return await self._strong(effect, zombie=unheard if cluster.bug == "zombie-write" else None)
+        def old_epoch() -> Reply:
+            """Everybody sees it, though its place is in the epoch that is over."""
+            cluster.insert(name, element)
+            return unheard()
+
+        zombies = {"zombie-write": unheard, "set-zombie-stamp": old_epoch}
+        return await self._strong(effect, zombie=zombies.get(cluster.bug or ""))
 
     async def members(self, name: str, mode: ReadMode) -> Members:
         cluster = self._cluster

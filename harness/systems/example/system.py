@@ -15,8 +15,10 @@ from fencepost.harness.systems.contract.base import BaseReleases, BaseSystem
 from fencepost.harness.systems.contract.profile import Profile
 from fencepost.harness.systems.contract.server_settings import NO_SETTINGS, Settings
 from fencepost.harness.systems.contract.system import Answer, Question
+from fencepost.harness.systems.example.client import ExampleClient, connect
 from fencepost.harness.systems.example.guarantees import GUARANTEES
 from fencepost.harness.systems.example.options import ExampleOptions
+from fencepost.harness.systems.example.question import ExampleQuestion
 from fencepost.harness.verdict import LeadershipBound, Standing, Vocabulary
 
 CLIENT_PORT: Final = 7000
@@ -100,20 +102,14 @@ class Example(BaseSystem):
     async def open_client(
         self, place: Place, *, connect_timeout_s: float, options: ExampleOptions | None = None
     ) -> KeyValue:
-        from fencepost.harness.systems.example.client import ExampleClient, connect
-
         return ExampleClient(await connect(*place.dial(CLIENT_PORT), connect_timeout_s))
 
     def question(self, place: Place, subject: str) -> Question:
-        from fencepost.harness.systems.example.question import ExampleQuestion
-
         return ExampleQuestion(*place.dial(CLIENT_PORT))
 
 
 async def _asked(place: Place) -> Answer | None:
     """One short attempt; None when no answer came."""
-    from fencepost.harness.systems.example.question import ExampleQuestion
-
     question = ExampleQuestion(*place.dial(CLIENT_PORT))
     try:
         async with asyncio.timeout(_ATTEMPT_S):

@@ -1,0 +1,116 @@
+"""Every fake with its planted bugs, by workload: what must be found, and what a correct one shows.
+
+A workload of the registry has a line here. `run` makes the history of a bug (None: of the correct fake) for a seed,
+`judge` gives what the workload's own checkers say of it.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Final, NamedTuple
+
+from fencepost.checkers import leases
+from fencepost.checkers.elections import elections, producer_ids
+from fencepost.checkers.metadata import check as check_metadata
+from fencepost.checkers.metadata import topic_names
+from fencepost.harness.history import History
+from fencepost.harness.verdict import Verdict
+from tests.fakes import (
+    catalogue,
+    election_store,
+    id_store,
+    lease_store,
+    log_broker,
+    metadata_store,
+    transaction_broker,
+    transaction_runs,
+    watch_store,
+)
+from tests.fakes.log_runs import judge_log, run_log
+from tests.fakes.runs import judge_fake, run_fake
+from tests.fakes.watch_runs import judge_watch, run_watch
+
+
+class Planted(NamedTuple):
+    """The bugs of one fake, and how it is run and judged; `unkept` are guarantees that no correct store keeps."""
+
+    bugs: Sequence[str]
+    run: Callable[[str | None, int], History]
+    judge: Callable[[History, str | None], Sequence[Verdict]]
+    unkept: frozenset[str] = frozenset()
+
+
+#: Leases and sessions do not keep a stalled client from believing.
+_BELIEVED: Final = frozenset({"one-believed-leader", "lock-mutual-exclusion"})
+#: Faults of a correct store, by its seed.
+_FAULTS: Final[tuple[tuple[str, ...], ...]] = ((), ("pause",), ("kill",))
+
+
+def _run_store(workload: str, bug: str | None, seed: int) -> History:
+    return run_fake(workload, bug, seed, faults=None if bug else _FAULTS[seed % len(_FAULTS)])
+
+
+def _stores(workload: str) -> Planted:
+    return Planted(
+        bugs=[name for name, bug in catalogue.BUGS.items() if bug.workload == workload],
+        run=partial(_run_store, workload),
+        judge=lambda history, bug: judge_fake(history, workload, bug).verdicts,
+        unkept=_BELIEVED,
+    )
+
+
+def _watch_judged(history: History, bug: str | None) -> Sequence[Verdict]:
+    flavour, options = (watch_store.BUGS[bug][1], watch_store.BUGS[bug][2]) if bug is not None else ("history", {})
+    return judge_watch(history, flavour=flavour, **options).verdicts
+
+
+FAKES: Final[Mapping[str, Sequence[Planted]]] = {
+    "election": (
+        Planted(
+            bugs=tuple(election_store.BUGS),
+            run=election_store.run_fake_election,
+            judge=lambda history, bug: elections.check(history, election_store.facts()),
+            unkept=_BELIEVED,
+        ),
+        Planted(
+            bugs=tuple(transaction_broker.BUGS),
+            run=transaction_runs.run_transactions,
+            judge=lambda history, bug: elections.check(history, transaction_runs.facts()),
+            unkept=_BELIEVED,
+        ),
+    ),
+    "lease": (
+        Planted(
+            bugs=tuple(lease_store.BUGS),
+            run=lease_store.run_fake_leases,
+            judge=lambda history, bug: leases.check(history, lease_store.facts()),
+        ),
+    ),
+    "lock": (_stores("lock"),),
+    "log": (
+        Planted(
+            bugs=tuple(log_broker.BUGS),
+            run=run_log,
+            judge=lambda history, bug: judge_log(history).verdicts,
+        ),
+    ),
+    "metadata": (
+        Planted(
+            bugs=tuple(metadata_store.BUGS),
+            run=metadata_store.run_fake_metadata,
+            judge=lambda history, bug: [
+                *check_metadata(history, metadata_store.FACTS),
+                *topic_names.check(history, metadata_store.FACTS),
+            ],
+        ),
+    ),
+    "producer-ids": (
+        Planted(
+            bugs=tuple(id_store.BUGS),
+            run=id_store.run_fake_ids,
+            judge=lambda history, bug: producer_ids.check(history, id_store.FACTS),
+        ),
+    ),
+    "register": (_stores("register"),),
+    "set": (_stores("set"),),
+    "watch": (Planted(bugs=tuple(watch_store.BUGS), run=run_watch, judge=_watch_judged),),
+}

@@ -1,0 +1,98 @@
+"""Every rule of every workload's checkers finds what is planted for it, and a correct store is never accused.
+
+The registry says which workloads there are, and the verdicts which rules: a new one without its plant fails here.
+"""
+
+from collections.abc import Iterator
+
+import msgspec
+import pytest
+
+from fencepost.harness.history import History, OpEvent
+from fencepost.harness.plugins import registry
+from fencepost.harness.verdict import Validity
+from tests.fakes import metadata_store
+from tests.fakes.plants import FAKES, Planted
+
+SEEDS = range(10)
+#: Correct runs of each fake: 300 of all, and 10,000 in `make soak-plants`.
+RUNS = 30
+
+#: Guarantees that are judged by what nodes say of themselves.
+_OF_LEADERS = frozenset({"one-leader-per-epoch", "leader-self-fencing", "epochs-never-go-back"})
+#: Rules that no plant can break, by guarantee and name.
+UNPLANTED = {
+    ("metadata-converges", "final-answers-differ"): "who is late for ever is no violation: the verdict is unknown",
+}
+
+
+def test_every_workload_has_a_fake() -> None:
+    assert set(FAKES) == set(registry.WORKLOADS)
+
+
+@pytest.mark.parametrize("workload", FAKES)
+def test_every_rule_that_could_have_fired_finds_what_is_planted_for_it(workload: str) -> None:
+    missing = rules_of(workload) - set(UNPLANTED)
+    assert missing or workload == "lock"
+    for found in planted(workload):
+        missing -= found
+        if not missing:
+            return
+    assert not missing, "plant these in tests/fakes, or say in UNPLANTED why nothing can be planted"
+
+
+def rules_of(workload: str) -> set[tuple[str, str]]:
+    """(guarantee, rule) of every rule that had a chance in some correct run."""
+    return {
+        (verdict.guarantee, rule.name)
+        for fake in FAKES[workload]
+        for seed in range(3)
+        for verdict in fake.judge(fake.run(None, seed), None)
+        for rule in verdict.rules
+        if rule.chances
+    }
+
+
+def planted(workload: str) -> Iterator[set[tuple[str, str]]]:
+    """(guarantee, anomaly) of what was found in a run: each bug with its first seed, then with the next one."""
+    for seed in SEEDS:
+        for fake in FAKES[workload]:
+            for bug in fake.bugs:
+                verdicts = fake.judge(fake.run(bug, seed), bug)
+                yield {(v.guarantee, name) for v in verdicts if v.validity is Validity.INVALID for name in v.anomalies}
+
+
+@pytest.mark.parametrize(
+    ("workload", "fake"), [(w, fake) for w, fakes in FAKES.items() for fake in fakes], ids=lambda value: str(value)[:20]
+)
+def test_a_correct_store_is_never_accused(workload: str, fake: Planted) -> None:
+    for seed in range(RUNS):
+        assert not accusations(fake, seed), (workload, seed)
+
+
+def accusations(fake: Planted, seed: int) -> list[tuple[str, str, dict[str, int]]]:
+    """Checker, guarantee and anomalies of every violation that is found in a correct run."""
+    verdicts = fake.judge(fake.run(None, seed), None)
+    return [
+        (v.checker, v.guarantee, v.anomalies)
+        for v in verdicts
+        if v.validity is Validity.INVALID and v.guarantee not in fake.unkept
+    ]
+
+
+def test_a_copy_that_stands_still_leaves_convergence_unknown() -> None:
+    (fake,) = FAKES["metadata"]
+    verdicts = fake.judge(fake.run(metadata_store.STUCK, 0), None)
+    (verdict,) = [v for v in verdicts if v.guarantee == "metadata-converges"]
+    assert verdict.validity is Validity.UNKNOWN
+    assert "differ between nodes at the end" in verdict.reason
+
+
+@pytest.mark.parametrize("workload", FAKES)
+def test_a_run_in_which_nothing_was_done_is_never_valid(workload: str) -> None:
+    """The leaders, faults and phases of a run, without its operations: what is valid then is about leaders alone."""
+    for fake in FAKES[workload]:
+        rest = [event for event in fake.run(None, 0).events if not isinstance(event, OpEvent)]
+        idle = History([msgspec.structs.replace(event, index=i) for i, event in enumerate(rest)], source="idle")
+        valid = {v.guarantee for v in fake.judge(idle, None) if v.validity is Validity.VALID}
+        assert valid <= _OF_LEADERS
