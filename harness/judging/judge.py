@@ -146,7 +146,7 @@ def _guarded(name: str, history: History, facts: Facts, folder: Path) -> list[Ve
 
 def conclude(history: History, facts: Facts, verdicts: tuple[Verdict, ...]) -> Judgement:
     """Merge verdicts by what decides and say it in one sentence."""
-    verdicts = _settled(history, facts, verdicts)
+    verdicts = _answered_for(_settled(history, facts, verdicts))
     lines = by_guarantee(verdicts, facts)
     broken = [line for line in lines if line.effect is Validity.INVALID]
     contradicted = [line.contradiction for line in lines if line.contradiction and line.effect is Validity.UNKNOWN]
@@ -175,6 +175,15 @@ def _settled(history: History, facts: Facts, verdicts: tuple[Verdict, ...]) -> t
         msgspec.structs.replace(v, confirmed=registry.confirmed(history, v))
         if v.guarantee in contested and v.validity is Validity.INVALID
         else v
+        for v in verdicts
+    )
+
+
+def _answered_for(verdicts: tuple[Verdict, ...]) -> tuple[Verdict, ...]:
+    """Where one checker decides a guarantee whole and calls it kept, another one's lack of exposure does not weigh."""
+    kept = {v.guarantee for v in verdicts if v.whole and v.validity is Validity.VALID}
+    return tuple(
+        msgspec.structs.replace(v, weighs=False) if v.guarantee in kept and v.cause is Cause.NO_EXPOSURE else v
         for v in verdicts
     )
 

@@ -1,12 +1,14 @@
 """One line for each guarantee: every violation counted once, and checkers that contradict each other told."""
 
+import msgspec
 import pytest
 
 from fencepost.harness.base.errors import ExitCode
-from fencepost.harness.verdict import Validity, Verdict
+from fencepost.harness.judging.judge import conclude
+from fencepost.harness.verdict import Cause, Validity, Verdict
 from fencepost.harness.verdict.by_guarantee import by_guarantee, exit_code
 from fencepost.harness.verdict.counting import counts_in_words
-from tests.checkers.build import facts
+from tests.checkers.build import Tale, facts
 
 _STALE = "stale-read"
 _OLD_LEADER = "stale-answer-by-superseded-leader"
@@ -48,6 +50,19 @@ def test_reads_that_two_rules_name_are_counted_once(
 def test_one_anomaly_that_two_checkers_count_is_counted_once_where_its_rows_are_known() -> None:
     layers = [said("a", Validity.INVALID, lost=(1, 2)), said("b", Validity.INVALID, lost=(2, 4))]
     assert counts_in_words(layers) == "3 x lost"
+
+
+@pytest.mark.parametrize(
+    ("whole", "expected"), [(True, Validity.VALID), (False, Validity.UNKNOWN)], ids=["whole", "in part"]
+)
+def test_who_decides_a_guarantee_whole_answers_for_those_who_had_nothing_to_judge(
+    whole: bool, expected: Validity
+) -> None:
+    unexposed = msgspec.structs.replace(said("freshness", Validity.UNKNOWN), cause=Cause.NO_EXPOSURE)
+    kept = said("linearizable", Validity.VALID, whole=whole)
+    assert conclude(Tale().history(), facts(), (unexposed, kept)).validity is expected
+    doubtful = msgspec.structs.replace(unexposed, cause=Cause.STALLED)
+    assert conclude(Tale().history(), facts(), (doubtful, kept)).validity is Validity.UNKNOWN
 
 
 @pytest.mark.parametrize(
