@@ -56,19 +56,20 @@ def rebuild(folder: Path, tables: Path) -> dict[str, Any]:
     try:
         run = store.read_json(folder / store.RUN)
         run_id = run_id_of(folder, run)
+        before = _stored(folder)
         resolved = resolve_plan(read_plan(folder / store.PLAN, seed=0))
         history, judgement = judge_by(resolved, folder)
         derived = facts_of_run(resolved, folder, run, history, judgement)
         for name, table in derived.items():
             write_table(table, tables / name / f"{run_id}.parquet")
+        outcome = derived[RUN.name]["outcome"][0].as_py()
+        after = {None: outcome, **{row["guarantee"]: row["validity"] for row in derived[GUARANTEES.name].to_pylist()}}
+        return _row(run_id, folder, outcome, began, changes=_changes(before, after))
     except (FencepostError, OSError) as error:
         why = error.message if isinstance(error, FencepostError) else str(error)
         return _row(run_id, folder, None, began, error=why)
     except Exception as error:
         return _row(run_id, folder, None, began, error=f"{type(error).__name__}: {error}")
-    outcome = derived[RUN.name]["outcome"][0].as_py()
-    after = {None: outcome, **{row["guarantee"]: row["validity"] for row in derived[GUARANTEES.name].to_pylist()}}
-    return _row(run_id, folder, outcome, began, changes=_changes(_stored(folder), after))
 
 
 def _row(

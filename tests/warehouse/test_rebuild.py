@@ -57,6 +57,12 @@ def test_a_run_that_was_never_judged_has_no_changes(folder: Path, tables: Path) 
     assert rebuild(folder, tables)["changes"] == []
 
 
+def test_a_stored_verdict_that_nobody_can_read_is_said(folder: Path, tables: Path) -> None:
+    (folder / store.VERDICT).write_text("{half a document")
+    assert "not JSON" in rebuild(folder, tables)["error"]
+    assert list((tables / "run").iterdir()) == []
+
+
 def test_a_run_that_cannot_be_judged_costs_itself_only(folder: Path, tables: Path) -> None:
     broken = folder.with_name("broken")
     shutil.copytree(folder, broken)
