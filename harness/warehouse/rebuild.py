@@ -61,7 +61,9 @@ def rebuild(folder: Path, tables: Path) -> dict[str, Any]:
         history, judgement = judge_by(resolved, folder)
         derived = facts_of_run(resolved, folder, run, history, judgement)
         for name, table in derived.items():
-            write_table(table, tables / name / f"{run_id}.parquet")
+            # Of thousands of runs, empty files would be half of all.
+            if len(table):
+                write_table(table, tables / name / f"{run_id}.parquet")
         outcome = derived[RUN.name]["outcome"][0].as_py()
         after = {None: outcome, **{row["guarantee"]: row["validity"] for row in derived[GUARANTEES.name].to_pylist()}}
         return _row(run_id, folder, outcome, began, changes=_changes(before, after))

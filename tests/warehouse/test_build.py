@@ -63,7 +63,7 @@ def built(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Buil
     return Built(results, build(spark, run_folders(results), results / "warehouse"), folders)
 
 
-@pytest.mark.parametrize("name", ["run", "zombie_episodes", "operations", "verdicts", "recovery"])
+@pytest.mark.parametrize("name", ["run", "zombie_episodes", "operations", "verdicts", "recovery", "cuts"])
 def test_it_holds_what_the_runs_wrote(built: Built, name: str) -> None:
     key = str
     assert sorted(built.rows(name), key=key) == sorted(built.stored(name), key=key)

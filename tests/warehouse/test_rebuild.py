@@ -36,7 +36,8 @@ def test_it_writes_what_the_run_itself_wrote(folder: Path, tables: Path) -> None
     row = rebuild(folder, tables)
     assert (row["run_id"], row["outcome"], row["error"], row["changes"]) == ("cd" * 16, "invalid", None, [])
     for name in TABLES:
-        assert read_table(tables / name / f"{'cd' * 16}.parquet").equals(read_table(folder / FACTS / f"{name}.parquet"))
+        of_run, written = read_table(folder / FACTS / f"{name}.parquet"), tables / name / f"{'cd' * 16}.parquet"
+        assert read_table(written).equals(of_run) if len(of_run) else not written.exists(), name
 
 
 def test_a_verdict_that_reads_otherwise_now_is_named(folder: Path, tables: Path) -> None:
