@@ -86,11 +86,13 @@ def episode_line(row: dict[str, Any]) -> str:
     """One episode in a line: run, node, epoch, what it did, evidence."""
     awake_ms = row["running_ns"] / 1e6
     acts = f"acted {row['acted']} times ({', '.join(row['anomalies'])})" if row["acted"] else "did not act"
+    # What it answered when it may have followed its successor already, or refused for another reason.
+    rest = row["asked"] - row["served"] - row["fenced"] - row["unknown"]
     claims = f"claimed it {row['claims']} times for {awake_ms:.0f} ms awake" if row["claims"] else "did not claim it"
     return (
         f"{row['system']} {row['version']}: {row['node']}, {row['subject']} of epoch {row['epoch']}, {claims} "
-        f"after epoch {row['superseded_by']} had begun; {row['asked']} operations asked, {row['served']} served, "
-        f"{row['fenced']} fenced, {row['unknown']} unknown; "
+        f"after epoch {row['superseded_by']} had begun; of {row['asked']} operations asked "
+        f"{row['served']} were served, {row['fenced']} fenced, {row['unknown']} left unknown, {rest} ended otherwise; "
         f"{acts}; rows {_rows(row['evidence'])} of {shorten(row['folder'])} (run {row['run_id']})"
     )
 

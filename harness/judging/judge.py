@@ -21,6 +21,7 @@ from fencepost.harness.plugins import registry
 from fencepost.harness.results import run_folder as store
 from fencepost.harness.results.reader import read_history
 from fencepost.harness.results.voter_logs import read_logs
+from fencepost.harness.systems.contract.conditions import promises_in_force
 from fencepost.harness.systems.contract.leases import BoundsLeases
 from fencepost.harness.verdict import (
     Cause,
@@ -65,7 +66,7 @@ def facts_of(resolved: ResolvedPlan, version: str, others: Sequence[str] = ()) -
         workload=plan.workload,
         nodes=tuple(member.name for member in resolved.members),
         electorate=tuple(member.name for member in resolved.members if member.votes),
-        guarantees=_weakest([system.promises(release) for release in (version, *others)]),
+        guarantees=_weakest([promises_in_force(system, release, plan.settings) for release in (version, *others)]),
         required=plan.require,
         read_guarantee=resolved.workload.guarantee(system, resolved.options),
         nemesis=nemesis_words(plan.nemesis),

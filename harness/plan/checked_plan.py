@@ -23,6 +23,7 @@ from fencepost.harness.plugins import registry
 from fencepost.harness.plugins.workload import Workload, workload_options
 from fencepost.harness.runtime.node import Member
 from fencepost.harness.runtime.provider import Links, Placement, Provider, with_runtime
+from fencepost.harness.systems.contract.conditions import promises_in_force
 from fencepost.harness.systems.contract.deposing import with_controller
 from fencepost.harness.systems.contract.leadership import leadership_of
 from fencepost.harness.systems.contract.membership import with_members
@@ -246,7 +247,8 @@ def _required(resolved: ResolvedPlan, asked: Asked) -> tuple[str, ...]:
     for name in plan.require:
         if name not in known:
             raise UsageError(f"unknown guarantee {name!r}", hint=f"{plan.system} has: {', '.join(sorted(known))}")
-    stated = {g.name for g in system.promises() if g.standing is not Standing.MEASURED}
+    in_force = promises_in_force(system, "", plan.settings)
+    stated = {g.name for g in in_force if g.standing is not Standing.MEASURED}
     demanded = (
         name for name in resolved.workload.requires(resolved.options) if name in stated and name not in out_of_reach
     )

@@ -8,6 +8,7 @@ have them.
 from collections.abc import Mapping
 from typing import Final
 
+from fencepost.harness.systems.contract.conditions import QualifiesPromises
 from fencepost.harness.systems.contract.deposing import DeposesController
 from fencepost.harness.systems.contract.failover import MeasuresFailover
 from fencepost.harness.systems.contract.fenced_attempts import TellsAttempts
@@ -41,6 +42,7 @@ ABILITIES: Final[Mapping[str, type]] = {
     "moves-leadership": MovesLeadership,
     "offers-watches": OffersWatches,
     "prepares-keys": PreparesKeys,
+    "qualifies-promises": QualifiesPromises,
     "reads-logs": ReadsLogs,
     "starts-from-archive": StartsFromArchive,
     "takes-settings": TakesSettings,

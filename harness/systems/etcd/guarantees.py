@@ -14,6 +14,8 @@ from typing import Final
 import msgspec
 
 from fencepost.harness.history import Clock
+from fencepost.harness.systems.contract.conditions import value_of
+from fencepost.harness.systems.contract.server_settings import Settings
 from fencepost.harness.systems.etcd.options import EtcdOptions
 from fencepost.harness.verdict import Guarantee, LeadershipBound, LeaseBound, Standing
 
@@ -259,3 +261,11 @@ def lease_bound(options: EtcdOptions) -> LeaseBound:
         # time.Now of Go carries the monotonic clock, and expiries are compared by it.
         clocks=(Clock.MONOTONIC,),
     )
+
+
+def unpromised(settings: Settings) -> dict[str, str]:
+    """`harness.systems.contract.conditions.QualifiesPromises`."""
+    if value_of(settings, "unsafe-no-fsync") != "true":
+        return {}
+    reason = "unsafe-no-fsync=true acknowledges what no disk has (etcd --help: unsafe, will cause data loss)"
+    return dict.fromkeys(("linearizable", "no-lost-acknowledged-writes"), reason)

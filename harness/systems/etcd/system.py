@@ -24,7 +24,7 @@ from fencepost.harness.systems.etcd import reported_version as told_version
 from fencepost.harness.systems.etcd import settings as server_settings
 from fencepost.harness.systems.etcd.configuration import CLIENT_PORT, PEER_PORT, url
 from fencepost.harness.systems.etcd.fenced_attempts import LeaseAttempts
-from fencepost.harness.systems.etcd.guarantees import leadership_bound, lease_bound, promises
+from fencepost.harness.systems.etcd.guarantees import leadership_bound, lease_bound, promises, unpromised
 from fencepost.harness.systems.etcd.options import EtcdOptions
 from fencepost.harness.systems.etcd.releases import EtcdReleases
 from fencepost.harness.verdict import Guarantee, LeadershipBound, LeaseBound, Vocabulary
@@ -134,6 +134,9 @@ class Etcd(BaseSystem):
 
     def fatal_line(self, line: str) -> str | None:
         return server_settings.refused_line(line)
+
+    def unpromised(self, settings: Settings) -> Mapping[str, str]:
+        return unpromised(settings)
 
     @property
     def settable(self) -> Mapping[str, str]:

@@ -12,6 +12,8 @@ one there, which then hangs or becomes part of the next transaction (KIP-890).
 
 from typing import Final
 
+from fencepost.harness.systems.contract.conditions import value_of
+from fencepost.harness.systems.contract.server_settings import Settings
 from fencepost.harness.verdict import Guarantee, Standing
 
 _DESIGN: Final = "Kafka documentation, Design, 4.7 Replication: availability and durability guarantees; acks, min.isr"
@@ -49,6 +51,20 @@ _PROMISES: Final = (
         _DESIGN + "; KIP-497",
     ),
 )
+
+
+#: What an unclean election may take away.
+_COMMITTED: Final = frozenset(
+    {"log-durable", "log-offsets-stable", "log-order", "log-committed-reads", "zombie-broker-does-not-act"}
+)
+
+
+def unpromised(settings: Settings) -> dict[str, str]:
+    """`harness.systems.contract.conditions.QualifiesPromises`, in either mode."""
+    if value_of(settings, "unclean.leader.election.enable") != "true":
+        return {}
+    reason = "unclean.leader.election.enable=true lets a replica lead that lacks committed records (KIP-106)"
+    return dict.fromkeys(_COMMITTED, reason)
 
 
 def _promised(name: str, text: str, source: str) -> Guarantee:

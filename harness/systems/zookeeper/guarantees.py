@@ -10,6 +10,8 @@ ExpiryQueue of 3.9.
 from typing import Final
 
 from fencepost.harness.history import Clock
+from fencepost.harness.systems.contract.conditions import value_of
+from fencepost.harness.systems.contract.server_settings import Settings
 from fencepost.harness.systems.zookeeper.options import ZooKeeperOptions
 from fencepost.harness.verdict import Guarantee, LeadershipBound, LeaseBound, Standing
 
@@ -216,3 +218,11 @@ def lease_bound(options: ZooKeeperOptions) -> LeaseBound:
         # Time.currentElapsedTime, which is System.nanoTime.
         clocks=(Clock.MONOTONIC,),
     )
+
+
+def unpromised(settings: Settings) -> dict[str, str]:
+    """`harness.systems.contract.conditions.QualifiesPromises`."""
+    if value_of(settings, "forceSync", "zookeeper.forceSync") != "no":
+        return {}
+    reason = "forceSync=no acknowledges what no disk has (Administrator's Guide, Unsafe Options)"
+    return dict.fromkeys(("linearizable", "no-lost-acknowledged-writes", "session-order"), reason)

@@ -19,7 +19,7 @@ from fencepost.harness.systems.zookeeper import configuration, health, membershi
 from fencepost.harness.systems.zookeeper import server_clock as told_time
 from fencepost.harness.systems.zookeeper import settings as server_settings
 from fencepost.harness.systems.zookeeper.client import ZooKeeperClient
-from fencepost.harness.systems.zookeeper.guarantees import GUARANTEES, leadership_bound, lease_bound
+from fencepost.harness.systems.zookeeper.guarantees import GUARANTEES, leadership_bound, lease_bound, unpromised
 from fencepost.harness.systems.zookeeper.health import SHORT_SESSION_MS, open_session
 from fencepost.harness.systems.zookeeper.leases import SessionLeases
 from fencepost.harness.systems.zookeeper.membership import ZooKeeperMembership
@@ -123,6 +123,9 @@ class ZooKeeper(BaseSystem):
         if not isinstance(client, ZooKeeperClient):
             raise TypeError(f"expected a client that this system opened, got {type(client).__name__}")
         await client.prepare(keys)
+
+    def unpromised(self, settings: Settings) -> Mapping[str, str]:
+        return unpromised(settings)
 
     @property
     def settable(self) -> Mapping[str, str]:

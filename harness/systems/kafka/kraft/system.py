@@ -18,6 +18,7 @@ from fencepost.harness.systems.contract.system import Question
 from fencepost.harness.systems.kafka.client import partition_leaders
 from fencepost.harness.systems.kafka.client.question import ControllerQuestion, QuorumQuestion
 from fencepost.harness.systems.kafka.client.session import KafkaSession, open_session
+from fencepost.harness.systems.kafka.guarantees import unpromised
 from fencepost.harness.systems.kafka.kraft import configuration, health, membership
 from fencepost.harness.systems.kafka.kraft.configuration import BROKER, CONTROLLER, NAME
 from fencepost.harness.systems.kafka.kraft.guarantees import leadership_bound, promises
@@ -155,6 +156,9 @@ class Kraft(BaseSystem):
 
     def fatal_line(self, line: str) -> str | None:
         return server.fatal_line(line)
+
+    def unpromised(self, settings: Settings) -> Mapping[str, str]:
+        return unpromised(settings)
 
     @property
     def settable(self) -> Mapping[str, str]:

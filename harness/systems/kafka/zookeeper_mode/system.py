@@ -21,6 +21,7 @@ from fencepost.harness.systems.contract.system import Question
 from fencepost.harness.systems.kafka.client import partition_leaders
 from fencepost.harness.systems.kafka.client.question import ControllerQuestion, ViewQuestion
 from fencepost.harness.systems.kafka.client.session import KafkaSession, open_session
+from fencepost.harness.systems.kafka.guarantees import unpromised
 from fencepost.harness.systems.kafka.names import CLIENT_PORT
 from fencepost.harness.systems.kafka.server import reported_version as told_version
 from fencepost.harness.systems.kafka.server import settings as server_settings
@@ -175,6 +176,9 @@ class KafkaZk(BaseSystem):
 
     def fatal_line(self, line: str) -> str | None:
         return server.fatal_line(line)
+
+    def unpromised(self, settings: Settings) -> Mapping[str, str]:
+        return unpromised(settings)
 
     @property
     def settable(self) -> Mapping[str, str]:
