@@ -52,9 +52,9 @@ def too_few(exposure: int, exposure_of: str, facts: Facts, instead: str = "") ->
     return "" if exposure >= least else instead or f"{exposure} {exposure_of}; at least {least} are asked for"
 
 
-def no_chance(rules: Sequence[Rule]) -> str:
-    """Why none of the rules could have fired; empty where one could, or where the checker names no rules."""
-    if not rules or any(rule.chances for rule in rules):
+def no_chance(rules: Sequence[Rule], facts: Facts) -> str:
+    """Why none of the rules could have fired; empty where one could, where there are none, or where nobody asks."""
+    if not rules or any(rule.chances for rule in rules) or not facts.thresholds.exposure_min:
         return ""
     return "no rule could have fired: " + "; ".join(f"{rule.name}: {rule.lacks}" for rule in rules)
 
@@ -95,7 +95,7 @@ class Findings(msgspec.Struct, frozen=True, kw_only=True):
         validity, reason, cause = conclude(
             broken=(self.broken or in_words(anomalies)) if self.found else "",
             doubt=self.doubt,
-            untested=too_few(exposure, self.exposure_of, facts, self.untested) or no_chance(self.rules),
+            untested=too_few(exposure, self.exposure_of, facts, self.untested) or no_chance(self.rules, facts),
             kept=self.kept,
         )
         shown = self.found[:WITNESSES_MAX] if self.shown is None else self.shown

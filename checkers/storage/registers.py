@@ -18,17 +18,21 @@ from fencepost.checkers.facts.answers import exposed_places
 from fencepost.checkers.facts.evidence import row
 from fencepost.checkers.findings.finding import Finding
 from fencepost.checkers.findings.ladder import Doubt, Findings
+from fencepost.checkers.findings.rules import rule
 from fencepost.checkers.storage.models import CAS, CAS_REGISTER, READ, WRITE, Columns, encode
 from fencepost.checkers.storage.register_anomalies import Refusal, explain
 from fencepost.checkers.storage.register_proofs import order_of, proof_of
 from fencepost.harness.history import History, Operation
-from fencepost.harness.verdict import Budget, Cause, Facts, Verdict
+from fencepost.harness.verdict import Budget, Cause, Facts, Rule, Verdict
 
 CHECKER: Final = "linearizable"
 GUARANTEE: Final = "linearizable"
 EXPOSURE_OF: Final = "ok reads and cas with another operation on their key before or behind them"
 #: Of histories with more operations the orders that prove them valid are not kept in the verdict.
 ORDERED_MAX: Final = 5_000
+#: As `register_anomalies` names them.
+_OF_READS: Final = ("stale-read", "lost-write", "phantom-read")
+_OF_SWAPS: Final = ("stale-read", "lost-update")
 
 
 def check(history: History, facts: Facts) -> list[Verdict]:
@@ -73,6 +77,7 @@ def check(history: History, facts: Facts) -> list[Verdict]:
             broken=refuted(len(invalid), len(unfinished), len(results)),
             doubt=out_of_budget([result.reason for result in unfinished], len(results)),
             exposed=tuple(ended[places].tolist()),
+            rules=_rules([columns.operations[place] for place in places]),
             exposure_of=EXPOSURE_OF,
             proofs=tuple(
                 order_of(result, columns.operations, columns.keys[result.key])
@@ -89,6 +94,16 @@ def check(history: History, facts: Facts) -> list[Verdict]:
             },
         ).verdict(facts)
     ]
+
+
+def _rules(exposed_to: Sequence[Operation]) -> tuple[Rule, ...]:
+    """A read could have shown any of the first three, a compare-and-set that succeeded any of the others."""
+    reads = sum(op.f == "read" for op in exposed_to)
+    swaps = len(exposed_to) - reads
+    return (
+        *(rule(name, reads, "no read could have been caught out") for name in _OF_READS),
+        *(rule(f"cas-{name}", swaps, "no compare-and-set could have been caught out") for name in _OF_SWAPS),
+    )
 
 
 def search(columns: Columns, budget: Budget, *, orders: bool = False, threads: int = 0) -> list[_core.KeyResult]:

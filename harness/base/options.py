@@ -28,6 +28,8 @@ from fencepost.harness.base.quantities import Quantity
 
 #: How booleans are written where everything is text (`FAULT:key=value`).
 YES_NO: Final = {"yes": True, "no": False}
+#: As a plan's TOML has them; understood on a command line too.
+_TRUE_FALSE: Final = {"true": True, "false": False}
 #: How None is written where a duration may be left out (`Duration | None`).
 NEVER: Final = "never"
 
@@ -142,8 +144,8 @@ def _value(what: str, value: object, kind: Any) -> object:
         return bare(value) if isinstance(bare, type) else str(value)
     if isinstance(bare, type) and issubclass(bare, Quantity):
         return value if isinstance(value, bare) else bare.read(str(value), what=what)
-    if bare is bool and isinstance(value, str) and value in YES_NO:
-        return YES_NO[value]
+    if bare is bool and isinstance(value, str) and value in (YES_NO | _TRUE_FALSE):
+        return (YES_NO | _TRUE_FALSE)[value]
     if bare is float and type(value) is int:
         return float(value)
     if isinstance(value, str) and bare in (int, float) and value.isascii():

@@ -44,6 +44,7 @@ class Some(Options, frozen=True, kw_only=True):
         ({"values": "small"}, "values", "small"),
         ({"every": "250ms"}, "every", Duration(250_000_000)),
         ({"fenced": "no"}, "fenced", False),
+        ({"fenced": "false"}, "fenced", False),
         ({"fenced": False}, "fenced", False),
         ({"to": "3.5.1"}, "to", "3.5.1"),
         ({}, "to", None),

@@ -18,7 +18,6 @@ from fencepost.harness.runtime.disks.sync_mirror import SyncMirror
 from fencepost.harness.runtime.disks.traced_node import TracedNode
 from fencepost.harness.runtime.lab.lab import Lab
 from fencepost.harness.runtime.node import Node, NodeSpec, NodeState
-from fencepost.harness.systems.contract.servers import prepare_keys
 
 _DEADLINE_S = 60.0
 
@@ -139,6 +138,8 @@ async def _healthy(lab: Lab, system: Any, healed: str = "the start") -> None:
 
 
 async def _prepare(lab: Lab, system: Any) -> None:
+    from fencepost.harness.systems.contract.servers import prepare_keys
+
     client = await system.open_client(next(iter(lab.layout.values())), connect_timeout_s=5.0)
     try:
         await prepare_keys(system, client, ("s",))
