@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, Final, cast
 
 from fencepost.harness.base.errors import UsageError
@@ -31,8 +32,10 @@ from fencepost.harness.runtime.lab.lab import Lab
 from fencepost.harness.runtime.linux import processes
 from fencepost.harness.runtime.node import Node, NodeSpec, NodeState, Place
 from fencepost.harness.runtime.provider import Placement
+from fencepost.harness.systems.contract.deposing import with_controller
 from fencepost.harness.systems.contract.membership import with_members
 from fencepost.harness.systems.contract.options import SystemOptions
+from fencepost.harness.systems.contract.profile import Profile
 from fencepost.harness.systems.contract.servers import prepare_keys
 from fencepost.harness.systems.contract.system import System
 
@@ -59,8 +62,8 @@ class Acted:
 class Plain:
     """As much of a system as faults ask for: it serves when it runs, and hands its leadership over."""
 
-    name = PLAIN
-    default_version = ""
+    profile: Final = Profile(name=PLAIN, options=SystemOptions, interfaces=frozenset(), reads={}, listeners={})
+    releases: Final = SimpleNamespace(default="")
 
     def __init__(self) -> None:
         self.leader = "n1"
@@ -89,9 +92,10 @@ class Stage:
         self._undo = contextlib.AsyncExitStack()
         self._count = 0
         self.recorder.listeners.append(self._heard)
-        options = SystemOptions() if self.is_plain else self.system.profile.options()
+        options = self.system.profile.options()
         version = self.system.releases.default
-        self.placement = with_members(Placement(nodes=len(lab.nodes)), self.system, version, options)
+        placement = with_controller(Placement(nodes=len(lab.nodes)), self.system)
+        self.placement = with_members(placement, self.system, version, options)
         self.cluster = Cluster(
             runtime=lab,
             system=self.system,
