@@ -26,6 +26,7 @@ OTHER_MEANINGS: Final = {
     "checkers/storage/kv/refutation.py": "lost-write",
     "checkers/storage/kv/versions.py": "lost-write",
     "checkers/storage/register_anomalies.py": "lost-write",
+    "checkers/storage/registers.py": "lost-write",
     "checkers/storage/sets.py": "lost-write",
 }
 
