@@ -30,10 +30,11 @@ from fencepost.checkers.elections.terms import Belief, Terms, beliefs
 from fencepost.checkers.facts.evidence import Rows, rows
 from fencepost.checkers.findings.finding import Finding, one_of_each_first
 from fencepost.checkers.findings.ladder import WITNESSES_MAX, Doubt, Findings
+from fencepost.checkers.findings.rules import rule
 from fencepost.checkers.findings.words import seconds
 from fencepost.checkers.storage.sets import weak_reads
 from fencepost.harness.history import History, Operation
-from fencepost.harness.verdict import Cause, Facts, Rule, Verdict
+from fencepost.harness.verdict import Cause, Facts, Verdict
 
 CHECKER: Final = "election"
 ACTING: Final = "one-acting-leader"
@@ -64,7 +65,7 @@ def check(history: History, facts: Facts) -> list[Verdict]:
         _verdict(
             ACTING if fenced else BELIEVED,
             acting,
-            rule="acted-after-its-term",
+            anomaly="acted-after-its-term",
             exposed=attempts.exposed,
             exposure_of=_EXPOSURE_OF[ACTING],
             # Positions that were acknowledged can prove a violation, but not that there is none.
@@ -76,7 +77,7 @@ def check(history: History, facts: Facts) -> list[Verdict]:
         _verdict(
             GROW,
             terms_out_of_order(terms),
-            rule="term-went-back",
+            anomaly="term-went-back",
             exposed=_sequels(terms),
             facts=facts,
             counted={"terms": list(terms.granted.values()), "campaigns_ok": terms.campaigns},
@@ -84,7 +85,7 @@ def check(history: History, facts: Facts) -> list[Verdict]:
         _verdict(
             BELIEVED,
             [overlap.finding for overlap in overlaps],
-            rule="two-believers",
+            anomaly="two-believers",
             exposed=[belief.campaign for belief in held[1:]],
             facts=facts,
             counted={"two_believers": [overlap.finding.counted for overlap in overlaps]},
@@ -93,7 +94,7 @@ def check(history: History, facts: Facts) -> list[Verdict]:
         _verdict(
             OBSERVED_BY_MODE[facts.options.get("observe", "plain")],
             went_back(terms, facts.options.get("observe", "plain")),
-            rule="observed-term-went-back",
+            anomaly="observed-term-went-back",
             exposed=seen.changes,
             exposure_of=OBSERVED_EXPOSURE_OF,
             facts=facts,
@@ -104,7 +105,7 @@ def check(history: History, facts: Facts) -> list[Verdict]:
         _verdict(
             KEPT,
             [] if weak else lost_acts(terms),
-            rule="lost-act",
+            anomaly="lost-act",
             exposed=to_be_shown(terms),
             lacks=weak,
             facts=facts,
@@ -116,7 +117,7 @@ def _verdict(
     guarantee: str,
     findings: list[Finding],
     *,
-    rule: str,
+    anomaly: str,
     exposed: list[Operation],
     facts: Facts,
     counted: Mapping[str, list[Operation]] = _NOTHING,
@@ -125,7 +126,7 @@ def _verdict(
     exposure_of: str | None = None,
     lacks: str = "",
 ) -> Verdict:
-    """`rule` is the one that each of `exposed` gave its chance.
+    """Each of `exposed` is a chance of the rule that finds `anomaly`.
 
     `counted` are figures by the operations that they count; of other `figures`, `evidence` has the rows.
     """
@@ -138,7 +139,7 @@ def _verdict(
         doubt=Doubt(Cause.UNDECIDED, lacks) if lacks else None,
         exposed=rows(exposed),
         exposure_of=what,
-        rules=(Rule(name=rule, chances=len(exposed), lacks="" if exposed else f"no {what}"),),
+        rules=(rule(anomaly, len(exposed), f"no {what}"),),
         shown=one_of_each_first(findings)[:WITNESSES_MAX],
         counted={name: rows(own) for name, own in counted.items()},
         figures=figures,

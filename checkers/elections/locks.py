@@ -14,6 +14,7 @@ import msgspec
 from fencepost.checkers.facts.evidence import rows
 from fencepost.checkers.findings.finding import Finding, one_of_each_first
 from fencepost.checkers.findings.ladder import WITNESSES_MAX, Doubt, Findings
+from fencepost.checkers.findings.rules import rule
 from fencepost.checkers.findings.words import seconds
 from fencepost.checkers.storage.sets import SetHistory, counted_in, weak_reads
 from fencepost.harness.base.errors import MalformedHistory
@@ -72,21 +73,19 @@ def check(history: History, facts: Facts) -> list[Verdict]:
 def _lost_update(sets: list[SetHistory], weak: str) -> Rule:
     chances = 0 if weak else sum(len(one.exposed()) for one in sets)
     lacks = weak or "no strong read after healing had to show an acknowledged critical section"
-    return Rule(name="lost-update", chances=chances, lacks="" if chances else lacks)
+    return rule("lost-update", chances, lacks)
 
 
 def _later_grants(sections: dict[str, list[Section]], name: str) -> Rule:
     """A rule that holds each grant against those before it."""
-    chances = sum(len(own[1:]) for own in sections.values())
-    return Rule(name=name, chances=chances, lacks="" if chances else "the lock was not granted twice")
+    return rule(name, sum(len(own[1:]) for own in sections.values()), "the lock was not granted twice")
 
 
 def _stale_writes(history: History, sections: dict[str, list[Section]]) -> Rule:
     """A stale holder's write is refused with "fenced"; one that was taken is a violation."""
     refused = sum(o.f == "critical" and o.error == "fenced" for o in history.operations)
     chances = refused + sum(len(stale_tokens(own)) for own in sections.values())
-    lacks = "" if chances else "no holder wrote after it had lost the lock"
-    return Rule(name="stale-token-accepted", chances=chances, lacks=lacks)
+    return rule("stale-token-accepted", chances, "no holder wrote after it had lost the lock")
 
 
 def _doubt(weak: str, sets: list[SetHistory]) -> Doubt | None:

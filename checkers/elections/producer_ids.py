@@ -9,9 +9,10 @@ from typing import Final
 from fencepost.checkers.facts.evidence import rows
 from fencepost.checkers.findings.finding import Finding
 from fencepost.checkers.findings.ladder import Findings
+from fencepost.checkers.findings.rules import rule
 from fencepost.checkers.findings.words import seconds
 from fencepost.harness.history import History, Operation, Outcome
-from fencepost.harness.verdict import Facts, Rule, Verdict
+from fencepost.harness.verdict import Facts, Verdict
 
 CHECKER: Final = "producer-ids"
 GUARANTEE: Final = "unique-producer-ids"
@@ -42,7 +43,8 @@ def check(history: History, facts: Facts) -> list[Verdict]:
             exposure_of=EXPOSURE_OF,
             untested=f"{len(given)} {EXPOSURE_OF}",
             kept=f"{len(given)} {EXPOSURE_OF}, all different",
-            rules=(_rule(given),),
+            # The first id meets no other one.
+            rules=(rule(TWICE, len(given[1:]), "no second id was given out"),),
             counted={"ids": rows(given)},
             figures={
                 "ids_of_node": {node: len(own) for node, own in of_node.items()},
@@ -56,12 +58,6 @@ def check(history: History, facts: Facts) -> list[Verdict]:
             },
         ).verdict(facts)
     ]
-
-
-def _rule(given: list[Operation]) -> Rule:
-    """The first id meets no other one."""
-    chances = len(given[1:])
-    return Rule(name=TWICE, chances=chances, lacks="" if chances else "no second id was given out")
 
 
 def _twice(first: Operation, second: Operation) -> Finding:

@@ -36,6 +36,7 @@ from fencepost.checkers.facts.positions import (
     written,
 )
 from fencepost.checkers.facts.reigns import Reign, Reigns
+from fencepost.checkers.findings.rules import rule
 from fencepost.checkers.leadership.requests import REFUSALS, TIME_OUTS, Request, code_of, requests
 from fencepost.checkers.storage.final_reads import REMOVES, FinalReads
 from fencepost.checkers.storage.numbering import views_of
@@ -200,7 +201,7 @@ class _Judge:
             ACKNOWLEDGED: none or self._lacks_promise(),
         }
         counts = {name: len(own) for name, own in self._acts.chances.items()}
-        return tuple(Rule(name=name, chances=n, lacks="" if n else lacks[name]) for name, n in counts.items())
+        return tuple(rule(name, chances, lacks[name]) for name, chances in counts.items())
 
     def _lacks_unique(self, reached: Sequence[Operation]) -> str:
         adds = [o for o in reached if o.f in _UNIQUE]

@@ -28,9 +28,10 @@ from fencepost.checkers.facts.reigns import Intervals, Reign, Reigns, Sample, me
 from fencepost.checkers.facts.stalls import Stall, harness_stalls, machine_stalls, overlapping, watched_until
 from fencepost.checkers.findings.finding import Finding
 from fencepost.checkers.findings.ladder import Doubt, Findings
+from fencepost.checkers.findings.rules import rule
 from fencepost.checkers.findings.words import duration
 from fencepost.harness.history import Claim, FaultOutcome, FaultSpan, History
-from fencepost.harness.verdict import Cause, Facts, LeadershipBound, Rule, Standing, Verdict
+from fencepost.harness.verdict import Cause, Facts, LeadershipBound, Standing, Verdict
 
 GUARANTEE: Final = "leader-self-fencing"
 SAMPLES_MIN: Final = 3
@@ -301,7 +302,7 @@ def _verdict(
         kept=f"no cut-off leader claimed beyond {duration(limit_ns)} of running (bound {duration(bound_ns)}); longest "
         f"claim {duration(longest_ns) if longest_ns else 'none'}{policy}",
         shown=failed[:_WITNESSES_MAX],
-        rules=(Rule(name="self-fencing-failed", chances=len(chances), lacks="" if chances else untested),),
+        rules=(rule("self-fencing-failed", len(chances), untested),),
         figures=figures,
     ).verdict(facts)
 

@@ -11,6 +11,7 @@ import msgspec
 from fencepost.checkers.facts.evidence import Rows, row, rows
 from fencepost.checkers.facts.reigns import Reigns, reigns_of, subjects
 from fencepost.checkers.findings.ladder import WITNESSES_MAX, Doubt, Findings
+from fencepost.checkers.findings.rules import rule
 from fencepost.checkers.leases.findings import (
     BACK,
     DEAD,
@@ -27,7 +28,7 @@ from fencepost.checkers.leases.leading import Superseded, superseded_leader
 from fencepost.checkers.leases.lives import Lives
 from fencepost.checkers.leases.view import Lease, Look, Renewal, leases_of, looks_of
 from fencepost.harness.history import AttemptEvent, History, Operation, Outcome
-from fencepost.harness.verdict import Cause, Facts, LeaseBound, Rule, Verdict
+from fencepost.harness.verdict import Cause, Facts, LeaseBound, Verdict
 
 CHECKER: Final = "lease"
 LIVES: Final = "live-lease-lives"
@@ -85,7 +86,7 @@ def check(history: History, facts: Facts) -> list[Verdict]:
                 exposed=exposed[guarantee],
                 exposure_of=exposure_of,
                 untested=untested,
-                rules=(_rule(anomaly, exposed[guarantee], untested),),
+                rules=(rule(anomaly, len(exposed[guarantee]), untested),),
                 shown=[_shown(f, leaders.get(id(f)), lives) for f in findings[:WITNESSES_MAX]],
                 counted=counted if first else {},
                 figures=figures if first else {},
@@ -141,10 +142,6 @@ def _looked_for(renewal: Renewal, current: Sequence[Look], lives: Lives) -> bool
     """Whether its key, had it been gone, would have been seen to be so while the renewal prolonged its life."""
     until_ns = lives.until_ns(renewal)
     return any(renewal.answered_ns <= look.invoked_ns and look.completed_ns < until_ns for look in current)
-
-
-def _rule(anomaly: str, exposed: Rows, untested: str) -> Rule:
-    return Rule(name=anomaly, chances=len(exposed), lacks="" if exposed else untested)
 
 
 def _lived(look: Look, one: Judged) -> bool:

@@ -10,13 +10,13 @@ from typing import Any
 
 import msgspec
 
-from fencepost.harness.base.errors import ExitCode
 from fencepost.harness.base.options import plain
 from fencepost.harness.history import History, ending_of
 from fencepost.harness.judging.judge import Judgement
 from fencepost.harness.plan.checked_plan import ResolvedPlan
 from fencepost.harness.plugins import registry
-from fencepost.harness.verdict import Facts, Verdict, merge_verdicts
+from fencepost.harness.verdict import Facts, Verdict
+from fencepost.harness.verdict.by_guarantee import by_guarantee
 from fencepost.harness.verdict.decision import decides
 from fencepost.harness.verdict.fact_table import FactTables
 from fencepost.harness.verdict.fingerprint import anomalies
@@ -84,7 +84,7 @@ def _run(resolved: ResolvedPlan, folder: Path, run: Mapping[str, Any], history: 
         "events": len(history.events),
         "operations": len(history.operations),
         "outcome": judgement.validity.value,
-        "exit_class": int(ExitCode[judgement.validity.name]),
+        "exit_class": int(judgement.exit_code),
         "headline": judgement.headline,
     }
 
@@ -128,12 +128,12 @@ def _rules(verdict: Verdict) -> list[Row]:
 
 def _guarantees(verdicts: Sequence[Verdict], facts: Facts) -> list[Row]:
     rows = []
-    for name in dict.fromkeys(v.guarantee for v in verdicts):
-        stated = facts.guarantee(name)
+    for line in by_guarantee(verdicts, facts):
+        name, stated = line.name, facts.guarantee(line.name)
         rows.append(
             {
                 "guarantee": name,
-                "validity": merge_verdicts(v for v in verdicts if v.guarantee == name).value,
+                "validity": line.validity.value,
                 "standing": None if stated is None else stated.standing.value,
                 "source": None if stated is None else stated.source,
                 "known_issue": None if stated is None else stated.known_issue,

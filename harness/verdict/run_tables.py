@@ -31,7 +31,7 @@ RUN: Final = FactTable(
         ("events", LONG, "rows of its history"),
         ("operations", LONG, "operations that were invoked"),
         ("outcome", TEXT, "`valid`, `invalid` or `unknown`"),
-        ("exit_class", LONG, "the exit code that this outcome has"),
+        ("exit_class", LONG, "the exit code of a command that judges this run alone"),
         ("headline", TEXT, "the outcome in one sentence"),
     ),
 )

@@ -6,14 +6,20 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+from fencepost.harness.base.errors import ExitCode
 from fencepost.harness.base.stop_request import StopRequest
-from fencepost.harness.judging.run_facts import run_id_of
+from fencepost.harness.judging.judge import conclude as conclude_verdicts
+from fencepost.harness.judging.judge import judge
+from fencepost.harness.judging.run_facts import facts_of_run, run_id_of
+from fencepost.harness.plan import read_plan
+from fencepost.harness.plan.checked_plan import resolve_plan
 from fencepost.harness.results import run_folder as store
 from fencepost.harness.results.fact_files import FACTS, read_table
 from fencepost.harness.results.reader import read_history
 from fencepost.harness.run import conclude
 from fencepost.harness.run.child import Outcome
 from fencepost.harness.run.conclude import conclude_run, judge_stored
+from fencepost.harness.verdict import Validity, Verdict
 from fencepost.harness.verdict.fact_table import VERSION_KEY
 from fencepost.harness.verdict.run_tables import TABLES
 from tools.facts_page import PAGE, render
@@ -48,6 +54,20 @@ def test_every_table_is_kept_with_the_runs_id(folder: Path) -> None:
     assert anomaly["fingerprint"] == result.document["fingerprint"]
     verdicts = read_table(folder / FACTS / "verdicts.parquet").to_pylist()
     assert [v["guarantee"] for v in verdicts] == [v.guarantee for v in result.judgement.verdicts]
+
+
+def test_the_tables_say_of_a_contradiction_what_the_exit_code_and_verdict_json_say(folder: Path) -> None:
+    history, judgement = judge(folder)
+    accused, kept = (
+        Verdict(checker=checker, guarantee="fresh-after-sync", validity=validity, reason="so it ended", whole=True)
+        for checker, validity in (("one", Validity.INVALID), ("another", Validity.VALID))
+    )
+    judgement = conclude_verdicts(history, judgement.facts, (accused, kept))
+    resolved = resolve_plan(read_plan(folder / store.PLAN, seed=0))
+    tables = facts_of_run(resolved, folder, store.read_json(folder / store.RUN), history, judgement)
+    (run,), (guarantee,) = tables["run"].to_pylist(), tables["guarantees"].to_pylist()
+    assert judgement.exit_code is ExitCode.INTERNAL
+    assert (run["outcome"], run["exit_class"], guarantee["validity"]) == ("unknown", 255, "unknown")
 
 
 def test_the_page_shows_the_episode_and_the_service(folder: Path) -> None:
