@@ -28,6 +28,7 @@ def facts(system: str, workload: str, settings: dict[str, dict[str, str | int | 
             {"log-durable", "log-committed-reads"},
         ),
         ("kafka-zk", "log", "kafka-zk", "unclean.leader.election.enable", False, True, {"log-durable"}),
+        ("kafka-zk", "metadata", "zookeeper", "forceSync", "yes", "no", {"metadata-durable", "metadata-log-agrees"}),
         ("etcd", "set", "etcd", "unsafe-no-fsync", False, True, {"no-lost-acknowledged-writes"}),
         ("zookeeper", "set", "zookeeper", "forceSync", "yes", "no", {"no-lost-acknowledged-writes"}),
     ],

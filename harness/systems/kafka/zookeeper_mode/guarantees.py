@@ -7,7 +7,10 @@ is fenced: its writes to ZooKeeper by the version of /controller_epoch, its requ
 
 from typing import Final
 
+from fencepost.harness.systems.contract.server_settings import Settings
 from fencepost.harness.systems.kafka.guarantees import ELECTION_GUARANTEES, LOG_GUARANTEES, PRODUCER_ID_GUARANTEES
+from fencepost.harness.systems.kafka.guarantees import unpromised as unpromised_by_brokers
+from fencepost.harness.systems.zookeeper.guarantees import unpromised as unpromised_by_keepers
 from fencepost.harness.verdict import Guarantee, LeadershipBound, Standing
 
 GUARANTEES: Final = (
@@ -94,3 +97,10 @@ LEADERSHIP: Final = LeadershipBound(
     one_leader_per_epoch=True,
     watch_ns=30_000_000_000,
 )
+
+
+def unpromised(settings: Settings) -> dict[str, str]:
+    """`harness.systems.contract.conditions.QualifiesPromises`, by the settings of brokers and of ZooKeepers."""
+    reasons = list(unpromised_by_keepers(settings).values())
+    metadata = dict.fromkeys(("metadata-durable", "metadata-log-agrees"), reasons[0]) if reasons else {}
+    return {**unpromised_by_brokers(settings), **metadata}

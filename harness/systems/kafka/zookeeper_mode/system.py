@@ -21,7 +21,6 @@ from fencepost.harness.systems.contract.system import Question
 from fencepost.harness.systems.kafka.client import partition_leaders
 from fencepost.harness.systems.kafka.client.question import ControllerQuestion, ViewQuestion
 from fencepost.harness.systems.kafka.client.session import KafkaSession, open_session
-from fencepost.harness.systems.kafka.guarantees import unpromised
 from fencepost.harness.systems.kafka.names import CLIENT_PORT
 from fencepost.harness.systems.kafka.server import reported_version as told_version
 from fencepost.harness.systems.kafka.server import settings as server_settings
@@ -31,7 +30,7 @@ from fencepost.harness.systems.kafka.server.log_lines import Layer, became_leade
 from fencepost.harness.systems.kafka.zookeeper_mode import configuration, health
 from fencepost.harness.systems.kafka.zookeeper_mode.administrator import Administrator, open_administrator
 from fencepost.harness.systems.kafka.zookeeper_mode.configuration import BROKER, NAME, name_of
-from fencepost.harness.systems.kafka.zookeeper_mode.guarantees import GUARANTEES, LEADERSHIP
+from fencepost.harness.systems.kafka.zookeeper_mode.guarantees import GUARANTEES, LEADERSHIP, unpromised
 from fencepost.harness.systems.kafka.zookeeper_mode.options import KafkaZkOptions
 from fencepost.harness.systems.kafka.zookeeper_mode.question import (
     DatedQuestion,
