@@ -67,7 +67,7 @@ class Findings(msgspec.Struct, frozen=True, kw_only=True):
     guarantee was put to the test; `exposure` is their number where the rows are not those. `shown` become witnesses:
     the first of `found` where it is None. `rules` say how often each rule could have fired; where none could, the
     verdict is `unknown`, whatever the exposure. `counted` are figures that count rows; other `figures` have their rows
-    in `evidence`. `whole`: as in `Verdict`.
+    in `evidence`. `complete`: as in `Verdict`.
     """
 
     checker: str
@@ -86,7 +86,7 @@ class Findings(msgspec.Struct, frozen=True, kw_only=True):
     figures: Mapping[str, Any] = _NOTHING
     evidence: Mapping[str, Rows] = _NOTHING
     proofs: tuple[Proof, ...] = ()
-    whole: bool = False
+    complete: bool = False
 
     def verdict(self, facts: Facts) -> Verdict:
         """The verdict, by the plan's threshold of exposure."""
@@ -113,5 +113,5 @@ class Findings(msgspec.Struct, frozen=True, kw_only=True):
             figures={**{name: len(own) for name, own in self.counted.items()}, **self.figures},
             evidence={"exposure": self.exposed, **violations(self.found), **self.counted, **self.evidence},
             proofs=self.proofs,
-            whole=self.whole,
+            complete=self.complete,
         )

@@ -84,7 +84,7 @@ def check(history: History, facts: Facts) -> list[Verdict]:
                 for result in results
                 if result.verdict == "valid" and len(columns.operations) <= ORDERED_MAX
             ),
-            whole=True,
+            complete=True,
             figures=figures,
             evidence={
                 "keys": tuple(first_of_key),

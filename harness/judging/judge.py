@@ -181,8 +181,8 @@ def _settled(history: History, facts: Facts, verdicts: tuple[Verdict, ...]) -> t
 
 
 def _answered_for(verdicts: tuple[Verdict, ...]) -> tuple[Verdict, ...]:
-    """Where one checker decides a guarantee whole and calls it kept, another one's lack of exposure does not weigh."""
-    kept = {v.guarantee for v in verdicts if v.whole and v.validity is Validity.VALID}
+    """Where a complete checker calls a guarantee kept, another checker's lack of exposure does not weigh."""
+    kept = {v.guarantee for v in verdicts if v.complete and v.validity is Validity.VALID}
     return tuple(
         msgspec.structs.replace(v, weighs=False) if v.guarantee in kept and v.cause is Cause.NO_EXPOSURE else v
         for v in verdicts

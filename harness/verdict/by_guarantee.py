@@ -1,8 +1,9 @@
 """What all checkers together say of each guarantee: the one line of it that terminal, page, JUnit and gate show.
 
-Several checkers may judge one guarantee, each by rules of its own. A violation that one of them finds stands, unless
-another one decides the guarantee whole and calls it kept: then they contradict each other. The violation stands all
-the same if its proof holds by the history alone; if not, one of the two is mistaken and nobody knows which.
+Several checkers may judge one guarantee, each by rules of its own. A violation that one of them finds counts. If a
+complete checker (one that finds every violation) calls the guarantee kept, the two contradict each other. Then the
+violation counts only if its proof holds by the history alone; if not, one of the checkers is wrong, and the run ends as
+a defect of fencepost.
 """
 
 from collections.abc import Sequence
@@ -87,7 +88,7 @@ def _effect(verdicts: Sequence[Verdict], facts: Facts, contradiction: str | None
 
 def _contradiction(verdicts: Sequence[Verdict]) -> str | None:
     broken = [v for v in verdicts if v.validity is Validity.INVALID]
-    kept = [v for v in verdicts if v.validity is Validity.VALID and v.whole]
+    kept = [v for v in verdicts if v.validity is Validity.VALID and v.complete]
     if not broken or not kept or any(v.confirmed for v in broken):
         return None
     first, other = broken[0], kept[0]

@@ -1,7 +1,8 @@
 """How often each anomaly was found, each violation counted once.
 
 Two rules may name the same operation: a stale read that a superseded leader answered is one violation with two names.
-So names are counted by the rows that stand for them, and a name whose rows another one has too is told as a part of it.
+So anomalies are counted by their rows of the history. An anomaly whose rows all belong to another one, too, is shown
+behind that one, as a part of it.
 """
 
 from collections.abc import Sequence
@@ -14,8 +15,8 @@ from fencepost.harness.verdict.verdict import Verdict, allowed_by, violations_of
 class Count(msgspec.Struct, frozen=True, kw_only=True):
     """One anomaly over all the verdicts that name it.
 
-    `rows` stand for the violations, one each where every checker names them. `among` is the anomaly whose violations
-    these are too; `allowed_by` the guarantee that allows it.
+    `rows` has one row for each violation, where every checker names its rows. `among` is the anomaly that these
+    violations are counted under, too; `allowed_by` is the guarantee that allows them.
     """
 
     anomaly: str
@@ -26,15 +27,15 @@ class Count(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def counts(verdicts: Sequence[Verdict]) -> list[Count]:
-    """Every anomaly of these verdicts, the most frequent first, and behind each one those that are among it."""
+    """Every anomaly of these verdicts, the most frequent first; behind each one, those that are a part of it."""
     broken = violations_of(verdicts)
     allowed = {name: v.guarantee for v in verdicts for name in allowed_by(v) if name not in broken}
-    whole = sorted(
+    by_frequency = sorted(
         (_count(name, verdicts, allowed.get(name)) for name in dict.fromkeys(n for v in verdicts for n in v.anomalies)),
         key=lambda count: -count.count,
     )
     ordered: list[Count] = []
-    for count in whole:
+    for count in by_frequency:
         above = next((c for c in ordered if c.among is None and _includes(c, count)), None)
         if above is None:
             ordered.append(count)

@@ -208,7 +208,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     the verdict `unknown`. `anomalies` counts violations by name, `witnesses` shows the first few of them. `figures` are
     plain numbers and strings for the report, keyed with units last. An `unknown` that does not weigh keeps nothing from
     being valid, since another verdict on the guarantee answers for it. `proofs` are those that belong to no witness.
-    `whole`: this checker decides the guarantee whole, so that its `valid` contradicts any other's `invalid`.
+    `complete`: this checker finds every violation of the guarantee, so its `valid` contradicts any other's `invalid`.
     `confirmed`: its proofs hold by the history alone.
 
     `rules` are those by which the checker could have found the guarantee broken, where it says so; where none of them
@@ -232,7 +232,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     evidence: dict[str, tuple[int, ...]] = {}
     weighs: bool = True
     proofs: tuple[Proof, ...] = ()
-    whole: bool = False
+    complete: bool = False
     confirmed: bool = False
 
 

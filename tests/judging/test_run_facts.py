@@ -59,7 +59,7 @@ def test_every_table_is_kept_with_the_runs_id(folder: Path) -> None:
 def test_the_tables_say_of_a_contradiction_what_the_exit_code_and_verdict_json_say(folder: Path) -> None:
     history, judgement = judge(folder)
     accused, kept = (
-        Verdict(checker=checker, guarantee="fresh-after-sync", validity=validity, reason="so it ended", whole=True)
+        Verdict(checker=checker, guarantee="fresh-after-sync", validity=validity, reason="so it ended", complete=True)
         for checker, validity in (("one", Validity.INVALID), ("another", Validity.VALID))
     )
     judgement = conclude_verdicts(history, judgement.facts, (accused, kept))

@@ -15,7 +15,7 @@ _OLD_LEADER = "stale-answer-by-superseded-leader"
 
 
 def said(
-    checker: str, validity: Validity, *, whole: bool = False, confirmed: bool = False, **anomalies: tuple[int, ...]
+    checker: str, validity: Validity, *, complete: bool = False, confirmed: bool = False, **anomalies: tuple[int, ...]
 ) -> Verdict:
     return Verdict(
         checker=checker,
@@ -24,7 +24,7 @@ def said(
         reason=f"{checker} says so",
         anomalies={name.replace("_", "-"): len(rows) for name, rows in anomalies.items()},
         evidence={f"anomalies.{name.replace('_', '-')}": rows for name, rows in anomalies.items()},
-        whole=whole,
+        complete=complete,
         confirmed=confirmed,
     )
 
@@ -53,13 +53,13 @@ def test_one_anomaly_that_two_checkers_count_is_counted_once_where_its_rows_are_
 
 
 @pytest.mark.parametrize(
-    ("whole", "expected"), [(True, Validity.VALID), (False, Validity.UNKNOWN)], ids=["whole", "in part"]
+    ("complete", "expected"), [(True, Validity.VALID), (False, Validity.UNKNOWN)], ids=["complete", "in part"]
 )
 def test_who_decides_a_guarantee_whole_answers_for_those_who_had_nothing_to_judge(
-    whole: bool, expected: Validity
+    complete: bool, expected: Validity
 ) -> None:
     unexposed = msgspec.structs.replace(said("freshness", Validity.UNKNOWN), cause=Cause.NO_EXPOSURE)
-    kept = said("linearizable", Validity.VALID, whole=whole)
+    kept = said("linearizable", Validity.VALID, complete=complete)
     assert conclude(Tale().history(), facts(), (unexposed, kept)).validity is expected
     doubtful = msgspec.structs.replace(unexposed, cause=Cause.STALLED)
     assert conclude(Tale().history(), facts(), (doubtful, kept)).validity is Validity.UNKNOWN
@@ -68,16 +68,16 @@ def test_who_decides_a_guarantee_whole_answers_for_those_who_had_nothing_to_judg
 @pytest.mark.parametrize(
     ("kept", "violation", "validity", "code"),
     [
-        # Only a checker that decides the guarantee whole can contradict another one.
+        # Only a complete checker can contradict another one.
         (said("a", Validity.VALID), said("b", Validity.INVALID, lost=(1,)), Validity.INVALID, ExitCode.INVALID),
         (
-            said("a", Validity.VALID, whole=True),
+            said("a", Validity.VALID, complete=True),
             said("b", Validity.INVALID, lost=(1,)),
             Validity.UNKNOWN,
             ExitCode.INTERNAL,
         ),
         (
-            said("a", Validity.VALID, whole=True),
+            said("a", Validity.VALID, complete=True),
             said("b", Validity.INVALID, confirmed=True, lost=(1,)),
             Validity.INVALID,
             ExitCode.INVALID,

@@ -163,7 +163,7 @@ def _verdict(case: ReportCase, verdict: Verdict) -> dict[str, Any]:
         "validity": verdict.validity.value,
         "decides": case.facts.decides(verdict.guarantee),
         "weighs": verdict.weighs,
-        "whole": verdict.whole,
+        "complete": verdict.complete,
         "confirmed": verdict.confirmed,
         "reason": verdict.reason,
         "cause": verdict.cause.value if verdict.cause else None,
